@@ -1,0 +1,33 @@
+# cohort_module(NAME core SOURCES a.cpp ... [PUBLIC targets...] [PRIVATE targets...])
+#
+# One static library `cohort::NAME` per module, with the project's warnings, language level and
+# sanitizers. Dependencies between modules are declared here and checked against the include
+# directives by the ctest entry `include_directions`.
+add_library(cohort_build_settings INTERFACE)
+target_compile_features(cohort_build_settings INTERFACE cxx_std_20)
+target_compile_options(cohort_build_settings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
+  -Woverloaded-virtual -Wno-missing-field-initializers
+  $<$<BOOL:${COHORT_WERROR}>:-Werror>)
+if(COHORT_SANITIZE)
+  target_compile_options(cohort_build_settings INTERFACE
+    -fsanitize=${COHORT_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(cohort_build_settings INTERFACE -fsanitize=${COHORT_SANITIZE})
+endif()
+
+function(cohort_module)
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  set(target cohort_${ARG_NAME})
+  add_library(${target} STATIC ${ARG_SOURCES})
+  add_library(cohort::${ARG_NAME} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES
+    EXPORT_NAME ${ARG_NAME} POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${target} PUBLIC ${ARG_PUBLIC}
+    PRIVATE $<BUILD_INTERFACE:cohort_build_settings> ${ARG_PRIVATE})
+  set_property(GLOBAL APPEND PROPERTY COHORT_MODULES ${target})
+endfunction()

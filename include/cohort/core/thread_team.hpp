@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+namespace cohort {
+
+/// A fixed team of threads that runs one function on every member and waits for all of them.
+/// The caller is member 0. Members that wait yield briefly and then sleep: they never burn a
+/// core while another rank of the same machine computes.
+class ThreadTeam {
+public:
+    /// @param size number of members including the caller, >= 1
+    /// @param on_start runs once on every member before its first work (e.g. to set per-thread
+    ///        library state); on the caller it runs inside the constructor
+    explicit ThreadTeam(int size, std::function<void()> on_start = {});
+    ThreadTeam(const ThreadTeam&) = delete;
+    ThreadTeam& operator=(const ThreadTeam&) = delete;
+    ~ThreadTeam();
+
+    [[nodiscard]] int size() const noexcept;
+
+    /// Runs `work(member)` on every member, returns when all are done. An exception of the
+    /// lowest-numbered member that threw is rethrown here. Not reentrant.
+    void run(const std::function<void(int member)>& work);
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+/// The half-open part [begin, end) of `count` items that member `member` of `size` handles;
+/// contiguous, sizes differ by at most one, fixed for given arguments.
+struct Part {
+    long long begin;
+    long long end;
+};
+[[nodiscard]] Part part_of(long long count, int member, int size) noexcept;
+
+}  // namespace cohort

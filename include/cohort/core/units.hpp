@@ -1,0 +1,16 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace cohort {
+
+/// `1536` -> "1.5 KiB".
+[[nodiscard]] std::string format_bytes(std::uint64_t bytes);
+/// 93 s -> "1:33", 3700 s -> "1:01:40".
+[[nodiscard]] std::string format_duration(std::chrono::duration<double> duration);
+/// 12345678 -> "12,345,678".
+[[nodiscard]] std::string format_count(std::uint64_t count);
+
+}  // namespace cohort

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cohort/layers/layer.hpp"
+#include "cohort/tensor/flat_layout.hpp"
+#include "cohort/tensor/shape.hpp"
+
+namespace cohort {
+
+/// A tensor in a network under construction; one sample's shape is graph.shape(value).
+struct Value {
+    int index = -1;
+};
+
+/// A network: a directed acyclic graph of layers from one input to one classification loss.
+/// Made by GraphBuilder; immutable, copyable, no memory or device attached.
+class Graph {
+public:
+    struct Node {
+        std::string name;                     ///< unique; parameter names start with it
+        std::shared_ptr<const Layer> layer;
+        std::vector<int> inputs;              ///< values
+        int output = -1;                      ///< value
+        std::vector<int> parameter_ranges;    ///< indices into parameters().ranges()
+        std::vector<int> state_ranges;        ///< indices into state().ranges()
+    };
+
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
+    [[nodiscard]] const Shape& input_shape() const noexcept { return shapes_.front(); }
+    [[nodiscard]] std::int64_t classes() const noexcept;
+    /// Trainable parameters (flat buffer table).
+    [[nodiscard]] const FlatLayout& parameters() const noexcept { return parameters_; }
+    /// Non-trainable state: running mean and variance of batch norms (flat buffer table).
+    [[nodiscard]] const FlatLayout& state() const noexcept { return state_; }
+    [[nodiscard]] const std::vector<Node>& nodes() const noexcept { return nodes_; }
+    [[nodiscard]] const Shape& shape(Value value) const { return shapes_.at(static_cast<std::size_t>(value.index)); }
+    [[nodiscard]] int values() const noexcept { return static_cast<int>(shapes_.size()); }
+    /// Value 0 is the input; this one holds the logits, [classes] per sample.
+    [[nodiscard]] Value logits() const noexcept { return logits_; }
+    /// One line per layer: name, kind, output shape, parameters.
+    [[nodiscard]] std::string describe() const;
+    /// Multiply-add floating-point operations of one training sample (forward and backward).
+    [[nodiscard]] double training_flops_per_sample() const;
+
+private:
+    friend class GraphBuilder;
+    std::string name_;
+    std::vector<Node> nodes_;
+    std::vector<Shape> shapes_;
+    FlatLayout parameters_;
+    FlatLayout state_;
+    Value logits_;
+};
+
+/// Builds a network layer by layer:
+///
+///     GraphBuilder net("tiny", Shape{1, 28, 28});
+///     Value x = net.conv(net.input(), {.channels = 8, .kernel = 3, .stride = 2, .padding = 1});
+///     x = net.relu(net.batch_norm(x));
+///     x = net.linear(net.flatten(x), {.features = 10});
+///     Graph graph = net.finish(x);
+///
+/// Every call checks shapes at once. Errors: ShapeError naming the layer, expected and got.
+/// Layers get running names ("conv1", "linear3"); a scope adds a prefix.
+class GraphBuilder {
+public:
+    /// @param input shape of one sample, [C,H,W] or [F]
+    GraphBuilder(std::string name, const Shape& input);
+
+    [[nodiscard]] Value input() const noexcept { return Value{0}; }
+    /// Layers made from now on are called `prefix.name`; an empty prefix ends the scope.
+    void scope(std::string prefix) { scope_ = std::move(prefix); }
+
+    Value conv(Value x, const ConvOptions& options);
+    Value linear(Value x, const LinearOptions& options);
+    Value batch_norm(Value x, const BatchNormOptions& options = {});
+    Value relu(Value x);
+    Value gelu(Value x);
+    Value sigmoid(Value x);
+    Value tanh(Value x);
+    Value max_pool(Value x, const PoolOptions& options);
+    Value average_pool(Value x, const PoolOptions& options);
+    /// [C,H,W] -> [C,1,1].
+    Value global_average_pool(Value x);
+    /// Elementwise sum of equal shapes.
+    Value add(Value a, Value b);
+    /// Joins [Ci,H,W] along the channels.
+    Value concat(const std::vector<Value>& parts);
+    /// [C,H,W] -> [C*H*W].
+    Value flatten(Value x);
+    /// @param probability of dropping an element, in [0, 1)
+    Value dropout(Value x, float probability);
+
+    /// Ends the network with mean softmax cross entropy on `logits`, shape [classes], and fuses
+    /// what can be fused (batch norm + add + ReLU). The builder is empty afterwards.
+    [[nodiscard]] Graph finish(Value logits);
+
+    [[nodiscard]] const Shape& shape(Value value) const { return graph_.shape(value); }
+
+private:
+    Value append(std::shared_ptr<const Layer> layer, std::vector<int> inputs);
+
+    Graph graph_;
+    std::string scope_;
+    int made_ = 0;
+};
+
+}  // namespace cohort

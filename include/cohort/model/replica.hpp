@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "cohort/model/graph.hpp"
+#include "cohort/tensor/device.hpp"
+
+namespace cohort {
+
+/// One mini-batch in host memory.
+struct BatchView {
+    const float* samples = nullptr;          ///< [N, input shape], normalised
+    const std::int32_t* labels = nullptr;    ///< [N], 0..classes-1
+    const std::int64_t* sample_ids = nullptr;  ///< [N], key of dropout masks; may be null in evaluation
+    std::int64_t size = 0;                   ///< N >= 1
+    std::uint32_t epoch = 0;                 ///< second key of dropout masks
+};
+
+/// Sums over a batch; divide by `samples` for means.
+struct BatchResult {
+    double loss_sum = 0;           ///< cross entropy, nats
+    std::int64_t correct = 0;      ///< arg max of the logits equals the label
+    std::int64_t samples = 0;
+};
+
+/// Callbacks of a running training step, all on the calling thread. The default does nothing.
+class StepObserver {
+public:
+    StepObserver() = default;
+    StepObserver(const StepObserver&) = delete;
+    StepObserver& operator=(const StepObserver&) = delete;
+    virtual ~StepObserver() = default;
+    /// gradients[begin, end) (floats) are final for this step; called in backward order, each
+    /// range once, while the rest of backward still has to run.
+    virtual void gradient_ready(std::int64_t begin, std::int64_t end);
+    /// Asked between layers; true abandons the step (its gradients are then meaningless).
+    virtual bool should_interrupt();
+};
+
+struct ReplicaOptions {
+    bool deterministic = false;  ///< no choice by measurement: bit-identical from run to run
+};
+
+/// A network with its memory on one device: one flat parameter buffer, one flat gradient buffer,
+/// one flat state buffer (batch norm running statistics) and the batch statistics of the last
+/// step in the same layout. Not thread safe. Batches of any size may follow each other.
+class Replica {
+public:
+    /// @param device must outlive the replica. Errors: DeviceError when memory is short.
+    Replica(Graph graph, Device& device, const ReplicaOptions& options = {});
+    Replica(Replica&&) noexcept;
+    Replica& operator=(Replica&&) noexcept;
+    ~Replica();
+
+    [[nodiscard]] const Graph& graph() const noexcept;
+    [[nodiscard]] Device& device() const noexcept;
+    [[nodiscard]] Stream& stream() const noexcept;
+
+    /// Flat buffers in device memory, sizes graph().parameters().total() and
+    /// graph().state().total() floats. After writing parameters call parameters_changed().
+    [[nodiscard]] std::span<float> parameters() noexcept;
+    [[nodiscard]] std::span<float> gradients() noexcept;
+    [[nodiscard]] std::span<float> state() noexcept;
+    /// Mean and (biased) variance of the last training batch, layout of state(). The caller folds
+    /// them into the running statistics (see fold_batch_statistics).
+    [[nodiscard]] std::span<float> batch_state() noexcept;
+    void parameters_changed() noexcept;
+
+    /// Draws initial parameters (He for weights before ReLU, zeros, ones) from `seed`, state to
+    /// mean 0, variance 1. The same seed gives the same numbers on every device.
+    void initialise(std::uint64_t seed);
+
+    /// Forward and backward. Gradients are *assigned* the mean over the batch. Blocks until the
+    /// result is known. Errors: ShapeError, UsageError for labels outside the classes.
+    /// @param seed keys dropout together with the sample ids and the epoch
+    /// @return std::nullopt when the observer interrupted the step
+    std::optional<BatchResult> train_step(const BatchView& batch, std::uint64_t seed,
+                                          StepObserver& observer);
+    BatchResult train_step(const BatchView& batch, std::uint64_t seed = 0);
+
+    /// Forward in inference mode (running statistics, no dropout).
+    BatchResult evaluate(const BatchView& batch);
+    /// Logits in inference mode, [N, classes], host memory.
+    void infer(const BatchView& batch, std::span<float> logits);
+
+    /// Bytes of the activation arena (planned by liveness) for the batch sizes seen so far, and
+    /// of all memory this replica owns.
+    [[nodiscard]] std::size_t arena_bytes() const noexcept;
+    [[nodiscard]] std::size_t total_bytes() const noexcept;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+/// state += (1 - (1 - a)^f) (batch - state), the running-statistics rule for a push worth the
+/// fraction f of a reference batch; a is the batch norm momentum (PyTorch's convention).
+void fold_batch_statistics(std::span<float> state, std::span<const float> batch_state, double a,
+                           double fraction);
+
+}  // namespace cohort

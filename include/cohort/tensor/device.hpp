@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace cohort {
+
+enum class DeviceKind { kCpu, kCuda };
+
+/// A point in a stream's work. Recorded by Stream::record.
+class Event {
+public:
+    Event() = default;
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+    virtual ~Event() = default;
+    /// True when everything before the recorded point is done; never blocks.
+    [[nodiscard]] virtual bool done() const = 0;
+    /// Blocks (sleeping) until done. Errors: DeviceError when the work failed.
+    virtual void wait() const = 0;
+    /// Seconds between the earlier recorded point and this one, as the device saw them.
+    [[nodiscard]] virtual double seconds_since(const Event& earlier) const = 0;
+};
+
+/// An in-order queue of device work. Calls return at once where the device is asynchronous; on
+/// the CPU the work is done when the call returns, which callers must not rely on.
+class Stream {
+public:
+    Stream() = default;
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
+    virtual ~Stream() = default;
+    /// Copies bytes; both sides may be host or device memory. Host memory must stay valid until
+    /// the copy is done, and should come from Device::allocate_host.
+    virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+    virtual void fill_zero(void* to, std::size_t bytes) = 0;
+    [[nodiscard]] virtual std::unique_ptr<Event> record() = 0;
+    /// Later work of this stream starts after `event`.
+    virtual void wait_for(const Event& event) = 0;
+    /// Blocks until all work is done. Errors: DeviceError when it failed.
+    virtual void synchronize() = 0;
+};
+
+/// Owned memory, 64-byte aligned, contents undefined at first.
+class Buffer {
+public:
+    using Free = void (*)(void*) noexcept;
+    Buffer() = default;
+    Buffer(void* data, std::size_t bytes, Free free) noexcept
+        : data_(data, free), bytes_(bytes) {}
+    [[nodiscard]] void* data() const noexcept { return data_.get(); }
+    [[nodiscard]] float* floats() const noexcept { return static_cast<float*>(data_.get()); }
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+private:
+    std::unique_ptr<void, Free> data_{nullptr, [](void*) noexcept {}};
+    std::size_t bytes_ = 0;
+};
+
+struct DeviceMemory {
+    std::uint64_t free_bytes = 0;
+    std::uint64_t total_bytes = 0;
+};
+
+/// A place that computes. Backends: `cpu` (oneDNN) and `cuda`; a build without CUDA has a stub
+/// in the latter's place, so callers never ask which backends were compiled in.
+class Device {
+public:
+    Device() = default;
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+    virtual ~Device() = default;
+    [[nodiscard]] virtual DeviceKind kind() const = 0;
+    /// "cpu: 2 threads, avx512_core_bf16" or "cuda:0: NVIDIA H200".
+    [[nodiscard]] virtual std::string description() const = 0;
+    /// Errors: DeviceError with what was asked and what is free.
+    [[nodiscard]] virtual Buffer allocate(std::size_t bytes) = 0;
+    /// Host memory that Stream::copy moves fastest (pinned where the device has a use for it).
+    [[nodiscard]] virtual Buffer allocate_host(std::size_t bytes) = 0;
+    [[nodiscard]] virtual std::unique_ptr<Stream> create_stream() = 0;
+    [[nodiscard]] virtual DeviceMemory memory() const = 0;
+};
+
+/// The CPU as a device. @param threads size of the thread team its kernels use, >= 1.
+[[nodiscard]] std::unique_ptr<Device> make_cpu_device(int threads);
+
+/// GPU `index`. Errors: DeviceError when this build has no CUDA, the machine no driver or no
+/// such GPU; the message says which.
+[[nodiscard]] std::unique_ptr<Device> make_cuda_device(int index);
+
+/// What is known about the CUDA backend without touching a GPU.
+struct CudaStatus {
+    bool compiled = false;    ///< built with the toolkit
+    int device_count = 0;     ///< usable GPUs, 0 without a driver
+    std::string detail;       ///< versions, or why there is none
+};
+[[nodiscard]] CudaStatus cuda_status();
+
+/// Instruction set oneDNN will use here, e.g. "avx512_core".
+[[nodiscard]] std::string cpu_isa();
+/// oneDNN's version, e.g. "2.6.3".
+[[nodiscard]] std::string dnnl_version_text();
+
+/// Makes the device named by `--device`: "cpu", "cuda", "cuda:1".
+/// Errors: UsageError for another name; those of make_cuda_device.
+[[nodiscard]] std::unique_ptr<Device> make_device(std::string_view name, int threads);
+
+}  // namespace cohort

@@ -1,0 +1,31 @@
+#include "cohort/core/error.hpp"
+
+namespace cohort {
+
+std::string error_message(const ErrorText& text) {
+    std::string message;
+    if (!text.where.empty()) {
+        message.append("[").append(text.where).append("] ");
+    }
+    message.append(text.what);
+    if (!text.expected.empty()) {
+        message.append("; expected ").append(text.expected);
+    }
+    if (!text.got.empty()) {
+        message.append(text.expected.empty() ? "; got " : ", got ").append(text.got);
+    }
+    if (!text.hint.empty()) {
+        message.append("; try ").append(text.hint);
+    }
+    return message;
+}
+
+void check_invariant(bool holds, std::string_view what, std::source_location where) {
+    if (!holds) {
+        throw std::logic_error("[" + std::string(where.file_name()) + ":" +
+                               std::to_string(where.line()) + "] broken invariant: " +
+                               std::string(what));
+    }
+}
+
+}  // namespace cohort

@@ -1,0 +1,131 @@
+#include "cohort/core/thread_team.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "cohort/core/error.hpp"
+
+namespace cohort {
+namespace {
+
+// A step has dozens of regions of some 100 us; a short yield phase keeps hand-over cheap, and the
+// futex wait behind atomic::wait frees the core when the wait is longer than that.
+template <class T>
+void wait_while_equal(std::atomic<T>& value, T old) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+    while (value.load(std::memory_order_acquire) == old) {
+        if (std::chrono::steady_clock::now() >= deadline) {
+            value.wait(old, std::memory_order_acquire);
+            return;
+        }
+        std::this_thread::yield();
+    }
+}
+
+}  // namespace
+
+struct ThreadTeam::State {
+    int size = 1;
+    std::function<void()> on_start;
+    const std::function<void(int)>* work = nullptr;
+    std::atomic<unsigned> round{0};
+    std::atomic<int> running{0};
+    std::atomic<bool> stop{false};
+    std::vector<std::exception_ptr> errors;
+    std::vector<std::thread> threads;
+
+    void run_member(int member) noexcept {
+        try {
+            (*work)(member);
+        } catch (...) {
+            errors[static_cast<std::size_t>(member)] = std::current_exception();
+        }
+    }
+
+    void serve(int member) {
+        if (on_start) {
+            on_start();
+        }
+        unsigned seen = 0;
+        while (true) {
+            wait_while_equal(round, seen);
+            if (round.load(std::memory_order_acquire) == seen) {
+                continue;  // spurious wake-up
+            }
+            ++seen;
+            if (stop.load(std::memory_order_acquire)) {
+                return;
+            }
+            run_member(member);
+            if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+                running.notify_one();
+            }
+        }
+    }
+};
+
+ThreadTeam::ThreadTeam(int size, std::function<void()> on_start)
+    : state_(std::make_unique<State>()) {
+    if (size < 1) {
+        fail<UsageError>({.where = "threads",
+                          .what = "not a usable number of threads",
+                          .expected = "at least 1",
+                          .got = std::to_string(size)});
+    }
+    state_->size = size;
+    state_->on_start = std::move(on_start);
+    state_->errors.resize(static_cast<std::size_t>(size));
+    if (state_->on_start) {
+        state_->on_start();
+    }
+    for (int member = 1; member < size; ++member) {
+        state_->threads.emplace_back([state = state_.get(), member] { state->serve(member); });
+    }
+}
+
+ThreadTeam::~ThreadTeam() {
+    state_->stop.store(true, std::memory_order_release);
+    state_->round.fetch_add(1, std::memory_order_acq_rel);
+    state_->round.notify_all();
+    for (std::thread& thread : state_->threads) {
+        thread.join();
+    }
+}
+
+int ThreadTeam::size() const noexcept {
+    return state_->size;
+}
+
+void ThreadTeam::run(const std::function<void(int)>& work) {
+    State& state = *state_;
+    state.work = &work;
+    if (state.size > 1) {
+        state.running.store(state.size - 1, std::memory_order_release);
+        state.round.fetch_add(1, std::memory_order_acq_rel);
+        state.round.notify_all();
+    }
+    state.run_member(0);
+    for (int left = state.running.load(std::memory_order_acquire); left != 0;
+         left = state.running.load(std::memory_order_acquire)) {
+        wait_while_equal(state.running, left);
+    }
+    state.work = nullptr;
+    for (std::exception_ptr& error : state.errors) {
+        if (error) {
+            const std::exception_ptr first = error;
+            for (std::exception_ptr& other : state.errors) {
+                other = nullptr;
+            }
+            std::rethrow_exception(first);
+        }
+    }
+}
+
+Part part_of(long long count, int member, int size) noexcept {
+    return {count * member / size, count * (member + 1) / size};
+}
+
+}  // namespace cohort
