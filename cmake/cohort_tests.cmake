@@ -1,0 +1,75 @@
+# Helpers that declare tests and benchmarks. Every ctest entry has PROCESSORS, TIMEOUT and a
+# label, so that a hanging test ends and the fast part can be run alone (`ctest -L fast`).
+
+# What a sanitized test needs in its environment. Leaks inside Open MPI's plug-ins are not ours;
+# uninstrumented libraries cannot be judged by the thread sanitizer.
+set(COHORT_TEST_ENVIRONMENT "OMP_WAIT_POLICY=passive")
+if(COHORT_SANITIZE MATCHES "address")
+  list(APPEND COHORT_TEST_ENVIRONMENT
+    "ASAN_OPTIONS=fast_unwind_on_malloc=0:detect_stack_use_after_return=1"
+    "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
+    "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1")
+elseif(COHORT_SANITIZE MATCHES "thread")
+  list(APPEND COHORT_TEST_ENVIRONMENT
+    "TSAN_OPTIONS=ignore_noninstrumented_modules=1:detect_deadlocks=0:exitcode=66")
+endif()
+
+# Sanitizers make tests several times slower; a limit is there to end a hang, not to time.
+set(COHORT_TEST_TIMEOUT_FACTOR 1)
+if(COHORT_SANITIZE)
+  set(COHORT_TEST_TIMEOUT_FACTOR 10)
+endif()
+
+# cohort_test_properties(NAME [TIMEOUT s] [PROCESSORS n] [LABELS ...])
+#
+# Gives an existing ctest entry the properties that every entry has; the label is `fast` unless
+# others are named.
+function(cohort_test_properties name)
+  cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  if(NOT ARG_PROCESSORS)
+    set(ARG_PROCESSORS 1)
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS fast)
+  endif()
+  math(EXPR limit "${ARG_TIMEOUT} * ${COHORT_TEST_TIMEOUT_FACTOR}")
+  set_tests_properties(${name} PROPERTIES
+    TIMEOUT ${limit} PROCESSORS ${ARG_PROCESSORS} LABELS "${ARG_LABELS}"
+    ENVIRONMENT "${COHORT_TEST_ENVIRONMENT}")
+endfunction()
+
+# cohort_add_unit_test(NAME core_rng_test SOURCES unit/core_rng_test.cpp LIBS cohort::core
+#                      [LABELS fast] [TIMEOUT 60] [PROCESSORS 1])
+#
+# One GoogleTest executable, one ctest entry. Sources may include "support/..." headers.
+function(cohort_add_unit_test)
+  cmake_parse_arguments(ARG "" "NAME;TIMEOUT;PROCESSORS" "SOURCES;LIBS;LABELS" ${ARGN})
+  if(ARG_UNPARSED_ARGUMENTS OR NOT ARG_NAME OR NOT ARG_SOURCES)
+    message(FATAL_ERROR "cohort_add_unit_test: wrong arguments: ${ARGN}")
+  endif()
+  add_executable(${ARG_NAME} ${ARG_SOURCES})
+  target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${ARG_NAME} PRIVATE
+    ${ARG_LIBS} GTest::gtest_main GTest::gmock cohort_build_settings)
+  set_target_properties(${ARG_NAME} PROPERTIES CXX_EXTENSIONS OFF)
+  add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME})
+  cohort_test_properties(${ARG_NAME} TIMEOUT "${ARG_TIMEOUT}" PROCESSORS "${ARG_PROCESSORS}"
+    LABELS ${ARG_LABELS})
+endfunction()
+
+# cohort_add_benchmark(NAME conv_bench SOURCES bench/conv_bench.cpp LIBS cohort::layers)
+#
+# A Google Benchmark executable; built with the rest, run by hand.
+function(cohort_add_benchmark)
+  cmake_parse_arguments(ARG "" "NAME" "SOURCES;LIBS" ${ARGN})
+  if(ARG_UNPARSED_ARGUMENTS OR NOT ARG_NAME OR NOT ARG_SOURCES)
+    message(FATAL_ERROR "cohort_add_benchmark: wrong arguments: ${ARGN}")
+  endif()
+  add_executable(${ARG_NAME} ${ARG_SOURCES})
+  target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${ARG_NAME} PRIVATE
+    ${ARG_LIBS} benchmark::benchmark benchmark::benchmark_main cohort_build_settings)
+endfunction()
