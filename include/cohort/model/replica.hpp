@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "cohort/model/graph.hpp"
 #include "cohort/tensor/device.hpp"
@@ -38,6 +40,15 @@ public:
     virtual void gradient_ready(std::int64_t begin, std::int64_t end);
     /// Asked between layers; true abandons the step (its gradients are then meaningless).
     virtual bool should_interrupt();
+};
+
+/// Seconds spent in one layer.
+struct LayerProfile {
+    std::string name;
+    std::string kind;
+    bool is_convolution = false;
+    double forward_s = 0;
+    double backward_s = 0;
 };
 
 struct ReplicaOptions {
@@ -90,6 +101,11 @@ public:
     /// of all memory this replica owns.
     [[nodiscard]] std::size_t arena_bytes() const noexcept;
     [[nodiscard]] std::size_t total_bytes() const noexcept;
+
+    /// Switches per-layer timing on (and clears it) or off; off by default, costs some percent.
+    void set_profiling(bool on);
+    /// Per layer, sums over all steps since profiling was switched on, as seen by thread 0.
+    [[nodiscard]] std::vector<LayerProfile> profile() const;
 
 private:
     struct Impl;

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cohort/tensor/device.hpp"
+#include "cohort/tensor/shape.hpp"
+
+namespace cohort {
+
+/// Order of one sample's elements in memory.
+struct TensorFormat {
+    Shape shape;             ///< [C,H,W] or [F], without the batch
+    std::int64_t block = 1;  ///< 1: row-major; b: [ceil(C/b),H,W,b], missing channels are zero
+
+    /// Floats of one sample in memory, padding included.
+    [[nodiscard]] std::int64_t sample_floats() const noexcept;
+    friend bool operator==(const TensorFormat&, const TensorFormat&) noexcept = default;
+};
+
+/// Choices by measurement that kernels of one replica share, so that equal layers measure once.
+class TuningCache;
+
+/// What a layer knows when its kernel is made.
+struct KernelContext {
+    Device& device;
+    std::vector<TensorFormat> inputs;  ///< as their producers chose them
+    bool training = true;              ///< false: inference kernel (running statistics, no dropout)
+    bool deterministic = false;        ///< no choice by measurement
+    bool input_gradient = true;        ///< false: the gradient of the inputs is never asked for
+    TuningCache* tuning = nullptr;
+};
+
+/// Where a kernel's slices of the flat buffers lie (one pointer per TensorSpec, canonical order).
+struct KernelBinding {
+    std::vector<const float*> parameters;
+    std::vector<float*> gradients;
+    std::vector<const float*> state;
+    std::vector<float*> batch_state;
+};
+
+/// Static facts by which the executor plans memory and order. Bytes for sample-addressed memory
+/// are per sample, others as said.
+struct KernelTraits {
+    TensorFormat output;
+    int forward_passes = 1;   ///< pass p+1 starts when pass p has seen the whole batch
+    int backward_passes = 1;
+    bool backward_reads_inputs = true;
+    bool backward_reads_output = false;
+    std::size_t saved_bytes = 0;  ///< per sample, written by forward, read by backward
+    /// Input whose gradient equals the output's gradient once the first backward pass has run
+    /// (residual branch); the kernel then never writes it. -1: none.
+    int pass_through_input = -1;
+    bool is_view = false;     ///< output is the input's memory under another shape
+    std::size_t weight_bytes = 0;  ///< parameters read per slice; large weights want large slices
+    bool is_convolution = false;   ///< for the profile's "outside convolutions"
+};
+
+/// Memory a kernel wants for given slice sizes.
+struct KernelMemory {
+    std::size_t forward_scratch = 0;   ///< per team member, contents do not survive a call
+    std::size_t backward_scratch = 0;
+    std::size_t forward_shared = 0;    ///< lives from begin_forward to the end of the last pass
+    std::size_t backward_shared = 0;
+};
+
+/// One slice of a batch: consecutive samples, handled by one team member. All pointers are
+/// already moved to the slice's first sample.
+struct KernelSlice {
+    std::int64_t samples = 0;
+    int member = 0;                        ///< selects per-member accumulators
+    std::span<const float* const> inputs;
+    float* output = nullptr;
+    float* output_gradient = nullptr;      ///< backward may overwrite it
+    std::span<float* const> input_gradients;  ///< assign; nullptr entries are not wanted
+    std::byte* saved = nullptr;
+    std::byte* scratch = nullptr;
+    std::byte* shared = nullptr;
+    const std::int64_t* sample_ids = nullptr;
+    std::uint64_t seed = 0;
+    std::uint32_t epoch = 0;
+};
+
+/// A layer compiled for a device. The executor cuts the batch into slices and runs several
+/// kernels on one slice while it is in cache; sums over the batch are kept per team member and
+/// put together, always in the same order, at the end of a pass.
+///
+/// Order of calls in a step: begin_forward, forward(0, ...) for all slices, end_forward(0), then
+/// the next pass; likewise backward. begin_/end_ run on the calling thread alone.
+class Kernel {
+public:
+    Kernel() = default;
+    Kernel(const Kernel&) = delete;
+    Kernel& operator=(const Kernel&) = delete;
+    virtual ~Kernel() = default;
+
+    [[nodiscard]] virtual const KernelTraits& traits() const = 0;
+    /// Flat-buffer addresses; called once before the first run.
+    virtual void bind(const KernelBinding& binding);
+    /// Makes everything needed for these slice sizes; may be called again with others.
+    [[nodiscard]] virtual KernelMemory prepare(std::span<const std::int64_t> slice_sizes);
+
+    virtual void begin_forward(std::byte* shared);
+    virtual void forward(int pass, const KernelSlice& slice) = 0;
+    virtual void end_forward(int pass, std::int64_t batch, std::byte* shared);
+
+    virtual void begin_backward(std::byte* shared);
+    virtual void backward(int pass, const KernelSlice& slice) = 0;
+    /// After the last pass the parameter gradients are assigned.
+    virtual void end_backward(int pass, std::int64_t batch, std::byte* shared);
+};
+
+/// Sums of the loss over one member's slices.
+struct LossSums {
+    double loss = 0;
+    std::int64_t correct = 0;
+};
+
+/// Softmax cross entropy on logits [n, classes] (row-major). Adds to `sums`; writes
+/// gradient = (softmax - one hot) * scale unless it is nullptr.
+void softmax_cross_entropy(const float* logits, const std::int32_t* labels, std::int64_t samples,
+                           std::int64_t classes, float scale, float* gradient, LossSums& sums);
+
+/// to += from, `count` floats; used where a tensor has several consumers.
+void add_into(float* to, const float* from, std::int64_t count);
+
+[[nodiscard]] std::shared_ptr<TuningCache> make_tuning_cache();
+
+}  // namespace cohort

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cohort/layers/kernel.hpp"
+#include "cohort/layers/options.hpp"
+#include "cohort/tensor/shape.hpp"
+
+namespace cohort {
+
+/// How a parameter is drawn at the start.
+enum class Initialisation {
+    kHeNormal,      ///< normal, variance 2 / fan-in (He et al. 2015)
+    kGlorotUniform, ///< uniform, variance 2 / (fan-in + fan-out) (Glorot & Bengio 2010)
+    kZero,
+    kOne,
+};
+
+/// A tensor a layer owns: trainable (parameter) or not (state).
+struct TensorSpec {
+    std::string name;   ///< "weight", "bias", "running_mean", ...
+    Shape shape;
+    Initialisation initialisation = Initialisation::kZero;
+    bool decay = true;  ///< weight decay applies (parameters only)
+};
+
+/// What a layer computes, independent of device and batch size. Immutable.
+class Layer {
+public:
+    Layer() = default;
+    Layer(const Layer&) = delete;
+    Layer& operator=(const Layer&) = delete;
+    virtual ~Layer() = default;
+
+    /// "conv", "batch_norm", ...
+    [[nodiscard]] virtual std::string_view kind() const = 0;
+    /// Shape of one output sample. Errors: ShapeError.
+    [[nodiscard]] virtual Shape infer(std::span<const Shape> inputs) const = 0;
+    [[nodiscard]] virtual std::vector<TensorSpec> parameters(std::span<const Shape> inputs) const;
+    [[nodiscard]] virtual std::vector<TensorSpec> state(std::span<const Shape> inputs) const;
+    /// Floating-point operations of the forward pass of one sample (a multiply-add counts 2).
+    [[nodiscard]] virtual double forward_flops(std::span<const Shape> inputs) const;
+    /// The same computation with `relu` applied to its output, or nullptr when this layer has no
+    /// fused form.
+    [[nodiscard]] virtual std::shared_ptr<const Layer> with_relu() const;
+    /// The same computation with a second input added to the output, or nullptr.
+    [[nodiscard]] virtual std::shared_ptr<const Layer> with_add() const;
+
+    /// Makes the layer's kernel for a device. Errors: DeviceError when the device has none.
+    [[nodiscard]] virtual std::unique_ptr<Kernel> compile(const KernelContext& context) const = 0;
+};
+
+[[nodiscard]] std::shared_ptr<const Layer> make_conv(const ConvOptions& options);
+[[nodiscard]] std::shared_ptr<const Layer> make_linear(const LinearOptions& options);
+[[nodiscard]] std::shared_ptr<const Layer> make_batch_norm(const BatchNormOptions& options);
+enum class ActivationKind { kRelu, kGelu, kSigmoid, kTanh };
+[[nodiscard]] std::shared_ptr<const Layer> make_activation(ActivationKind kind);
+enum class PoolKind { kMax, kAverage, kGlobalAverage };
+[[nodiscard]] std::shared_ptr<const Layer> make_pool(PoolKind kind, const PoolOptions& options);
+[[nodiscard]] std::shared_ptr<const Layer> make_add();
+[[nodiscard]] std::shared_ptr<const Layer> make_concat();
+[[nodiscard]] std::shared_ptr<const Layer> make_flatten();
+/// @param stream  second key of the masks: distinguishes the dropouts of one network
+[[nodiscard]] std::shared_ptr<const Layer> make_dropout(float probability, std::uint32_t stream);
+
+}  // namespace cohort
