@@ -1,0 +1,162 @@
+#include "cohort/core/thread_team.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cohort/core/error.hpp"
+
+namespace cohort {
+namespace {
+
+using std::chrono::duration;
+using std::chrono::milliseconds;
+
+class ThreadTeamOfSize : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, ThreadTeamOfSize, ::testing::Values(1, 2, 3, 7));
+
+TEST_P(ThreadTeamOfSize, RunsEveryMemberOnce) {
+    ThreadTeam team(GetParam());
+    EXPECT_EQ(team.size(), GetParam());
+    std::vector<int> calls(static_cast<std::size_t>(GetParam()));
+    team.run([&calls](int member) { ++calls[static_cast<std::size_t>(member)]; });
+    EXPECT_THAT(calls, ::testing::Each(1));
+}
+
+TEST_P(ThreadTeamOfSize, ResultsOfManyRoundsAreVisibleToTheCaller) {
+    constexpr int kRounds = 2000;
+    ThreadTeam team(GetParam());
+    std::vector<int> calls(static_cast<std::size_t>(GetParam()));
+    for (int round = 0; round < kRounds; ++round) {
+        team.run([&calls](int member) { ++calls[static_cast<std::size_t>(member)]; });
+        ASSERT_THAT(calls, ::testing::Each(round + 1));
+    }
+}
+
+TEST_P(ThreadTeamOfSize, StartsEveryMemberBeforeItsFirstWork) {
+    std::atomic<int> starts{0};
+    thread_local bool started = false;
+    std::atomic<int> too_early{0};
+    {
+        ThreadTeam team(GetParam(), [&starts] {
+            started = true;
+            ++starts;
+        });
+        for (int round = 0; round < 3; ++round) {
+            team.run([&too_early](int) { too_early += started ? 0 : 1; });
+        }
+    }
+    EXPECT_EQ(starts, GetParam());
+    EXPECT_EQ(too_early, 0);
+    started = false;
+}
+
+TEST(ThreadTeam, CallerIsMemberZero) {
+    ThreadTeam team(3);
+    std::vector<std::thread::id> ids(3);
+    team.run(
+        [&ids](int member) { ids[static_cast<std::size_t>(member)] = std::this_thread::get_id(); });
+    EXPECT_EQ(ids[0], std::this_thread::get_id());
+    EXPECT_NE(ids[1], ids[0]);
+    EXPECT_NE(ids[2], ids[1]);
+}
+
+TEST(ThreadTeam, RefusesToBeEmpty) {
+    EXPECT_THROW(ThreadTeam(0), UsageError);
+    EXPECT_THROW(ThreadTeam(-1), UsageError);
+}
+
+TEST(ThreadTeam, CanBeDestroyedUnused) {
+    for (int i = 0; i < 50; ++i) {
+        const ThreadTeam team(4);
+    }
+}
+
+TEST(ThreadTeam, RethrowsTheLowestMembersErrorAfterAllAreDone) {
+    ThreadTeam team(4);
+    std::atomic<int> finished{0};
+    try {
+        team.run([&finished](int member) {
+            if (member == 1 || member == 3) {
+                throw std::runtime_error("member " + std::to_string(member));
+            }
+            std::this_thread::sleep_for(milliseconds(5));
+            ++finished;
+        });
+        FAIL() << "the error was lost";
+    } catch (const std::runtime_error& error) {
+        EXPECT_STREQ(error.what(), "member 1");
+    }
+    EXPECT_EQ(finished, 2);
+}
+
+TEST(ThreadTeam, WorksOnAfterAnError) {
+    ThreadTeam team(2);
+    for (int round = 0; round < 20; ++round) {
+        EXPECT_THROW(team.run([](int) { throw std::runtime_error("always"); }), std::runtime_error);
+        std::atomic<int> calls{0};
+        EXPECT_NO_THROW(team.run([&calls](int) { ++calls; }));
+        EXPECT_EQ(calls, 2);
+    }
+}
+
+duration<double> cpu_time_of_process() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    };
+    return duration<double>(seconds(usage.ru_utime) + seconds(usage.ru_stime));
+}
+
+// A share of the elapsed time, not an absolute one: on a busy machine both stretch.
+TEST(ThreadTeam, MembersWithoutWorkLeaveTheCoreAlone) {
+    ThreadTeam team(4);
+    team.run([](int) {});
+    const auto cpu = cpu_time_of_process();
+    const auto wall = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(milliseconds(400));
+    const duration<double> elapsed = std::chrono::steady_clock::now() - wall;
+    EXPECT_LT((cpu_time_of_process() - cpu) / elapsed, 0.1);
+}
+
+TEST(ThreadTeam, CallerThatWaitsForAMemberLeavesTheCoreAlone) {
+    ThreadTeam team(2);
+    const auto cpu = cpu_time_of_process();
+    const auto wall = std::chrono::steady_clock::now();
+    team.run([](int member) {
+        if (member == 1) {
+            std::this_thread::sleep_for(milliseconds(400));
+        }
+    });
+    const duration<double> elapsed = std::chrono::steady_clock::now() - wall;
+    EXPECT_LT((cpu_time_of_process() - cpu) / elapsed, 0.1);
+}
+
+class PartOf : public ::testing::TestWithParam<std::tuple<long long, int>> {};
+INSTANTIATE_TEST_SUITE_P(CountsAndSizes, PartOf,
+                         ::testing::Combine(::testing::Values(0, 1, 2, 5, 64, 1000003),
+                                            ::testing::Values(1, 2, 3, 7, 64)));
+
+TEST_P(PartOf, CoversEverythingOnceInOrderAndFairly) {
+    const auto [count, size] = GetParam();
+    long long next = 0;
+    for (int member = 0; member < size; ++member) {
+        const Part part = part_of(count, member, size);
+        EXPECT_EQ(part.begin, next);
+        EXPECT_GE(part.end - part.begin, count / size);
+        EXPECT_LE(part.end - part.begin, (count + size - 1) / size);
+        next = part.end;
+    }
+    EXPECT_EQ(next, count);
+}
+
+}  // namespace
+}  // namespace cohort
