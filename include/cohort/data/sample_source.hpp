@@ -16,8 +16,8 @@ struct SampleSetInfo {
     std::int64_t samples = 0;
     std::int64_t chunk_samples = 0;          ///< samples per storage chunk; the last may be shorter
     std::int64_t classes = 0;
-    std::vector<float> mean;                 ///< per channel, in stored units (u8: 0..255)
-    std::vector<float> std;                  ///< per channel, > 0
+    std::vector<float> mean;                 ///< [sample_shape[0]], in stored units (u8: 0..255)
+    std::vector<float> std;                  ///< [sample_shape[0]], > 0
     std::string source;                      ///< where the data came from, for people
 
     [[nodiscard]] std::int64_t sample_elements() const noexcept {

@@ -1,0 +1,85 @@
+#pragma once
+
+#include "cohort/data/hdf5_thread.hpp"
+#include "cohort/data/sample_source.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cohort {
+
+inline constexpr const char* kDatasetFormat = "cohort-dataset";
+inline constexpr int kDatasetVersion = 1;
+
+/// Opens group `group` ("train" or "test") of the dataset file at `path`; docs/data.md has the
+/// layout. Everything that can be known without reading all samples is checked here: format and
+/// attributes, shapes, types, counts, every label, and that the samples were written completely.
+/// In the result `mean` and `std` always have sample_shape[0] entries, the number of channels of
+/// [C,H,W] or of features of [F]. Blocks; `thread` must outlive the result.
+/// Errors: FileError naming the file, the data set or attribute, expected and got.
+[[nodiscard]] std::unique_ptr<SampleSource> open_dataset(const std::string& path,
+                                                         const std::string& group,
+                                                         Hdf5Thread& thread);
+
+/// What verify_dataset found in an intact file.
+struct DatasetCheck {
+    std::int64_t train_samples = 0;
+    std::int64_t test_samples = 0;
+    bool checksum_recorded =
+        false;             ///< false: the file has none (it is optional), nothing compared
+    std::string checksum;  ///< as computed now, in the attribute's notation
+};
+
+/// Reads every sample and label of both groups and compares them with the file's `checksum`
+/// attribute. On demand only: training does not pay for it. Blocks.
+/// Errors: FileError as open_dataset, or naming the data set whose checksum differs or that holds
+/// a value that is not finite.
+[[nodiscard]] DatasetCheck verify_dataset(const std::string& path, Hdf5Thread& thread);
+
+/// What a DatasetWriter has to know before the first sample.
+struct DatasetSpec {
+    std::vector<std::int64_t> sample_shape;  ///< [C,H,W] or [F]
+    SampleType type = SampleType::kU8;
+    std::int64_t classes = 0;        ///< 0: the largest label plus one
+    std::string source;              ///< where the data came from, for people
+    std::int64_t chunk_samples = 0;  ///< 0: 256, fewer when a chunk would exceed 1 MiB
+    int compress_level = 0;          ///< gzip 1..9, 0 for none
+};
+
+/// The two sets of a file.
+enum class DatasetGroup { kTrain, kTest };
+
+/// Writes a dataset file sample by sample under a temporary name in the output's folder; only
+/// commit() gives it its name. Mean and standard deviation per channel come from the train group
+/// (double precision; a constant channel gets 1). One thread at a time may use a writer.
+class DatasetWriter {
+public:
+    /// Errors: UsageError for an unusable spec, FileError when the file cannot be made.
+    DatasetWriter(std::string path, DatasetSpec spec, Hdf5Thread& thread);
+    DatasetWriter(const DatasetWriter&) = delete;
+    DatasetWriter& operator=(const DatasetWriter&) = delete;
+    /// Without commit(): removes the temporary file.
+    ~DatasetWriter();
+
+    /// Adds labels.size() samples, row-major in the host's byte order, to `group`.
+    /// Errors: FileError for a label below 0 or not below a given `classes`, a sample value that
+    /// is not finite, or a write that failed (disk full); the writer is then only good to destroy.
+    void append(DatasetGroup group, std::span<const std::byte> samples,
+                std::span<const std::int32_t> labels);
+
+    [[nodiscard]] std::int64_t samples(DatasetGroup group) const noexcept;
+
+    /// Writes attributes and checksum, makes the file durable and gives it its name, replacing an
+    /// older file. Errors: FileError, also when a group is empty; the older file then stays.
+    void commit();
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace cohort

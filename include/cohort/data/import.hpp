@@ -1,0 +1,58 @@
+#pragma once
+
+#include "cohort/data/hdf5_thread.hpp"
+#include "cohort/data/sample_source.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cohort {
+
+enum class ImportFormat {
+    kAuto,      ///< from file names and first bytes
+    kIdx,       ///< MNIST-style IDX files, plain or .gz
+    kCifar10,   ///< binary version: data_batch_*.bin, test_batch.bin
+    kCifar100,  ///< binary version: train.bin, test.bin; fine labels
+    kNpy,       ///< pairs of NumPy .npy files: samples and labels
+    kCsv        ///< a label column and numbers
+};
+
+/// "auto", "idx", "cifar10", "cifar100", "npy", "csv". Errors: UsageError naming the choices.
+[[nodiscard]] ImportFormat parse_import_format(std::string_view name);
+[[nodiscard]] std::string_view import_format_name(ImportFormat format) noexcept;
+
+struct ImportOptions {
+    ImportFormat format = ImportFormat::kAuto;
+    /// One folder, or files. A file whose name has the word `test`, `t10k` or `val` goes to the
+    /// test group, all others to train. Samples and labels are paired by name: `images`,
+    /// `samples`, `data` or `x` against `labels`, `targets` or `y`.
+    std::vector<std::string> inputs;
+    std::string output;               ///< the .h5 file; replaced only by a complete one
+    std::vector<std::int64_t> shape;  ///< sample shape [C,H,W] or [F] to store; empty: as found
+    std::int64_t classes = 0;         ///< 0: the largest label plus one
+    std::int64_t chunk_samples = 0;   ///< 0: see DatasetSpec
+    int compress_level = 0;           ///< gzip 1..9, 0 for none
+    /// Share of the train samples, in (0,1), that goes to the test group instead, when no input is
+    /// a test file: drawn per sample from `seed`. 0: test files are needed.
+    double test_fraction = 0.0;
+    std::uint64_t seed = 0;
+    /// CSV: the label's column, by name in the header or by number from 0.
+    std::string label_column = "0";
+};
+
+struct ImportReport {
+    ImportFormat format = ImportFormat::kAuto;  ///< the one used
+    std::vector<std::string> files;             ///< read, in this order
+    SampleSetInfo train;
+    SampleSetInfo test;
+};
+
+/// Converts `options.inputs` into one dataset file and opens the result once to check it. Memory
+/// stays small: files are streamed. Blocks.
+/// Errors: UsageError for options, FileError naming file, offset or line, expected and got; the
+/// output is then untouched.
+ImportReport import_dataset(const ImportOptions& options, Hdf5Thread& thread);
+
+}  // namespace cohort

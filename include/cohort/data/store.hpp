@@ -1,0 +1,115 @@
+#pragma once
+
+#include "cohort/data/hdf5_thread.hpp"
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace cohort {
+
+/// What a store holds, e.g. {"cohort-checkpoint", 1}; written into the file and read back.
+struct StoreFormat {
+    std::string name;
+    int version = 1;
+    friend bool operator==(const StoreFormat&, const StoreFormat&) = default;
+};
+
+/// An attribute's value.
+using StoreValue = std::variant<std::string, double, std::int64_t, std::uint64_t>;
+
+/// Element types of arrays.
+template <class T>
+concept StoreElement = std::same_as<T, float> || std::same_as<T, double> ||
+    std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t> || std::same_as<T, std::byte>;
+
+/// Writes a store: one HDF5 file of named arrays and attributes that appears under its name only
+/// when complete. The file starts with a 512-byte block (an HDF5 user block: h5py and h5ls read
+/// the file as any other) that holds its length and CRC-32, see docs/data.md; every array has a
+/// CRC-32 of its own.
+///
+/// put() and commit() block their caller, which should be a background thread. The HDF5 thread is
+/// given slices of `slice_bytes` at low priority, so training input comes between them.
+///
+/// Errors of every member: FileError naming path and reason (disk full, read-only folder, ...).
+/// The temporary file is then removed by the destructor; a previous file stays untouched.
+class StoreWriter {
+public:
+    static constexpr std::size_t kDefaultSliceBytes = std::size_t{4} << 20U;
+
+    StoreWriter(std::string path, StoreFormat format, Hdf5Thread& thread,
+                std::size_t slice_bytes = kDefaultSliceBytes);
+    StoreWriter(const StoreWriter&) = delete;
+    StoreWriter& operator=(const StoreWriter&) = delete;
+    ~StoreWriter();
+
+    /// Writes an array at an absolute path like "/parameters/conv1.weight"; groups are made as
+    /// needed. `shape` empty means [values.size()]. A name can be written once (UsageError).
+    template <StoreElement T>
+    void put(std::string_view name, std::span<const T> values,
+             std::span<const std::int64_t> shape = {});
+    template <StoreElement T>
+    void put(std::string_view name, const std::vector<T>& values,
+             std::span<const std::int64_t> shape = {}) {
+        put(name, std::span<const T>(values), shape);
+    }
+    /// Writes text as an array of bytes; read it with StoreReader::get_text.
+    void put_text(std::string_view name, std::string_view text);
+
+    /// Sets an attribute of a group (made if missing; "/" is the file) or of a written array.
+    void set(std::string_view object, std::string_view name, const StoreValue& value);
+
+    /// Completes the file, makes it durable and gives it its name: flush, close, whole-file
+    /// CRC-32 into the first block, fsync, rename, fsync of the folder.
+    void commit();
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+/// Reads a store. The constructor reads the whole file once and compares length and CRC-32 before
+/// HDF5 sees a byte of it, so a torn, truncated, foreign or damaged file is a FileError that says
+/// which and why. Arrays are compared with their own CRC-32 again as they are read. Thread safe.
+class StoreReader {
+public:
+    StoreReader(std::string path, Hdf5Thread& thread);
+    StoreReader(const StoreReader&) = delete;
+    StoreReader& operator=(const StoreReader&) = delete;
+    ~StoreReader();
+
+    [[nodiscard]] const std::string& path() const noexcept;
+    [[nodiscard]] const StoreFormat& format() const noexcept;
+    /// FileError unless format() equals `expected`.
+    void require_format(const StoreFormat& expected) const;
+
+    /// Absolute paths of all arrays, sorted.
+    [[nodiscard]] const std::vector<std::string>& names() const noexcept;
+    [[nodiscard]] bool contains(std::string_view name) const;
+    /// Errors here and below: FileError naming the array or attribute that is missing or has
+    /// another type or size, with expected and got.
+    [[nodiscard]] std::vector<std::int64_t> shape(std::string_view name) const;
+    template <StoreElement T>
+    [[nodiscard]] std::vector<T> get(std::string_view name) const;
+    /// Reads into memory of exactly the array's size.
+    template <StoreElement T>
+    void read_into(std::string_view name, std::span<T> values) const;
+    [[nodiscard]] std::string get_text(std::string_view name) const;
+
+    [[nodiscard]] bool has_attribute(std::string_view object, std::string_view name) const;
+    /// V is the alternative that was written: std::string, double, std::int64_t, std::uint64_t.
+    template <class V>
+    [[nodiscard]] V attribute(std::string_view object, std::string_view name) const;
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace cohort
