@@ -113,19 +113,38 @@ public:
     virtual void end_backward(int pass, std::int64_t batch, std::byte* shared);
 };
 
-/// Sums of the loss over one member's slices.
+/// Sums of the loss over a batch.
 struct LossSums {
-    double loss = 0;
-    std::int64_t correct = 0;
+    double loss = 0;            ///< nats
+    std::int64_t correct = 0;   ///< arg max equals the label (the first of equals wins)
 };
 
-/// Softmax cross entropy on logits [n, classes] (row-major). Adds to `sums`; writes
-/// gradient = (softmax - one hot) * scale unless it is nullptr.
-void softmax_cross_entropy(const float* logits, const std::int32_t* labels, std::int64_t samples,
-                           std::int64_t classes, float scale, float* gradient, LossSums& sums);
+/// One slice of logits and labels.
+struct LossSlice {
+    std::int64_t samples = 0;
+    int member = 0;
+    const float* logits = nullptr;         ///< [samples, classes], row-major
+    const std::int32_t* labels = nullptr;  ///< [samples]
+    float scale = 1;                       ///< of the gradient; 1/N gives the mean's gradient
+    float* gradient = nullptr;             ///< (softmax - one hot) * scale, or nullptr
+};
 
-/// to += from, `count` floats; used where a tensor has several consumers.
-void add_into(float* to, const float* from, std::int64_t count);
+/// Softmax cross entropy at the end of a network.
+class LossKernel {
+public:
+    LossKernel() = default;
+    LossKernel(const LossKernel&) = delete;
+    LossKernel& operator=(const LossKernel&) = delete;
+    virtual ~LossKernel() = default;
+    virtual void begin() = 0;
+    virtual void run(const LossSlice& slice) = 0;
+    [[nodiscard]] virtual LossSums finish() = 0;
+};
+[[nodiscard]] std::unique_ptr<LossKernel> make_softmax_cross_entropy(const KernelContext& context,
+                                                                     std::int64_t classes);
+
+/// to += from, `count` floats of the device's memory; used where a tensor has several consumers.
+void add_into(Device& device, float* to, const float* from, std::int64_t count);
 
 [[nodiscard]] std::shared_ptr<TuningCache> make_tuning_cache();
 

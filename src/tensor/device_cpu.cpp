@@ -1,0 +1,140 @@
+#include <omp.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/units.hpp"
+#include "cohort/tensor/cpu_team.hpp"
+#include "cohort/tensor/device.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+class CpuEvent final : public Event {
+public:
+    [[nodiscard]] bool done() const override { return true; }
+    void wait() const override {}
+    [[nodiscard]] double seconds_since(const Event& earlier) const override {
+        const auto* other = dynamic_cast<const CpuEvent*>(&earlier);
+        check_invariant(other != nullptr, "events of two devices compared");
+        return std::chrono::duration<double>(at_ - other->at_).count();
+    }
+
+private:
+    std::chrono::steady_clock::time_point at_ = std::chrono::steady_clock::now();
+};
+
+class CpuStream final : public Stream {
+public:
+    void copy(void* to, const void* from, std::size_t bytes) override {
+        if (bytes > 0) {
+            std::memcpy(to, from, bytes);
+        }
+    }
+    void fill_zero(void* to, std::size_t bytes) override {
+        if (bytes > 0) {
+            std::memset(to, 0, bytes);
+        }
+    }
+    [[nodiscard]] std::unique_ptr<Event> record() override { return std::make_unique<CpuEvent>(); }
+    void wait_for(const Event& event) override { event.wait(); }
+    void synchronize() override {}
+};
+
+/// MemAvailable and MemTotal of the host, in bytes.
+DeviceMemory host_memory() {
+    DeviceMemory memory;
+    std::ifstream file("/proc/meminfo");
+    std::string key;
+    std::string unit;
+    std::uint64_t kib = 0;
+    while (file >> key >> kib) {
+        std::getline(file, unit);
+        if (key == "MemTotal:") {
+            memory.total_bytes = kib * 1024;
+        } else if (key == "MemAvailable:") {
+            memory.free_bytes = kib * 1024;
+        }
+    }
+    return memory;
+}
+
+class CpuDevice final : public Device {
+public:
+    // Every member computes its own slices, so the libraries below must not start threads.
+    explicit CpuDevice(int threads) : team_(threads, [] { omp_set_num_threads(1); }) {}
+
+    [[nodiscard]] DeviceKind kind() const override { return DeviceKind::kCpu; }
+    [[nodiscard]] std::string description() const override {
+        return "cpu: " + std::to_string(team_.size()) +
+               (team_.size() == 1 ? " thread, " : " threads, ") + cpu_isa();
+    }
+    [[nodiscard]] Buffer allocate(std::size_t bytes) override {
+        const std::size_t rounded =
+            std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+        void* data = std::aligned_alloc(kAlignment, rounded);
+        if (data == nullptr) {
+            fail<DeviceError>({.where = "cpu",
+                               .what = "out of memory: asked for " + format_bytes(rounded) + ", " +
+                                       format_bytes(host_memory().free_bytes) + " available",
+                               .hint = "a smaller --batch"});
+        }
+        return {data, bytes, [](void* p) noexcept { std::free(p); }};
+    }
+    [[nodiscard]] Buffer allocate_host(std::size_t bytes) override { return allocate(bytes); }
+    [[nodiscard]] std::unique_ptr<Stream> create_stream() override {
+        return std::make_unique<CpuStream>();
+    }
+    [[nodiscard]] DeviceMemory memory() const override { return host_memory(); }
+
+    ThreadTeam& team() { return team_; }
+
+private:
+    ThreadTeam team_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int threads) {
+    return std::make_unique<CpuDevice>(threads);
+}
+
+ThreadTeam& cpu_team(Device& device) {
+    auto* cpu = dynamic_cast<CpuDevice*>(&device);
+    if (cpu == nullptr) {
+        fail<DeviceError>({.where = "cpu_team",
+                           .what = "not a CPU device",
+                           .expected = "cpu",
+                           .got = device.description()});
+    }
+    return cpu->team();
+}
+
+std::string cpu_isa() {
+    switch (dnnl::get_effective_cpu_isa()) {
+        case dnnl::cpu_isa::sse41: return "sse41";
+        case dnnl::cpu_isa::avx: return "avx";
+        case dnnl::cpu_isa::avx2: return "avx2";
+        case dnnl::cpu_isa::avx2_vnni: return "avx2_vnni";
+        case dnnl::cpu_isa::avx512_core: return "avx512_core";
+        case dnnl::cpu_isa::avx512_core_vnni: return "avx512_core_vnni";
+        case dnnl::cpu_isa::avx512_core_bf16: return "avx512_core_bf16";
+        case dnnl::cpu_isa::avx512_core_amx: return "avx512_core_amx";
+        default: return "generic";
+    }
+}
+
+std::string dnnl_version_text() {
+    const dnnl_version_t* version = dnnl_version();
+    return std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+           std::to_string(version->patch);
+}
+
+}  // namespace cohort
