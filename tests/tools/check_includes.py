@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Checks that includes and link lists follow the project's dependency arrows.
+
+    check_includes.py ROOT         check the tree; prints file:line and the arrow, exit code 1
+    check_includes.py --self-test  plant one violation of every rule and see each one found
+"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+import source_tree
+
+# module -> modules it builds on directly; what those build on is allowed too.
+ARROWS = {
+    "core": [],
+    "tensor": ["core"],
+    "layers": ["tensor"],
+    "model": ["layers"],
+    "optim": ["tensor"],
+    "data": ["core"],
+    "comm": ["core", "tensor"],
+    "sched": ["core", "model"],
+    "sim": ["model", "optim", "data", "sched"],
+    "train": ["model", "optim", "data", "comm", "sched", "sim"],
+    "jobs": ["train"],
+}
+# Folders of the tree's top level that are modules; the others are below src/ and include/cohort/.
+TOP_LEVEL = ("layers", "comm", "sched", "data", "jobs")
+
+# external headers: what they are, their names, and the modules whose private code may have them.
+EXTERNAL = (
+    ("MPI", re.compile(r"mpi(-ext)?\.h$"), ("comm",)),
+    ("NCCL", re.compile(r"nccl(_net)?\.h$"), ("comm",)),
+    ("HDF5", re.compile(r"(hdf5|hdf5_hl|H5\w*)\.h$"), ("data",)),
+    ("CLI11", re.compile(r"CLI(11\.hpp$|/)"), ("jobs",)),
+    ("CUDA", re.compile(r"(cuda\w*|cublas\w*|cudnn\w*|curand\w*|nvrtc)\.h$|(cub|thrust|cuda)/"), ()),
+)
+CUDA_FILE = re.compile(r"(_cuda(_\w+)?\.(cpp|hpp)|\.cuh?)$")
+ENVIRONMENT_READER = "src/core/launch_env.cpp"
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+GETENV = re.compile(r"\b(secure_)?getenv\s*\(")
+LINKED = re.compile(r"\bcohort::(\w+)")
+
+
+def closure(module):
+    """All modules that `module` may include."""
+    allowed = set()
+    pending = list(ARROWS[module])
+    while pending:
+        other = pending.pop()
+        if other not in allowed:
+            allowed.add(other)
+            pending.extend(ARROWS[other])
+    return allowed
+
+
+ALLOWED = {module: closure(module) for module in ARROWS}
+
+
+def module_of(relative):
+    """The module a file belongs to, or None (tests may use everything)."""
+    parts = relative.parts
+    if parts[:2] == ("include", "cohort"):
+        return parts[2]
+    if parts[0] == "src":
+        return parts[1]
+    return parts[0] if parts[0] in TOP_LEVEL else None
+
+
+def arrow(module, other):
+    return f"{module} -> {other} is not an arrow of the architecture"
+
+
+def external_violation(module, relative, header):
+    for name, pattern, owners in EXTERNAL:
+        if not pattern.match(header):
+            continue
+        if relative.parts[0] == "include":
+            return f"a public header includes {name}"
+        if name == "CUDA" and (CUDA_FILE.search(relative.name) or relative.stem == "nccl"):
+            return None
+        if module not in owners:
+            place = "src/tensor's *_cuda files" if name == "CUDA" else ", ".join(owners)
+            return f"{module} -> {name}; only {place} may include it"
+    return None
+
+
+def included_module(root, path, header, headers_by_name):
+    """The module a header of ours belongs to, or None when it is not ours."""
+    if header.startswith("cohort/"):
+        return header.split("/")[1]
+    beside = (path.parent / header).resolve()
+    if beside.is_file() and root in beside.parents:
+        return module_of(beside.relative_to(root))
+    owners = {module_of(other) for other in headers_by_name.get(pathlib.Path(header).name, ())
+              if other.as_posix().endswith("/" + header)}
+    return owners.pop() if len(owners) == 1 else None
+
+
+def check_line(root, path, module, line, headers_by_name):
+    relative = path.relative_to(root)
+    if GETENV.search(line) and relative.as_posix() != ENVIRONMENT_READER:
+        return f"reads the environment; only {ENVIRONMENT_READER} may"
+    match = INCLUDE.match(line)
+    if not match:
+        return None
+    quoted, header = match.group(1) == '"', match.group(2)
+    problem = external_violation(module, relative, header)
+    if problem or not quoted:
+        return problem
+    other = included_module(root, path, header, headers_by_name)
+    if other is None or other == module:
+        return None
+    if other not in ALLOWED[module]:
+        return arrow(module, other)
+    if not header.startswith("cohort/"):
+        return f"{module} includes a private header of {other}"
+    return None
+
+
+def check_cxx(root):
+    paths = source_tree.cxx_files(root)
+    headers_by_name = {}
+    for path in paths:
+        headers_by_name.setdefault(path.name, []).append(path.relative_to(root))
+    for path in paths:
+        module = module_of(path.relative_to(root))
+        if module is None:
+            continue
+        if module not in ARROWS:
+            yield f"{path.relative_to(root)}:1: {module} is not a module of the architecture"
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            problem = check_line(root, path, module, line, headers_by_name)
+            if problem:
+                yield f"{path.relative_to(root)}:{number}: {problem}"
+
+
+def check_link_lists(root):
+    for path in source_tree.files(root, lambda path: path.name == "CMakeLists.txt"):
+        module = module_of(path.relative_to(root))
+        if module not in ARROWS:
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for other in LINKED.findall(line.split("#")[0]):
+                if other != module and other not in ALLOWED[module]:
+                    yield f"{path.relative_to(root)}:{number}: {arrow(module, other)}"
+
+
+def check(root):
+    root = pathlib.Path(root).resolve()
+    return [*check_cxx(root), *check_link_lists(root)]
+
+
+# file -> (text, what the check must say; None for a file that is fine)
+PLANTED = {
+    "include/cohort/core/a.hpp": ("#include <vector>\n", None),
+    "include/cohort/core/b.hpp": ('\n#include "cohort/tensor/x.hpp"\n', ":2: core -> tensor"),
+    "include/cohort/data/a.hpp": ("#include <hdf5.h>\n", ":1: a public header includes HDF5"),
+    "include/cohort/nowhere/a.hpp": ("", ":1: nowhere is not a module"),
+    "src/tensor/a.cpp": ('#include "cohort/core/a.hpp"\n', None),
+    "src/tensor/b.cpp": ("#include <cuda_runtime.h>\n", ":1: tensor -> CUDA"),
+    "src/tensor/device_cuda.cpp": ("#include <cuda_runtime.h>\n", None),
+    "src/tensor/secret.hpp": ("", None),
+    "src/core/launch_env.cpp": ('const char* x = std::getenv("X");\n', None),
+    "src/core/other.cpp": ('const char* x = std::getenv("X");\n', ":1: reads the environment"),
+    "layers/conv.cpp": ('#include "cohort/comm/x.hpp"\n', ":1: layers -> comm"),
+    "layers/conv_cuda.cpp": ("#include <cudnn.h>\n", None),
+    "layers/pool.cpp": ('#include "secret.hpp"\n', ":1: layers includes a private header of tensor"),
+    "layers/relative.cpp": ('#include "../data/p.hpp"\n', ":1: layers -> data"),
+    "data/p.hpp": ("", None),
+    "data/hdf5.cpp": ("#include <hdf5.h>\n", None),
+    "data/cli.cpp": ("#include <CLI/CLI.hpp>\n", ":1: data -> CLI11"),
+    "comm/world.cpp": ("#include <mpi.h>\n#include <nccl.h>\n", None),
+    "comm/CMakeLists.txt": ("# cohort::train\ncohort_module(NAME comm\n  PUBLIC cohort::layers)\n",
+                            ":3: comm -> layers"),
+    "sched/plan.cpp": ("#include <mpi.h>\n", ":1: sched -> MPI"),
+    "src/model/deep.cpp": ('#include "cohort/core/a.hpp"\n#include "cohort/layers/a.hpp"\n', None),
+    "src/model/up.cpp": ('#include "cohort/train/a.hpp"\n', ":1: model -> train"),
+    "src/train/loop.cpp": ('#include "cohort/comm/x.hpp"\n#include <mpi.h>\n', ":2: train -> MPI"),
+    "jobs/main.cpp": ("#include <CLI/CLI.hpp>\n", None),
+    "tests/unit/t.cpp": ('#include <hdf5.h>\n#include "secret.hpp"\n', None),
+}
+
+
+def self_test():
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (text, _) in PLANTED.items():
+            path = pathlib.Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        found = check(folder)
+    expected = [name + said for name, (_, said) in PLANTED.items() if said]
+    missed = [say for say in expected if not any(line.startswith(say) for line in found)]
+    false_alarms = [line for line in found if not any(line.startswith(say) for say in expected)]
+    for say in missed:
+        print(f"planted, not found: {say}")
+    for line in false_alarms:
+        print(f"false alarm: {line}")
+    print(f"{len(expected)} planted violations, {len(missed)} missed, {len(false_alarms)} false alarms")
+    return 1 if missed or false_alarms else 0
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    if sys.argv[1] == "--self-test":
+        return self_test()
+    violations = check(sys.argv[1])
+    for line in violations:
+        print(line)
+    print(f"{len(violations)} violations of the include directions")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
