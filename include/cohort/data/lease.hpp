@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cohort/data/order.hpp"
+
+namespace cohort {
+
+/// Permission to train on a list of samples once.
+struct Lease {
+    std::uint64_t id = 0;
+    std::uint32_t epoch = 0;
+    std::int64_t position = 0;          ///< of the first sample in the epoch's order
+    std::vector<std::int64_t> samples;  ///< sample ids, consecutive positions
+
+    [[nodiscard]] std::int64_t size() const noexcept {
+        return static_cast<std::int64_t>(samples.size());
+    }
+};
+
+/// Positions [position, position + count) of an epoch.
+struct LeaseSlice {
+    std::uint32_t epoch = 0;
+    std::int64_t position = 0;
+    std::int64_t count = 0;
+    friend bool operator==(const LeaseSlice&, const LeaseSlice&) = default;
+};
+
+/// Samples by what became of them: leased = applied + returned + outstanding, always. A sample
+/// leased again after its return counts again.
+struct LeaseAccount {
+    std::int64_t leased = 0;
+    std::int64_t applied = 0;
+    std::int64_t returned = 0;
+    std::int64_t outstanding = 0;
+    friend bool operator==(const LeaseAccount&, const LeaseAccount&) = default;
+};
+
+/// Where a run is in its data; goes into checkpoints. `pending` lists what was leased or returned
+/// but not applied, by position; it is leased again first.
+struct LeaseState {
+    std::uint32_t epoch = 0;
+    std::int64_t position = 0;  ///< next fresh sample of that epoch
+    std::int64_t applied = 0;   ///< samples applied since the start of the run
+    std::uint64_t next_id = 1;
+    std::vector<LeaseSlice> pending;
+};
+
+/// Cuts epochs into leases and keeps the accounts. Pure: no threads, files or clock; not thread
+/// safe. Every sample of an epoch is leased fresh exactly once; a returned one goes out again
+/// before fresh ones, lowest position first, under a new id.
+class LeaseBook {
+public:
+    static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+    /// @param limit  samples to apply in the whole run, an epoch's count or a multiple for epochs
+    /// @param from   a state to go on from. Errors: UsageError when it does not fit the set.
+    LeaseBook(const SampleSetInfo& info, const OrderOptions& order, std::int64_t limit = kNoLimit,
+              const LeaseState& from = {});
+
+    /// At most `n` >= 1 samples, never across the end of an epoch. std::nullopt when the limit is
+    /// reached; leases may still come back then.
+    [[nodiscard]] std::optional<Lease> take(std::int64_t n);
+
+    /// Ends an outstanding lease. False when `id` is not outstanding (already ended, revoked, or
+    /// never given out): then nothing changes and its gradient must not be used.
+    [[nodiscard]] bool mark_applied(std::uint64_t id);
+    [[nodiscard]] bool mark_returned(std::uint64_t id);
+
+    /// Samples since this book was made, plus those applied before it (from.applied).
+    [[nodiscard]] const LeaseAccount& account() const noexcept { return account_; }
+    /// True when `limit` samples are applied.
+    [[nodiscard]] bool finished() const noexcept { return account_.applied >= limit_; }
+    [[nodiscard]] LeaseState state() const;
+
+private:
+    using Place = std::pair<std::uint32_t, std::int64_t>;  // epoch, position
+
+    [[nodiscard]] Lease issue(const LeaseSlice& slice);
+    [[nodiscard]] std::optional<LeaseSlice> take_fresh(std::int64_t n);
+    void append_samples(const LeaseSlice& slice, std::vector<std::int64_t>& out);
+    [[nodiscard]] std::optional<LeaseSlice> end(std::uint64_t id);
+
+    SampleSetInfo info_;
+    OrderOptions order_options_;
+    std::int64_t limit_;
+    std::uint32_t epoch_;
+    std::int64_t position_;
+    std::int64_t fresh_ = 0;  // samples whose first lease is out or behind us
+    std::uint64_t next_id_;
+    LeaseAccount account_;
+    std::map<std::uint64_t, LeaseSlice> outstanding_;
+    std::map<Place, std::int64_t> waiting_;  // returned, by place; value: count
+    std::optional<EpochOrder> order_;        // of the window below
+    std::int64_t window_ = -1;
+    std::vector<std::int64_t> window_samples_;
+};
+
+}  // namespace cohort

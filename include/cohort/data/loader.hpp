@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cohort/data/augment.hpp"
+#include "cohort/data/lease.hpp"
+#include "cohort/data/order.hpp"
+#include "cohort/data/sample_source.hpp"
+
+namespace cohort {
+
+/// Gives at least `bytes` of host memory aligned to 64 bytes, freed with the last owner. A CUDA
+/// run passes one that returns pinned memory. Called from loader threads. May throw.
+using HostAllocator = std::function<std::shared_ptr<void>(std::size_t bytes)>;
+
+/// Ordinary memory, 64-byte aligned.
+[[nodiscard]] std::shared_ptr<void> allocate_aligned(std::size_t bytes);
+
+struct LoaderOptions {
+    AugmentOptions augment;
+    int threads = 1;                    ///< that normalise and augment, >= 1
+    int prefetch = 3;                   ///< batches prepared ahead of next(), >= 1
+    std::optional<OrderOptions> order;  ///< of the leases to come: the next window is read ahead
+    std::size_t cache_bytes = 0;        ///< stored chunks kept; 0: two windows, or 64 MiB
+    HostAllocator allocator = allocate_aligned;
+};
+
+/// A batch that is ready to train on. Movable; its memory goes back to the loader's pool when it
+/// is destroyed (which may be after the loader).
+class LoadedBatch {
+public:
+    LoadedBatch(LoadedBatch&&) noexcept;
+    LoadedBatch& operator=(LoadedBatch&&) noexcept;
+    ~LoadedBatch();
+
+    [[nodiscard]] const Lease& lease() const noexcept;
+    [[nodiscard]] std::int64_t size() const noexcept { return lease().size(); }
+    [[nodiscard]] std::uint32_t epoch() const noexcept { return lease().epoch; }
+    /// [N, sample shape], normalised, 64-byte aligned, from LoaderOptions::allocator.
+    [[nodiscard]] std::span<const float> samples() const noexcept;
+    /// [N], same memory.
+    [[nodiscard]] std::span<const std::int32_t> labels() const noexcept;
+    /// [N], = lease().samples.
+    [[nodiscard]] std::span<const std::int64_t> sample_ids() const noexcept {
+        return lease().samples;
+    }
+
+private:
+    friend class Loader;
+    struct Content;
+    explicit LoadedBatch(std::unique_ptr<Content> content) noexcept;
+    std::unique_ptr<Content> content_;
+};
+
+/// Turns leases into batches ahead of their use: one thread reads whole chunks (those of submitted
+/// leases first, then the next shuffle window), `threads` threads augment and normalise, and
+/// next() hands out batches in the order of submission. Waiting sleeps.
+class Loader {
+public:
+    /// Errors: UsageError and ShapeError for options that do not fit the set.
+    Loader(std::shared_ptr<SampleSource> source, const LoaderOptions& options);
+    Loader(const Loader&) = delete;
+    Loader& operator=(const Loader&) = delete;
+    /// Waits for a chunk read that is under way, for nothing else.
+    ~Loader();
+
+    [[nodiscard]] const SampleSetInfo& info() const noexcept;
+    /// LoaderOptions::prefetch: how many leases to keep submitted.
+    [[nodiscard]] int prefetch() const noexcept;
+
+    /// Queues a lease; never blocks. Thread safe. Errors: UsageError for an empty lease or a sample
+    /// id outside the set.
+    void submit(Lease lease);
+    /// The batch of the oldest submitted lease; blocks until it is ready. std::nullopt when no
+    /// submitted lease is left or stop() was called. Errors: whatever reading or preparing that
+    /// lease threw; the lease is then gone from the loader and later ones go on.
+    [[nodiscard]] std::optional<LoadedBatch> next();
+    /// Takes back every submitted lease that next() has not handed out.
+    std::vector<Lease> discard_submitted();
+    /// Ends waiting calls of next() and all work; for another thread or before destruction.
+    void stop() noexcept;
+
+private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+/// Runs `use` on batches of `batch_size` that cover all samples of the loader's set in stored order
+/// (the last may be short); for evaluation, with a loader without augmentation and without other
+/// leases. Errors: those of Loader::next and of `use`; the loader is then empty and usable.
+void for_each_batch(Loader& loader, std::int64_t batch_size,
+                    const std::function<void(const LoadedBatch&)>& use);
+
+}  // namespace cohort

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cohort/tensor/device.hpp"
+#include "cohort/tensor/flat_layout.hpp"
+
+namespace cohort {
+
+enum class OptimizerKind { kSgd, kAdamW };
+
+/// "sgd" or "adamw". Errors: UsageError for another name.
+[[nodiscard]] OptimizerKind parse_optimizer_kind(std::string_view text);
+[[nodiscard]] std::string_view to_text(OptimizerKind kind) noexcept;
+
+struct OptimizerOptions {
+    OptimizerKind kind = OptimizerKind::kSgd;
+    double momentum = 0.9;    ///< sgd: m in [0, 1)
+    bool nesterov = false;    ///< sgd
+    double weight_decay = 0;  ///< lambda >= 0, for ranges whose `decay` is set
+    bool decoupled = false;   ///< theta *= (1 - eta lambda)^f instead of g += lambda theta
+    double beta1 = 0.9;       ///< adamw: in [0, 1)
+    double beta2 = 0.999;     ///< adamw: in [0, 1)
+    double epsilon = 1e-8;    ///< adamw: > 0
+};
+
+/// A float buffer of the optimizer's state, in device memory, one float per parameter of its
+/// range. Checkpoints read and write it in place.
+struct OptimizerSlot {
+    std::string name;  ///< "momentum"; "first_moment", "second_moment", "partial_gradient"
+    std::span<float> values;
+};
+
+/// A number that belongs to the state as a whole.
+struct OptimizerScalar {
+    std::string name;
+    double value = 0;
+};
+
+/// Applies updates to the parameters [begin, end) (floats) of a flat buffer: all of it, or the
+/// shard that one server owns, which may cut through tensors. Padding is never touched.
+///
+/// An update is worth a fraction f of a reference batch (any f > 0; a full batch is f = 1), and
+/// f updates of 1/f with equal gradients have the effect that sync.md's rules give them:
+///
+/// **sgd** keeps the normalised velocity u = (1-m) vel, so that a change of m is continuous.
+///   u' = m^f u + (1-m^f) g
+///   theta' = theta - eta/(1-m) (f g - m (u'-u)/(1-m))         (Nesterov: m^2 before (u'-u))
+/// which is heavy ball integrated over f: z = theta - eta m/(1-m)^2 u obeys
+/// z' = z - eta f/(1-m) g for every sequence of f. At f = 1 the code runs the usual rule, in
+/// single precision and without fused multiply-add:
+///   u' = m u + (1-m) g;  theta' = theta - s u'                (s = eta/(1-m))
+///   Nesterov:            theta' = theta - s ((1-m) g + m u')
+/// that is vel' = m vel + g, theta' = theta - eta vel' (or eta (g + m vel')); with 1-m a power of
+/// two the two forms agree to the last bit.
+///
+/// **adamw** (Loshchilov & Hutter 2019) decays the first moment by beta1^f and corrects its bias
+/// by the product of those; the second moment squares mean gradients of whole reference batches:
+/// f g accumulates until f sums to 1 and what is left starts the next sum. Until the first sum is
+/// complete the mean gradient so far stands in. The step is eta f. At f = 1 it is plain AdamW.
+///
+/// Weight decay where the layout says so: coupled (g + lambda theta in place of g) or decoupled.
+class Optimizer {
+public:
+    Optimizer() = default;
+    Optimizer(const Optimizer&) = delete;
+    Optimizer& operator=(const Optimizer&) = delete;
+    virtual ~Optimizer() = default;
+
+    /// One whole update. @param theta, gradient  device memory, end - begin floats
+    /// Errors: those of begin_update and apply.
+    void update(std::span<float> theta, std::span<const float> gradient, double fraction,
+                double lr);
+
+    /// An update in pieces, e.g. as chunks arrive: begin_update once, then apply for disjoint
+    /// pieces that cover the range. Pieces may be applied from several threads at once.
+    /// @param fraction f > 0  @param lr eta >= 0
+    /// Errors: UsageError for other values, or for decoupled decay with eta lambda >= 1.
+    virtual void begin_update(double fraction, double lr) = 0;
+    /// @param offset first float of the piece, counted from `begin`. Errors: ShapeError.
+    virtual void apply(std::int64_t offset, std::span<float> theta,
+                       std::span<const float> gradient) = 0;
+
+    /// Changes m (sgd) or beta1 (adamw) from the next update on. Errors: UsageError.
+    virtual void set_momentum(double momentum) = 0;
+
+    /// State for checkpoints; consistent between two updates.
+    [[nodiscard]] virtual std::vector<OptimizerSlot> slots() = 0;
+    [[nodiscard]] virtual std::vector<OptimizerScalar> scalars() const = 0;
+    /// Errors: UsageError for a name that scalars() does not list.
+    virtual void set_scalar(std::string_view name, double value) = 0;
+
+    /// Floats in the range this optimizer was made for.
+    [[nodiscard]] virtual std::int64_t size() const noexcept = 0;
+};
+
+/// Makes an optimizer with zeroed state for the floats [begin, end) of `layout`'s buffer.
+/// @param device owns the memory of state, parameters and gradients; must outlive the optimizer
+/// @param stream where the work is queued (the replica's); must outlive the optimizer
+/// Errors: UsageError for options out of range, ShapeError for a range outside the buffer,
+/// DeviceError when the device has no optimizer or too little memory.
+[[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
+                                                        const FlatLayout& layout,
+                                                        std::int64_t begin, std::int64_t end,
+                                                        Device& device, Stream& stream);
+
+}  // namespace cohort

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <span>
+
+namespace cohort {
+
+/// True when no element is infinite or NaN. Host memory.
+[[nodiscard]] bool is_finite(std::span<const float> values) noexcept;
+
+/// Sum of squares, accumulated in double in a fixed order (the same bits on every CPU).
+[[nodiscard]] double sum_of_squares(std::span<const float> values) noexcept;
+
+/// Euclidean norm: sqrt(sum_of_squares).
+[[nodiscard]] double norm(std::span<const float> values) noexcept;
+
+/// How far heavy ball with normalised velocity u still moves over the next `lag` reference batches
+/// without new gradients, as a factor of u: eta m (1-m^lag) / (1-m)^2.
+[[nodiscard]] double look_ahead_factor(double lr, double momentum, double lag);
+
+/// out = theta - look_ahead_factor u: the parameters a server will have after `lag` more reference
+/// batches (DANA, Hakimi 2019). Lag 0 copies theta. `out` may be theta.
+/// Errors: ShapeError for unequal sizes.
+void look_ahead(std::span<const float> theta, std::span<const float> u, double lr, double momentum,
+                double lag, std::span<float> out);
+
+}  // namespace cohort
