@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Installs what is missing, configures, builds and runs the tests. The exit code is ctest's.
+#
+#   tests/run.sh [--preset NAME] [--label LABEL] [CTEST-OPTION...]
+#
+#   --preset NAME    ci (default), release, debug, asan, tsan or cuda
+#   --label LABEL    only tests with that label, e.g. fast
+#   CTEST-OPTION     handed to ctest, e.g. -R core_rng or --repeat until-fail:10
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+preset=ci
+ctest_options=()
+while (($# > 0)); do
+    case "$1" in
+        --preset | --label)
+            if (($# < 2)); then
+                echo "run.sh: $1 needs a value" >&2
+                exit 2
+            fi
+            if [[ $1 == --preset ]]; then
+                preset=$2
+            else
+                ctest_options+=(-L "^$2\$")
+            fi
+            shift 2
+            ;;
+        -h | --help)
+            sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+            exit 0
+            ;;
+        *)
+            ctest_options+=("$1")
+            shift
+            ;;
+    esac
+done
+
+cores=$(nproc)
+build=build/$preset
+
+jobs/install_deps.sh
+launcher=()
+if command -v ccache >/dev/null; then
+    launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+fi
+cmake --preset "$preset" "${launcher[@]}"
+cmake --build "$build" --parallel "$cores"
+
+status=0
+ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$cores" \
+    "${ctest_options[@]}" 2>&1 | tee "$build/tests.log" || status=${PIPESTATUS[0]}
+grep 'tests passed' "$build/tests.log" || true
+exit "$status"
