@@ -1,0 +1,25 @@
+# Installs BUILD_DIR into a fresh prefix below WORK_DIR, then configures, builds and runs the
+# project in SOURCE_DIR against it.
+foreach(variable BUILD_DIR WORK_DIR SOURCE_DIR GENERATOR BUILD_TYPE CXX_COMPILER)
+  if(NOT DEFINED ${variable})
+    message(FATAL_ERROR "run.cmake: ${variable} is not set")
+  endif()
+endforeach()
+
+file(REMOVE_RECURSE ${WORK_DIR})
+set(prefix ${WORK_DIR}/prefix)
+
+function(run)
+  execute_process(COMMAND ${ARGV} COMMAND_ECHO STDOUT RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "exit code ${status}")
+  endif()
+endfunction()
+
+run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${prefix})
+run(${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${WORK_DIR}/build -G ${GENERATOR}
+  -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CXX_COMPILER}
+  -DCMAKE_CXX_FLAGS=${CXX_FLAGS} -DCMAKE_PREFIX_PATH=${prefix})
+run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
+run(${WORK_DIR}/build/consumer)
+run(${prefix}/bin/cohort --version)
