@@ -20,6 +20,7 @@ struct TrainProgress {
     std::int64_t updates = 0;
     std::int64_t dropped_in_a_row = 0;   ///< batches with non-finite numbers since the last good one
     std::int64_t batches_dropped = 0;
+    std::int64_t evaluated_at = 0;       ///< samples_applied at the last evaluation
     double train_seconds = 0;            ///< wall time without evaluation pauses, over all parts
     double wall_seconds = 0;             ///< wall time over all parts of a resumed run
     double cpu_seconds = 0;              ///< process CPU time over all parts
@@ -52,7 +53,50 @@ struct CheckpointReport {
     std::string error;           ///< empty when it was saved
 };
 
-class TrainControl;
+/// Where every leased sample went: leased = applied + returned + outstanding.
+struct SampleAccounts {
+    std::int64_t leased = 0;
+    std::int64_t applied = 0;
+    std::int64_t returned_non_finite = 0;  ///< dropped by the NaN guard
+    std::int64_t returned_stop = 0;        ///< leased ahead, not needed when the run ended
+    std::int64_t outstanding = 0;
+    [[nodiscard]] std::int64_t returned() const noexcept {
+        return returned_non_finite + returned_stop;
+    }
+};
+
+struct TrainOptions;
+struct TrainSnapshot;
+class Clock;
+class MetricsFile;
+
+/// A run as its hooks see it.
+class TrainControl {
+public:
+    TrainControl() = default;
+    TrainControl(const TrainControl&) = delete;
+    TrainControl& operator=(const TrainControl&) = delete;
+    virtual ~TrainControl() = default;
+
+    [[nodiscard]] virtual const TrainOptions& options() const = 0;
+    [[nodiscard]] virtual const TrainProgress& progress() const = 0;
+    [[nodiscard]] virtual const Clock& clock() const = 0;
+    /// Samples after which the run ends, and those of one epoch.
+    [[nodiscard]] virtual std::int64_t budget_samples() const = 0;
+    [[nodiscard]] virtual std::int64_t epoch_samples() const = 0;
+    [[nodiscard]] virtual MetricsFile& metrics() = 0;
+
+    /// Ends the run after this step; the first reason counts.
+    virtual void request_stop(StopReason reason) = 0;
+    /// Notes the training time at which the target accuracy was reached.
+    virtual void reach_target() = 0;
+    /// Evaluates on the test group and tells all hooks. The pause does not count as training.
+    virtual void evaluate() = 0;
+    /// Copies everything a checkpoint holds. Waits for the device, nothing else.
+    [[nodiscard]] virtual TrainSnapshot snapshot() = 0;
+    /// Tells all hooks what became of a checkpoint.
+    virtual void report_checkpoint(const CheckpointReport& checkpoint) = 0;
+};
 
 /// Something that follows a run: checkpoints, metrics, the live line, ... Called on the training
 /// thread between steps, in the order in which hooks were added. The defaults do nothing.
@@ -67,7 +111,7 @@ public:
     virtual void on_evaluation(TrainControl& run, const EvaluationReport& evaluation);
     virtual void on_checkpoint(TrainControl& run, const CheckpointReport& checkpoint);
     /// After the last step, before model and summary are written.
-    virtual void on_end(TrainControl& run);
+    virtual void on_end(TrainControl& run, StopReason reason);
 };
 
 }  // namespace cohort

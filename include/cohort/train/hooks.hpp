@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cohort/data/hdf5_thread.hpp"
+#include "cohort/train/events.hpp"
+
+namespace cohort {
+
+/// Ends the run with NumericalError when 5 batches in a row, or 20 of the last 100, had to be
+/// dropped because loss or gradient was not finite; warns about each.
+[[nodiscard]] std::unique_ptr<TrainHook> make_nan_guard_hook();
+
+/// Evaluates every `eval_every_samples` (0: every epoch) and at the end, unless a signal ends it.
+[[nodiscard]] std::unique_ptr<TrainHook> make_evaluation_hook();
+
+/// Ends the run once the test accuracy reaches `target_accuracy` and notes the training time.
+[[nodiscard]] std::unique_ptr<TrainHook> make_target_hook();
+
+/// Ends the run when `stop_requested` says so.
+[[nodiscard]] std::unique_ptr<TrainHook> make_stop_hook(std::function<bool()> stop_requested);
+
+/// Writes JSON lines: `train` every `log_every_s` and before each evaluation, `dropped`,
+/// `evaluation`, `checkpoint`.
+[[nodiscard]] std::unique_ptr<TrainHook> make_metrics_hook();
+
+/// Shows progress: one rewritten line on a terminal, else a plain line every `log_every_s`.
+/// @param terminal true: `write` gets lines to draw over the last one, several times a second
+/// @param write  receives each line
+[[nodiscard]] std::unique_ptr<TrainHook> make_progress_hook(
+    bool terminal, std::function<void(const std::string&)> write);
+
+/// Checkpoints every `checkpoint_every_s` and `checkpoint_every_samples` into `folder`: training
+/// stops for the copy in memory only, the file is written on a thread of its own. The end of the
+/// run waits for it and writes the last one. Keeps the newest `keep_checkpoints`.
+[[nodiscard]] std::unique_ptr<TrainHook> make_checkpoint_hook(std::string folder,
+                                                              Hdf5Thread& thread);
+
+}  // namespace cohort

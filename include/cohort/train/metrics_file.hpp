@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace cohort {
+
+/// metrics.jsonl: one JSON object per line, each line complete when write() returns. A line that
+/// cannot be written is logged as an error once, and `failures` counts it; training goes on.
+class MetricsFile {
+public:
+    /// Opens `path` for appending after cutting it at `keep_bytes` (what a resumed run had written
+    /// at its checkpoint). Errors: FileError.
+    MetricsFile(std::string path, std::int64_t keep_bytes);
+    MetricsFile(const MetricsFile&) = delete;
+    MetricsFile& operator=(const MetricsFile&) = delete;
+    ~MetricsFile();
+
+    /// @param json one object without line breaks
+    void write(std::string_view json);
+    /// Bytes of complete lines so far.
+    [[nodiscard]] std::int64_t position() const noexcept { return position_; }
+    [[nodiscard]] std::int64_t failures() const noexcept { return failures_; }
+
+private:
+    void report(int error);
+
+    std::string path_;
+    int file_ = -1;
+    std::int64_t position_ = 0;
+    std::int64_t failures_ = 0;
+};
+
+}  // namespace cohort

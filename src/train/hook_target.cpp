@@ -1,0 +1,31 @@
+#include "cohort/train/hooks.hpp"
+#include "cohort/train/options.hpp"
+
+namespace cohort {
+namespace {
+
+class TargetHook final : public TrainHook {
+public:
+    /// A resumed run that had reached its target has nothing left to do.
+    void on_start(TrainControl& run) override {
+        if (run.options().target_accuracy > 0 && run.progress().tta_seconds) {
+            run.request_stop(StopReason::kTarget);
+        }
+    }
+
+    void on_evaluation(TrainControl& run, const EvaluationReport& evaluation) override {
+        const double target = run.options().target_accuracy;
+        if (target > 0 && evaluation.accuracy >= target) {
+            run.reach_target();
+            run.request_stop(StopReason::kTarget);
+        }
+    }
+};
+
+}  // namespace
+
+std::unique_ptr<TrainHook> make_target_hook() {
+    return std::make_unique<TargetHook>();
+}
+
+}  // namespace cohort

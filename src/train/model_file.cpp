@@ -1,0 +1,66 @@
+#include "cohort/core/error.hpp"
+#include "cohort/data/store.hpp"
+#include "cohort/model/zoo.hpp"
+#include "cohort/train/snapshot.hpp"
+
+#include <algorithm>
+
+namespace cohort {
+namespace {
+
+const StoreFormat kModelFormat{"cohort-model", 1};
+
+void put_tensors(StoreWriter& writer, const std::string& group, const FlatLayout& layout,
+                 const std::vector<float>& flat) {
+    for (const FlatRange& range : layout.ranges()) {
+        const auto values = std::span<const float>(flat).subspan(
+            static_cast<std::size_t>(range.offset), static_cast<std::size_t>(range.size));
+        writer.put(group + range.name, values, range.shape.extents());
+    }
+}
+
+std::vector<float> get_tensors(const StoreReader& reader, const std::string& group,
+                               const FlatLayout& layout) {
+    std::vector<float> flat(static_cast<std::size_t>(layout.total()), 0.0F);
+    for (const FlatRange& range : layout.ranges()) {
+        const auto found = reader.shape(group + range.name);
+        if (!std::ranges::equal(found, range.shape.extents())) {
+            fail<FileError>({.where = reader.path() + group + range.name,
+                             .what = "the tensor does not fit the model",
+                             .expected = to_string(range.shape),
+                             .got = to_string(Shape(found))});
+        }
+        reader.read_into(group + range.name,
+                         std::span<float>(flat).subspan(static_cast<std::size_t>(range.offset),
+                                                        static_cast<std::size_t>(range.size)));
+    }
+    return flat;
+}
+
+}  // namespace
+
+void write_model(const std::string& path, const Graph& graph, const ModelFile& model,
+                 Hdf5Thread& thread) {
+    StoreWriter writer(path, kModelFormat, thread);
+    writer.set("/", "model", model.model);
+    writer.set("/", "classes", model.classes);
+    writer.put("/sample_shape", model.sample_shape);
+    put_tensors(writer, "/parameters/", graph.parameters(), model.parameters);
+    put_tensors(writer, "/state/", graph.state(), model.state);
+    writer.commit();
+}
+
+ModelFile read_model(const std::string& path, Hdf5Thread& thread) {
+    const StoreReader reader(path, thread);
+    reader.require_format(kModelFormat);
+    ModelFile model;
+    model.model = reader.attribute<std::string>("/", "model");
+    model.classes = reader.attribute<std::int64_t>("/", "classes");
+    model.sample_shape = reader.get<std::int64_t>("/sample_shape");
+    const Graph graph = make_model(model.model, Shape(model.sample_shape), model.classes);
+    model.parameters = get_tensors(reader, "/parameters/", graph.parameters());
+    model.state = get_tensors(reader, "/state/", graph.state());
+    return model;
+}
+
+}  // namespace cohort
