@@ -1,0 +1,119 @@
+#include <cmath>
+
+#include "cpu_optimizer.hpp"
+
+namespace cohort {
+namespace {
+
+/// AdamW over fractions of a reference batch; the rules stand at Optimizer.
+class CpuAdamW final : public CpuOptimizer {
+public:
+    CpuAdamW(const OptimizerOptions& options, const FlatLayout& layout, std::int64_t begin,
+             std::int64_t end, Device& device, Stream& stream)
+        : CpuOptimizer(options, layout, begin, end, device, stream),
+          beta1_(options.beta1),
+          first_(add_slot("first_moment")),
+          second_(add_slot("second_moment")),
+          partial_(add_slot("partial_gradient")) {}
+
+    void set_momentum(double momentum) override {
+        check_decay_rate("beta1", momentum);
+        beta1_ = momentum;
+    }
+
+    [[nodiscard]] std::vector<OptimizerScalar> scalars() const override {
+        return {{"beta1", beta1_},
+                {"first_moment_weight", first_product_},
+                {"second_moment_weight", second_product_},
+                {"partial_fraction", filled_}};
+    }
+
+    void set_scalar(std::string_view name, double value) override;
+
+protected:
+    void set_factors(double fraction, double lr) override;
+
+    void run(kernels::Decay decay, std::int64_t offset, float* theta, const float* g,
+             std::int64_t n) override {
+        kernels::adamw(factors_, decay, theta, first_ + offset, second_ + offset, partial_ + offset,
+                       g, n);
+    }
+
+private:
+    void accumulate(double fraction);
+
+    double beta1_;
+    double first_product_ = 1;   // of beta1^f over all updates
+    double second_product_ = 1;  // of beta2 over all complete reference batches
+    double filled_ = 0;          // fraction in partial_, in [0, 1)
+    float* first_;
+    float* second_;
+    float* partial_;
+    kernels::AdamFactors factors_;
+};
+
+void CpuAdamW::set_scalar(std::string_view name, double value) {
+    if (name == "beta1") {
+        set_momentum(value);
+    } else if (name == "first_moment_weight") {
+        first_product_ = value;
+    } else if (name == "second_moment_weight") {
+        second_product_ = value;
+    } else if (name == "partial_fraction") {
+        filled_ = value;
+    } else {
+        fail_unknown_scalar(name);
+    }
+}
+
+/// Moves the sum of fractions on and picks the rule that fills the second moment.
+void CpuAdamW::accumulate(double fraction) {
+    using Rule = kernels::AdamFactors::Rule;
+    constexpr double kRounding = 1e-9;  // ten tenths are a whole
+    const double beta2 = options().beta2;
+    const double total = filled_ + fraction;
+    const double whole = std::floor(total + kRounding);
+    if (whole < 1) {
+        factors_.rule = second_product_ == 1 ? Rule::kFirst : Rule::kAccumulate;
+        factors_.add = static_cast<float>(fraction);
+        filled_ = total;
+        return;
+    }
+    const double rest = total - whole > kRounding ? total - whole : 0;
+    const double repeated = std::pow(beta2, whole - 1);
+    factors_.rule = filled_ == 0 && rest == 0 && whole == 1 ? Rule::kWhole : Rule::kComplete;
+    factors_.finish = static_cast<float>(1 - filled_);
+    factors_.keep_repeat = static_cast<float>(repeated);
+    factors_.take_repeat = static_cast<float>(1 - repeated);
+    factors_.start = static_cast<float>(rest);
+    second_product_ *= beta2 * repeated;
+    filled_ = rest;
+}
+
+void CpuAdamW::set_factors(double fraction, double lr) {
+    const double keep_theta = keep_parameters(fraction, lr);
+    const double keep = fraction == 1 ? beta1_ : std::pow(beta1_, fraction);
+    first_product_ *= keep;
+    accumulate(fraction);
+    const bool first = factors_.rule == kernels::AdamFactors::Rule::kFirst;
+    const double root_scale = first ? 1 / filled_ : 1 / std::sqrt(1 - second_product_);
+    factors_.keep_m = static_cast<float>(keep);
+    factors_.take_g = static_cast<float>(1 - keep);
+    factors_.keep_v = static_cast<float>(options().beta2);
+    factors_.take_v = static_cast<float>(1 - options().beta2);
+    factors_.root_scale = static_cast<float>(root_scale);
+    factors_.epsilon = static_cast<float>(options().epsilon);
+    factors_.step = static_cast<float>(lr * fraction / (1 - first_product_));
+    factors_.lambda = static_cast<float>(options().weight_decay);
+    factors_.keep_theta = static_cast<float>(keep_theta);
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_cpu_adamw(const OptimizerOptions& options, const FlatLayout& layout,
+                                          std::int64_t begin, std::int64_t end, Device& device,
+                                          Stream& stream) {
+    return std::make_unique<CpuAdamW>(options, layout, begin, end, device, stream);
+}
+
+}  // namespace cohort

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cohort/optim/optimizer.hpp"
+#include "kernels.hpp"
+
+namespace cohort {
+
+/// What the CPU optimizers share: the decay table of the range, slots, argument checks.
+class CpuOptimizer : public Optimizer {
+public:
+    CpuOptimizer(const OptimizerOptions& options, const FlatLayout& layout, std::int64_t begin,
+                 std::int64_t end, Device& device, Stream& stream);
+
+    void begin_update(double fraction, double lr) final;
+    void apply(std::int64_t offset, std::span<float> theta, std::span<const float> gradient) final;
+    [[nodiscard]] std::vector<OptimizerSlot> slots() final;
+    [[nodiscard]] std::int64_t size() const noexcept final { return size_; }
+
+protected:
+    /// Adds a zeroed slot and returns its floats, owned by this object.
+    float* add_slot(std::string_view name);
+    [[nodiscard]] const OptimizerOptions& options() const noexcept { return options_; }
+    /// How decay enters ranges that have it.
+    [[nodiscard]] kernels::Decay decay() const noexcept;
+    /// (1 - eta lambda)^f, checked.
+    [[nodiscard]] double keep_parameters(double fraction, double lr) const;
+
+    virtual void set_factors(double fraction, double lr) = 0;
+    /// Elements [offset, offset + n) of the range; theta and g point at the first.
+    virtual void run(kernels::Decay decay, std::int64_t offset, float* theta, const float* g,
+                     std::int64_t n) = 0;
+
+private:
+    struct Run {
+        std::int64_t begin;
+        std::int64_t end;
+        bool decay;
+    };
+    struct Slot {
+        std::string_view name;
+        Buffer buffer;
+    };
+
+    OptimizerOptions options_;
+    std::int64_t size_;
+    Device& device_;
+    Stream& stream_;
+    std::vector<Run> runs_;  // tensors of the range without padding, neighbours joined
+    std::vector<Slot> slots_;
+};
+
+[[nodiscard]] std::unique_ptr<Optimizer> make_cpu_sgd(const OptimizerOptions& options,
+                                                      const FlatLayout& layout, std::int64_t begin,
+                                                      std::int64_t end, Device& device,
+                                                      Stream& stream);
+[[nodiscard]] std::unique_ptr<Optimizer> make_cpu_adamw(const OptimizerOptions& options,
+                                                        const FlatLayout& layout,
+                                                        std::int64_t begin, std::int64_t end,
+                                                        Device& device, Stream& stream);
+
+/// Errors: UsageError unless 0 <= value < 1.
+void check_decay_rate(std::string_view name, double value);
+
+[[noreturn]] void fail_unknown_scalar(std::string_view name);
+
+}  // namespace cohort

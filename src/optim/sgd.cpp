@@ -1,0 +1,75 @@
+#include <cmath>
+
+#include "cpu_optimizer.hpp"
+
+namespace cohort {
+namespace {
+
+/// Heavy ball integrated over the fraction f; the formulas stand at Optimizer.
+class CpuSgd final : public CpuOptimizer {
+public:
+    CpuSgd(const OptimizerOptions& options, const FlatLayout& layout, std::int64_t begin,
+           std::int64_t end, Device& device, Stream& stream)
+        : CpuOptimizer(options, layout, begin, end, device, stream),
+          momentum_(options.momentum),
+          velocity_(add_slot("momentum")) {}
+
+    void set_momentum(double momentum) override {
+        check_decay_rate("momentum", momentum);
+        momentum_ = momentum;
+    }
+
+    [[nodiscard]] std::vector<OptimizerScalar> scalars() const override {
+        return {{"momentum", momentum_}};
+    }
+
+    void set_scalar(std::string_view name, double value) override {
+        if (name != "momentum") {
+            fail_unknown_scalar(name);
+        }
+        set_momentum(value);
+    }
+
+protected:
+    void set_factors(double fraction, double lr) override;
+
+    void run(kernels::Decay decay, std::int64_t offset, float* theta, const float* g,
+             std::int64_t n) override {
+        kernels::sgd(factors_, decay, theta, velocity_ + offset, g, n);
+    }
+
+private:
+    double momentum_;
+    float* velocity_;  // normalised, [size]
+    kernels::SgdFactors factors_;
+};
+
+void CpuSgd::set_factors(double fraction, double lr) {
+    using Rule = kernels::SgdFactors::Rule;
+    const bool nesterov = options().nesterov;
+    const double m = momentum_;
+    const double scale = lr / (1 - m);
+    const bool unit = fraction == 1;
+    // 1 - m^f without cancellation for small f.
+    const double take = unit ? 1 - m : (m == 0 ? 1 : -std::expm1(fraction * std::log(m)));
+    // u' - u = take (g - u), so the step is linear in g and the old u.
+    const double back = take * (nesterov ? m * m : m) / (1 - m);
+    factors_.rule = !unit ? Rule::kFractional : (nesterov ? Rule::kUnitNesterov : Rule::kUnit);
+    factors_.keep_u = static_cast<float>(unit ? m : 1 - take);
+    factors_.take_g = static_cast<float>(take);
+    factors_.step = static_cast<float>(scale);
+    factors_.step_g = static_cast<float>(scale * (fraction - back));
+    factors_.step_u = static_cast<float>(scale * back);
+    factors_.lambda = static_cast<float>(options().weight_decay);
+    factors_.keep_theta = static_cast<float>(keep_parameters(fraction, lr));
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_cpu_sgd(const OptimizerOptions& options, const FlatLayout& layout,
+                                        std::int64_t begin, std::int64_t end, Device& device,
+                                        Stream& stream) {
+    return std::make_unique<CpuSgd>(options, layout, begin, end, device, stream);
+}
+
+}  // namespace cohort
