@@ -12,6 +12,7 @@ enum class RngPurpose : std::uint32_t {
     kAugment = 3,
     kChunkOrder = 4,
     kWindowOrder = 5,
+    kTestSplit = 6,
     kTest = 100,
 };
 

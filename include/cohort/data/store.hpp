@@ -34,17 +34,15 @@ concept StoreElement = std::same_as<T, float> || std::same_as<T, double> ||
 /// the file as any other) that holds its length and CRC-32, see docs/data.md; every array has a
 /// CRC-32 of its own.
 ///
-/// put() and commit() block their caller, which should be a background thread. The HDF5 thread is
-/// given slices of `slice_bytes` at low priority, so training input comes between them.
+/// put() and commit() block their caller, which should be a background thread; the array's bytes
+/// are written from that thread. The HDF5 thread gets only short low-priority jobs that lay out
+/// the file, so training input never waits for a checkpoint.
 ///
 /// Errors of every member: FileError naming path and reason (disk full, read-only folder, ...).
 /// The temporary file is then removed by the destructor; a previous file stays untouched.
 class StoreWriter {
 public:
-    static constexpr std::size_t kDefaultSliceBytes = std::size_t{4} << 20U;
-
-    StoreWriter(std::string path, StoreFormat format, Hdf5Thread& thread,
-                std::size_t slice_bytes = kDefaultSliceBytes);
+    StoreWriter(std::string path, StoreFormat format, Hdf5Thread& thread);
     StoreWriter(const StoreWriter&) = delete;
     StoreWriter& operator=(const StoreWriter&) = delete;
     ~StoreWriter();

@@ -1,0 +1,199 @@
+#include "file_io.hpp"
+
+#include "cohort/core/error.hpp"
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace cohort {
+
+namespace {
+
+struct stat status_of(const FileDescriptor& file, std::string_view path) {
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) {
+        fail_errno(path, "cannot read the file's status", errno);
+    }
+    return status;
+}
+
+std::string folder_of(const std::string& path) {
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    return folder.empty() ? "." : folder;
+}
+
+}  // namespace
+
+FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)) {
+}
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+}
+
+FileDescriptor::~FileDescriptor() {
+    if (valid()) {
+        ::close(fd_);
+    }
+}
+
+void fail_errno(std::string_view where, std::string_view what, int error) {
+    fail<FileError>({.where = where, .what = what, .got = std::generic_category().message(error)});
+}
+
+FileDescriptor open_readable(const std::string& path) {
+    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.valid()) {
+        fail_errno(path, "cannot open for reading", errno);
+    }
+    if (!S_ISREG(status_of(file, path).st_mode)) {
+        fail<FileError>({.where = path,
+                         .what = "cannot open for reading",
+                         .expected = "a regular file",
+                         .got = "a folder or device"});
+    }
+    return file;
+}
+
+std::uint64_t file_bytes(const FileDescriptor& file, std::string_view path) {
+    return static_cast<std::uint64_t>(status_of(file, path).st_size);
+}
+
+std::uint64_t check_readable(const std::string& path) {
+    return file_bytes(open_readable(path), path);
+}
+
+void read_at(const FileDescriptor& file, std::string_view path, std::uint64_t offset,
+             std::span<std::byte> bytes) {
+    while (!bytes.empty()) {
+        const ssize_t got =
+            ::pread(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            fail_errno(path, fmt::format("reading at byte {} failed", offset), errno);
+        }
+        if (got == 0) {
+            fail<FileError>({.where = path,
+                             .what = "the file is too short",
+                             .expected = fmt::format("{} more bytes", bytes.size()),
+                             .got = fmt::format("its end at byte {}", offset)});
+        }
+        offset += static_cast<std::uint64_t>(got);
+        bytes = bytes.subspan(static_cast<std::size_t>(got));
+    }
+}
+
+std::uint32_t file_crc32(const FileDescriptor& file, std::string_view path, std::uint64_t offset,
+                         std::uint64_t end) {
+    std::vector<std::byte> buffer(std::size_t{1} << 20U);
+    std::uint32_t crc = 0;
+    while (offset < end) {
+        const auto part =
+            static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), end - offset));
+        const std::span<std::byte> bytes(buffer.data(), part);
+        read_at(file, path, offset, bytes);
+        crc = crc32_of(bytes, crc);
+        offset += part;
+    }
+    return crc;
+}
+
+std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t crc) {
+    return static_cast<std::uint32_t>(
+        ::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+    if (std::error_code ignored; std::filesystem::is_directory(path_, ignored)) {
+        fail<FileError>({.where = path_,
+                         .what = "cannot write the file",
+                         .expected = "a file name",
+                         .got = "an existing folder"});
+    }
+    for (int attempt = 0; !file_.valid(); ++attempt) {
+        temporary_ = fmt::format("{}.part-{}-{}", path_, ::getpid(), attempt);
+        file_ =
+            FileDescriptor(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+        if (!file_.valid() && errno != EEXIST) {
+            fail_errno(path_, fmt::format("cannot create a file in {}", folder_of(path_)), errno);
+        }
+    }
+}
+
+AtomicFile::~AtomicFile() {
+    if (!committed_) {
+        ::unlink(temporary_.c_str());
+    }
+}
+
+void AtomicFile::reserve(std::uint64_t end) {
+    const std::uint64_t length = file_bytes(file_, path_);
+    if (end <= length) {
+        return;
+    }
+    int error = EINTR;
+    while (error == EINTR) {
+        const int result = ::fallocate(file_.get(), 0, static_cast<off_t>(length),
+                                       static_cast<off_t>(end - length));
+        error = result == 0 ? 0 : errno;
+    }
+    if (error != 0 && error != EOPNOTSUPP) {
+        fail_errno(path_, fmt::format("cannot reserve {} bytes on the disk", end), error);
+    }
+}
+
+void AtomicFile::truncate(std::uint64_t bytes) {
+    if (::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0) {
+        fail_errno(path_, "cannot set the file's length", errno);
+    }
+}
+
+void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+        const ssize_t put =
+            ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put <= 0) {
+            fail_errno(path_, fmt::format("writing at byte {} failed", offset), errno);
+        }
+        offset += static_cast<std::uint64_t>(put);
+        bytes = bytes.subspan(static_cast<std::size_t>(put));
+    }
+}
+
+void AtomicFile::commit() {
+    if (::fsync(file_.get()) != 0) {
+        fail_errno(path_, "cannot make the file durable (fsync)", errno);
+    }
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+        fail_errno(path_, "cannot give the file its name", errno);
+    }
+    committed_ = true;
+    const FileDescriptor folder(
+        ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    // Some file systems cannot sync folders (EINVAL); a folder without read permission cannot be
+    // opened. The rename has happened either way.
+    if (folder.valid() && ::fsync(folder.get()) != 0 && errno != EINVAL) {
+        fail_errno(path_, "cannot make the file's name durable (fsync of the folder)", errno);
+    }
+}
+
+}  // namespace cohort

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cohort {
+
+/// Owns one HDF5 identifier. Everything here runs on the HDF5 thread, the destructor too.
+class Hdf5Handle {
+public:
+    using Close = herr_t (*)(hid_t);
+
+    Hdf5Handle() = default;
+    Hdf5Handle(hid_t id, Close closer) noexcept : id_(id), close_(closer) {}
+    Hdf5Handle(const Hdf5Handle&) = delete;
+    Hdf5Handle& operator=(const Hdf5Handle&) = delete;
+    Hdf5Handle(Hdf5Handle&& other) noexcept
+        : id_(std::exchange(other.id_, H5I_INVALID_HID)), close_(other.close_) {}
+    Hdf5Handle& operator=(Hdf5Handle&& other) noexcept {
+        if (this != &other) {
+            reset();
+            id_ = std::exchange(other.id_, H5I_INVALID_HID);
+            close_ = other.close_;
+        }
+        return *this;
+    }
+    ~Hdf5Handle() { reset(); }
+
+    [[nodiscard]] hid_t id() const noexcept { return id_; }
+    [[nodiscard]] bool valid() const noexcept { return id_ >= 0; }
+    /// Closes and ignores a failure, for clean-up.
+    void reset() noexcept {
+        if (valid()) {
+            static_cast<void>(close_(std::exchange(id_, H5I_INVALID_HID)));
+        }
+    }
+    /// Closes and reports a failure: what was written may only fail now.
+    void close(std::string_view where,
+               std::source_location location = std::source_location::current());
+
+private:
+    hid_t id_ = H5I_INVALID_HID;
+    Close close_ = nullptr;
+};
+
+/// Switches HDF5's own printing of errors off; its text goes into our errors instead.
+void hdf5_silence_error_printing();
+
+/// Throws FileError `[where] what; got <HDF5's reason> (file:line)`.
+[[noreturn]] void hdf5_fail(std::string_view where, std::string_view what,
+                            std::source_location location = std::source_location::current());
+
+/// The always-on checker of HDF5 return values: negative is a FileError.
+template <class Result>
+Result hdf5_check(Result result, std::string_view where, std::string_view what,
+                  std::source_location location = std::source_location::current()) {
+    if (result < 0) {
+        hdf5_fail(where, what, location);
+    }
+    return result;
+}
+
+/// Takes ownership of an identifier that a call returned, or throws as hdf5_check.
+inline Hdf5Handle hdf5_own(hid_t id, Hdf5Handle::Close closer, std::string_view where,
+                           std::string_view what,
+                           std::source_location location = std::source_location::current()) {
+    return {hdf5_check(id, where, what, location), closer};
+}
+
+/// Opens an existing HDF5 file for reading. A file that is missing, unreadable, empty, not HDF5
+/// or truncated is a FileError with the reason. `path` names the file in messages.
+[[nodiscard]] Hdf5Handle hdf5_open_file(const std::string& path);
+/// Creates (truncates) a file. `user_block` bytes at its start are left to the caller.
+[[nodiscard]] Hdf5Handle hdf5_create_file(const std::string& path, std::uint64_t user_block = 0);
+/// Bytes of the open file, counting what HDF5 has allocated but not written yet.
+[[nodiscard]] std::uint64_t hdf5_file_bytes(const Hdf5Handle& file, std::string_view where);
+
+/// True when every link along the absolute `path` exists and leads to an object.
+[[nodiscard]] bool hdf5_exists(hid_t file, std::string_view path);
+/// Opens a data set that hdf5_exists has found.
+[[nodiscard]] Hdf5Handle hdf5_open_dataset(hid_t file, const std::string& name,
+                                           std::string_view where, hid_t access = H5P_DEFAULT);
+[[nodiscard]] std::vector<std::int64_t> hdf5_shape(hid_t dataset, std::string_view where);
+/// "uint8", "float32", "text", "compound", ...
+[[nodiscard]] std::string hdf5_type_name(hid_t type);
+/// "[60000,1,28,28]"
+[[nodiscard]] std::string shape_text(const std::vector<std::int64_t>& shape);
+
+}  // namespace cohort
