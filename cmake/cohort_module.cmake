@@ -3,6 +3,8 @@
 # One static library `cohort::NAME` per module, with the project's warnings, language level and
 # sanitizers. Dependencies between modules are declared here and checked against the include
 # directives by the ctest entry `include_directions`.
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)  # for clang-tidy
+
 add_library(cohort_build_settings INTERFACE)
 target_compile_features(cohort_build_settings INTERFACE cxx_std_20)
 # -Wno-restrict: GCC 12 reports `"x" + std::string` as overlapping memory (GCC bug 105651).

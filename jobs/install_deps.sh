@@ -14,12 +14,30 @@ packages=(
     # data of the quick start
     dataset-fashion-mnist
     # tests and checks
-    libgtest-dev libgmock-dev libbenchmark-dev python3 python3-h5py python3-numpy
-    clang-format clang-tidy shellcheck
+    libgtest-dev libgmock-dev libbenchmark-dev python3 python3-h5py python3-numpy clang-format
 )
+# Nice to have: without them builds repeat work and two checks do less, which they say.
+extras=(ccache clang-tidy-16 shellcheck)
+
+say() { echo "install_deps: $*"; }
 
 is_installed() {
     [[ "$(dpkg-query --show --showformat='${db:Status-Abbrev}' "$1" 2>/dev/null)" == ii* ]]
+}
+
+# Prints those of the given packages that are not installed.
+missing_of() {
+    local package
+    for package in "$@"; do
+        is_installed "$package" || echo "$package"
+    done
+}
+
+# Installs the given packages; another package operation that holds the lock is waited for.
+install_packages() {
+    local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
+        apt-get -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 --quiet)
+    "${apt[@]}" update && "${apt[@]}" install --yes --no-install-recommends "$@"
 }
 
 case "${1:-}" in
@@ -32,36 +50,39 @@ case "${1:-}" in
 esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    echo "install_deps: this is not a Debian system; install by other means: ${packages[*]}" >&2
+    say "this is not a Debian system; install by other means: ${packages[*]}" >&2
     exit 1
 fi
 
-missing=()
-for package in "${packages[@]}"; do
-    is_installed "$package" || missing+=("$package")
-done
-if ((${#missing[@]} == 0)); then
-    echo "install_deps: all ${#packages[@]} packages are there"
+mapfile -t missing < <(missing_of "${packages[@]}")
+mapfile -t missing_extras < <(missing_of "${extras[@]}")
+if ((${#missing[@]} + ${#missing_extras[@]} == 0)); then
+    say "all packages are there"
     exit 0
 fi
-echo "install_deps: missing: ${missing[*]}"
+say "missing: ${missing[*]:-nothing needed}; extras: ${missing_extras[*]:-none}"
 if [[ $dry_run == yes ]]; then
     exit 0
 fi
 
 as_root=()
 if ((EUID != 0)); then
-    if ! command -v sudo >/dev/null; then
-        echo "install_deps: cannot install: neither root nor sudo. Ask an administrator for:" >&2
-        echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
-        exit 1
-    fi
     as_root=(sudo)
 fi
-
-# Another package operation may hold the lock; wait for it instead of failing.
-apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
-    apt-get -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 --quiet)
-"${apt[@]}" update
-"${apt[@]}" install --yes --no-install-recommends "${missing[@]}"
-echo "install_deps: installed ${#missing[@]} packages"
+if ((EUID != 0)) && ! command -v sudo >/dev/null; then
+    if ((${#missing[@]} == 0)); then
+        say "going on without the extras: neither root nor sudo to install them"
+        exit 0
+    fi
+    say "cannot install: neither root nor sudo. Ask an administrator for:" >&2
+    echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
+    exit 1
+fi
+if install_packages "${missing[@]}" "${missing_extras[@]}"; then
+    say "installed ${missing[*]} ${missing_extras[*]}"
+elif ((${#missing[@]} == 0)); then
+    say "going on without the extras: they could not be installed" >&2
+else
+    say "trying again without the extras" >&2
+    install_packages "${missing[@]}"
+fi

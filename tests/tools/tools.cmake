@@ -12,3 +12,16 @@ add_test(NAME script_syntax
 foreach(check include_directions include_directions_self_test format script_syntax)
   cohort_test_properties(${check})
 endforeach()
+
+# The compiler's library needs a clang-tidy newer than Debian's default one.
+find_program(COHORT_CLANG_TIDY NAMES clang-tidy-16 clang-tidy-17 clang-tidy-18 clang-tidy-19)
+if(COHORT_CLANG_TIDY)
+  message(STATUS "Lint: ${COHORT_CLANG_TIDY}")
+  cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+  add_test(NAME lint
+    COMMAND Python3::Interpreter ${tools}/check_lint.py ${COHORT_CLANG_TIDY} ${PROJECT_SOURCE_DIR}
+      ${PROJECT_BINARY_DIR})
+  cohort_test_properties(lint LABELS lint PROCESSORS ${cores} TIMEOUT 1500)
+else()
+  message(STATUS "Lint: off, there is no clang-tidy-16 (jobs/install_deps.sh installs it)")
+endif()

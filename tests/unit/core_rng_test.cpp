@@ -115,7 +115,7 @@ TEST(Rng, NextBelowRejectsWhatWouldBias) {
         ++residue[x % 3];
     }
     for (const int count : residue) {
-        EXPECT_NEAR(count, kDraws / 3, 6 * std::sqrt(kDraws * 2.0 / 9));
+        EXPECT_NEAR(count, kDraws / 3.0, 6 * std::sqrt(kDraws * 2.0 / 9));
     }
 }
 
