@@ -11,10 +11,15 @@ std::string to_string(StopReason reason) {
     return "unknown";
 }
 
-void TrainHook::on_start(TrainControl& /*run*/) {}
-void TrainHook::on_step(TrainControl& /*run*/, const StepReport& /*step*/) {}
-void TrainHook::on_evaluation(TrainControl& /*run*/, const EvaluationReport& /*evaluation*/) {}
-void TrainHook::on_checkpoint(TrainControl& /*run*/, const CheckpointReport& /*checkpoint*/) {}
-void TrainHook::on_end(TrainControl& /*run*/, StopReason /*reason*/) {}
+void TrainHook::on_start(TrainControl& /*run*/) {
+}
+void TrainHook::on_step(TrainControl& /*run*/, const StepReport& /*step*/) {
+}
+void TrainHook::on_evaluation(TrainControl& /*run*/, const EvaluationReport& /*evaluation*/) {
+}
+void TrainHook::on_checkpoint(TrainControl& /*run*/, const CheckpointReport& /*checkpoint*/) {
+}
+void TrainHook::on_end(TrainControl& /*run*/, StopReason /*reason*/) {
+}
 
 }  // namespace cohort

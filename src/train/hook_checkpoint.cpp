@@ -82,10 +82,10 @@ private:
         last_time_ = run.clock().now();
         pause_seconds_ = (last_time_ - begin).count();
         saved_at_ = snapshot->progress.samples_applied;
-        writing_ = std::async(std::launch::async,
-                              [this, snapshot, keep = run.options().keep_checkpoints] {
-                                  return write_one(folder_, *snapshot, keep, thread_);
-                              });
+        writing_ =
+            std::async(std::launch::async, [this, snapshot, keep = run.options().keep_checkpoints] {
+                return write_one(folder_, *snapshot, keep, thread_);
+            });
     }
 
     /// Reports a finished write; `wait` waits for it.
@@ -106,11 +106,11 @@ private:
 
     std::string folder_;
     Hdf5Thread& thread_;
-    std::int64_t saved_at_ = 0;        ///< samples applied at the last snapshot
+    std::int64_t saved_at_ = 0;  ///< samples applied at the last snapshot
     Clock::Seconds last_time_{0};
     double pause_seconds_ = 0;
-    bool failed_ = false;              ///< the last write failed
-    bool saved_ = false;               ///< one write of this run succeeded
+    bool failed_ = false;                    ///< the last write failed
+    bool saved_ = false;                     ///< one write of this run succeeded
     std::future<CheckpointReport> writing_;  ///< last member: waits before the others go
 };
 

@@ -8,36 +8,36 @@ namespace cohort {
 /// Everything a training run can be told. Each field is the `cohort train` option of the same
 /// name (underscores for dashes); docs/options.md lists them.
 struct TrainOptions {
-    std::string data;                 ///< dataset file (HDF5)
-    std::string model = "lenet";      ///< name for make_model
-    std::string mode = "ring";        ///< who waits for whom
-    std::string arch = "ring";        ///< "servers" or "ring"
-    int servers = 0;                  ///< parameter server ranks
-    std::int64_t batch = 128;         ///< samples per step and worker
-    double lr = 0.05;                 ///< learning rate at the start of the schedule
+    std::string data;                      ///< dataset file (HDF5)
+    std::string model = "lenet";           ///< name for make_model
+    std::string mode = "ring";             ///< who waits for whom
+    std::string arch = "ring";             ///< "servers" or "ring"
+    int servers = 0;                       ///< parameter server ranks
+    std::int64_t batch = 128;              ///< samples per step and worker
+    double lr = 0.05;                      ///< learning rate at the start of the schedule
     std::string lr_schedule = "constant";  ///< text form of a Schedule
-    std::int64_t warmup_samples = 0;  ///< linear warm-up of the learning rate
-    std::string optimizer = "sgd";    ///< "sgd" or "adamw"
+    std::int64_t warmup_samples = 0;       ///< linear warm-up of the learning rate
+    std::string optimizer = "sgd";         ///< "sgd" or "adamw"
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 0;
-    std::int64_t samples = 0;         ///< budget in samples applied; 0 = by epochs
-    std::int64_t epochs = 0;          ///< budget in epochs; 0 = by samples, both 0 = one epoch
-    std::uint64_t seed = 1;           ///< of initial parameters, order, dropout, augmentation
-    int threads = 0;                  ///< of the compute device; 0 = the cores this process may use
-    int loader_threads = 1;           ///< that normalise and augment
-    std::string device = "cpu";       ///< "cpu", "cuda", "cuda:1"
-    double target_accuracy = 0;       ///< in 0..1; the run ends once test accuracy reaches it
-    bool deterministic = false;       ///< bit-identical from run to run
-    std::string augment = "none";     ///< "none" or a list of "pad-crop:PIXELS" and "flip"
+    std::int64_t samples = 0;      ///< budget in samples applied; 0 = by epochs
+    std::int64_t epochs = 0;       ///< budget in epochs; 0 = by samples, both 0 = one epoch
+    std::uint64_t seed = 1;        ///< of initial parameters, order, dropout, augmentation
+    int threads = 0;               ///< of the compute device; 0 = the cores this process may use
+    int loader_threads = 1;        ///< that normalise and augment
+    std::string device = "cpu";    ///< "cpu", "cuda", "cuda:1"
+    double target_accuracy = 0;    ///< in 0..1; the run ends once test accuracy reaches it
+    bool deterministic = false;    ///< bit-identical from run to run
+    std::string augment = "none";  ///< "none" or a list of "pad-crop:PIXELS" and "flip"
     std::int64_t eval_every_samples = 0;        ///< 0 = once per epoch
     double checkpoint_every_s = 600;            ///< 0 = not by time
     std::int64_t checkpoint_every_samples = 0;  ///< 0 = not by samples
     int keep_checkpoints = 2;
-    bool resume = false;              ///< continue from the newest valid checkpoint in `out`
-    bool overwrite = false;           ///< replace the results in `out`
-    double log_every_s = 5;           ///< progress lines and train metrics
-    std::string out;                  ///< folder for model.h5, metrics.jsonl and checkpoints
+    bool resume = false;     ///< continue from the newest valid checkpoint in `out`
+    bool overwrite = false;  ///< replace the results in `out`
+    double log_every_s = 5;  ///< progress lines and train metrics
+    std::string out;         ///< folder for model.h5, metrics.jsonl and checkpoints
 };
 
 /// Checks everything that can be known without opening a file.

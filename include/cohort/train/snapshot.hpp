@@ -17,11 +17,11 @@ struct TrainSnapshot {
     /// Facts that must be the same when the run continues (model, dataset, seed, ...), by name.
     std::vector<std::pair<std::string, std::string>> identity;
     TrainProgress progress;
-    std::vector<float> parameters;   ///< [graph.parameters().total()]
-    std::vector<float> state;        ///< [graph.state().total()]
+    std::vector<float> parameters;  ///< [graph.parameters().total()]
+    std::vector<float> state;       ///< [graph.state().total()]
     std::vector<std::pair<std::string, std::vector<float>>> optimizer_slots;
     std::vector<std::pair<std::string, double>> optimizer_scalars;
-    std::vector<std::int64_t> lease_state;   ///< the lease book, outstanding leases included
+    std::vector<std::int64_t> lease_state;  ///< the lease book, outstanding leases included
     SampleAccounts accounts;
     std::int64_t metrics_bytes = 0;  ///< length of metrics.jsonl
 };
@@ -47,10 +47,10 @@ void prune_checkpoints(const std::string& folder, int keep);
 
 /// A trained model: parameters and state by tensor name.
 struct ModelFile {
-    std::string model;                       ///< name for make_model
+    std::string model;  ///< name for make_model
     std::vector<std::int64_t> sample_shape;
     std::int64_t classes = 0;
-    std::vector<float> parameters;           ///< flat, layout of make_model's graph
+    std::vector<float> parameters;  ///< flat, layout of make_model's graph
     std::vector<float> state;
 };
 

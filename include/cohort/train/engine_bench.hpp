@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cohort/model/replica.hpp"
+
+namespace cohort {
+
+struct EngineBenchOptions {
+    std::string model = "resnet20";
+    std::int64_t batch = 128;
+    int threads = 1;
+    std::int64_t steps = 20;        ///< timed steps
+    std::int64_t warmup_steps = 3;  ///< before them
+    std::string device = "cpu";
+    bool deterministic = false;
+    bool profile = false;  ///< time every layer (costs some percent)
+};
+
+struct EngineBenchResult {
+    double median_s = 0;  ///< per step
+    double min_s = 0;
+    double per_second = 0;         ///< samples, from the median
+    std::uint64_t peak_bytes = 0;  ///< largest resident size of the process
+    std::uint64_t arena_bytes = 0;
+    std::int64_t steps = 0;
+    double training_flops_per_sample = 0;
+    std::vector<LayerProfile> profile;  ///< sums over the timed steps; empty unless asked for
+};
+
+/// Times whole training steps (forward, backward, SGD with momentum 0.9 and weight decay 5e-4) on
+/// synthetic data: 3x32x32 and 10 classes; 3x224x224 and 1000 classes for resnet50. Blocks.
+/// Errors: those of make_model, make_device and Replica.
+[[nodiscard]] EngineBenchResult bench_engine(const EngineBenchOptions& options);
+
+/// Middle value; the mean of the two middle ones for an even count. Errors: UsageError for none.
+[[nodiscard]] double median(std::vector<double> values);
+
+}  // namespace cohort

@@ -1,0 +1,118 @@
+#include "command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iterator>
+
+#include "cohort/core/version.hpp"
+#include "commands.hpp"
+#include "config_file.hpp"
+
+namespace cohort {
+namespace {
+
+std::string escape_table(std::string text) {
+    std::string escaped;
+    for (const char c : text) {
+        escaped += c == '|' ? "\\|" : std::string(1, c);
+    }
+    return escaped;
+}
+
+std::string option_row(const CLI::Option& option) {
+    std::string value = option.get_items_expected_max() == 0 ? "" : option.get_type_name();
+    return fmt::format("| `{}` | {} | {} | {} |\n", option.get_name(false, true), value,
+                       option.get_default_str().empty() ? "" : "`" + option.get_default_str() + "`",
+                       escape_table(option.get_description()));
+}
+
+}  // namespace
+
+CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "cohort") {
+    app_.set_version_flag("--version",
+                          fmt::format("cohort {} ({}, {})", version(), revision(), build_type()));
+    app_.require_subcommand(1);
+    add(app_, "train", "Train a model on a dataset file", make_train_command());
+    add(app_, "eval", "Accuracy of a trained model", make_eval_command());
+    add(app_, "import", "Convert data to the HDF5 layout that training reads",
+        make_import_command());
+    add(app_, "info", "Versions, machine, and facts about a model and a dataset",
+        make_info_command());
+    CLI::App* bench = app_.add_subcommand("bench", "Measure parts of the program");
+    bench->require_subcommand(1);
+    add(*bench, "engine", "Training steps on synthetic data", make_bench_engine_command());
+}
+
+void CommandLine::add(CLI::App& parent, const std::string& name, const std::string& description,
+                      std::unique_ptr<Command> command) {
+    leaves_.push_back(std::make_unique<Leaf>());
+    Leaf& leaf = *leaves_.back();
+    leaf.app = parent.add_subcommand(name, description);
+    leaf.command = std::move(command);
+    leaf.command->declare(*leaf.app);
+    leaf.app
+        ->add_option("--config", leaf.config,
+                     "Read options from this file (TOML: name = value); the command line wins")
+        ->type_name("FILE");
+    leaf.app->add_flag("--dump-config", leaf.dump_config,
+                       "Print the options in force as a config file and stop");
+}
+
+CommandLine::Leaf& CommandLine::parse(std::vector<std::string> arguments) {
+    app_.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    for (const std::unique_ptr<Leaf>& leaf : leaves_) {
+        if (leaf->app->parsed()) {
+            return *leaf;
+        }
+    }
+    fail<UsageError>({.where = "command line", .what = "no command", .hint = "cohort --help"});
+}
+
+ExitCode CommandLine::run(int argc, const char* const* argv) {
+    std::vector<std::string> arguments(argv + 1, argv + argc);
+    if (arguments == std::vector<std::string>{"options", "--markdown"}) {
+        std::fputs(markdown().c_str(), stdout);
+        return ExitCode::kDone;
+    }
+    Leaf* leaf = &parse(arguments);
+    if (!leaf->config.empty()) {
+        const auto added = arguments_from_config(leaf->config, *leaf->app, from_file_);
+        const bool nested = leaf->app->get_parent() != &app_;
+        arguments.insert(arguments.begin() + (nested ? 2 : 1), added.begin(), added.end());
+        leaf = &parse(arguments);
+    }
+    CommandContext context{.env = read_launch_env(),
+                           .options = effective_options(*leaf->app, from_file_, leaf->config)};
+    if (leaf->dump_config) {
+        std::fputs(config_text(context.options).c_str(), stdout);
+        return ExitCode::kDone;
+    }
+    return leaf->command->run(context);
+}
+
+ExitCode CommandLine::report(const CLI::ParseError& error) {
+    return app_.exit(error) == 0 ? ExitCode::kDone : ExitCode::kUsage;
+}
+
+std::string CommandLine::markdown() {
+    std::string text =
+        "# Options\n\nMade by `cohort options --markdown` from the program's own help; do not edit."
+        " Precedence: default < config file < command line.\n";
+    for (const std::unique_ptr<Leaf>& leaf : leaves_) {
+        const bool nested = leaf->app->get_parent() != &app_;
+        text += fmt::format(
+            "\n## cohort {}{}\n\n{}.\n\n| option | value | default | meaning |\n"
+            "|---|---|---|---|\n",
+            nested ? leaf->app->get_parent()->get_name() + " " : "", leaf->app->get_name(),
+            leaf->app->get_description());
+        for (const CLI::Option* option : leaf->app->get_options()) {
+            if (option->get_name() != "--help") {
+                text += option_row(*option);
+            }
+        }
+    }
+    return text;
+}
+
+}  // namespace cohort

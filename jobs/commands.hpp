@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+
+#include "command_line.hpp"
+
+namespace cohort {
+
+[[nodiscard]] std::unique_ptr<Command> make_train_command();
+[[nodiscard]] std::unique_ptr<Command> make_eval_command();
+[[nodiscard]] std::unique_ptr<Command> make_import_command();
+[[nodiscard]] std::unique_ptr<Command> make_info_command();
+[[nodiscard]] std::unique_ptr<Command> make_bench_engine_command();
+
+}  // namespace cohort

@@ -1,0 +1,39 @@
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+
+#include "cohort/core/log.hpp"
+#include "command_line.hpp"
+
+namespace {
+
+/// Runs the program; the only place where errors become exit codes. Training adds the rank and
+/// the step to the message of an error that leaves it.
+cohort::ExitCode run(int argc, const char* const* argv) {
+    cohort::CommandLine line;
+    try {
+        return line.run(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return line.report(error);
+    } catch (const cohort::Error& error) {
+        cohort::log_error("rank {}: {}", cohort::read_launch_env().world_rank, error.what());
+        return error.exit_code();
+    } catch (const std::bad_alloc&) {
+        cohort::log_error("rank {}: out of memory", cohort::read_launch_env().world_rank);
+        return cohort::ExitCode::kDevice;
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    // A full quota and a closed pipe are reported by the write that hits them.
+    std::signal(SIGXFSZ, SIG_IGN);
+    std::signal(SIGPIPE, SIG_IGN);
+    try {
+        return static_cast<int>(run(argc, argv));
+    } catch (const std::exception& error) {
+        cohort::log_error("internal error, please report it: {}", error.what());
+    }
+    return EXIT_FAILURE;
+}

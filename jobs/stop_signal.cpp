@@ -1,0 +1,68 @@
+#include "stop_signal.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
+
+namespace cohort {
+
+StopSignal::StopSignal() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
+        sigaddset(&set, number);
+    }
+    pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    signals_ = signalfd(-1, &set, SFD_CLOEXEC);
+    quit_ = eventfd(0, EFD_CLOEXEC);
+    check_invariant(signals_ >= 0 && quit_ >= 0, "signalfd and eventfd are available");
+    thread_ = std::thread([this] { watch(); });
+}
+
+StopSignal::~StopSignal() {
+    const std::uint64_t one = 1;
+    if (write(quit_, &one, sizeof one) != sizeof one) {
+        thread_.detach();
+        return;
+    }
+    thread_.join();
+    close(signals_);
+    close(quit_);
+}
+
+void StopSignal::watch() {
+    std::array<pollfd, 2> sources{pollfd{signals_, POLLIN, 0}, pollfd{quit_, POLLIN, 0}};
+    bool interrupted = false;
+    while (true) {
+        if (poll(sources.data(), sources.size(), -1) < 0) {
+            continue;
+        }
+        if (sources[1].revents != 0) {
+            return;
+        }
+        signalfd_siginfo info{};
+        if (read(signals_, &info, sizeof info) != sizeof info) {
+            continue;
+        }
+        const int number = static_cast<int>(info.ssi_signo);
+        if (number == SIGINT && interrupted) {
+            std::_Exit(130);
+        }
+        interrupted = interrupted || number == SIGINT;
+        if (!requested_.exchange(true)) {
+            log_warn("signal {}: finishing the step, then checkpoint and exit{}", number,
+                     number == SIGINT ? " (Ctrl-C again ends at once)" : "");
+        }
+    }
+}
+
+}  // namespace cohort

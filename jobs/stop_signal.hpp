@@ -1,0 +1,28 @@
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+namespace cohort {
+
+/// Watches for Ctrl-C, TERM and USR1 while it lives. The first one sets `requested`; a second
+/// Ctrl-C ends the process at once with status 130. Signals are blocked and read by a thread, so
+/// there is no handler and no global state: construct it before any other thread starts.
+class StopSignal {
+public:
+    StopSignal();
+    StopSignal(const StopSignal&) = delete;
+    StopSignal& operator=(const StopSignal&) = delete;
+    ~StopSignal();
+    [[nodiscard]] bool requested() const noexcept { return requested_.load(); }
+
+private:
+    void watch();
+
+    std::atomic<bool> requested_{false};
+    int signals_ = -1;  ///< signalfd
+    int quit_ = -1;     ///< eventfd that ends the thread
+    std::thread thread_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,86 @@
+#include <nlohmann/json.hpp>
+
+#include "cohort/train/hooks.hpp"
+#include "cohort/train/metrics_file.hpp"
+#include "cohort/train/options.hpp"
+#include "step_window.hpp"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class MetricsHook final : public TrainHook {
+public:
+    void on_start(TrainControl& run) override { window_.restart(run.clock().now()); }
+
+    void on_step(TrainControl& run, const StepReport& step) override {
+        learning_rate_ = step.learning_rate;
+        window_.add(step);
+        if (!step.applied) {
+            run.metrics().write(Json{{"event", "dropped"},
+                                     {"samples_applied", run.progress().samples_applied},
+                                     {"samples", step.result.samples},
+                                     {"reason", step.dropped_because}}
+                                    .dump());
+        } else if (window_.seconds(run.clock().now()) >= run.options().log_every_s) {
+            write_window(run, 0);
+        }
+    }
+
+    void on_evaluation(TrainControl& run, const EvaluationReport& evaluation) override {
+        write_window(run, evaluation.seconds);
+        run.metrics().write(Json{{"event", "evaluation"},
+                                 {"samples_applied", run.progress().samples_applied},
+                                 {"updates", run.progress().updates},
+                                 {"train_s", run.progress().train_seconds},
+                                 {"test_accuracy", evaluation.accuracy},
+                                 {"test_loss", evaluation.loss},
+                                 {"test_samples", evaluation.samples},
+                                 {"pause_s", evaluation.seconds}}
+                                .dump());
+    }
+
+    void on_checkpoint(TrainControl& run, const CheckpointReport& checkpoint) override {
+        Json line{{"event", "checkpoint"},
+                  {"samples_applied", checkpoint.samples_applied},
+                  {"path", checkpoint.path},
+                  {"pause_s", checkpoint.pause_seconds},
+                  {"write_s", checkpoint.write_seconds}};
+        if (!checkpoint.error.empty()) {
+            line["error"] = checkpoint.error;
+        }
+        run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+
+    void on_end(TrainControl& run, StopReason /*reason*/) override { write_window(run, 0); }
+
+private:
+    void write_window(TrainControl& run, double pause_seconds) {
+        const Clock::Seconds now = run.clock().now();
+        window_.exclude(pause_seconds);
+        if (window_.samples() > 0) {
+            run.metrics().write(Json{{"event", "train"},
+                                     {"samples_applied", run.progress().samples_applied},
+                                     {"updates", run.progress().updates},
+                                     {"train_s", run.progress().train_seconds},
+                                     {"loss", window_.loss()},
+                                     {"accuracy", window_.accuracy()},
+                                     {"lr", learning_rate_},
+                                     {"samples_per_s", window_.samples_per_s(now)}}
+                                    .dump());
+        }
+        window_.restart(now);
+    }
+
+    StepWindow window_;
+    double learning_rate_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainHook> make_metrics_hook() {
+    return std::make_unique<MetricsHook>();
+}
+
+}  // namespace cohort

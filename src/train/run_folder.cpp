@@ -1,0 +1,82 @@
+#include "run_folder.hpp"
+
+#include <filesystem>
+#include <system_error>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> existing_results(const std::string& out) {
+    const RunFolder folder(out);
+    std::vector<std::string> found = list_checkpoints(folder.checkpoints);
+    for (const std::string& path : {folder.model, folder.metrics}) {
+        std::error_code error;
+        if (fs::exists(path, error)) {
+            found.push_back(path);
+        }
+    }
+    return found;
+}
+
+void remove_results(const std::vector<std::string>& paths) {
+    for (const std::string& path : paths) {
+        std::error_code error;
+        fs::remove(path, error);
+        if (error) {
+            fail<FileError>({.where = path, .what = "cannot be deleted", .got = error.message()});
+        }
+    }
+}
+
+}  // namespace
+
+void prepare_run_folder(const TrainOptions& options) {
+    std::error_code error;
+    fs::create_directories(options.out, error);
+    if (error || !fs::is_directory(options.out)) {
+        fail<FileError>({.where = options.out,
+                         .what = "the output folder cannot be made",
+                         .got = error ? error.message() : "a file of that name"});
+    }
+    const std::vector<std::string> found = existing_results(options.out);
+    if (!found.empty() && !options.resume && !options.overwrite) {
+        fail<UsageError>({.where = "--out " + options.out,
+                          .what = "holds the results of another run",
+                          .got = found.back(),
+                          .hint = "--resume to continue it, --overwrite to replace it, or another "
+                                  "folder"});
+    }
+    if (options.overwrite) {
+        remove_results(found);
+    }
+}
+
+std::optional<TrainSnapshot> find_checkpoint(
+    const std::string& folder, const std::vector<std::pair<std::string, std::string>>& identity,
+    Hdf5Thread& thread) {
+    std::string refused;
+    for (const std::string& path : list_checkpoints(folder)) {
+        try {
+            TrainSnapshot snapshot = read_checkpoint(path, identity, thread);
+            log_info("resuming from {}, {} samples applied", path,
+                     snapshot.progress.samples_applied);
+            return snapshot;
+        } catch (const FileError& error) {
+            log_warn("checkpoint refused: {}", error.what());
+            refused = error.what();
+        }
+    }
+    if (!refused.empty()) {
+        fail<FileError>({.where = folder,
+                         .what = "no checkpoint can be used; the last one: " + refused,
+                         .hint = "--overwrite to start anew"});
+    }
+    return std::nullopt;
+}
+
+}  // namespace cohort

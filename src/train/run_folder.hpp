@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cohort/data/hdf5_thread.hpp"
+#include "cohort/train/options.hpp"
+#include "cohort/train/snapshot.hpp"
+
+namespace cohort {
+
+/// Names in the output folder of a run.
+struct RunFolder {
+    explicit RunFolder(const std::string& out)
+        : model(out + "/model.h5"),
+          metrics(out + "/metrics.jsonl"),
+          checkpoints(out + "/checkpoints") {}
+    std::string model;
+    std::string metrics;
+    std::string checkpoints;
+};
+
+/// Makes the folder. Results that are there already are kept with `resume`, deleted with
+/// `overwrite`. Errors: UsageError when they are there and neither was asked for; FileError.
+void prepare_run_folder(const TrainOptions& options);
+
+/// The newest checkpoint that is whole and belongs to this run; torn or foreign ones are refused
+/// by name. std::nullopt when there are none. Errors: FileError when all were refused.
+[[nodiscard]] std::optional<TrainSnapshot> find_checkpoint(
+    const std::string& folder, const std::vector<std::pair<std::string, std::string>>& identity,
+    Hdf5Thread& thread);
+
+}  // namespace cohort

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cohort/data/hdf5_thread.hpp"
+#include "cohort/data/loader.hpp"
+#include "cohort/model/replica.hpp"
+#include "cohort/optim/optimizer.hpp"
+#include "cohort/optim/schedule.hpp"
+#include "cohort/tensor/device.hpp"
+#include "cohort/train/options.hpp"
+
+namespace cohort {
+
+/// What a training run works with, opened and checked, in the order in which it must be made (and
+/// taken apart in reverse).
+struct TrainParts {
+    /// Errors: see Trainer::Trainer.
+    TrainParts(const TrainOptions& options, int cores);
+
+    Hdf5Thread hdf5;
+    std::shared_ptr<SampleSource> train_set;
+    std::shared_ptr<SampleSource> test_set;
+    std::unique_ptr<Device> device;
+    Replica replica;
+    std::unique_ptr<Optimizer> optimizer;
+    std::int64_t budget_samples;
+    Schedule schedule;
+    OrderOptions order;
+    Loader train_loader;
+    Loader test_loader;
+};
+
+/// Parses `--augment`: "none", or a list of "pad-crop:PIXELS" (4 without a number) and "flip".
+/// Errors: UsageError with the grammar.
+[[nodiscard]] AugmentOptions parse_augment(const std::string& text, std::uint64_t seed);
+
+/// What a checkpoint must agree on with the run that continues it, by name.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> run_identity(
+    const TrainOptions& options, const SampleSetInfo& train);
+
+/// Batches in memory that `device` copies fastest from.
+[[nodiscard]] HostAllocator host_allocator(Device& device);
+
+/// A loaded batch as the engine takes it.
+[[nodiscard]] BatchView view_of(const LoadedBatch& batch);
+
+}  // namespace cohort

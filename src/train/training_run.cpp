@@ -1,0 +1,329 @@
+#include "training_run.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
+#include "cohort/train/process_usage.hpp"
+#include "evaluation.hpp"
+#include "lease_codec.hpp"
+#include "run_folder.hpp"
+
+namespace cohort {
+namespace {
+
+/// Share of a reference batch's statistics that goes into the running ones.
+constexpr double kBatchNormMomentum = 0.1;
+
+void copy(Stream& stream, std::span<float> to, std::span<const float> from) {
+    check_invariant(to.size() == from.size(), "buffers of one size are copied");
+    stream.copy(to.data(), from.data(), from.size_bytes());
+}
+
+std::vector<float> host_copy(Stream& stream, std::span<const float> from) {
+    std::vector<float> to(from.size());
+    copy(stream, to, from);
+    return to;
+}
+
+void draw_line(const std::string& line) {
+    std::fputs(("\r" + line + "\033[K").c_str(), stderr);
+    std::fflush(stderr);
+}
+
+void wipe_line() {
+    std::fputs("\r\033[K", stderr);
+}
+
+/// Keeps log lines and the live line apart while it lives.
+struct LiveLineGuard {
+    explicit LiveLineGuard(bool on) : on_(on) {
+        if (on_) {
+            set_log_before_line(wipe_line);
+        }
+    }
+    LiveLineGuard(const LiveLineGuard&) = delete;
+    LiveLineGuard& operator=(const LiveLineGuard&) = delete;
+    ~LiveLineGuard() {
+        if (on_) {
+            set_log_before_line(nullptr);
+            std::fputc('\n', stderr);
+        }
+    }
+    bool on_;
+};
+
+}  // namespace
+
+Trainer::Run::Run(const TrainOptions& options, const TrainEnvironment& environment)
+    : options_(options), environment_(environment), parts_(options, environment.cores) {
+}
+
+TrainSummary Trainer::Run::run() {
+    started_ = clock().now();
+    cpu_at_start_ = process_cpu_seconds();
+    prepare_run_folder(options_);
+    begin();
+    try {
+        const LiveLineGuard guard(environment_.live_line);
+        loop();
+        return_leases();
+        for (const auto& hook : hooks_) {
+            hook->on_end(*this, stop_.value_or(StopReason::kBudget));
+        }
+    } catch (const Error& error) {
+        throw Error(error.exit_code(),
+                    fmt::format("{} (after update {}, {} samples applied)", error.what(),
+                                progress_.updates, progress_.samples_applied));
+    }
+    save_model();
+    const TrainSummary summary = summarize();
+    metrics_->write(summary_json(summary, options_));
+    return summary;
+}
+
+/// Fresh parameters or those of a checkpoint, the lease book, metrics and hooks.
+void Trainer::Run::begin() {
+    const RunFolder folder(options_.out);
+    const auto identity = run_identity(options_, parts_.train_set->info());
+    std::optional<TrainSnapshot> found;
+    if (options_.resume) {
+        found = find_checkpoint(folder.checkpoints, identity, parts_.hdf5);
+        if (!found) {
+            log_info("no checkpoint in {}: starting at the beginning", folder.checkpoints);
+        }
+    }
+    parts_.replica.initialise(options_.seed);
+    if (found) {
+        restore(*found);
+    }
+    book_.emplace(parts_.train_set->info(), parts_.order, parts_.budget_samples,
+                  found ? decode_lease_state(found->lease_state) : LeaseState());
+    metrics_ = std::make_unique<MetricsFile>(folder.metrics, found ? found->metrics_bytes : 0);
+    metrics_->write(start_json(options_, parts_, progress_));
+    make_hooks();
+    for (const auto& hook : hooks_) {
+        hook->on_start(*this);
+    }
+}
+
+void Trainer::Run::make_hooks() {
+    hooks_.push_back(make_nan_guard_hook());
+    if (environment_.live_line) {
+        hooks_.push_back(make_progress_hook(true, draw_line));
+    } else {
+        hooks_.push_back(
+            make_progress_hook(false, [](const std::string& line) { log_info("{}", line); }));
+    }
+    hooks_.push_back(make_metrics_hook());
+    hooks_.push_back(make_evaluation_hook());
+    hooks_.push_back(make_target_hook());
+    hooks_.push_back(make_stop_hook(environment_.stop_requested));
+    hooks_.push_back(make_checkpoint_hook(RunFolder(options_.out).checkpoints, parts_.hdf5));
+}
+
+void Trainer::Run::restore(const TrainSnapshot& snapshot) {
+    Stream& stream = parts_.replica.stream();
+    copy(stream, parts_.replica.parameters(), snapshot.parameters);
+    copy(stream, parts_.replica.state(), snapshot.state);
+    for (const OptimizerSlot& slot : parts_.optimizer->slots()) {
+        for (const auto& [name, values] : snapshot.optimizer_slots) {
+            if (name == slot.name) {
+                copy(stream, slot.values, values);
+            }
+        }
+    }
+    stream.synchronize();
+    parts_.replica.parameters_changed();
+    for (const auto& [name, value] : snapshot.optimizer_scalars) {
+        parts_.optimizer->set_scalar(name, value);
+    }
+    progress_ = earlier_ = snapshot.progress;
+    earlier_accounts_ = snapshot.accounts;
+}
+
+/// One pass of the loop is one iteration: lease -> batch -> gradient -> update -> hooks.
+void Trainer::Run::loop() {
+    while (!stop_) {
+        keep_leased();
+        const std::optional<LoadedBatch> batch = parts_.train_loader.next();
+        if (!batch) {
+            return;  // every sample of the budget is applied
+        }
+        const StepReport step = train_on(*batch);
+        settle(batch->lease(), step);
+        for (const auto& hook : hooks_) {
+            hook->on_step(*this, step);
+        }
+    }
+}
+
+/// Leases ahead, so that the loader works on the next batches while this one trains.
+void Trainer::Run::keep_leased() {
+    while (submitted_ <= parts_.train_loader.prefetch()) {
+        std::optional<Lease> lease = book_->take(options_.batch);
+        if (!lease) {
+            return;
+        }
+        parts_.train_loader.submit(std::move(*lease));
+        ++submitted_;
+    }
+}
+
+/// A batch of b samples is worth b / B of an update, B = --batch: all samples weigh the same.
+StepReport Trainer::Run::train_on(const LoadedBatch& batch) {
+    StepReport step;
+    step.epoch = batch.epoch();
+    step.learning_rate = parts_.schedule.lr(options_.lr, progress_.samples_applied);
+    step.result = parts_.replica.train_step(view_of(batch), options_.seed);
+    step.dropped_because = non_finite_reason(step.result, parts_.replica);
+    step.applied = step.dropped_because.empty();
+    if (step.applied) {
+        const double fraction =
+            static_cast<double>(batch.size()) / static_cast<double>(options_.batch);
+        parts_.optimizer->update(parts_.replica.parameters(), parts_.replica.gradients(), fraction,
+                                 step.learning_rate);
+        parts_.replica.parameters_changed();
+        fold_batch_statistics(parts_.replica.state(), parts_.replica.batch_state(),
+                              kBatchNormMomentum, fraction);
+    }
+    return step;
+}
+
+/// Books what became of the lease.
+void Trainer::Run::settle(const Lease& lease, const StepReport& step) {
+    --submitted_;
+    if (step.applied) {
+        check_invariant(book_->mark_applied(lease.id), "a trained lease is outstanding");
+        progress_.samples_applied += lease.size();
+        ++progress_.updates;
+        progress_.dropped_in_a_row = 0;
+    } else {
+        check_invariant(book_->mark_returned(lease.id), "a dropped lease is outstanding");
+        now_.returned_non_finite += lease.size();
+        ++progress_.batches_dropped;
+        ++progress_.dropped_in_a_row;
+    }
+    update_times();
+}
+
+void Trainer::Run::return_leases() {
+    for (const Lease& lease : parts_.train_loader.discard_submitted()) {
+        check_invariant(book_->mark_returned(lease.id), "a submitted lease is outstanding");
+        now_.returned_stop += lease.size();
+    }
+    submitted_ = 0;
+}
+
+void Trainer::Run::request_stop(StopReason reason) {
+    stop_ = stop_.value_or(reason);
+}
+
+void Trainer::Run::reach_target() {
+    progress_.tta_seconds = progress_.tta_seconds.value_or(progress_.train_seconds);
+}
+
+void Trainer::Run::evaluate() {
+    update_times();
+    const Clock::Seconds start = clock().now();
+    const auto report = evaluate_all(parts_.replica, parts_.test_loader, options_.batch,
+                                     environment_.stop_requested);
+    pauses_ += (clock().now() - start).count();
+    update_times();
+    if (!report) {
+        return;  // a stop was requested; the evaluation stays due
+    }
+    progress_.evaluated_at = progress_.samples_applied;
+    test_ = report;
+    log_info("test after {} samples: accuracy {:.2f} %, loss {:.4f}", progress_.samples_applied,
+             100 * report->accuracy, report->loss);
+    for (const auto& hook : hooks_) {
+        hook->on_evaluation(*this, *report);
+    }
+}
+
+TrainSnapshot Trainer::Run::snapshot() {
+    update_times();
+    Stream& stream = parts_.replica.stream();
+    TrainSnapshot snapshot;
+    snapshot.identity = run_identity(options_, parts_.train_set->info());
+    snapshot.progress = progress_;
+    snapshot.parameters = host_copy(stream, parts_.replica.parameters());
+    snapshot.state = host_copy(stream, parts_.replica.state());
+    for (const OptimizerSlot& slot : parts_.optimizer->slots()) {
+        snapshot.optimizer_slots.emplace_back(slot.name, host_copy(stream, slot.values));
+    }
+    for (const OptimizerScalar& scalar : parts_.optimizer->scalars()) {
+        snapshot.optimizer_scalars.emplace_back(scalar.name, scalar.value);
+    }
+    stream.synchronize();
+    snapshot.lease_state = encode_lease_state(book_->state());
+    snapshot.accounts = accounts();
+    snapshot.metrics_bytes = metrics_->position();
+    return snapshot;
+}
+
+void Trainer::Run::report_checkpoint(const CheckpointReport& checkpoint) {
+    outputs_saved_ = checkpoint.error.empty();
+    for (const auto& hook : hooks_) {
+        hook->on_checkpoint(*this, checkpoint);
+    }
+}
+
+void Trainer::Run::save_model() {
+    Stream& stream = parts_.replica.stream();
+    const SampleSetInfo& info = parts_.train_set->info();
+    ModelFile model{.model = options_.model,
+                    .sample_shape = info.sample_shape,
+                    .classes = info.classes,
+                    .parameters = host_copy(stream, parts_.replica.parameters()),
+                    .state = host_copy(stream, parts_.replica.state())};
+    stream.synchronize();
+    try {
+        write_model(RunFolder(options_.out).model, parts_.replica.graph(), model, parts_.hdf5);
+    } catch (const FileError& error) {
+        outputs_saved_ = false;
+        log_error("the model could not be saved: {}", error.what());
+    }
+}
+
+void Trainer::Run::update_times() {
+    const double wall = (clock().now() - started_).count();
+    progress_.wall_seconds = earlier_.wall_seconds + wall;
+    progress_.train_seconds = earlier_.train_seconds + wall - pauses_;
+    progress_.cpu_seconds = earlier_.cpu_seconds + process_cpu_seconds() - cpu_at_start_;
+}
+
+/// Of the whole run. What was outstanding at a checkpoint is leased anew, so only what came back
+/// is carried over from earlier parts.
+SampleAccounts Trainer::Run::accounts() const {
+    const LeaseAccount& book = book_->account();
+    SampleAccounts all;
+    all.returned_non_finite = earlier_accounts_.returned_non_finite + now_.returned_non_finite;
+    all.returned_stop = earlier_accounts_.returned_stop + now_.returned_stop;
+    all.leased = book.leased + earlier_accounts_.returned();
+    all.applied = book.applied;
+    all.outstanding = book.outstanding;
+    check_invariant(all.leased == all.applied + all.returned() + all.outstanding,
+                    "every leased sample is accounted for");
+    return all;
+}
+
+TrainSummary Trainer::Run::summarize() {
+    update_times();
+    TrainSummary summary;
+    summary.reason = stop_.value_or(StopReason::kBudget);
+    summary.progress = progress_;
+    summary.accounts = accounts();
+    summary.test = test_;
+    const double seconds = progress_.train_seconds - earlier_.train_seconds;
+    const auto samples = progress_.samples_applied - earlier_.samples_applied;
+    summary.samples_per_s = seconds > 0 ? static_cast<double>(samples) / seconds : 0;
+    summary.outputs_saved = outputs_saved_ && metrics_->failures() == 0;
+    return summary;
+}
+
+}  // namespace cohort
