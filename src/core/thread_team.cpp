@@ -30,6 +30,7 @@ void wait_while_equal(std::atomic<T>& value, T old) {
 struct ThreadTeam::State {
     int size = 1;
     std::function<void()> on_start;
+    std::thread::id caller = std::this_thread::get_id();
     const std::function<void(int)>* work = nullptr;
     std::atomic<unsigned> round{0};
     std::atomic<int> running{0};
@@ -101,6 +102,10 @@ int ThreadTeam::size() const noexcept {
 
 void ThreadTeam::run(const std::function<void(int)>& work) {
     State& state = *state_;
+    if (state.on_start && state.caller != std::this_thread::get_id()) {
+        state.caller = std::this_thread::get_id();
+        state.on_start();
+    }
     state.work = &work;
     if (state.size > 1) {
         state.running.store(state.size - 1, std::memory_order_release);

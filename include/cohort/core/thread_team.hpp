@@ -12,7 +12,8 @@ class ThreadTeam {
 public:
     /// @param size number of members including the caller, >= 1
     /// @param on_start runs once on every member before its first work (e.g. to set per-thread
-    ///        library state); on the caller it runs inside the constructor
+    ///        library state); on the caller inside the constructor, and again when another thread
+    ///        becomes the caller
     explicit ThreadTeam(int size, std::function<void()> on_start = {});
     ThreadTeam(const ThreadTeam&) = delete;
     ThreadTeam& operator=(const ThreadTeam&) = delete;

@@ -46,7 +46,7 @@ struct KernelBinding {
 /// are per sample, others as said.
 struct KernelTraits {
     TensorFormat output;
-    int forward_passes = 1;   ///< pass p+1 starts when pass p has seen the whole batch
+    int forward_passes = 1;  ///< pass p+1 starts when pass p has seen the whole batch
     int backward_passes = 1;
     bool backward_reads_inputs = true;
     bool backward_reads_output = false;
@@ -54,16 +54,16 @@ struct KernelTraits {
     /// Input whose gradient equals the output's gradient once the first backward pass has run
     /// (residual branch); the kernel then never writes it. -1: none.
     int pass_through_input = -1;
-    bool is_view = false;     ///< output is the input's memory under another shape
+    bool is_view = false;          ///< output is the input's memory under another shape
     std::size_t weight_bytes = 0;  ///< parameters read per slice; large weights want large slices
     bool is_convolution = false;   ///< for the profile's "outside convolutions"
 };
 
 /// Memory a kernel wants for given slice sizes.
 struct KernelMemory {
-    std::size_t forward_scratch = 0;   ///< per team member, contents do not survive a call
+    std::size_t forward_scratch = 0;  ///< per team member, contents do not survive a call
     std::size_t backward_scratch = 0;
-    std::size_t forward_shared = 0;    ///< lives from begin_forward to the end of the last pass
+    std::size_t forward_shared = 0;  ///< lives from begin_forward to the end of the last pass
     std::size_t backward_shared = 0;
 };
 
@@ -71,10 +71,10 @@ struct KernelMemory {
 /// already moved to the slice's first sample.
 struct KernelSlice {
     std::int64_t samples = 0;
-    int member = 0;                        ///< selects per-member accumulators
+    int member = 0;  ///< selects per-member accumulators
     std::span<const float* const> inputs;
     float* output = nullptr;
-    float* output_gradient = nullptr;      ///< backward may overwrite it
+    float* output_gradient = nullptr;         ///< backward may overwrite it
     std::span<float* const> input_gradients;  ///< assign; nullptr entries are not wanted
     std::byte* saved = nullptr;
     std::byte* scratch = nullptr;
@@ -115,8 +115,8 @@ public:
 
 /// Sums of the loss over a batch.
 struct LossSums {
-    double loss = 0;            ///< nats
-    std::int64_t correct = 0;   ///< arg max equals the label (the first of equals wins)
+    double loss = 0;           ///< nats
+    std::int64_t correct = 0;  ///< arg max equals the label (the first of equals wins)
 };
 
 /// One slice of logits and labels.

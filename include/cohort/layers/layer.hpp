@@ -15,15 +15,15 @@ namespace cohort {
 
 /// How a parameter is drawn at the start.
 enum class Initialisation {
-    kHeNormal,      ///< normal, variance 2 / fan-in (He et al. 2015)
-    kGlorotUniform, ///< uniform, variance 2 / (fan-in + fan-out) (Glorot & Bengio 2010)
+    kHeNormal,       ///< normal, variance 2 / fan-in (He et al. 2015)
+    kGlorotUniform,  ///< uniform, variance 2 / (fan-in + fan-out) (Glorot & Bengio 2010)
     kZero,
     kOne,
 };
 
 /// A tensor a layer owns: trainable (parameter) or not (state).
 struct TensorSpec {
-    std::string name;   ///< "weight", "bias", "running_mean", ...
+    std::string name;  ///< "weight", "bias", "running_mean", ...
     Shape shape;
     Initialisation initialisation = Initialisation::kZero;
     bool decay = true;  ///< weight decay applies (parameters only)

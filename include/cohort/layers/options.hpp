@@ -6,11 +6,11 @@ namespace cohort {
 
 /// 2-D convolution of [C,H,W]; weight [channels, C/groups, kernel_h, kernel_w].
 struct ConvOptions {
-    std::int64_t channels = 0;   ///< output channels
-    std::int64_t kernel = 3;     ///< square kernel
+    std::int64_t channels = 0;  ///< output channels
+    std::int64_t kernel = 3;    ///< square kernel
     std::int64_t stride = 1;
-    std::int64_t padding = 0;    ///< zeros on all four sides
-    std::int64_t dilation = 1;   ///< 1 = dense kernel
+    std::int64_t padding = 0;   ///< zeros on all four sides
+    std::int64_t dilation = 1;  ///< 1 = dense kernel
     std::int64_t groups = 1;
     bool bias = true;
 };
@@ -29,7 +29,7 @@ struct BatchNormOptions {
 struct PoolOptions {
     std::int64_t kernel = 2;
     std::int64_t stride = 2;
-    std::int64_t padding = 0;    ///< max: ignored cells; average: not counted in the divisor
+    std::int64_t padding = 0;  ///< max: ignored cells; average: not counted in the divisor
 };
 
 }  // namespace cohort

@@ -1,0 +1,108 @@
+// Elementwise sum of two tensors, optionally + ReLU, and the addition of gradients of a tensor
+// that has several consumers.
+#include "cohort/core/error.hpp"
+#include "elementwise_cpu.hpp"
+#include "format_cpu.hpp"
+#include "kernels.hpp"
+
+namespace cohort {
+namespace {
+
+class Add final : public Layer {
+public:
+    explicit Add(const AddSpec& spec) : spec_(spec) {}
+    [[nodiscard]] std::string_view kind() const override { return spec_.relu ? "add+relu" : "add"; }
+    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
+        if (inputs.size() != 2 || !(inputs[0] == inputs[1])) {
+            fail<ShapeError>({.where = "add",
+                              .what = "inputs do not fit",
+                              .expected = "two inputs of one shape",
+                              .got = inputs.size() == 2
+                                         ? to_string(inputs[0]) + " and " + to_string(inputs[1])
+                                         : std::to_string(inputs.size()) + " inputs"});
+        }
+        return inputs[0];
+    }
+    [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
+        return spec_.relu ? nullptr : std::make_shared<Add>(AddSpec{true});
+    }
+    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
+        return make_kernel(spec_, context);
+    }
+
+private:
+    AddSpec spec_;
+};
+
+class AddCpu final : public Kernel {
+public:
+    AddCpu(const AddSpec& spec, const KernelContext& context)
+        : spec_(spec), second_(context.inputs.at(1)) {
+        traits_.output = context.inputs.at(0);
+        traits_.backward_reads_inputs = false;
+        traits_.backward_reads_output = spec.relu;
+        traits_.pass_through_input = 0;
+    }
+    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
+
+    [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
+        KernelMemory memory;
+        for (const std::int64_t samples : slice_sizes) {
+            memory.forward_scratch = std::max(
+                memory.forward_scratch,
+                static_cast<std::size_t>(samples * traits_.output.sample_floats()) * sizeof(float));
+        }
+        return memory;
+    }
+
+    void forward(int /*pass*/, const KernelSlice& slice) override {
+        const std::int64_t count = slice.samples * traits_.output.sample_floats();
+        const float* second = slice.inputs[1];
+        if (!(second_ == traits_.output)) {
+            auto* converted = reinterpret_cast<float*>(slice.scratch);
+            convert_format(second_, second, traits_.output, converted, slice.samples);
+            second = converted;
+        }
+        if (spec_.relu) {
+            add_relu_forward(slice.inputs[0], second, slice.output, count);
+        } else {
+            add_forward(slice.inputs[0], second, slice.output, count);
+        }
+    }
+
+    void backward(int /*pass*/, const KernelSlice& slice) override {
+        if (spec_.relu) {
+            relu_mask(slice.output, slice.output_gradient,
+                      slice.samples * traits_.output.sample_floats());
+        }
+        if (slice.input_gradients[1] != nullptr) {
+            convert_format(traits_.output, slice.output_gradient, second_, slice.input_gradients[1],
+                           slice.samples);
+        }
+    }
+
+private:
+    AddSpec spec_;
+    TensorFormat second_;
+    KernelTraits traits_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Layer> make_add() {
+    return std::make_shared<Add>(AddSpec{});
+}
+
+MadeKernel make_cpu_kernel(const AddSpec& spec, const KernelContext& context) {
+    return std::make_unique<AddCpu>(spec, context);
+}
+
+void add_into(Device& device, float* to, const float* from, std::int64_t count) {
+    if (device.kind() == DeviceKind::kCuda) {
+        cuda_add_into(device, to, from, count);
+    } else {
+        accumulate(to, from, count);
+    }
+}
+
+}  // namespace cohort

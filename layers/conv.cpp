@@ -1,0 +1,103 @@
+// 2-D convolution: shapes and parameters. The kernels are in conv_cpu.cpp and conv_cuda.cpp.
+#include "cohort/core/error.hpp"
+#include "kernels.hpp"
+
+namespace cohort {
+namespace {
+
+std::int64_t output_extent(std::int64_t input, const ConvOptions& o) {
+    const std::int64_t reach = o.dilation * (o.kernel - 1) + 1;
+    const std::int64_t room = input + 2 * o.padding - reach;
+    return room < 0 ? 0 : room / o.stride + 1;
+}
+
+void check_options(const ConvOptions& o) {
+    if (o.channels < 1 || o.kernel < 1 || o.stride < 1 || o.padding < 0 || o.dilation < 1 ||
+        o.groups < 1) {
+        fail<ShapeError>({.where = "conv",
+                          .what = "unusable options",
+                          .expected = "channels, kernel, stride, dilation, groups >= 1 and "
+                                      "padding >= 0"});
+    }
+}
+
+class Conv final : public Layer {
+public:
+    explicit Conv(const ConvSpec& spec) : spec_(spec) { check_options(spec.options); }
+
+    [[nodiscard]] std::string_view kind() const override {
+        return spec_.relu ? "conv+relu" : "conv";
+    }
+
+    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
+        const Shape& x = only_input("conv", inputs, 3);
+        const ConvOptions& o = spec_.options;
+        if (x[0] % o.groups != 0 || o.channels % o.groups != 0) {
+            fail<ShapeError>(
+                {.where = "conv",
+                 .what = "channels are not divisible by groups",
+                 .expected = "multiples of " + std::to_string(o.groups),
+                 .got = std::to_string(x[0]) + " in, " + std::to_string(o.channels) + " out"});
+        }
+        const std::int64_t height = output_extent(x[1], o);
+        const std::int64_t width = output_extent(x[2], o);
+        if (height < 1 || width < 1) {
+            fail<ShapeError>(
+                {.where = "conv",
+                 .what = "kernel does not fit into the input",
+                 .expected = "height and width of at least " +
+                             std::to_string(o.dilation * (o.kernel - 1) + 1 - 2 * o.padding),
+                 .got = to_string(x)});
+        }
+        return {o.channels, height, width};
+    }
+
+    [[nodiscard]] std::vector<TensorSpec> parameters(std::span<const Shape> inputs) const override {
+        const ConvOptions& o = spec_.options;
+        std::vector<TensorSpec> specs{
+            {"weight", Shape{o.channels, inputs[0][0] / o.groups, o.kernel, o.kernel},
+             Initialisation::kHeNormal, true}};
+        if (o.bias) {
+            specs.push_back({"bias", Shape{o.channels}, Initialisation::kZero, false});
+        }
+        return specs;
+    }
+
+    [[nodiscard]] double forward_flops(std::span<const Shape> inputs) const override {
+        const ConvOptions& o = spec_.options;
+        return 2.0 * static_cast<double>(infer(inputs).elements()) *
+               static_cast<double>(inputs[0][0] / o.groups * o.kernel * o.kernel);
+    }
+
+    [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
+        return spec_.relu ? nullptr : std::make_shared<Conv>(ConvSpec{spec_.options, true});
+    }
+
+    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
+        return make_kernel(spec_, context);
+    }
+
+private:
+    ConvSpec spec_;
+};
+
+}  // namespace
+
+const Shape& only_input(std::string_view layer, std::span<const Shape> inputs, int rank) {
+    if (inputs.size() != 1 || (rank != 0 && inputs[0].rank() != rank)) {
+        fail<ShapeError>({.where = layer,
+                          .what = "input does not fit",
+                          .expected = rank == 3   ? "one input [C,H,W]"
+                                      : rank == 1 ? "one input [F]"
+                                                  : "one input",
+                          .got = inputs.size() == 1 ? to_string(inputs[0])
+                                                    : std::to_string(inputs.size()) + " inputs"});
+    }
+    return inputs[0];
+}
+
+std::shared_ptr<const Layer> make_conv(const ConvOptions& options) {
+    return std::make_shared<Conv>(ConvSpec{options, false});
+}
+
+}  // namespace cohort

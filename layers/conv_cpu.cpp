@@ -1,0 +1,204 @@
+// 2-D convolution on the CPU through oneDNN.
+//
+// Activations stay in the blocked order [N, C/16, H, W, 16] between layers. The flat buffers hold
+// weights in canonical order; they are reordered once per pass into memory shared by all slices.
+// Weight gradients are summed per team member over its slices in order, then over the members in
+// order, and reordered into the flat gradient: the result does not depend on timing.
+#include <algorithm>
+#include <vector>
+
+#include "cohort/tensor/cpu_team.hpp"
+#include "conv_primitives.hpp"
+#include "elementwise_cpu.hpp"
+
+namespace cohort {
+namespace {
+
+std::size_t padded(std::size_t bytes) {
+    constexpr std::size_t kAlignment = 64;
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+class ConvCpu final : public Kernel {
+public:
+    ConvCpu(const ConvSpec& spec, const KernelContext& context)
+        : spec_(spec),
+          plan_(spec, context),
+          team_(cpu_team(context.device)),
+          training_(context.training),
+          input_gradient_(context.input_gradient),
+          first_slice_(static_cast<std::size_t>(team_.size())) {
+        traits_.output = plan_.output();
+        traits_.backward_reads_output = spec.relu;
+        traits_.weight_bytes = plan_.canonical_weights().get_size();
+        traits_.is_convolution = true;
+    }
+
+    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
+    void bind(const KernelBinding& binding) override { binding_ = binding; }
+
+    [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
+        KernelMemory memory;
+        for (const std::int64_t samples : slice_sizes) {
+            const ConvPrimitives& made = plan_.prepare(samples);
+            memory.forward_scratch =
+                std::max(memory.forward_scratch, made.forward_scratch.get_size());
+            if (training_) {
+                memory.backward_scratch =
+                    std::max({memory.backward_scratch, made.data_scratch.get_size(),
+                              partial_bytes() + made.weights_scratch.get_size()});
+            }
+        }
+        memory.forward_shared = padded(plan_.forward_weights().get_size());
+        make_reorders();
+        if (training_) {
+            memory.backward_shared =
+                data_weight_bytes() + partial_bytes() * static_cast<std::size_t>(team_.size());
+        }
+        return memory;
+    }
+
+    void begin_forward(std::byte* shared) override {
+        dnnl::memory from = wrap(plan_.canonical_weights(), binding_.parameters[0]);
+        dnnl::memory to = wrap(plan_.forward_weights(), shared);
+        forward_reorder_.execute(dnnl_stream(), from, to);
+    }
+
+    void forward(int /*pass*/, const KernelSlice& slice) override {
+        const ConvPrimitives& made = plan_.at(slice.samples);
+        std::unordered_map<int, dnnl::memory> arguments{
+            {DNNL_ARG_SRC, wrap(made.source, slice.inputs[0])},
+            {DNNL_ARG_WEIGHTS, wrap(plan_.forward_weights(), slice.shared)},
+            {DNNL_ARG_DST, wrap(made.output, slice.output)},
+            {DNNL_ARG_SCRATCHPAD, wrap(made.forward_scratch, slice.scratch)}};
+        if (spec_.options.bias) {
+            arguments.emplace(DNNL_ARG_BIAS, wrap(bias_desc(), binding_.parameters[1]));
+        }
+        made.forward.execute(dnnl_stream(), arguments);
+    }
+
+    void begin_backward(std::byte* shared) override {
+        std::fill(first_slice_.begin(), first_slice_.end(), char{1});
+        if (input_gradient_) {
+            dnnl::memory from = wrap(plan_.canonical_weights(), binding_.parameters[0]);
+            dnnl::memory to = wrap(plan_.data_weights(), shared);
+            data_reorder_.execute(dnnl_stream(), from, to);
+        }
+    }
+
+    void backward(int /*pass*/, const KernelSlice& slice) override {
+        if (spec_.relu) {
+            relu_mask(slice.output, slice.output_gradient,
+                      slice.samples * traits_.output.sample_floats());
+        }
+        backward_weights(slice);
+        if (slice.input_gradients[0] == nullptr) {
+            return;
+        }
+        const ConvPrimitives& made = plan_.at(slice.samples);
+        made.backward_data.execute(
+            dnnl_stream(), {{DNNL_ARG_DIFF_SRC, wrap(made.source, slice.input_gradients[0])},
+                            {DNNL_ARG_WEIGHTS, wrap(plan_.data_weights(), slice.shared)},
+                            {DNNL_ARG_DIFF_DST, wrap(made.output, slice.output_gradient)},
+                            {DNNL_ARG_SCRATCHPAD, wrap(made.data_scratch, slice.scratch)}});
+    }
+
+    void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* shared) override {
+        sum_members(shared);
+        dnnl::memory from = wrap(plan_.weights_gradient(), partial(shared, 0));
+        dnnl::memory to = wrap(plan_.canonical_weights(), binding_.gradients[0]);
+        gradient_reorder_.execute(dnnl_stream(), from, to);
+        if (spec_.options.bias) {
+            std::copy_n(partial_bias(partial(shared, 0)), spec_.options.channels,
+                        binding_.gradients[1]);
+        }
+    }
+
+private:
+    [[nodiscard]] dnnl::memory::desc bias_desc() const {
+        return {
+            {spec_.options.channels}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a};
+    }
+    [[nodiscard]] std::size_t data_weight_bytes() const {
+        return input_gradient_ ? padded(plan_.data_weights().get_size()) : 0;
+    }
+    /// One member's sums: weights in the primitive's order, then the bias.
+    [[nodiscard]] std::size_t partial_bytes() const {
+        return padded(plan_.weights_gradient().get_size()) +
+               padded(static_cast<std::size_t>(spec_.options.channels) * sizeof(float));
+    }
+    [[nodiscard]] std::byte* partial(std::byte* shared, int member) const {
+        return shared + data_weight_bytes() + partial_bytes() * static_cast<std::size_t>(member);
+    }
+    [[nodiscard]] float* partial_bias(std::byte* partial) const {
+        return reinterpret_cast<float*>(partial + padded(plan_.weights_gradient().get_size()));
+    }
+
+    void make_reorders() {
+        const auto desc = [](const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+            return dnnl::reorder(
+                dnnl::reorder::primitive_desc(dnnl_engine(), from, dnnl_engine(), to));
+        };
+        dnnl_checked("conv weights", [&] {
+            forward_reorder_ = desc(plan_.canonical_weights(), plan_.forward_weights());
+            if (training_) {
+                gradient_reorder_ = desc(plan_.weights_gradient(), plan_.canonical_weights());
+            }
+            if (training_ && input_gradient_) {
+                data_reorder_ = desc(plan_.canonical_weights(), plan_.data_weights());
+            }
+        });
+    }
+
+    /// The first slice of a member writes its sums, later ones go to scratch and are added.
+    void backward_weights(const KernelSlice& slice) {
+        const ConvPrimitives& made = plan_.at(slice.samples);
+        std::byte* sums = partial(slice.shared, slice.member);
+        char& first = first_slice_[static_cast<std::size_t>(slice.member)];
+        std::byte* target = first != 0 ? sums : slice.scratch;
+        std::unordered_map<int, dnnl::memory> arguments{
+            {DNNL_ARG_SRC, wrap(made.source, slice.inputs[0])},
+            {DNNL_ARG_DIFF_WEIGHTS, wrap(plan_.weights_gradient(), target)},
+            {DNNL_ARG_DIFF_DST, wrap(made.output, slice.output_gradient)},
+            {DNNL_ARG_SCRATCHPAD, wrap(made.weights_scratch, slice.scratch + partial_bytes())}};
+        if (spec_.options.bias) {
+            arguments.emplace(DNNL_ARG_DIFF_BIAS, wrap(bias_desc(), partial_bias(target)));
+        }
+        made.backward_weights.execute(dnnl_stream(), arguments);
+        if (first == 0) {
+            accumulate(reinterpret_cast<float*>(sums), reinterpret_cast<float*>(slice.scratch),
+                       static_cast<std::int64_t>(partial_bytes() / sizeof(float)));
+        }
+        first = 0;
+    }
+
+    void sum_members(std::byte* shared) {
+        auto* total = reinterpret_cast<float*>(partial(shared, 0));
+        const auto floats = static_cast<std::int64_t>(partial_bytes() / sizeof(float));
+        for (int member = 1; member < team_.size(); ++member) {
+            if (first_slice_[static_cast<std::size_t>(member)] == 0) {
+                accumulate(total, reinterpret_cast<float*>(partial(shared, member)), floats);
+            }
+        }
+    }
+
+    ConvSpec spec_;
+    ConvPlan plan_;
+    ThreadTeam& team_;
+    bool training_;
+    bool input_gradient_;
+    KernelTraits traits_;
+    KernelBinding binding_;
+    dnnl::reorder forward_reorder_;
+    dnnl::reorder data_reorder_;
+    dnnl::reorder gradient_reorder_;
+    std::vector<char> first_slice_;
+};
+
+}  // namespace
+
+MadeKernel make_cpu_kernel(const ConvSpec& spec, const KernelContext& context) {
+    return std::make_unique<ConvCpu>(spec, context);
+}
+
+}  // namespace cohort

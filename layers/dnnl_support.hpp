@@ -1,0 +1,41 @@
+#pragma once
+
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string_view>
+
+#include "cohort/core/error.hpp"
+#include "cohort/layers/kernel.hpp"
+
+namespace cohort {
+
+/// The process's oneDNN CPU engine (immutable) and the calling thread's stream on it.
+[[nodiscard]] const dnnl::engine& dnnl_engine();
+[[nodiscard]] dnnl::stream& dnnl_stream();
+
+/// Channel block that oneDNN's convolutions like best here: 16, 8, or 1 (row-major).
+[[nodiscard]] std::int64_t preferred_channel_block();
+
+/// oneDNN's description of `samples` samples in `format`; rank 1 becomes [N,F], 3 [N,C,H,W].
+[[nodiscard]] dnnl::memory::desc describe(const TensorFormat& format, std::int64_t samples);
+
+/// Wraps memory without owning it.
+[[nodiscard]] inline dnnl::memory wrap(const dnnl::memory::desc& desc, const void* data) {
+    return {desc, dnnl_engine(), const_cast<void*>(data)};
+}
+
+/// Primitive attributes with the scratchpad supplied by the caller.
+[[nodiscard]] dnnl::primitive_attr user_scratchpad();
+
+/// Runs `f`, turning oneDNN's exceptions into DeviceError naming the operation.
+template <class F>
+decltype(auto) dnnl_checked(std::string_view operation, F&& f) {
+    try {
+        return f();
+    } catch (const dnnl::error& error) {
+        fail<DeviceError>({.where = operation,
+                           .what = "oneDNN reported status " + std::to_string(error.status) + ": " +
+                                   error.what()});
+    }
+}
+
+}  // namespace cohort

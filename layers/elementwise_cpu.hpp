@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+
+namespace cohort {
+
+void relu_forward(const float* x, float* y, std::int64_t count);
+/// gradient = y > 0 ? gradient : 0, in place; y is the ReLU's output.
+void relu_mask(const float* y, float* gradient, std::int64_t count);
+/// gradient_out = y > 0 ? gradient : 0.
+void relu_backward(const float* y, const float* gradient, float* gradient_out, std::int64_t count);
+void add_forward(const float* a, const float* b, float* y, std::int64_t count);
+void add_relu_forward(const float* a, const float* b, float* y, std::int64_t count);
+/// to += from.
+void accumulate(float* to, const float* from, std::int64_t count);
+/// y[n, f] += bias[f], then ReLU when asked.
+void bias_forward(float* y, const float* bias, std::int64_t samples, std::int64_t features,
+                  bool relu);
+/// sums[f] += sum over n of gradient[n, f].
+void bias_backward(const float* gradient, float* sums, std::int64_t samples, std::int64_t features);
+
+}  // namespace cohort

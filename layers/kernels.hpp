@@ -1,0 +1,75 @@
+#pragma once
+
+#include <memory>
+
+#include "cohort/layers/layer.hpp"
+
+// One maker per layer and backend. `*_cpu.cpp` defines the CPU's; the CUDA ones come from
+// `*_cuda.cpp`, or from kernels_no_cuda.cpp, which has the same symbols and refuses.
+namespace cohort {
+
+struct ConvSpec {
+    ConvOptions options;
+    bool relu = false;
+};
+struct LinearSpec {
+    LinearOptions options;
+    bool relu = false;
+};
+struct BatchNormSpec {
+    BatchNormOptions options;
+    bool add = false;  ///< a second input is added before the ReLU
+    bool relu = false;
+};
+struct PoolSpec {
+    PoolKind kind = PoolKind::kMax;
+    PoolOptions options;
+};
+struct DropoutSpec {
+    float probability = 0;
+    std::uint32_t stream = 0;
+};
+struct AddSpec {
+    bool relu = false;
+};
+struct ConcatSpec {};
+struct FlattenSpec {};
+
+using MadeKernel = std::unique_ptr<Kernel>;
+
+MadeKernel make_cpu_kernel(const ConvSpec& spec, const KernelContext& context);
+MadeKernel make_cpu_kernel(const LinearSpec& spec, const KernelContext& context);
+MadeKernel make_cpu_kernel(const BatchNormSpec& spec, const KernelContext& context);
+MadeKernel make_cpu_kernel(const ActivationKind& spec, const KernelContext& context);
+MadeKernel make_cpu_kernel(const PoolSpec& spec, const KernelContext& context);
+MadeKernel make_cpu_kernel(const DropoutSpec& spec, const KernelContext& context);
+MadeKernel make_cpu_kernel(const AddSpec& spec, const KernelContext& context);
+MadeKernel make_cpu_kernel(const ConcatSpec& spec, const KernelContext& context);
+MadeKernel make_cpu_kernel(const FlattenSpec& spec, const KernelContext& context);
+
+MadeKernel make_cuda_kernel(const ConvSpec& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const LinearSpec& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const BatchNormSpec& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const ActivationKind& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const PoolSpec& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const DropoutSpec& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const AddSpec& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const ConcatSpec& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const FlattenSpec& spec, const KernelContext& context);
+
+template <class Spec>
+MadeKernel make_kernel(const Spec& spec, const KernelContext& context) {
+    return context.device.kind() == DeviceKind::kCuda ? make_cuda_kernel(spec, context)
+                                                      : make_cpu_kernel(spec, context);
+}
+
+[[nodiscard]] std::unique_ptr<LossKernel> make_cpu_loss(const KernelContext& context,
+                                                        std::int64_t classes);
+[[nodiscard]] std::unique_ptr<LossKernel> make_cuda_loss(const KernelContext& context,
+                                                         std::int64_t classes);
+void cuda_add_into(Device& device, float* to, const float* from, std::int64_t count);
+
+/// The only input's shape; ShapeError unless there is exactly one of that rank (0: any rank).
+const Shape& only_input(std::string_view layer, std::span<const Shape> inputs, int rank);
+
+}  // namespace cohort

@@ -1,0 +1,51 @@
+// Stands in for the CUDA kernels in a build that has none: the same symbols, each refuses.
+#include "cohort/core/error.hpp"
+#include "kernels.hpp"
+
+namespace cohort {
+namespace {
+
+[[noreturn]] void refuse() {
+    fail<DeviceError>(
+        {.where = "cuda", .what = "this version has no CUDA layers", .hint = "--device cpu"});
+}
+
+}  // namespace
+
+MadeKernel make_cuda_kernel(const ConvSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const LinearSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const BatchNormSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const ActivationKind& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const PoolSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const DropoutSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const AddSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const ConcatSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const FlattenSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+std::unique_ptr<LossKernel> make_cuda_loss(const KernelContext& /*context*/,
+                                           std::int64_t /*classes*/) {
+    refuse();
+}
+void cuda_add_into(Device& /*device*/, float* /*to*/, const float* /*from*/,
+                   std::int64_t /*count*/) {
+    refuse();
+}
+
+}  // namespace cohort
