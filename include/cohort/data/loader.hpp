@@ -93,8 +93,9 @@ private:
 
 /// Runs `use` on batches of `batch_size` that cover all samples of the loader's set in stored order
 /// (the last may be short); for evaluation, with a loader without augmentation and without other
-/// leases. Errors: those of Loader::next and of `use`; the loader is then empty and usable.
-void for_each_batch(Loader& loader, std::int64_t batch_size,
-                    const std::function<void(const LoadedBatch&)>& use);
+/// leases. False when the loader was stopped before the end. Errors: those of Loader::next and of
+/// `use`; the loader is then empty and usable.
+[[nodiscard]] bool for_each_batch(Loader& loader, std::int64_t batch_size,
+                                  const std::function<void(const LoadedBatch&)>& use);
 
 }  // namespace cohort

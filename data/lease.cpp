@@ -1,0 +1,161 @@
+#include "cohort/data/lease.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cohort/core/error.hpp"
+
+namespace cohort {
+namespace {
+
+void check_state(const SampleSetInfo& info, const LeaseState& state) {
+    const auto bad = [&](const LeaseSlice& slice) {
+        const bool inside =
+            slice.position >= 0 && slice.count >= 1 && slice.position <= info.samples - slice.count;
+        const bool behind =
+            slice.epoch < state.epoch ||
+            (slice.epoch == state.epoch && slice.position + slice.count <= state.position);
+        return !inside || !behind;
+    };
+    if (state.position < 0 || state.position > info.samples || state.applied < 0 ||
+        std::any_of(state.pending.begin(), state.pending.end(), bad)) {
+        fail<UsageError>({.where = "data position",
+                          .what = "the saved position does not fit this data set",
+                          .expected = fmt::format("positions within {} samples", info.samples),
+                          .got = fmt::format("epoch {}, position {}, {} pending leases",
+                                             state.epoch, state.position, state.pending.size()),
+                          .hint = "the data set that the run was started with"});
+    }
+}
+
+}  // namespace
+
+LeaseBook::LeaseBook(const SampleSetInfo& info, const OrderOptions& order, std::int64_t limit,
+                     const LeaseState& from)
+    : info_(info),
+      order_options_(order),
+      limit_(limit),
+      epoch_(from.epoch),
+      position_(from.position),
+      fresh_(from.applied),
+      next_id_(from.next_id),
+      order_(EpochOrder(info, order, from.epoch)) {
+    check_state(info, from);
+    account_.leased = account_.applied = from.applied;
+    for (const LeaseSlice& slice : from.pending) {
+        waiting_[{slice.epoch, slice.position}] = slice.count;
+        fresh_ += slice.count;
+    }
+}
+
+std::optional<Lease> LeaseBook::take(std::int64_t n) {
+    if (n < 1) {
+        fail<UsageError>({.where = "lease",
+                          .what = "no samples asked for",
+                          .expected = "at least 1",
+                          .got = fmt::format("{}", n)});
+    }
+    if (!waiting_.empty()) {
+        const auto [place, count] = *waiting_.begin();
+        waiting_.erase(waiting_.begin());
+        const std::int64_t now = std::min(n, count);
+        if (now < count) {
+            waiting_[{place.first, place.second + now}] = count - now;
+        }
+        return issue({place.first, place.second, now});
+    }
+    const std::optional<LeaseSlice> fresh = take_fresh(n);
+    return fresh ? std::optional(issue(*fresh)) : std::nullopt;
+}
+
+std::optional<LeaseSlice> LeaseBook::take_fresh(std::int64_t n) {
+    if (fresh_ >= limit_) {
+        return std::nullopt;
+    }
+    if (position_ == info_.samples) {
+        ++epoch_;
+        position_ = 0;
+    }
+    const LeaseSlice slice{epoch_, position_,
+                           std::min({n, info_.samples - position_, limit_ - fresh_})};
+    position_ += slice.count;
+    fresh_ += slice.count;
+    return slice;
+}
+
+Lease LeaseBook::issue(const LeaseSlice& slice) {
+    Lease lease{.id = next_id_++, .epoch = slice.epoch, .position = slice.position, .samples = {}};
+    append_samples(slice, lease.samples);
+    outstanding_[lease.id] = slice;
+    account_.leased += slice.count;
+    account_.outstanding += slice.count;
+    return lease;
+}
+
+void LeaseBook::append_samples(const LeaseSlice& slice, std::vector<std::int64_t>& out) {
+    out.reserve(static_cast<std::size_t>(slice.count));
+    if (order_->epoch() != slice.epoch) {
+        order_.emplace(info_, order_options_, slice.epoch);
+        window_ = -1;
+    }
+    const std::int64_t end = slice.position + slice.count;
+    for (std::int64_t at = slice.position; at < end;) {
+        const std::int64_t window = order_->window_of(at);
+        if (window != window_) {
+            window_samples_ = order_->window_samples(window);
+            window_ = window;
+        }
+        const std::int64_t begin = order_->window_begin(window);
+        const std::int64_t stop = std::min(end, order_->window_begin(window + 1));
+        out.insert(out.end(), window_samples_.begin() + (at - begin),
+                   window_samples_.begin() + (stop - begin));
+        at = stop;
+    }
+}
+
+std::optional<LeaseSlice> LeaseBook::end(std::uint64_t id) {
+    const auto found = outstanding_.find(id);
+    if (found == outstanding_.end()) {
+        return std::nullopt;
+    }
+    const LeaseSlice slice = found->second;
+    outstanding_.erase(found);
+    account_.outstanding -= slice.count;
+    return slice;
+}
+
+bool LeaseBook::mark_applied(std::uint64_t id) {
+    const std::optional<LeaseSlice> slice = end(id);
+    if (slice) {
+        account_.applied += slice->count;
+    }
+    return slice.has_value();
+}
+
+bool LeaseBook::mark_returned(std::uint64_t id) {
+    const std::optional<LeaseSlice> slice = end(id);
+    if (slice) {
+        account_.returned += slice->count;
+        waiting_[{slice->epoch, slice->position}] = slice->count;
+    }
+    return slice.has_value();
+}
+
+LeaseState LeaseBook::state() const {
+    std::map<Place, std::int64_t> pending = waiting_;
+    for (const auto& [id, slice] : outstanding_) {
+        pending[{slice.epoch, slice.position}] = slice.count;
+    }
+    LeaseState state{.epoch = epoch_,
+                     .position = position_,
+                     .applied = account_.applied,
+                     .next_id = next_id_,
+                     .pending = {}};
+    for (const auto& [place, count] : pending) {
+        state.pending.push_back({place.first, place.second, count});
+    }
+    return state;
+}
+
+}  // namespace cohort

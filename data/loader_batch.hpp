@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cohort/data/loader.hpp"
+
+namespace cohort {
+
+/// A block of host memory and what it can hold.
+struct BatchMemory {
+    std::shared_ptr<void> data;
+    std::size_t bytes = 0;
+};
+
+/// Keeps the memory of batches that are done for the next ones. Thread safe.
+class BatchPool {
+public:
+    BatchPool(HostAllocator allocator, std::size_t keep)
+        : allocator_(std::move(allocator)), keep_(keep) {
+        free_.reserve(keep);
+    }
+
+    /// At least `bytes`. Errors: those of the allocator.
+    [[nodiscard]] BatchMemory take(std::size_t bytes);
+    void give_back(BatchMemory memory) noexcept;
+
+private:
+    HostAllocator allocator_;
+    std::size_t keep_;
+    std::mutex mutex_;
+    std::vector<BatchMemory> free_;
+};
+
+/// Samples [N, sample shape] and, from the next multiple of 64 bytes, labels [N].
+struct LoadedBatch::Content {
+    Lease lease;
+    std::shared_ptr<BatchPool> pool;
+    BatchMemory memory;
+    std::span<float> samples;
+    std::span<std::int32_t> labels;
+
+    Content(const Lease& for_lease, std::int64_t sample_elements, std::shared_ptr<BatchPool> from);
+    Content(const Content&) = delete;
+    Content& operator=(const Content&) = delete;
+    ~Content() { pool->give_back(std::move(memory)); }
+};
+
+}  // namespace cohort
