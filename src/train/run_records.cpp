@@ -79,6 +79,15 @@ std::string start_json(const TrainOptions& options, const TrainParts& parts,
         .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string error_json(const Error& error, const TrainProgress& progress) {
+    return Json{{"event", "error"},
+                {"message", error.what()},
+                {"exit_code", static_cast<int>(error.exit_code())},
+                {"samples_applied", progress.samples_applied},
+                {"updates", progress.updates}}
+        .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string non_finite_reason(const BatchResult& result, Replica& replica) {
     if (!std::isfinite(result.loss_sum)) {
         return "the loss is not finite";

@@ -18,15 +18,31 @@ namespace {
 /// Share of a reference batch's statistics that goes into the running ones.
 constexpr double kBatchNormMomentum = 0.1;
 
-void copy(Stream& stream, std::span<float> to, std::span<const float> from) {
-    check_invariant(to.size() == from.size(), "buffers of one size are copied");
+std::vector<float> host_copy(Stream& stream, std::span<const float> from) {
+    std::vector<float> to(from.size());
+    stream.copy(to.data(), from.data(), from.size_bytes());
+    return to;
+}
+
+void restore_buffer(Stream& stream, const std::string& name, std::span<float> to,
+                    std::span<const float> from) {
+    if (to.size() != from.size()) {
+        fail<FileError>({.where = "checkpoint " + name,
+                         .what = "does not fit this run",
+                         .expected = fmt::format("{} floats", to.size()),
+                         .got = fmt::format("{} floats", from.size())});
+    }
     stream.copy(to.data(), from.data(), from.size_bytes());
 }
 
-std::vector<float> host_copy(Stream& stream, std::span<const float> from) {
-    std::vector<float> to(from.size());
-    copy(stream, to, from);
-    return to;
+/// The saved values of `name`; empty when there are none.
+std::span<const float> saved_slot(const TrainSnapshot& snapshot, const std::string& name) {
+    for (const auto& [saved, values] : snapshot.optimizer_slots) {
+        if (saved == name) {
+            return values;
+        }
+    }
+    return {};
 }
 
 void draw_line(const std::string& line) {
@@ -75,6 +91,7 @@ TrainSummary Trainer::Run::run() {
             hook->on_end(*this, stop_.value_or(StopReason::kBudget));
         }
     } catch (const Error& error) {
+        metrics_->write(error_json(error, progress_));
         throw Error(error.exit_code(),
                     fmt::format("{} (after update {}, {} samples applied)", error.what(),
                                 progress_.updates, progress_.samples_applied));
@@ -127,14 +144,10 @@ void Trainer::Run::make_hooks() {
 
 void Trainer::Run::restore(const TrainSnapshot& snapshot) {
     Stream& stream = parts_.replica.stream();
-    copy(stream, parts_.replica.parameters(), snapshot.parameters);
-    copy(stream, parts_.replica.state(), snapshot.state);
+    restore_buffer(stream, "parameters", parts_.replica.parameters(), snapshot.parameters);
+    restore_buffer(stream, "state", parts_.replica.state(), snapshot.state);
     for (const OptimizerSlot& slot : parts_.optimizer->slots()) {
-        for (const auto& [name, values] : snapshot.optimizer_slots) {
-            if (name == slot.name) {
-                copy(stream, slot.values, values);
-            }
-        }
+        restore_buffer(stream, slot.name, slot.values, saved_slot(snapshot, slot.name));
     }
     stream.synchronize();
     parts_.replica.parameters_changed();

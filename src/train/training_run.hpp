@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/core/error.hpp"
 #include "cohort/data/lease.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
@@ -74,6 +75,9 @@ private:
 /// Its first line.
 [[nodiscard]] std::string start_json(const TrainOptions& options, const TrainParts& parts,
                                      const TrainProgress& progress);
+
+/// Its last line when the run ends with an error.
+[[nodiscard]] std::string error_json(const Error& error, const TrainProgress& progress);
 
 /// Why the numbers of a step cannot be used; empty when they are finite.
 [[nodiscard]] std::string non_finite_reason(const BatchResult& result, Replica& replica);

@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cohort/core/error.hpp"
+#include "cohort/train/trainer.hpp"
+#include "commands.hpp"
+
+namespace cohort {
+namespace {
+
+class EvalCommand final : public Command {
+public:
+    void declare(CLI::App& app) override {
+        app.add_option("--data", data_, "Dataset file (HDF5)")->type_name("FILE");
+        app.add_option("--model-file", model_file_, "model.h5 of a training run")
+            ->type_name("FILE");
+        app.add_option("--group", group_, "Samples to use")
+            ->capture_default_str()
+            ->check(CLI::IsMember({"train", "test"}));
+        app.add_option("--device", device_, "cpu, cuda or cuda:INDEX")->capture_default_str();
+        app.add_option("--threads", threads_, "Threads that compute; 0: all cores")
+            ->capture_default_str();
+        app.add_option("--batch", batch_, "Samples per step")->capture_default_str();
+        app.add_flag("--json", json_, "Print one JSON object");
+    }
+
+    ExitCode run(const CommandContext& context) override {
+        if (data_.empty() || model_file_.empty()) {
+            fail<UsageError>({.where = "cohort eval",
+                              .what = "two files are needed",
+                              .expected = "--data FILE --model-file FILE"});
+        }
+        const int threads = threads_ > 0 ? threads_ : context.env.cores;
+        const EvaluationReport report =
+            evaluate_model(model_file_, data_, group_, device_, threads, batch_);
+        if (json_) {
+            const nlohmann::ordered_json line{
+                {"event", "evaluation"},       {"group", group_},     {"samples", report.samples},
+                {"accuracy", report.accuracy}, {"loss", report.loss}, {"seconds", report.seconds}};
+            std::puts(line.dump().c_str());
+        } else {
+            std::puts(fmt::format("{}: {} samples, accuracy {:.2f} %, loss {:.4f}, {:.1f} s",
+                                  group_, report.samples, 100 * report.accuracy, report.loss,
+                                  report.seconds)
+                          .c_str());
+        }
+        return ExitCode::kDone;
+    }
+
+private:
+    std::string data_;
+    std::string model_file_;
+    std::string group_ = "test";
+    std::string device_ = "cpu";
+    int threads_ = 0;
+    std::int64_t batch_ = 256;
+    bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_eval_command() {
+    return std::make_unique<EvalCommand>();
+}
+
+}  // namespace cohort

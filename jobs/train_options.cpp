@@ -1,0 +1,89 @@
+#include "train_options.hpp"
+
+#include <string>
+
+#include "cohort/model/zoo.hpp"
+
+namespace cohort {
+namespace {
+
+/// Options with a value show their default in --help.
+template <class T>
+CLI::Option* value(CLI::App& app, const std::string& name, T& field,
+                   const std::string& description) {
+    return app.add_option(name, field, description)->capture_default_str();
+}
+
+void declare_job(CLI::App& app, TrainOptions& o) {
+    value(app, "--data", o.data, "Dataset file (HDF5, see docs/data.md)")->type_name("FILE");
+    value(app, "--model", o.model, "Network: " + CLI::detail::join(model_names(), ", "))
+        ->type_name("NAME");
+    value(app, "--out", o.out, "Folder for model.h5, metrics.jsonl and checkpoints")
+        ->type_name("DIR");
+    app.add_flag("--resume", o.resume, "Continue from the newest valid checkpoint in --out");
+    app.add_flag("--overwrite", o.overwrite, "Replace the results that --out holds");
+}
+
+void declare_exchange(CLI::App& app, TrainOptions& o) {
+    value(app, "--mode", o.mode, "Synchronization mode; one rank: ring")->type_name("MODE");
+    value(app, "--arch", o.arch, "How gradients travel; one rank: ring")
+        ->check(CLI::IsMember({"servers", "ring"}));
+    value(app, "--servers", o.servers, "Parameter server ranks; with rings: 0");
+}
+
+void declare_length(CLI::App& app, TrainOptions& o) {
+    value(app, "--samples", o.samples, "Samples to train on; 0: by --epochs");
+    value(app, "--epochs", o.epochs, "Passes over the train group; 0: by --samples, else one");
+    value(app, "--target-accuracy", o.target_accuracy,
+          "End once the test accuracy (0..1) reaches this; 0: never");
+}
+
+void declare_optimizer(CLI::App& app, TrainOptions& o) {
+    value(app, "--batch", o.batch, "Samples per step and worker");
+    value(app, "--lr", o.lr, "Learning rate at the start of the schedule");
+    value(app, "--lr-schedule", o.lr_schedule,
+          "constant | step:FACTOR@N1,N2,.. | step:FACTOR@every:N | cosine:FLOOR[@N]; counts in "
+          "samples, FLOOR a share of --lr")
+        ->type_name("SCHEDULE");
+    value(app, "--warmup-samples", o.warmup_samples,
+          "Samples over which the learning rate grows to its value; 0: none");
+    value(app, "--optimizer", o.optimizer, "Update rule")->check(CLI::IsMember({"sgd", "adamw"}));
+    value(app, "--momentum", o.momentum, "Momentum of sgd, 0 <= M < 1");
+    app.add_flag("--nesterov", o.nesterov, "Nesterov's momentum (sgd)");
+    value(app, "--weight-decay", o.weight_decay,
+          "Weight decay, not on biases and batch norms (adamw: decoupled)");
+    value(app, "--augment", o.augment, "none, or a list of pad-crop:PIXELS and flip")
+        ->type_name("LIST");
+}
+
+void declare_machine(CLI::App& app, TrainOptions& o) {
+    value(app, "--seed", o.seed, "Of initial parameters, sample order, dropout and augmentation");
+    app.add_flag("--deterministic", o.deterministic, "The same bits in every run");
+    value(app, "--device", o.device, "cpu, cuda or cuda:INDEX")->type_name("DEVICE");
+    value(app, "--threads", o.threads, "Threads that compute; 0: all cores");
+    value(app, "--loader-threads", o.loader_threads, "Threads that prepare batches");
+}
+
+void declare_reports(CLI::App& app, TrainOptions& o) {
+    value(app, "--eval-every-samples", o.eval_every_samples,
+          "Samples between evaluations on the test group; 0: once per epoch");
+    value(app, "--checkpoint-every-s", o.checkpoint_every_s,
+          "Seconds between checkpoints; 0: not by time");
+    value(app, "--checkpoint-every-samples", o.checkpoint_every_samples,
+          "Samples between checkpoints; 0: not by samples");
+    value(app, "--keep-checkpoints", o.keep_checkpoints, "Checkpoints to keep, the newest ones");
+    value(app, "--log-every-s", o.log_every_s, "Seconds between progress lines and metrics");
+}
+
+}  // namespace
+
+void declare_train_options(CLI::App& app, TrainOptions& options) {
+    declare_job(app, options);
+    declare_exchange(app, options);
+    declare_length(app, options);
+    declare_optimizer(app, options);
+    declare_machine(app, options);
+    declare_reports(app, options);
+}
+
+}  // namespace cohort
