@@ -22,7 +22,7 @@ std::optional<EvaluationReport> evaluate_all(Replica& replica, Loader& loader, s
     const auto start = clock.now();
     BatchResult total;
     try {
-        for_each_batch(loader, batch, [&](const LoadedBatch& loaded) {
+        const bool whole = for_each_batch(loader, batch, [&](const LoadedBatch& loaded) {
             if (abandon()) {
                 throw Abandoned();
             }
@@ -31,6 +31,7 @@ std::optional<EvaluationReport> evaluate_all(Replica& replica, Loader& loader, s
             total.correct += result.correct;
             total.samples += result.samples;
         });
+        check_invariant(whole, "nobody stops the evaluation's loader");
     } catch (const Abandoned&) {
         return std::nullopt;
     }
