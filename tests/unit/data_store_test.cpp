@@ -1,14 +1,14 @@
 #include "cohort/core/error.hpp"
 #include "cohort/data/store.hpp"
 
+#include "support/child_process.hpp"
 #include "support/temp_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/stat.h>
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -218,29 +218,12 @@ TEST_F(StoreTest, NamesAMissingFolder) {
                 HasSubstr("an existing folder"));
 }
 
-/// Runs `action` in a child process, which has rights and limits of its own; true if all is well.
-bool in_child(const std::function<bool()>& action) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-        bool good = false;
-        try {
-            good = action();
-        } catch (const std::exception& error) {
-            std::fprintf(stderr, "child: %s\n", error.what());
-        }
-        std::exit(good ? 0 : 1);  // exit, not _exit: HDF5's clean-up at exit must be quiet, too
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 // These run without the fixture: a child process must make its own HDF5 thread.
 TEST(StoreFailureTest, ReadOnlyFolderIsAnError) {
     const TempFolder folder;
     ::chmod(folder.path().c_str(), 0555);
     EXPECT_TRUE(in_child([&] {
-        if (::geteuid() == 0 && ::seteuid(65534) != 0) {
+        if (!become_nobody()) {
             return false;
         }
         Hdf5Thread thread;

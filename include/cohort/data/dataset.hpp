@@ -55,7 +55,8 @@ enum class DatasetGroup { kTrain, kTest };
 
 /// Writes a dataset file sample by sample under a temporary name in the output's folder; only
 /// commit() gives it its name. Mean and standard deviation per channel come from the train group
-/// (double precision; a constant channel gets 1). One thread at a time may use a writer.
+/// (double precision; a constant channel's deviation is
+/// 1; more than 4096 channels or features share one value). One thread at a time may use a writer.
 class DatasetWriter {
 public:
     /// Errors: UsageError for an unusable spec, FileError when the file cannot be made.

@@ -1,0 +1,275 @@
+// Every check of a dataset group that can be made before training starts.
+#include "cohort/core/error.hpp"
+#include "cohort/data/dataset.hpp"
+
+#include "dataset_layout.hpp"
+#include "file_io.hpp"
+#include "hdf5_attributes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace cohort {
+
+namespace {
+
+void read_attributes(const Hdf5Handle& file, const std::string& path, SampleSetInfo& info) {
+    const std::string format = hdf5_read_text(file.id(), kFormatAttribute, path);
+    if (format != kDatasetFormat) {
+        fail<FileError>({.where = path + "@" + kFormatAttribute,
+                         .what = "not a dataset of this program",
+                         .expected = kDatasetFormat,
+                         .got = format});
+    }
+    const std::int64_t version = hdf5_read_integer(file.id(), kVersionAttribute, path);
+    if (version != kDatasetVersion) {
+        fail<FileError>({.where = path + "@" + kVersionAttribute,
+                         .what = "another version of the layout",
+                         .expected = std::to_string(kDatasetVersion),
+                         .got = std::to_string(version)});
+    }
+    info.classes = hdf5_read_integer(file.id(), kClassesAttribute, path);
+    if (info.classes < 1 || info.classes > INT32_MAX) {
+        fail<FileError>({.where = path + "@" + kClassesAttribute,
+                         .what = "unusable number of classes",
+                         .expected = "at least 1",
+                         .got = std::to_string(info.classes)});
+    }
+    info.source = hdf5_has_attribute(file.id(), kSourceAttribute, path)
+                      ? hdf5_read_text(file.id(), kSourceAttribute, path)
+                      : path;
+}
+
+/// Reads `mean` or `std`: one value for all channels or one per channel.
+std::vector<float> read_per_channel(const Hdf5Handle& file, const std::string& path,
+                                    const char* name, std::int64_t channels, bool positive) {
+    const std::string where = path + "@" + name;
+    std::vector<double> values = hdf5_read_numbers(file.id(), name, path);
+    if (values.size() != 1 && values.size() != static_cast<std::size_t>(channels)) {
+        fail<FileError>({.where = where,
+                         .what = "wrong number of values",
+                         .expected = fmt::format("1 or {} (one per channel)", channels),
+                         .got = std::to_string(values.size())});
+    }
+    for (const double value : values) {
+        const auto single = static_cast<float>(value);
+        if (!std::isfinite(single) || (positive && single <= 0)) {
+            fail<FileError>({.where = where,
+                             .what = "unusable value",
+                             .expected = positive ? "a number above 0" : "a finite number",
+                             .got = fmt::format("{}", value)});
+        }
+    }
+    values.resize(static_cast<std::size_t>(channels), values.front());
+    std::vector<float> result(values.size());
+    std::transform(values.begin(), values.end(), result.begin(),
+                   [](double value) { return static_cast<float>(value); });
+    return result;
+}
+
+Hdf5Handle open_existing(const Hdf5Handle& file, const std::string& path, const std::string& name,
+                         hid_t access = H5P_DEFAULT) {
+    const std::string where = path + ":" + name;
+    if (!hdf5_exists(file.id(), name)) {
+        fail<FileError>({.where = where, .what = "the data set is missing"});
+    }
+    H5O_info_t about;
+    hdf5_check(H5Oget_info_by_name2(file.id(), name.c_str(), &about, H5O_INFO_BASIC, H5P_DEFAULT),
+               where, "cannot read what this is");
+    if (about.type != H5O_TYPE_DATASET) {
+        fail<FileError>({.where = where,
+                         .what = "not a data set",
+                         .expected = "a data set",
+                         .got = "a group or type"});
+    }
+    return hdf5_open_dataset(file.id(), name, where, access);
+}
+
+/// Whole chunks are read once, so HDF5's chunk cache would only copy them once more.
+Hdf5Handle without_chunk_cache(std::string_view where) {
+    Hdf5Handle access = hdf5_own(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose, where, "cannot prepare");
+    hdf5_check(H5Pset_chunk_cache(access.id(), 0, 0, 1.0), where, "cannot prepare");
+    return access;
+}
+
+SampleType read_sample_type(const OpenGroup& open) {
+    const Hdf5Handle type =
+        hdf5_own(H5Dget_type(open.samples.id()), H5Tclose, open.where, "cannot read the type");
+    const std::string name = hdf5_type_name(type.id());
+    if (name != "uint8" && name != "float32") {
+        fail<FileError>({.where = open.where,
+                         .what = "wrong type",
+                         .expected = "uint8 or float32",
+                         .got = name,
+                         .hint = "samples.astype('float32')"});
+    }
+    return name == "uint8" ? SampleType::kU8 : SampleType::kF32;
+}
+
+void read_sample_shape(OpenGroup& open) {
+    const std::vector<std::int64_t> shape = hdf5_shape(open.samples.id(), open.where);
+    if (shape.size() != 2 && shape.size() != 4) {
+        fail<FileError>({.where = open.where,
+                         .what = "wrong shape",
+                         .expected = "[N,C,H,W] or [N,F]",
+                         .got = shape_text(shape),
+                         .hint = shape.size() == 3 ? "samples[:, None] for one channel" : ""});
+    }
+    if (std::count(shape.begin(), shape.end(), 0) > 0) {
+        fail<FileError>({.where = open.where,
+                         .what = "the set is empty",
+                         .expected = "at least one sample",
+                         .got = shape_text(shape)});
+    }
+    open.info.samples = shape.front();
+    open.info.sample_shape.assign(shape.begin() + 1, shape.end());
+}
+
+[[noreturn]] void fail_truncated(const OpenGroup& open, const std::string& expected,
+                                 const std::string& got) {
+    fail<FileError>({.where = open.where,
+                     .what = "samples are missing: the file is truncated or was not finished",
+                     .expected = expected,
+                     .got = got});
+}
+
+/// Samples per stored chunk; refuses chunks that cut samples and chunks that were never written.
+std::int64_t check_chunks(const OpenGroup& open, const Hdf5Handle& create) {
+    const SampleSetInfo& info = open.info;
+    std::vector<hsize_t> chunk(info.sample_shape.size() + 1);
+    hdf5_check(H5Pget_chunk(create.id(), static_cast<int>(chunk.size()), chunk.data()), open.where,
+               "cannot read the chunk shape");
+    if (!std::equal(chunk.begin() + 1, chunk.end(), info.sample_shape.begin(),
+                    [](hsize_t a, std::int64_t b) { return a == static_cast<hsize_t>(b); })) {
+        fail<FileError>({.where = open.where,
+                         .what = "chunks cut samples",
+                         .expected = "chunks of whole samples",
+                         .got = shape_text({chunk.begin(), chunk.end()}),
+                         .hint = "chunks=(256, *samples.shape[1:])"});
+    }
+    const auto chunk_samples = static_cast<std::int64_t>(chunk.front());
+    const auto expected = static_cast<hsize_t>((info.samples + chunk_samples - 1) / chunk_samples);
+    const Hdf5Handle space =
+        hdf5_own(H5Dget_space(open.samples.id()), H5Sclose, open.where, "cannot read the shape");
+    hsize_t stored = 0;
+    hdf5_check(H5Dget_num_chunks(open.samples.id(), space.id(), &stored), open.where,
+               "cannot count the chunks (truncated or damaged)");
+    if (stored != expected) {
+        fail_truncated(open, fmt::format("{} chunks", expected), fmt::format("{}", stored));
+    }
+    return chunk_samples;
+}
+
+void check_contiguous(const OpenGroup& open, const std::string& path) {
+    const haddr_t offset = H5Dget_offset(open.samples.id());
+    const std::uint64_t needed =
+        static_cast<std::uint64_t>(open.info.samples) * open.info.sample_bytes();
+    if (offset == HADDR_UNDEF) {
+        fail_truncated(open, fmt::format("{} bytes", needed), "none");
+    }
+    const std::uint64_t length = check_readable(path);
+    if (offset > length || needed > length - offset) {
+        fail_truncated(open, fmt::format("a file of {} bytes or more", offset + needed),
+                       fmt::format("{}", length));
+    }
+}
+
+/// Sets chunk_samples: as stored, or several stored chunks together when they are very small.
+/// Without chunks the default stands in.
+void check_storage(OpenGroup& open, const std::string& path) {
+    const Hdf5Handle create = hdf5_own(H5Dget_create_plist(open.samples.id()), H5Pclose, open.where,
+                                       "cannot read the layout");
+    const std::int64_t preferred = default_chunk_samples(open.info.sample_bytes());
+    std::int64_t stored = preferred;
+    switch (H5Pget_layout(create.id())) {
+        case H5D_CHUNKED: stored = check_chunks(open, create); break;
+        case H5D_CONTIGUOUS:
+            if (H5Pget_external_count(create.id()) == 0) {
+                check_contiguous(open, path);
+                break;
+            }
+            [[fallthrough]];
+        case H5D_VIRTUAL:
+            fail<FileError>({.where = open.where,
+                             .what = "the samples are in other files",
+                             .expected = "a data set stored in this file",
+                             .got = "an external or virtual one"});
+        default: break;
+    }
+    constexpr std::int64_t kSmallest = 32;  // below, the cost per read outweighs the reading
+    const std::int64_t together =
+        std::max<std::int64_t>(1, std::min(preferred, kSmallest) / stored);
+    open.info.chunk_samples = std::min(stored * together, open.info.samples);
+}
+
+std::vector<std::int32_t> read_labels(const Hdf5Handle& file, const std::string& path,
+                                      const std::string& group, const SampleSetInfo& info) {
+    const std::string name = "/" + group + "/labels";
+    const std::string where = path + ":" + name;
+    const Hdf5Handle labels = open_existing(file, path, name);
+    const Hdf5Handle type =
+        hdf5_own(H5Dget_type(labels.id()), H5Tclose, where, "cannot read the type");
+    if (H5Tget_class(type.id()) != H5T_INTEGER) {
+        fail<FileError>({.where = where,
+                         .what = "wrong type",
+                         .expected = "integers",
+                         .got = hdf5_type_name(type.id())});
+    }
+    const std::vector<std::int64_t> shape = hdf5_shape(labels.id(), where);
+    if (shape != std::vector{info.samples}) {
+        fail<FileError>({.where = where,
+                         .what = "wrong shape",
+                         .expected = fmt::format("[{}], one label per sample", info.samples),
+                         .got = shape_text(shape)});
+    }
+    std::vector<std::int64_t> wide(static_cast<std::size_t>(info.samples));
+    hdf5_check(H5Dread(labels.id(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, wide.data()),
+               where, "cannot read the labels (truncated or damaged)");
+    const auto wrong = std::find_if(wide.begin(), wide.end(), [&](std::int64_t label) {
+        return label < 0 || label >= info.classes;
+    });
+    if (wrong != wide.end()) {
+        fail<FileError>({.where = where,
+                         .what = fmt::format("label {} is out of range", wrong - wide.begin()),
+                         .expected = fmt::format("0 to {}", info.classes - 1),
+                         .got = fmt::format("{}", *wrong)});
+    }
+    std::vector<std::int32_t> result(wide.size());
+    std::transform(wide.begin(), wide.end(), result.begin(),
+                   [](std::int64_t label) { return static_cast<std::int32_t>(label); });
+    return result;
+}
+
+/// Reads the first and the last chunk: damage at the end of a file shows here, not hours later.
+void try_reading(const OpenGroup& open) {
+    const SampleSetInfo& info = open.info;
+    const std::int64_t last = (info.chunks() - 1) * info.chunk_samples;
+    std::vector<std::byte> bytes(static_cast<std::size_t>(info.chunk_samples) *
+                                 info.sample_bytes());
+    read_samples(open.samples, open.where, info, 0, info.chunk_samples, bytes);
+    read_samples(open.samples, open.where, info, last, info.samples - last, bytes);
+}
+
+}  // namespace
+
+OpenGroup open_group(const std::string& path, const std::string& group) {
+    OpenGroup open;
+    open.file = hdf5_open_file(path);
+    read_attributes(open.file, path, open.info);
+    const std::string name = "/" + group + "/samples";
+    open.where = path + ":" + name;
+    open.samples = open_existing(open.file, path, name, without_chunk_cache(open.where).id());
+    open.info.type = read_sample_type(open);
+    read_sample_shape(open);
+    const std::int64_t channels = open.info.sample_shape.front();
+    open.info.mean = read_per_channel(open.file, path, kMeanAttribute, channels, false);
+    open.info.std = read_per_channel(open.file, path, kStdAttribute, channels, true);
+    check_storage(open, path);
+    open.labels = read_labels(open.file, path, group, open.info);
+    try_reading(open);
+    return open;
+}
+
+}  // namespace cohort

@@ -1,0 +1,124 @@
+#include "cohort/core/error.hpp"
+#include "cohort/data/dataset.hpp"
+
+#include "dataset_layout.hpp"
+#include "file_io.hpp"
+#include "hdf5_attributes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace cohort {
+
+namespace {
+
+/// One group of a dataset file.
+class DatasetSource final : public SampleSource {
+public:
+    DatasetSource(const std::string& path, const std::string& group, Hdf5Thread& thread)
+        : thread_(thread), open_(thread.run([&] { return open_group(path, group); })) {}
+    DatasetSource(const DatasetSource&) = delete;
+    DatasetSource& operator=(const DatasetSource&) = delete;
+    ~DatasetSource() override {
+        try {
+            thread_.run([this] {
+                open_.samples.reset();
+                open_.file.reset();
+            });
+        } catch (const std::exception&) {
+            return;  // queueing failed for lack of memory; HDF5 closes the file at exit
+        }
+    }
+
+    [[nodiscard]] const SampleSetInfo& info() const override { return open_.info; }
+
+    [[nodiscard]] RawChunk read_chunk(std::int64_t index) override {
+        const SampleSetInfo& about = open_.info;
+        check_invariant(index >= 0 && index < about.chunks(), "the chunk exists");
+        RawChunk chunk;
+        chunk.first_sample = index * about.chunk_samples;
+        chunk.samples = std::min(about.chunk_samples, about.samples - chunk.first_sample);
+        chunk.data.resize(static_cast<std::size_t>(chunk.samples) * about.sample_bytes());
+        const auto first = open_.labels.begin() + chunk.first_sample;
+        chunk.labels.assign(first, first + chunk.samples);
+        thread_.run([&] {
+            read_samples(open_.samples, open_.where, about, chunk.first_sample, chunk.samples,
+                         chunk.data);
+        });
+        return chunk;
+    }
+
+private:
+    Hdf5Thread& thread_;
+    OpenGroup open_;  // handles are used and closed on the HDF5 thread
+};
+
+GroupChecksum check_group(SampleSource& source, const std::string& where) {
+    GroupChecksum checksum;
+    const SampleSetInfo& info = source.info();
+    for (std::int64_t index = 0; index < info.chunks(); ++index) {
+        const RawChunk chunk = source.read_chunk(index);
+        const std::int64_t bad = first_not_finite(chunk.data, info.type);
+        if (bad >= 0) {
+            fail<FileError>(
+                {.where = where + "/samples",
+                 .what = fmt::format("sample {} holds a value that is not finite",
+                                     chunk.first_sample + bad / info.sample_elements())});
+        }
+        checksum.samples = crc32_of(chunk.data, checksum.samples);
+        checksum.labels = crc32_of(std::as_bytes(std::span(chunk.labels)), checksum.labels);
+    }
+    return checksum;
+}
+
+/// Names the data set whose entry differs; both texts are lists of `name:value`.
+void compare_checksums(const std::string& path, const std::string& recorded,
+                       const std::string& computed) {
+    for (const char* name : {"train/samples", "train/labels", "test/samples", "test/labels"}) {
+        const auto entry = [&](const std::string& text) -> std::string {
+            const std::size_t at = text.find(fmt::format(" {}:", name));
+            return at == std::string::npos ? "nothing"
+                                           : text.substr(at + 1, text.find(' ', at + 1) - at - 1);
+        };
+        if (entry(recorded) != entry(computed)) {
+            fail<FileError>({.where = fmt::format("{}:/{}", path, name),
+                             .what = "the checksum differs",
+                             .expected = entry(recorded),
+                             .got = entry(computed)});
+        }
+    }
+}
+
+}  // namespace
+
+std::unique_ptr<SampleSource> open_dataset(const std::string& path, const std::string& group,
+                                           Hdf5Thread& thread) {
+    return std::make_unique<DatasetSource>(path, group, thread);
+}
+
+DatasetCheck verify_dataset(const std::string& path, Hdf5Thread& thread) {
+    const std::unique_ptr<SampleSource> train = open_dataset(path, kTrainGroup, thread);
+    const std::unique_ptr<SampleSource> test = open_dataset(path, kTestGroup, thread);
+    DatasetCheck check;
+    check.train_samples = train->info().samples;
+    check.test_samples = test->info().samples;
+    const GroupChecksum train_sum = check_group(*train, path + ":/" + kTrainGroup);
+    const GroupChecksum test_sum = check_group(*test, path + ":/" + kTestGroup);
+    check.checksum = checksum_text(train_sum, test_sum);
+    const std::string recorded = thread.run([&]() -> std::string {
+        const Hdf5Handle file = hdf5_open_file(path);
+        return hdf5_has_attribute(file.id(), kChecksumAttribute, path)
+                   ? hdf5_read_text(file.id(), kChecksumAttribute, path)
+                   : "";
+    });
+    check.checksum_recorded = !recorded.empty();
+    if (check.checksum_recorded) {
+        compare_checksums(path, recorded, check.checksum);
+    }
+    return check;
+}
+
+}  // namespace cohort

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+
+namespace cohort {
+
+/// Runs `action` in a child process, which has rights and limits of its own. True when it returns
+/// true and the process also ends well, HDF5's clean-up at exit included.
+inline bool in_child(const std::function<bool()>& action) {
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        bool good = false;
+        try {
+            good = action();
+        } catch (const std::exception& error) {
+            std::fprintf(stderr, "child: %s\n", error.what());
+        }
+        std::exit(good ? 0 : 1);
+    }
+    int status = 0;
+    return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/// In a child process: gives up root's rights over files. False when that fails.
+inline bool become_nobody() {
+    return ::geteuid() != 0 || ::seteuid(65534) == 0;
+}
+
+}  // namespace cohort
