@@ -31,7 +31,6 @@ public:
         traits_.output = plan_.output();
         traits_.backward_reads_output = spec.relu;
         traits_.weight_bytes = plan_.canonical_weights().get_size();
-        traits_.is_convolution = true;
     }
 
     [[nodiscard]] const KernelTraits& traits() const override { return traits_; }

@@ -50,11 +50,10 @@ ArenaPlan plan_arena(const std::vector<ArenaRequest>& requests) {
             continue;
         }
         const Placed entry{offset, offset + request.bytes, request.first, request.last};
-        placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
-                                       [](const Placed& a, const Placed& b) {
-                                           return a.begin < b.begin;
-                                       }),
-                      entry);
+        placed.insert(
+            std::upper_bound(placed.begin(), placed.end(), entry,
+                             [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
+            entry);
         plan.total_bytes = std::max(plan.total_bytes, entry.end);
     }
     return plan;

@@ -117,6 +117,12 @@ ThreadTeam& cpu_team(Device& device) {
     return cpu->team();
 }
 
+std::size_t cpu_l2_bytes() {
+    constexpr std::size_t kUsual = std::size_t{1} << 20;
+    const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return bytes > 0 ? static_cast<std::size_t>(bytes) : kUsual;
+}
+
 std::string cpu_isa() {
     switch (dnnl::get_effective_cpu_isa()) {
         case dnnl::cpu_isa::sse41: return "sse41";

@@ -73,9 +73,7 @@ public:
             event.wait();
         }
     }
-    void synchronize() override {
-        check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    }
+    void synchronize() override { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
 private:
     cudaStream_t stream_ = nullptr;
@@ -140,8 +138,8 @@ CudaStatus cuda_status() {
         status.detail = "CUDA " + toolkit_version() + ", " + std::to_string(count) + " GPU" +
                         (count == 1 ? "" : "s");
     } else {
-        status.detail = "CUDA " + toolkit_version() + ", no usable GPU (" +
-                        cudaGetErrorString(result) + ")";
+        status.detail =
+            "CUDA " + toolkit_version() + ", no usable GPU (" + cudaGetErrorString(result) + ")";
     }
     return status;
 }

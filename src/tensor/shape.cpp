@@ -5,7 +5,8 @@
 namespace cohort {
 
 Shape::Shape(std::initializer_list<std::int64_t> extents)
-    : Shape(std::span<const std::int64_t>(extents.begin(), extents.size())) {}
+    : Shape(std::span<const std::int64_t>(extents.begin(), extents.size())) {
+}
 
 Shape::Shape(std::span<const std::int64_t> extents) {
     if (extents.size() > kMaxRank) {

@@ -56,7 +56,6 @@ struct KernelTraits {
     int pass_through_input = -1;
     bool is_view = false;          ///< output is the input's memory under another shape
     std::size_t weight_bytes = 0;  ///< parameters read per slice; large weights want large slices
-    bool is_convolution = false;   ///< for the profile's "outside convolutions"
 };
 
 /// Memory a kernel wants for given slice sizes.

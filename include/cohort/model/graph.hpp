@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,12 +24,12 @@ struct Value {
 class Graph {
 public:
     struct Node {
-        std::string name;                     ///< unique; parameter names start with it
+        std::string name;  ///< unique; parameter names start with it
         std::shared_ptr<const Layer> layer;
-        std::vector<int> inputs;              ///< values
-        int output = -1;                      ///< value
-        std::vector<int> parameter_ranges;    ///< indices into parameters().ranges()
-        std::vector<int> state_ranges;        ///< indices into state().ranges()
+        std::vector<int> inputs;            ///< values
+        int output = -1;                    ///< value
+        std::vector<int> parameter_ranges;  ///< indices into parameters().ranges()
+        std::vector<int> state_ranges;      ///< indices into state().ranges()
     };
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
@@ -38,7 +40,9 @@ public:
     /// Non-trainable state: running mean and variance of batch norms (flat buffer table).
     [[nodiscard]] const FlatLayout& state() const noexcept { return state_; }
     [[nodiscard]] const std::vector<Node>& nodes() const noexcept { return nodes_; }
-    [[nodiscard]] const Shape& shape(Value value) const { return shapes_.at(static_cast<std::size_t>(value.index)); }
+    [[nodiscard]] const Shape& shape(Value value) const {
+        return shapes_.at(static_cast<std::size_t>(value.index));
+    }
     [[nodiscard]] int values() const noexcept { return static_cast<int>(shapes_.size()); }
     /// Value 0 is the input; this one holds the logits, [classes] per sample.
     [[nodiscard]] Value logits() const noexcept { return logits_; }
@@ -47,6 +51,10 @@ public:
     /// Multiply-add floating-point operations of one training sample (forward and backward).
     [[nodiscard]] double training_flops_per_sample() const;
 
+    /// Draws initial values for both flat buffers (host memory) from `seed`; each tensor has a
+    /// stream of its own, so the numbers depend on nothing but the seed and the network.
+    void initialise(std::uint64_t seed, std::span<float> parameters, std::span<float> state) const;
+
 private:
     friend class GraphBuilder;
     std::string name_;
@@ -54,6 +62,8 @@ private:
     std::vector<Shape> shapes_;
     FlatLayout parameters_;
     FlatLayout state_;
+    std::vector<Initialisation> initialisations_;        ///< per parameter range
+    std::vector<Initialisation> state_initialisations_;  ///< per state range
     Value logits_;
 };
 
@@ -107,7 +117,7 @@ private:
 
     Graph graph_;
     std::string scope_;
-    int made_ = 0;
+    std::map<std::string, int> made_;  ///< layers made so far by scope and kind
 };
 
 }  // namespace cohort

@@ -14,17 +14,18 @@ namespace cohort {
 
 /// One mini-batch in host memory.
 struct BatchView {
-    const float* samples = nullptr;          ///< [N, input shape], normalised
-    const std::int32_t* labels = nullptr;    ///< [N], 0..classes-1
-    const std::int64_t* sample_ids = nullptr;  ///< [N], key of dropout masks; may be null in evaluation
-    std::int64_t size = 0;                   ///< N >= 1
-    std::uint32_t epoch = 0;                 ///< second key of dropout masks
+    const float* samples = nullptr;        ///< [N, input shape], normalised
+    const std::int32_t* labels = nullptr;  ///< [N], 0..classes-1
+    const std::int64_t* sample_ids =
+        nullptr;              ///< [N], key of dropout masks; may be null in evaluation
+    std::int64_t size = 0;    ///< N >= 1
+    std::uint32_t epoch = 0;  ///< second key of dropout masks
 };
 
 /// Sums over a batch; divide by `samples` for means.
 struct BatchResult {
-    double loss_sum = 0;           ///< cross entropy, nats
-    std::int64_t correct = 0;      ///< arg max of the logits equals the label
+    double loss_sum = 0;       ///< cross entropy, nats
+    std::int64_t correct = 0;  ///< arg max of the logits equals the label
     std::int64_t samples = 0;
 };
 
@@ -71,14 +72,13 @@ public:
     [[nodiscard]] Stream& stream() const noexcept;
 
     /// Flat buffers in device memory, sizes graph().parameters().total() and
-    /// graph().state().total() floats. After writing parameters call parameters_changed().
+    /// graph().state().total() floats.
     [[nodiscard]] std::span<float> parameters() noexcept;
     [[nodiscard]] std::span<float> gradients() noexcept;
     [[nodiscard]] std::span<float> state() noexcept;
     /// Mean and (biased) variance of the last training batch, layout of state(). The caller folds
     /// them into the running statistics (see fold_batch_statistics).
     [[nodiscard]] std::span<float> batch_state() noexcept;
-    void parameters_changed() noexcept;
 
     /// Draws initial parameters (He for weights before ReLU, zeros, ones) from `seed`, state to
     /// mean 0, variance 1. The same seed gives the same numbers on every device.

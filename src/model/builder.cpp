@@ -1,0 +1,197 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/model/graph.hpp"
+
+namespace cohort {
+namespace {
+
+int consumers_of(const std::vector<Graph::Node>& nodes, int value) {
+    int count = 0;
+    for (const Graph::Node& node : nodes) {
+        count += static_cast<int>(std::count(node.inputs.begin(), node.inputs.end(), value));
+    }
+    return count;
+}
+
+int producer_of(const std::vector<Graph::Node>& nodes, int value) {
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (nodes[i].output == value) {
+            return static_cast<int>(i);
+        }
+    }
+    return -1;
+}
+
+/// The node that makes `value` when nobody but one consumer reads it, else -1.
+int private_producer(const std::vector<Graph::Node>& nodes, int value) {
+    return consumers_of(nodes, value) == 1 ? producer_of(nodes, value) : -1;
+}
+
+/// node(x) followed by add(., other) becomes node(x, other), placed where the add was.
+bool fuse_add(std::vector<Graph::Node>& nodes, std::size_t at) {
+    const Graph::Node add = nodes[at];
+    if (add.inputs[0] == add.inputs[1]) {
+        return false;
+    }
+    const int first = private_producer(nodes, add.inputs[0]);
+    const int second = private_producer(nodes, add.inputs[1]);
+    for (const int candidate : {std::max(first, second), std::min(first, second)}) {
+        if (candidate < 0) {
+            continue;
+        }
+        Graph::Node fused = nodes[static_cast<std::size_t>(candidate)];
+        auto layer = fused.layer->with_add();
+        if (layer == nullptr) {
+            continue;
+        }
+        fused.layer = std::move(layer);
+        fused.inputs.push_back(fused.output == add.inputs[0] ? add.inputs[1] : add.inputs[0]);
+        fused.output = add.output;
+        nodes[at] = std::move(fused);
+        nodes.erase(nodes.begin() + candidate);
+        return true;
+    }
+    return false;
+}
+
+/// node followed by relu becomes node with ReLU.
+bool fuse_relu(std::vector<Graph::Node>& nodes, std::size_t at) {
+    const int producer = private_producer(nodes, nodes[at].inputs[0]);
+    if (producer < 0) {
+        return false;
+    }
+    Graph::Node& node = nodes[static_cast<std::size_t>(producer)];
+    auto layer = node.layer->with_relu();
+    if (layer == nullptr) {
+        return false;
+    }
+    node.layer = std::move(layer);
+    node.output = nodes[at].output;
+    nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(at));
+    return true;
+}
+
+void fuse(std::vector<Graph::Node>& nodes) {
+    for (std::size_t at = 0; at < nodes.size();) {
+        const std::string_view kind = nodes[at].layer->kind();
+        const bool fused =
+            (kind == "add" && fuse_add(nodes, at)) || (kind == "relu" && fuse_relu(nodes, at));
+        at += fused ? 0 : 1;
+    }
+}
+
+}  // namespace
+
+GraphBuilder::GraphBuilder(std::string name, const Shape& input) {
+    if (input.rank() != 1 && input.rank() != 3) {
+        fail<ShapeError>({.where = name,
+                          .what = "unusable input shape",
+                          .expected = "[C,H,W] or [F]",
+                          .got = to_string(input)});
+    }
+    graph_.name_ = std::move(name);
+    graph_.shapes_.push_back(input);
+}
+
+Value GraphBuilder::append(std::shared_ptr<const Layer> layer, std::vector<int> inputs) {
+    std::vector<Shape> shapes;
+    for (const int input : inputs) {
+        if (input < 0 || input >= graph_.values()) {
+            fail<UsageError>({.where = graph_.name_ + "." + std::string(layer->kind()),
+                              .what = "input is not a value of this network"});
+        }
+        shapes.push_back(graph_.shapes_[static_cast<std::size_t>(input)]);
+    }
+    const std::string base = (scope_.empty() ? "" : scope_ + ".") + std::string(layer->kind());
+    Graph::Node node;
+    node.name = base + std::to_string(++made_[base]);
+    node.inputs = std::move(inputs);
+    node.output = graph_.values();
+    try {
+        graph_.shapes_.push_back(layer->infer(shapes));
+    } catch (const ShapeError& error) {
+        throw ShapeError("[" + graph_.name_ + "." + node.name + "] " + error.what());
+    }
+    for (const TensorSpec& spec : layer->parameters(shapes)) {
+        node.parameter_ranges.push_back(
+            graph_.parameters_.add(node.name + "." + spec.name, spec.shape, spec.decay));
+        graph_.initialisations_.push_back(spec.initialisation);
+    }
+    for (const TensorSpec& spec : layer->state(shapes)) {
+        node.state_ranges.push_back(
+            graph_.state_.add(node.name + "." + spec.name, spec.shape, spec.decay));
+        graph_.state_initialisations_.push_back(spec.initialisation);
+    }
+    node.layer = std::move(layer);
+    graph_.nodes_.push_back(std::move(node));
+    return Value{graph_.nodes_.back().output};
+}
+
+Value GraphBuilder::conv(Value x, const ConvOptions& options) {
+    return append(make_conv(options), {x.index});
+}
+Value GraphBuilder::linear(Value x, const LinearOptions& options) {
+    return append(make_linear(options), {x.index});
+}
+Value GraphBuilder::batch_norm(Value x, const BatchNormOptions& options) {
+    return append(make_batch_norm(options), {x.index});
+}
+Value GraphBuilder::relu(Value x) {
+    return append(make_activation(ActivationKind::kRelu), {x.index});
+}
+Value GraphBuilder::gelu(Value x) {
+    return append(make_activation(ActivationKind::kGelu), {x.index});
+}
+Value GraphBuilder::sigmoid(Value x) {
+    return append(make_activation(ActivationKind::kSigmoid), {x.index});
+}
+Value GraphBuilder::tanh(Value x) {
+    return append(make_activation(ActivationKind::kTanh), {x.index});
+}
+Value GraphBuilder::max_pool(Value x, const PoolOptions& options) {
+    return append(make_pool(PoolKind::kMax, options), {x.index});
+}
+Value GraphBuilder::average_pool(Value x, const PoolOptions& options) {
+    return append(make_pool(PoolKind::kAverage, options), {x.index});
+}
+Value GraphBuilder::global_average_pool(Value x) {
+    return append(make_pool(PoolKind::kGlobalAverage, {}), {x.index});
+}
+Value GraphBuilder::add(Value a, Value b) {
+    return append(make_add(), {a.index, b.index});
+}
+Value GraphBuilder::concat(const std::vector<Value>& parts) {
+    std::vector<int> inputs;
+    for (const Value part : parts) {
+        inputs.push_back(part.index);
+    }
+    return append(make_concat(), std::move(inputs));
+}
+Value GraphBuilder::flatten(Value x) {
+    return append(make_flatten(), {x.index});
+}
+Value GraphBuilder::dropout(Value x, float probability) {
+    return append(make_dropout(probability, static_cast<std::uint32_t>(graph_.nodes_.size())),
+                  {x.index});
+}
+
+Graph GraphBuilder::finish(Value logits) {
+    if (logits.index <= 0 || logits.index >= graph_.values() || graph_.shape(logits).rank() != 1 ||
+        consumers_of(graph_.nodes_, logits.index) != 0) {
+        fail<ShapeError>({.where = graph_.name_,
+                          .what = "unusable logits",
+                          .expected = "the unread output of a layer, shape [classes]"});
+    }
+    if (graph_.parameters_.total() == 0) {
+        fail<UsageError>({.where = graph_.name_, .what = "the network has no parameters"});
+    }
+    graph_.logits_ = logits;
+    // A logits value must survive fusion as it is: its consumer is the loss.
+    fuse(graph_.nodes_);
+    return std::exchange(graph_, Graph{});
+}
+
+}  // namespace cohort

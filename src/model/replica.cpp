@@ -1,0 +1,191 @@
+#include "cohort/model/replica.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "executor.hpp"
+
+namespace cohort {
+
+void StepObserver::gradient_ready(std::int64_t /*begin*/, std::int64_t /*end*/) {
+}
+bool StepObserver::should_interrupt() {
+    return false;
+}
+
+struct Replica::Impl {
+    Impl(Graph source, Device& on, const ReplicaOptions& options)
+        : graph(std::move(source)),
+          device(on),
+          stream(on.create_stream()),
+          tuning(make_tuning_cache()),
+          training(graph, on, true, options.deterministic, tuning.get()),
+          inference(graph, on, false, options.deterministic, tuning.get()) {
+        const auto bytes = [](const FlatLayout& layout) {
+            return static_cast<std::size_t>(layout.total()) * sizeof(float);
+        };
+        for (Buffer* buffer : {&parameters, &gradients}) {
+            *buffer = zeroed(bytes(graph.parameters()));
+        }
+        for (Buffer* buffer : {&state, &batch_state}) {
+            *buffer = zeroed(bytes(graph.state()));
+        }
+        for (Executor* executor : {&training, &inference}) {
+            executor->bind(parameters.floats(), gradients.floats(), state.floats(),
+                           batch_state.floats());
+        }
+    }
+
+    Buffer zeroed(std::size_t bytes) {
+        Buffer buffer = device.allocate(bytes);
+        stream->fill_zero(buffer.data(), bytes);
+        return buffer;
+    }
+
+    void check(const BatchView& batch) const {
+        if (batch.size < 1 || batch.samples == nullptr || batch.labels == nullptr) {
+            fail<UsageError>({.where = graph.name(),
+                              .what = "empty batch",
+                              .expected = "at least one sample with its label"});
+        }
+        for (std::int64_t n = 0; n < batch.size; ++n) {
+            if (batch.labels[n] < 0 || batch.labels[n] >= graph.classes()) {
+                fail<UsageError>({.where = graph.name(),
+                                  .what = "label out of range",
+                                  .expected = "0.." + std::to_string(graph.classes() - 1),
+                                  .got = std::to_string(batch.labels[n])});
+            }
+        }
+    }
+
+    Graph graph;
+    Device& device;
+    std::unique_ptr<Stream> stream;
+    std::shared_ptr<TuningCache> tuning;
+    Executor training;
+    Executor inference;
+    Arena arena;
+    Buffer parameters;
+    Buffer gradients;
+    Buffer state;
+    Buffer batch_state;
+};
+
+Replica::Replica(Graph graph, Device& device, const ReplicaOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(graph), device, options)) {
+}
+Replica::Replica(Replica&&) noexcept = default;
+Replica& Replica::operator=(Replica&&) noexcept = default;
+Replica::~Replica() = default;
+
+const Graph& Replica::graph() const noexcept {
+    return impl_->graph;
+}
+Device& Replica::device() const noexcept {
+    return impl_->device;
+}
+Stream& Replica::stream() const noexcept {
+    return *impl_->stream;
+}
+
+namespace {
+std::span<float> floats_of(const Buffer& buffer) {
+    return {buffer.floats(), buffer.bytes() / sizeof(float)};
+}
+}  // namespace
+
+std::span<float> Replica::parameters() noexcept {
+    return floats_of(impl_->parameters);
+}
+std::span<float> Replica::gradients() noexcept {
+    return floats_of(impl_->gradients);
+}
+std::span<float> Replica::state() noexcept {
+    return floats_of(impl_->state);
+}
+std::span<float> Replica::batch_state() noexcept {
+    return floats_of(impl_->batch_state);
+}
+
+void Replica::initialise(std::uint64_t seed) {
+    const auto fill = [&](const Buffer& device_buffer, const std::vector<float>& host) {
+        impl_->stream->copy(device_buffer.data(), host.data(), device_buffer.bytes());
+    };
+    std::vector<float> parameters(this->parameters().size());
+    std::vector<float> state(this->state().size());
+    impl_->graph.initialise(seed, parameters, state);
+    fill(impl_->parameters, parameters);
+    fill(impl_->state, state);
+    impl_->stream->synchronize();
+}
+
+std::optional<BatchResult> Replica::train_step(const BatchView& batch, std::uint64_t seed,
+                                               StepObserver& observer) {
+    impl_->check(batch);
+    return impl_->training.run({.batch = &batch, .seed = seed, .observer = &observer},
+                               impl_->arena);
+}
+
+BatchResult Replica::train_step(const BatchView& batch, std::uint64_t seed) {
+    impl_->check(batch);
+    return *impl_->training.run({.batch = &batch, .seed = seed}, impl_->arena);
+}
+
+BatchResult Replica::evaluate(const BatchView& batch) {
+    impl_->check(batch);
+    return *impl_->inference.run({.batch = &batch}, impl_->arena);
+}
+
+void Replica::infer(const BatchView& batch, std::span<float> logits) {
+    const std::int64_t wanted = batch.size * impl_->graph.classes();
+    if (static_cast<std::int64_t>(logits.size()) != wanted) {
+        fail<ShapeError>({.where = impl_->graph.name(),
+                          .what = "logits have the wrong size",
+                          .expected = std::to_string(wanted),
+                          .got = std::to_string(logits.size())});
+    }
+    // The loss wants labels; any will do here.
+    const std::vector<std::int32_t> labels(static_cast<std::size_t>(batch.size), 0);
+    BatchView labelled = batch;
+    labelled.labels = labels.data();
+    impl_->check(labelled);
+    impl_->inference.run({.batch = &labelled, .logits = logits.data()}, impl_->arena);
+}
+
+std::size_t Replica::arena_bytes() const noexcept {
+    return impl_->arena.buffer.bytes();
+}
+std::size_t Replica::total_bytes() const noexcept {
+    return arena_bytes() + impl_->parameters.bytes() + impl_->gradients.bytes() +
+           impl_->state.bytes() + impl_->batch_state.bytes();
+}
+
+void Replica::set_profiling(bool on) {
+    impl_->training.set_profiling(on);
+    impl_->inference.set_profiling(on);
+}
+
+std::vector<LayerProfile> Replica::profile() const {
+    std::vector<LayerProfile> profile;
+    for (const Graph::Node& node : impl_->graph.nodes()) {
+        const std::string_view kind = node.layer->kind();
+        profile.push_back({.name = node.name,
+                           .kind = std::string(kind),
+                           .is_convolution = kind.starts_with("conv")});
+    }
+    impl_->training.add_profile(profile);
+    impl_->inference.add_profile(profile);
+    return profile;
+}
+
+void fold_batch_statistics(std::span<float> state, std::span<const float> batch_state, double a,
+                           double fraction) {
+    const auto step = static_cast<float>(1.0 - std::pow(1.0 - a, fraction));
+    for (std::size_t i = 0; i < state.size(); ++i) {
+        state[i] += step * (batch_state[i] - state[i]);
+    }
+}
+
+}  // namespace cohort
