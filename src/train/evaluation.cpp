@@ -66,7 +66,6 @@ EvaluationReport evaluate_model(const std::string& model_file, const std::string
                 replica.parameters().size_bytes());
     stream.copy(replica.state().data(), model.state.data(), replica.state().size_bytes());
     stream.synchronize();
-    replica.parameters_changed();
     LoaderOptions options;
     options.allocator = host_allocator(*device);
     Loader loader(set, options);

@@ -150,7 +150,6 @@ void Trainer::Run::restore(const TrainSnapshot& snapshot) {
         restore_buffer(stream, slot.name, slot.values, saved_slot(snapshot, slot.name));
     }
     stream.synchronize();
-    parts_.replica.parameters_changed();
     for (const auto& [name, value] : snapshot.optimizer_scalars) {
         parts_.optimizer->set_scalar(name, value);
     }
@@ -199,7 +198,6 @@ StepReport Trainer::Run::train_on(const LoadedBatch& batch) {
             static_cast<double>(batch.size()) / static_cast<double>(options_.batch);
         parts_.optimizer->update(parts_.replica.parameters(), parts_.replica.gradients(), fraction,
                                  step.learning_rate);
-        parts_.replica.parameters_changed();
         fold_batch_statistics(parts_.replica.state(), parts_.replica.batch_state(),
                               kBatchNormMomentum, fraction);
     }

@@ -47,7 +47,6 @@ std::array<double, 2> train() {
     for (int step = 0; step < 50; ++step) {
         replica.train_step(batch);
         optimizer->update(replica.parameters(), replica.gradients(), 1.0, 0.05);
-        replica.parameters_changed();
     }
     return {before, replica.evaluate(batch).loss_sum / kSamples};
 }
