@@ -14,6 +14,7 @@ import pathlib
 import subprocess
 import sys
 
+HEADERS = pathlib.Path(__file__).resolve().parent / "lint_headers"
 FOLDERS = ("src", "layers", "comm", "sched", "data", "jobs")
 
 
@@ -26,7 +27,8 @@ def sources(root, build, wanted):
 
 
 def lint(tool, build, path):
-    command = [tool, "-p", build, "--quiet", "--extra-arg=-Wno-unknown-warning-option", path]
+    command = [tool, "-p", build, "--quiet", "--extra-arg=-Wno-unknown-warning-option",
+               f"--extra-arg=-isystem{HEADERS}", path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return path, done.returncode, done.stdout or done.stderr
 
