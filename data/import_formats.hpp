@@ -1,0 +1,94 @@
+#pragma once
+
+#include "cohort/data/dataset.hpp"
+#include "cohort/data/import.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cohort {
+
+struct ImportFile {
+    std::string path;
+    DatasetGroup group = DatasetGroup::kTrain;
+};
+
+/// Where the formats put what they read: makes the writer when the first file is known, checks
+/// that all files agree, draws the test split.
+class ImportSink {
+public:
+    ImportSink(const ImportOptions& options, Hdf5Thread& thread, std::string source);
+    ImportSink(const ImportSink&) = delete;
+    ImportSink& operator=(const ImportSink&) = delete;
+    ~ImportSink();
+
+    /// Announces a file of samples of shape `found` (without N): [H,W] is stored as [1,H,W], and
+    /// options.shape of the same size replaces it. `classes` is the format's own, 0 if none.
+    /// Errors: FileError when the file does not agree with options.shape or an earlier file.
+    void begin(const ImportFile& file, std::vector<std::int64_t> found, SampleType type,
+               std::int64_t classes = 0);
+    /// Adds samples of the announced file. Errors: FileError naming file and sample.
+    void append(std::span<const std::byte> samples, std::span<const std::int32_t> labels);
+    /// Errors: FileError when train or test is empty.
+    void commit();
+
+    /// How many samples make a good block.
+    [[nodiscard]] std::int64_t block_samples() const;
+    [[nodiscard]] std::size_t sample_bytes() const;
+
+private:
+    void check_labels(std::span<const std::int32_t> labels) const;
+    void split(std::span<const std::byte> samples, std::span<const std::int32_t> labels);
+
+    const ImportOptions& options_;
+    Hdf5Thread& thread_;
+    DatasetSpec spec_;
+    std::unique_ptr<DatasetWriter> writer_;
+    ImportFile file_;
+    std::int64_t in_file_ = 0;      // samples of file_ so far
+    std::uint64_t train_seen_ = 0;  // train samples so far, the split's key
+};
+
+/// The words of a file's name in lower case: "X_train.npy" -> x, train, npy.
+[[nodiscard]] std::vector<std::string> name_words(const std::string& path);
+[[nodiscard]] bool has_word(const std::string& path, std::span<const std::string_view> words);
+
+/// A file of samples and the file of their labels.
+struct ImportPair {
+    ImportFile samples;
+    ImportFile labels;
+};
+/// Pairs files in the order of their names within train and within test.
+/// Errors: FileError when a samples or labels file is left over.
+[[nodiscard]] std::vector<ImportPair> pair_files(const std::vector<ImportFile>& samples,
+                                                 const std::vector<ImportFile>& labels);
+
+void import_idx(const std::vector<ImportFile>& files, ImportSink& sink);
+void import_cifar10(const std::vector<ImportFile>& files, ImportSink& sink);
+void import_cifar100(const std::vector<ImportFile>& files, ImportSink& sink);
+void import_npy(const std::vector<ImportFile>& files, ImportSink& sink);
+void import_csv(const std::vector<ImportFile>& files, const std::string& label_column,
+                ImportSink& sink);
+
+/// Do the first bytes of the (unpacked) file look like this format?
+[[nodiscard]] bool looks_like_idx(std::span<const std::byte> start);
+[[nodiscard]] bool looks_like_npy(std::span<const std::byte> start);
+
+/// An integer of `bytes.size()` (1, 2, 4, 8) bytes.
+[[nodiscard]] std::int64_t decode_integer(std::span<const std::byte> bytes, bool big_endian,
+                                          bool is_signed);
+/// Labels as integers of `width` bytes. Errors: FileError naming a label beyond int32.
+class InputStream;
+[[nodiscard]] std::vector<std::int32_t> read_integer_labels(InputStream& stream, std::int64_t count,
+                                                            std::size_t width, bool big_endian,
+                                                            bool is_signed);
+/// Streams `labels.size()` samples of the announced file from `stream` into `sink`.
+void copy_samples(InputStream& stream, std::span<const std::int32_t> labels, SampleType type,
+                  bool big_endian, ImportSink& sink);
+
+}  // namespace cohort
