@@ -23,8 +23,8 @@ std::string error_message(const ErrorText& text) {
 void check_invariant(bool holds, std::string_view what, std::source_location where) {
     if (!holds) {
         throw std::logic_error("[" + std::string(where.file_name()) + ":" +
-                               std::to_string(where.line()) + "] broken invariant: " +
-                               std::string(what));
+                               std::to_string(where.line()) +
+                               "] broken invariant: " + std::string(what));
     }
 }
 

@@ -30,9 +30,9 @@ namespace {
 // The user's 64-bit seed and the purpose are mixed into the 64-bit Philox key by one extra
 // Philox call, so that neighbouring seeds give unrelated keys.
 std::array<std::uint32_t, 2> derive_key(std::uint64_t seed, RngPurpose purpose) noexcept {
-    const auto words = philox4x32({static_cast<std::uint32_t>(purpose), 0, 0, 0},
-                                  {static_cast<std::uint32_t>(seed),
-                                   static_cast<std::uint32_t>(seed >> 32)});
+    const auto words =
+        philox4x32({static_cast<std::uint32_t>(purpose), 0, 0, 0},
+                   {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
     return {words[0], words[1]};
 }
 
@@ -42,7 +42,8 @@ Rng::Rng(std::uint64_t seed, RngPurpose purpose, std::uint64_t stream,
          std::uint32_t substream) noexcept
     : key_(derive_key(seed, purpose)),
       base_{static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32),
-            substream} {}
+            substream} {
+}
 
 std::array<std::uint32_t, 4> Rng::block(std::uint32_t index) const noexcept {
     return philox4x32({index, base_[0], base_[1], base_[2]}, key_);

@@ -14,11 +14,11 @@ struct SampleSetInfo {
     std::vector<std::int64_t> sample_shape;  ///< [C,H,W] or [F]
     SampleType type = SampleType::kU8;
     std::int64_t samples = 0;
-    std::int64_t chunk_samples = 0;          ///< samples per storage chunk; the last may be shorter
+    std::int64_t chunk_samples = 0;  ///< samples per storage chunk; the last may be shorter
     std::int64_t classes = 0;
-    std::vector<float> mean;                 ///< [sample_shape[0]], in stored units (u8: 0..255)
-    std::vector<float> std;                  ///< [sample_shape[0]], > 0
-    std::string source;                      ///< where the data came from, for people
+    std::vector<float> mean;  ///< [sample_shape[0]], in stored units (u8: 0..255)
+    std::vector<float> std;   ///< [sample_shape[0]], > 0
+    std::string source;       ///< where the data came from, for people
 
     [[nodiscard]] std::int64_t sample_elements() const noexcept {
         std::int64_t product = 1;
@@ -39,8 +39,8 @@ struct SampleSetInfo {
 struct RawChunk {
     std::int64_t first_sample = 0;
     std::int64_t samples = 0;
-    std::vector<std::byte> data;             ///< samples * sample_bytes(), row-major
-    std::vector<std::int32_t> labels;        ///< [samples]
+    std::vector<std::byte> data;       ///< samples * sample_bytes(), row-major
+    std::vector<std::int32_t> labels;  ///< [samples]
 };
 
 /// Somewhere that whole chunks of labelled samples can be read from. Thread safe: an

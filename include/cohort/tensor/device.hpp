@@ -49,8 +49,7 @@ class Buffer {
 public:
     using Free = void (*)(void*) noexcept;
     Buffer() = default;
-    Buffer(void* data, std::size_t bytes, Free free) noexcept
-        : data_(data, free), bytes_(bytes) {}
+    Buffer(void* data, std::size_t bytes, Free free) noexcept : data_(data, free), bytes_(bytes) {}
     [[nodiscard]] void* data() const noexcept { return data_.get(); }
     [[nodiscard]] float* floats() const noexcept { return static_cast<float*>(data_.get()); }
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
@@ -93,9 +92,9 @@ public:
 
 /// What is known about the CUDA backend without touching a GPU.
 struct CudaStatus {
-    bool compiled = false;    ///< built with the toolkit
-    int device_count = 0;     ///< usable GPUs, 0 without a driver
-    std::string detail;       ///< versions, or why there is none
+    bool compiled = false;  ///< built with the toolkit
+    int device_count = 0;   ///< usable GPUs, 0 without a driver
+    std::string detail;     ///< versions, or why there is none
 };
 [[nodiscard]] CudaStatus cuda_status();
 

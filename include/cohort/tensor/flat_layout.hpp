@@ -11,11 +11,11 @@ namespace cohort {
 
 /// One named tensor inside a flat buffer, in canonical row-major order ([O,I,KH,KW], [O,I], ...).
 struct FlatRange {
-    std::string name;          ///< "stage1.block0.conv1.weight"
+    std::string name;  ///< "stage1.block0.conv1.weight"
     Shape shape;
-    std::int64_t offset = 0;   ///< in floats, a multiple of 16 (64 bytes)
-    std::int64_t size = 0;     ///< in floats, = shape.elements()
-    bool decay = true;         ///< weight decay applies (false: biases, batch norm)
+    std::int64_t offset = 0;  ///< in floats, a multiple of 16 (64 bytes)
+    std::int64_t size = 0;    ///< in floats, = shape.elements()
+    bool decay = true;        ///< weight decay applies (false: biases, batch norm)
 };
 
 /// The table of a flat float buffer: which tensor lies where, and per-range facts. All replicas
