@@ -10,9 +10,9 @@ file(REMOVE_RECURSE ${WORK_DIR})
 set(prefix ${WORK_DIR}/prefix)
 
 function(run)
-  execute_process(COMMAND ${ARGV} COMMAND_ECHO STDOUT RESULT_VARIABLE status)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
   if(NOT status EQUAL 0)
-    message(FATAL_ERROR "exit code ${status}")
+    message(FATAL_ERROR "${ARGV}\n${text}\nexit code ${status}")
   endif()
 endfunction()
 
