@@ -43,7 +43,8 @@ double LossScore::add(double loss) {
             squares += (value - mean) * (value - mean);
         }
         const double deviation = std::sqrt(squares / count);
-        score = deviation > 0 ? (loss - mean) / deviation : 0;
+        // A constant loss has a deviation of rounding errors.
+        score = deviation > 1e-9 * std::abs(mean) ? (loss - mean) / deviation : 0;
     }
     last_.push_back(loss);
     if (last_.size() > kKeep) {

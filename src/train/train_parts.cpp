@@ -13,6 +13,8 @@
 namespace cohort {
 namespace {
 
+constexpr int kDefaultCropPixels = 4;
+
 std::unique_ptr<Optimizer> make_run_optimizer(const TrainOptions& options, Replica& replica) {
     const FlatLayout& layout = replica.graph().parameters();
     OptimizerOptions choice;
@@ -51,6 +53,13 @@ Graph make_run_model(const TrainOptions& options, const SampleSetInfo& train,
     return make_model(options.model, Shape(train.sample_shape), train.classes);
 }
 
+/// A whole number >= 1.
+bool parse_pixels(const std::string& text, int& pixels) {
+    const char* last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, pixels);
+    return error == std::errc() && end == last && pixels >= 1;
+}
+
 LoaderOptions loader_options(const TrainOptions& options, const AugmentOptions& augment,
                              const OrderOptions& order, Device& device) {
     LoaderOptions loader;
@@ -85,14 +94,11 @@ AugmentOptions parse_augment(const std::string& text, std::uint64_t seed) {
     }
     std::istringstream parts(text);
     for (std::string part; std::getline(parts, part, ',');) {
-        const std::string digits = part.starts_with("pad-crop:") ? part.substr(9) : "4";
-        const auto [end, error] =
-            std::from_chars(digits.data(), digits.data() + digits.size(), options.pad);
-        const bool number = error == std::errc() && end == digits.data() + digits.size();
         if (part == "flip") {
             options.flip = true;
-        }
-        if (part != "flip" && (!part.starts_with("pad-crop") || !number || options.pad < 1)) {
+        } else if (part == "pad-crop") {
+            options.pad = kDefaultCropPixels;
+        } else if (!part.starts_with("pad-crop:") || !parse_pixels(part.substr(9), options.pad)) {
             fail<UsageError>({.where = "--augment",
                               .what = "cannot be understood",
                               .expected = "none, or a list of pad-crop:PIXELS and flip",

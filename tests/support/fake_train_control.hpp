@@ -1,0 +1,78 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cohort/core/clock.hpp"
+#include "cohort/train/events.hpp"
+#include "cohort/train/metrics_file.hpp"
+#include "cohort/train/options.hpp"
+#include "cohort/train/snapshot.hpp"
+
+namespace cohort {
+
+/// A run without a network: hooks are driven by hand, time is virtual.
+class FakeTrainControl final : public TrainControl {
+public:
+    explicit FakeTrainControl(const std::string& folder)
+        : metrics_file(folder + "/metrics.jsonl", 0) {}
+
+    const TrainOptions& options() const override { return run_options; }
+    const TrainProgress& progress() const override { return run_progress; }
+    const Clock& clock() const override { return virtual_clock; }
+    std::int64_t budget_samples() const override { return 1000; }
+    std::int64_t epoch_samples() const override { return 100; }
+    MetricsFile& metrics() override { return metrics_file; }
+    void request_stop(StopReason reason) override { stop = stop.value_or(reason); }
+    void reach_target() override { run_progress.tta_seconds = run_progress.train_seconds; }
+    void evaluate() override {
+        run_progress.evaluated_at = run_progress.samples_applied;
+        evaluations.push_back(run_progress.samples_applied);
+    }
+    TrainSnapshot snapshot() override {
+        TrainSnapshot made;
+        made.progress = run_progress;
+        made.parameters = {1.0F, 2.0F};
+        made.metrics_bytes = metrics_file.position();
+        return made;
+    }
+    void report_checkpoint(const CheckpointReport& checkpoint) override {
+        checkpoints.push_back(checkpoint);
+    }
+
+    /// One iteration of `seconds`: an applied batch of `samples`, all with loss `loss`.
+    StepReport step(std::int64_t samples, double seconds, double loss = 1.0) {
+        virtual_clock.advance(Clock::Seconds(seconds));
+        run_progress.train_seconds += seconds;
+        run_progress.samples_applied += samples;
+        ++run_progress.updates;
+        run_progress.dropped_in_a_row = 0;
+        StepReport report;
+        report.result = {.loss_sum = loss * static_cast<double>(samples),
+                         .correct = samples / 2,
+                         .samples = samples};
+        report.learning_rate = 0.1;
+        report.applied = true;
+        return report;
+    }
+
+    StepReport dropped_step(std::int64_t samples) {
+        ++run_progress.dropped_in_a_row;
+        StepReport report;
+        report.result.samples = samples;
+        report.dropped_because = "the loss is not finite";
+        return report;
+    }
+
+    TrainOptions run_options;
+    TrainProgress run_progress;
+    VirtualClock virtual_clock;
+    MetricsFile metrics_file;
+    std::optional<StopReason> stop;
+    std::vector<std::int64_t> evaluations;  ///< samples applied at each
+    std::vector<CheckpointReport> checkpoints;
+};
+
+}  // namespace cohort

@@ -1,0 +1,185 @@
+#include "cohort/train/hooks.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cohort/core/error.hpp"
+#include "support/fake_train_control.hpp"
+#include "support/temp_folder.hpp"
+
+namespace cohort {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class TrainHooks : public testing::Test {
+protected:
+    TempFolder folder;
+    FakeTrainControl run{folder.path()};
+
+    std::vector<nlohmann::json> metrics_lines() const {
+        std::ifstream file(folder.file("metrics.jsonl"));
+        std::vector<nlohmann::json> lines;
+        for (std::string line; std::getline(file, line);) {
+            lines.push_back(nlohmann::json::parse(line));
+        }
+        return lines;
+    }
+};
+
+TEST_F(TrainHooks, NanGuardEndsTheRunAfterFiveInARow) {
+    const auto hook = make_nan_guard_hook();
+    for (int i = 0; i < 4; ++i) {
+        hook->on_step(run, run.dropped_step(8));
+    }
+    hook->on_step(run, run.step(8, 1));
+    for (int i = 0; i < 4; ++i) {
+        hook->on_step(run, run.dropped_step(8));
+    }
+    EXPECT_THROW(hook->on_step(run, run.dropped_step(8)), NumericalError);
+}
+
+TEST_F(TrainHooks, NanGuardEndsTheRunWhenOneBatchKeepsComingBack) {
+    const auto hook = make_nan_guard_hook();
+    const auto drive = [&] {
+        for (int i = 0; i < 200; ++i) {
+            hook->on_step(run, i % 4 == 0 ? run.dropped_step(8) : run.step(8, 1));
+        }
+    };
+    EXPECT_THROW(drive(), NumericalError);
+}
+
+TEST_F(TrainHooks, NanGuardStaysSilentOnRareDrops) {
+    const auto hook = make_nan_guard_hook();
+    for (int i = 0; i < 1000; ++i) {
+        hook->on_step(run, i % 10 == 0 ? run.dropped_step(8) : run.step(8, 1));
+    }
+    EXPECT_EQ(run.stop, std::nullopt);
+}
+
+TEST_F(TrainHooks, EvaluatesOncePerEpochEvenWhenBatchesStraddle) {
+    const auto hook = make_evaluation_hook();
+    hook->on_start(run);
+    for (int i = 0; i < 8; ++i) {
+        hook->on_step(run, run.step(30, 1));
+    }
+    EXPECT_THAT(run.evaluations, ElementsAre(120, 210));
+}
+
+TEST_F(TrainHooks, EvaluatesAtTheEndOnlyWhenParametersAreNew) {
+    run.run_options.eval_every_samples = 50;
+    const auto hook = make_evaluation_hook();
+    hook->on_step(run, run.step(50, 1));
+    hook->on_evaluation(run, {});
+    hook->on_end(run, StopReason::kBudget);
+    EXPECT_THAT(run.evaluations, ElementsAre(50));
+    hook->on_step(run, run.step(10, 1));
+    hook->on_end(run, StopReason::kSignal);
+    EXPECT_THAT(run.evaluations, ElementsAre(50));
+    hook->on_end(run, StopReason::kBudget);
+    EXPECT_THAT(run.evaluations, ElementsAre(50, 60));
+}
+
+TEST_F(TrainHooks, EvaluationThatWasDueWhenTheRunStoppedIsMadeUp) {
+    run.run_progress.samples_applied = 130;
+    make_evaluation_hook()->on_start(run);
+    EXPECT_THAT(run.evaluations, ElementsAre(130));
+}
+
+TEST_F(TrainHooks, TargetStopsAtTheAccuracyAndNotBelow) {
+    run.run_options.target_accuracy = 0.9;
+    run.run_progress.train_seconds = 12;
+    const auto hook = make_target_hook();
+    hook->on_evaluation(run, {.accuracy = 0.8999});
+    EXPECT_EQ(run.stop, std::nullopt);
+    hook->on_evaluation(run, {.accuracy = 0.9});
+    EXPECT_EQ(run.stop, StopReason::kTarget);
+    EXPECT_EQ(run.run_progress.tta_seconds, 12);
+}
+
+TEST_F(TrainHooks, NoTargetNeverStops) {
+    make_target_hook()->on_evaluation(run, {.accuracy = 1});
+    EXPECT_EQ(run.stop, std::nullopt);
+}
+
+TEST_F(TrainHooks, StopHookAsksAfterEveryStep) {
+    bool wanted = false;
+    const auto hook = make_stop_hook([&] { return wanted; });
+    hook->on_step(run, run.step(1, 1));
+    EXPECT_EQ(run.stop, std::nullopt);
+    wanted = true;
+    hook->on_step(run, run.step(1, 1));
+    EXPECT_EQ(run.stop, StopReason::kSignal);
+}
+
+TEST_F(TrainHooks, PlainProgressComesEveryPeriodWithRateAndEta) {
+    run.run_options.log_every_s = 5;
+    std::vector<std::string> lines;
+    const auto hook =
+        make_progress_hook(false, [&](const std::string& line) { lines.push_back(line); });
+    hook->on_start(run);
+    for (int i = 0; i < 10; ++i) {
+        hook->on_step(run, run.step(20, 1, 0.5));
+    }
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_THAT(lines[0], HasSubstr("100/1,000 samples"));
+    EXPECT_THAT(lines[0], HasSubstr("loss 0.5000"));
+    EXPECT_THAT(lines[0], HasSubstr("accuracy 50.00 %"));
+    EXPECT_THAT(lines[0], HasSubstr("20 samples/s"));
+    EXPECT_THAT(lines[0], HasSubstr("eta 0:45"));
+    EXPECT_THAT(lines[1], HasSubstr("200/1,000 samples"));
+}
+
+TEST_F(TrainHooks, ProgressLeavesEvaluationPausesOutOfTheRate) {
+    std::vector<std::string> lines;
+    const auto hook =
+        make_progress_hook(false, [&](const std::string& line) { lines.push_back(line); });
+    hook->on_start(run);
+    hook->on_step(run, run.step(20, 1));
+    run.virtual_clock.advance(Clock::Seconds(100));
+    hook->on_evaluation(run, {.seconds = 100});
+    for (int i = 0; i < 4; ++i) {
+        hook->on_step(run, run.step(20, 1));
+    }
+    ASSERT_EQ(lines.size(), 1U);
+    EXPECT_THAT(lines[0], HasSubstr(" 20 samples/s"));
+}
+
+TEST_F(TrainHooks, TerminalLineIsRedrawnBetweenPeriods) {
+    int drawn = 0;
+    const auto hook = make_progress_hook(true, [&](const std::string&) { ++drawn; });
+    hook->on_start(run);
+    for (int i = 0; i < 8; ++i) {
+        hook->on_step(run, run.step(1, 0.125));
+    }
+    EXPECT_EQ(drawn, 4);
+}
+
+TEST_F(TrainHooks, MetricsRecordWindowsEvaluationsAndDrops) {
+    run.run_options.log_every_s = 2;
+    const auto hook = make_metrics_hook();
+    hook->on_start(run);
+    hook->on_step(run, run.step(10, 1, 2.0));
+    hook->on_step(run, run.step(30, 1, 1.0));
+    hook->on_step(run, run.dropped_step(8));
+    hook->on_step(run, run.step(10, 1, 3.0));
+    hook->on_evaluation(run, {.accuracy = 0.5, .loss = 1.5, .samples = 7, .seconds = 0});
+    hook->on_end(run, StopReason::kBudget);
+    const auto lines = metrics_lines();
+    ASSERT_EQ(lines.size(), 4U);
+    EXPECT_EQ(lines[0]["event"], "train");
+    EXPECT_DOUBLE_EQ(lines[0]["loss"], 1.25);
+    EXPECT_DOUBLE_EQ(lines[0]["samples_per_s"], 20);
+    EXPECT_EQ(lines[1]["event"], "dropped");
+    EXPECT_EQ(lines[2]["event"], "train");
+    EXPECT_EQ(lines[2]["samples_applied"], 50);
+    EXPECT_EQ(lines[3]["event"], "evaluation");
+    EXPECT_DOUBLE_EQ(lines[3]["test_accuracy"], 0.5);
+}
+
+}  // namespace
+}  // namespace cohort
