@@ -3,6 +3,7 @@
 #include "batch_norm_loops.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "cohort/core/simd.hpp"
 
@@ -13,76 +14,118 @@ constexpr std::int64_t kRun = 256;
 
 #define COHORT_INLINE inline __attribute__((always_inline))
 
+// One pixel's lanes as one value: the compiler maps it to whatever registers the target has, where
+// plain loops over lanes end in shuffles.
 template <int kLanes>
-COHORT_INLINE void statistics_run(const float* __restrict x, const float* __restrict shift,
-                                  std::int64_t pixels, double* __restrict sum,
-                                  double* __restrict square) {
-    float s[kLanes] = {};
-    float q[kLanes] = {};
-    for (std::int64_t p = 0; p < pixels; ++p) {
-        for (int l = 0; l < kLanes; ++l) {
-            const float value = x[p * kLanes + l] - shift[l];
-            s[l] += value;
-            q[l] += value * value;
-        }
-    }
+struct Lanes {
+    using Type [[gnu::vector_size(kLanes * sizeof(float))]] = float;
+};
+template <>
+struct Lanes<1> {
+    using Type = float;
+};
+template <int kLanes>
+using Vector = typename Lanes<kLanes>::Type;
+
+template <int kLanes>
+COHORT_INLINE Vector<kLanes> load(const float* from) {
+    Vector<kLanes> value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+}
+template <int kLanes>
+COHORT_INLINE void store(float* to, const Vector<kLanes>& value) {
+    std::memcpy(to, &value, sizeof value);
+}
+/// sums[lane] += values[lane] in double.
+template <int kLanes>
+COHORT_INLINE void fold(const Vector<kLanes>& values, double* sums) {
+    float lanes[kLanes];
+    std::memcpy(lanes, &values, sizeof values);
     for (int l = 0; l < kLanes; ++l) {
-        sum[l] += static_cast<double>(s[l]);
-        square[l] += static_cast<double>(q[l]);
+        sums[l] += static_cast<double>(lanes[l]);
     }
 }
 
 template <int kLanes>
-COHORT_INLINE void reduce_run(const float* __restrict x, const float* __restrict mean,
-                              const float* __restrict y, float* __restrict gradient,
-                              std::int64_t pixels, double* __restrict sum,
-                              double* __restrict product) {
-    float s[kLanes] = {};
-    float q[kLanes] = {};
-    for (std::int64_t p = 0; p < pixels; ++p) {
-        for (int l = 0; l < kLanes; ++l) {
-            const std::int64_t i = p * kLanes + l;
-            float g = gradient[i];
-            if (y != nullptr) {
-                g = y[i] <= 0.0F ? 0.0F : g;
-                gradient[i] = g;
-            }
-            s[l] += g;
-            q[l] += g * (x[i] - mean[l]);
+COHORT_INLINE void statistics_run(const float* x, const float* shift, std::int64_t pixels,
+                                  double* sum, double* square) {
+    using V = Vector<kLanes>;
+    const V centre = load<kLanes>(shift);
+    V s[2] = {};  // two chains hide the latency of the additions
+    V q[2] = {};
+    std::int64_t p = 0;
+    for (; p + 2 <= pixels; p += 2) {
+        for (int k = 0; k < 2; ++k) {
+            const V value = load<kLanes>(x + (p + k) * kLanes) - centre;
+            s[k] += value;
+            q[k] += value * value;
         }
     }
-    for (int l = 0; l < kLanes; ++l) {
-        sum[l] += static_cast<double>(s[l]);
-        product[l] += static_cast<double>(q[l]);
+    if (p < pixels) {
+        const V value = load<kLanes>(x + p * kLanes) - centre;
+        s[0] += value;
+        q[0] += value * value;
+    }
+    fold<kLanes>(s[0] + s[1], sum);
+    fold<kLanes>(q[0] + q[1], square);
+}
+
+template <int kLanes>
+COHORT_INLINE void reduce_run(const float* x, const float* mean, const float* y, float* gradient,
+                              std::int64_t pixels, double* sum, double* product) {
+    using V = Vector<kLanes>;
+    const V centre = load<kLanes>(mean);
+    const V zero = {};
+    V s = {};
+    V q = {};
+    for (std::int64_t p = 0; p < pixels; ++p) {
+        const std::int64_t i = p * kLanes;
+        V g = load<kLanes>(gradient + i);
+        if (y != nullptr) {
+            g = load<kLanes>(y + i) <= zero ? zero : g;
+            store<kLanes>(gradient + i, g);
+        }
+        s += g;
+        q += g * (load<kLanes>(x + i) - centre);
+    }
+    fold<kLanes>(s, sum);
+    fold<kLanes>(q, product);
+}
+
+template <int kLanes>
+COHORT_INLINE void apply_group(const float* x, const float* scale, const float* offset,
+                               const float* added, bool relu, std::int64_t pixels, float* y) {
+    using V = Vector<kLanes>;
+    const V a = load<kLanes>(scale);
+    const V b = load<kLanes>(offset);
+    const V zero = {};
+    for (std::int64_t p = 0; p < pixels; ++p) {
+        const std::int64_t i = p * kLanes;
+        V value = load<kLanes>(x + i) * a + b;
+        if (added != nullptr) {
+            value += load<kLanes>(added + i);
+        }
+        if (relu) {
+            value = value < zero ? zero : value;
+        }
+        store<kLanes>(y + i, value);
     }
 }
 
 template <int kLanes>
-COHORT_INLINE void apply_group(const float* __restrict x, const float* __restrict scale,
-                               const float* __restrict offset, const float* __restrict added,
-                               bool relu, std::int64_t pixels, float* __restrict y) {
+COHORT_INLINE void gradient_group(const float* x, const float* gradient, const float* mean,
+                                  const float* a, const float* b, const float* d,
+                                  std::int64_t pixels, float* gradient_x) {
+    using V = Vector<kLanes>;
+    const V va = load<kLanes>(a);
+    const V vb = load<kLanes>(b);
+    const V centre = load<kLanes>(mean);
+    const V vd = load<kLanes>(d);
     for (std::int64_t p = 0; p < pixels; ++p) {
-        for (int l = 0; l < kLanes; ++l) {
-            const std::int64_t i = p * kLanes + l;
-            float value = x[i] * scale[l] + offset[l];
-            if (added != nullptr) {
-                value += added[i];
-            }
-            y[i] = relu && value < 0.0F ? 0.0F : value;
-        }
-    }
-}
-
-template <int kLanes>
-COHORT_INLINE void gradient_group(const float* __restrict x, const float* __restrict gradient,
-                                  const float* __restrict mean, const float* __restrict a,
-                                  const float* __restrict b, const float* __restrict d,
-                                  std::int64_t pixels, float* __restrict gradient_x) {
-    for (std::int64_t p = 0; p < pixels; ++p) {
-        for (int l = 0; l < kLanes; ++l) {
-            const std::int64_t i = p * kLanes + l;
-            gradient_x[i] = a[l] * gradient[i] + b[l] * (x[i] - mean[l]) + d[l];
-        }
+        const std::int64_t i = p * kLanes;
+        store<kLanes>(gradient_x + i,
+                      va * load<kLanes>(gradient + i) + vb * (load<kLanes>(x + i) - centre) + vd);
     }
 }
 
