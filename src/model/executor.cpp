@@ -59,8 +59,9 @@ ExecutionPlan& Executor::plan_for(std::int64_t batch) {
     if (found != plans_.end()) {
         return found->second;
     }
-    // Half of the cache for a step's tensors; weights, code and the next step take the rest.
-    const std::size_t cache = cpu_l2_bytes() / 2;
+    // Measured on ResNet-20 and VGG-16: below some four times the second-level cache the cost per
+    // call and Winograd's weight transform outweigh what locality saves.
+    const std::size_t cache = 4 * cpu_l2_bytes();
     return plans_.emplace(batch, plan_execution(compiled_, batch, cpu_team(device_).size(), cache))
         .first->second;
 }
