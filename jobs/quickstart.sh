@@ -32,14 +32,22 @@ if [[ -e $data ]] && "$cohort" train --data "$data" --out "$out" --overwrite --d
     echo "$data is there and intact"
 else
     mkdir -p "$(dirname "$data")"
-    "$cohort" import --format idx --input "$idx_folder" --output "$data" --overwrite
+    "$cohort" import --format idx --input "$idx_folder" --output "$data"
 fi
 
 step "training"
 # The other threads of a multi-threaded library would spin while they wait and cost this run cores.
 export OMP_WAIT_POLICY=passive
-"$cohort" train --data "$data" --arch ring --mode ring --model lenet --batch 128 --epochs 5 \
-    --out "$out" --overwrite "$@"
+options=()
+default() {
+    [[ " $given " == *" $1 "* || " $given " == *" $1="* ]] || options+=("$1" "$2")
+}
+given=$*
+default --model lenet
+default --batch 128
+default --epochs 5
+default --lr-schedule cosine:0
+"$cohort" train --data "$data" --arch ring --mode ring --out "$out" --overwrite "${options[@]}" "$@"
 
 step "result"
 python3 - "$out" <<'END'
