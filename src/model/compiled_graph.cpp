@@ -30,4 +30,13 @@ CompiledGraph::CompiledGraph(const Graph& source, Device& device, bool for_train
                                       graph.classes());
 }
 
+std::size_t CompiledGraph::sample_bytes(int value) const {
+    return static_cast<std::size_t>(formats[static_cast<std::size_t>(value)].sample_floats()) *
+           sizeof(float);
+}
+
+bool CompiledGraph::wants_gradient_of(int value) const {
+    return wants_gradient[static_cast<std::size_t>(value)] != 0;
+}
+
 }  // namespace cohort

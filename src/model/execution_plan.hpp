@@ -12,6 +12,9 @@ struct CompiledGraph {
     CompiledGraph(const Graph& graph, Device& device, bool training, bool deterministic,
                   TuningCache* tuning);
 
+    [[nodiscard]] std::size_t sample_bytes(int value) const;
+    [[nodiscard]] bool wants_gradient_of(int value) const;
+
     const Graph& graph;
     bool training;
     std::vector<std::unique_ptr<Kernel>> kernels;  ///< per node
