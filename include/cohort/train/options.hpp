@@ -14,7 +14,7 @@ struct TrainOptions {
     std::string arch = "ring";             ///< "servers" or "ring"
     int servers = 0;                       ///< parameter server ranks
     std::int64_t batch = 128;              ///< samples per step and worker
-    double lr = 0.05;                      ///< learning rate at the start of the schedule
+    double lr = 0.01;                      ///< learning rate at the start of the schedule
     std::string lr_schedule = "constant";  ///< text form of a Schedule
     std::int64_t warmup_samples = 0;       ///< linear warm-up of the learning rate
     std::string optimizer = "sgd";         ///< "sgd" or "adamw"

@@ -1,0 +1,84 @@
+"""What the program tests share: a small data set and running `cohort`."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import h5py
+import numpy as np
+
+PROGRAM = None
+
+
+def main():
+    """Runs the tests of the calling file on the program named by its first argument."""
+    global PROGRAM
+    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()
+
+
+def run(*arguments, code=0, environment=None, **options):
+    """Runs `cohort` and checks its exit code."""
+    done = subprocess.run(
+        [str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=120,
+        env={**os.environ, **(environment or {})}, **options)
+    assert done.returncode == code, (
+        f"exit code {done.returncode}, expected {code}: {arguments}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def images(count, seed):
+    """Grey 12x12 images in four classes: one quarter is brighter."""
+    draw = np.random.default_rng(seed)
+    labels = draw.integers(0, 4, count).astype(np.uint8)
+    pixels = draw.integers(0, 150, (count, 1, 12, 12))
+    for image, label in zip(pixels, labels):
+        row, column = divmod(int(label), 2)
+        image[0, 6 * row:6 * row + 6, 6 * column:6 * column + 6] += 100
+    return pixels.astype(np.uint8), labels
+
+
+def events(folder, kind=None):
+    """The records of a run's metrics.jsonl."""
+    with open(pathlib.Path(folder) / "metrics.jsonl", encoding="utf-8") as file:
+        records = [json.loads(line) for line in file]
+    return [record for record in records if kind in (None, record["event"])]
+
+
+def tensors(folder):
+    """Name -> bytes of everything that model.h5 holds."""
+    found = {}
+    with h5py.File(pathlib.Path(folder) / "model.h5") as file:
+        file.visititems(lambda name, item: found.update({name: item[()].tobytes()})
+                        if isinstance(item, h5py.Dataset) else None)
+    return found
+
+
+class ProgramTest(unittest.TestCase):
+    """A folder with a data set, imported once per test class."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory(prefix="cohort-cli-")
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.folder = pathlib.Path(cls.temporary.name)
+        inputs = []
+        for group, count in (("train", 600), ("test", 200)):
+            samples, labels = images(count, len(inputs))
+            for kind, values in (("images", samples), ("labels", labels)):
+                inputs += ["--input", cls.folder / f"{group}_{kind}.npy"]
+                np.save(inputs[-1], values)
+        cls.data = cls.folder / "data.h5"
+        run("import", *inputs, "--output", cls.data)
+
+    def out(self):
+        """A folder name that no other test uses."""
+        return self.folder / self.id().rsplit(".", 1)[-1]
+
+    def train(self, *arguments, **options):
+        return run("train", "--data", self.data, "--out", self.out(), "--model", "smallcnn",
+                   "--batch", 20, "--threads", 1, "--deterministic", *arguments, **options)

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""The program from outside: commands, exit codes, files.   cli_test.py COHORT"""
+
+import json
+import pathlib
+import resource
+import signal
+
+import cli_support
+from cli_support import ProgramTest, events, run
+
+
+class Commands(ProgramTest):
+
+    def test_help_and_version(self):
+        for command in ([], ["train"], ["eval"], ["import"], ["info"], ["bench"],
+                        ["bench", "engine"]):
+            self.assertIn("--help", run(*command, "--help").stdout)
+        self.assertRegex(run("--version").stdout, r"cohort \d+\.\d+\.\d+ \(")
+
+    def test_wrong_command_lines_are_usage_errors(self):
+        run(code=2)
+        run("trian", code=2)
+        run("train", "--bogus", code=2)
+        run("train", "--batch", "many", code=2)
+        run("train", code=2)
+        run("eval", code=2)
+        run("import", code=2)
+        run("bench", "engine", "--steps", 0, code=2)
+        self.assertIn("resnet20", run("bench", "engine", "--model", "resnet19", code=2).stderr)
+
+    def test_one_rank_only(self):
+        for arguments in (["--mode", "ssgd"], ["--arch", "servers"], ["--servers", 2]):
+            self.assertIn("one rank", self.train(*arguments, code=2).stderr)
+        two = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}
+        self.assertIn("one rank", self.train(code=2, environment=two).stderr)
+        self.assertFalse(self.out().exists())
+
+    def test_wrong_files(self):
+        missing = run("train", "--data", self.folder / "no.h5", "--out", self.out(), code=3)
+        self.assertIn("no.h5", missing.stderr)
+        wrong = self.folder / "wrong.h5"
+        wrong.write_text("this is not HDF5")
+        self.assertIn("wrong.h5", run("train", "--data", wrong, "--out", self.out(), code=3).stderr)
+        run("train", "--config", self.folder / "no.toml", code=3)
+        run("eval", "--data", self.data, "--model-file", self.data, code=3)
+        run("info", "--data", wrong, code=3)
+
+    def test_device_that_is_not_there(self):
+        self.assertIn("cuda", self.train("--device", "cuda:77", code=5).stderr)
+        self.train("--device", "abacus", code=2)
+
+    def test_output_folder_that_cannot_be_made(self):
+        run("train", "--data", self.data, "--out", self.data / "below-a-file", code=3)
+        run("train", "--data", self.data, "--out", "/proc/cohort-test", code=3)
+
+    def test_dry_run_checks_and_writes_nothing(self):
+        done = self.train("--dry-run", "--lr", 0.25)
+        self.assertRegex(done.stderr, r"lr = 0.25 +\(command line\)")
+        self.assertRegex(done.stderr, r"momentum = 0.9 +\(default\)")
+        self.assertFalse(self.out().exists())
+
+    def test_config_file(self):
+        config = self.folder / "job.toml"
+        dump = self.train("--lr", 0.25, "--dump-config").stdout
+        config.write_text(dump)
+        done = run("train", "--config", config, "--batch", 10, "--dry-run")
+        self.assertRegex(done.stderr, r"lr = 0.25 +\(.*job.toml\)")
+        self.assertRegex(done.stderr, r"batch = 10 +\(command line\)")
+        self.assertEqual(run("train", "--config", config, "--dump-config").stdout, dump)
+        config.write_text("learning-rate = 1\n")
+        self.assertIn("learning-rate", run("train", "--config", config, code=2).stderr)
+
+    def test_info(self):
+        text = run("info", "--data", self.data, "--model", "resnet20", "--verify").stdout
+        for part in ("oneDNN", "HDF5", "Open MPI", "CUDA", "core(s)", "600 samples", "conv1",
+                     "parameters", "checksum"):
+            self.assertIn(part, text)
+
+    def test_bench_prints_one_json_line(self):
+        text = run("bench", "engine", "--model", "smallcnn", "--batch", 4, "--steps", 3,
+                   "--json").stdout
+        self.assertEqual(text.count("\n"), 1)
+        record = json.loads(text)
+        self.assertEqual(record["steps"], 3)
+        self.assertAlmostEqual(record["per_second"], 4 / record["median_s"])
+        self.assertGreater(record["peak_bytes"], record["arena_bytes"])
+        self.assertLessEqual(record["min_s"], record["median_s"])
+        profile = run("bench", "engine", "--model", "smallcnn", "--batch", 4, "--steps", 3,
+                      "--profile").stdout
+        self.assertIn("convolutions", profile)
+
+
+class Training(ProgramTest):
+
+    def test_end_to_end(self):
+        self.train("--epochs", 4, "--augment", "none", "--target-accuracy", 1)
+        summary = events(self.out(), "summary")[-1]
+        self.assertEqual(summary, events(self.out())[-1])
+        self.assertGreater(summary["test_accuracy"], 0.8)
+        self.assertEqual(summary["samples_leased"], summary["samples_applied"]
+                         + summary["samples_returned"] + summary["samples_outstanding"])
+        shown = json.loads(run("eval", "--data", self.data, "--json", "--threads", 1,
+                               "--model-file", self.out() / "model.h5").stdout)
+        self.assertAlmostEqual(shown["accuracy"], summary["test_accuracy"])
+        self.assertIn("accuracy", run("eval", "--data", self.data, "--group", "train",
+                                      "--model-file", self.out() / "model.h5").stdout)
+
+    def test_results_are_not_replaced_unasked(self):
+        self.train("--samples", 40)
+        self.assertIn("--overwrite", self.train("--samples", 40, code=2).stderr)
+        self.train("--samples", 60, "--overwrite")
+        self.assertEqual(events(self.out(), "summary")[0]["samples_applied"], 60)
+
+    def test_divergence(self):
+        self.assertIn("samples applied",
+                      self.train("--lr", 1e30, "--epochs", 20, code=6).stderr)
+        self.assertEqual(events(self.out())[-1]["event"], "error")
+
+    def test_full_disk_does_not_stop_training_and_is_told_at_the_end(self):
+        def little_room():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+        done = self.train("--samples", 200, "--checkpoint-every-samples", 100, code=3,
+                          preexec_fn=little_room)
+        self.assertIn("checkpoint could not be saved", done.stderr)
+        self.assertIn("model could not be saved", done.stderr)
+        self.assertIn("200 samples in 10 updates", done.stderr)
+        self.assertEqual(list(pathlib.Path(self.out()).glob("**/*.h5")), [])
+
+
+if __name__ == "__main__":
+    cli_support.main()
