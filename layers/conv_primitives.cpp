@@ -86,8 +86,10 @@ ConvPlan::Problem ConvPlan::problem(std::int64_t samples) const {
 dnnl::convolution_forward::primitive_desc ConvPlan::forward_desc(const Problem& p,
                                                                  dnnl::algorithm algorithm,
                                                                  const Desc& weights) const {
-    const auto kind =
-        training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    // The inference form of Winograd wants weights in an order that depends on the number of
+    // samples, so it could not serve a second slice size.
+    const auto kind = training_ || algorithm == kWinograd ? dnnl::prop_kind::forward_training
+                                                          : dnnl::prop_kind::forward_inference;
     dnnl::primitive_attr attributes = user_scratchpad();
     if (spec_.relu) {
         dnnl::post_ops operations;
@@ -178,6 +180,7 @@ dnnl::algorithm ConvPlan::choose(Direction direction, std::int64_t samples) {
     }
     const std::string key = "conv " + std::to_string(static_cast<int>(direction)) + " " +
                             std::to_string(samples) + to_string(x) + std::to_string(o.channels) +
+                            "p" + std::to_string(o.padding) + "l" + std::to_string(input_.block) +
                             (o.bias ? "b" : "") + (spec_.relu ? "r" : "");
     const int known = tuning_ == nullptr ? -1 : tuning_->find(key);
     if (known >= 0) {

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cohort/layers/layer.hpp"
+
+namespace cohort::test {
+
+/// A batch of samples in double precision, row-major [N,C,H,W] or [N,F].
+struct ReferenceTensor {
+    std::int64_t samples = 0;
+    Shape shape;
+    std::vector<double> values;
+
+    ReferenceTensor() = default;
+    ReferenceTensor(std::int64_t count, const Shape& sample)
+        : samples(count),
+          shape(sample),
+          values(static_cast<std::size_t>(count * sample.elements()), 0.0) {}
+};
+
+/// Extents of a sample; [F] is [F,1,1].
+struct ReferenceExtents {
+    std::int64_t c, h, w;
+    explicit ReferenceExtents(const Shape& s)
+        : c(s[0]), h(s.rank() == 3 ? s[1] : 1), w(s.rank() == 3 ? s[2] : 1) {}
+    [[nodiscard]] std::int64_t index(std::int64_t n, std::int64_t k, std::int64_t y,
+                                     std::int64_t x) const {
+        return ((n * c + k) * h + y) * w + x;
+    }
+    [[nodiscard]] bool holds(std::int64_t y, std::int64_t x) const {
+        return y >= 0 && y < h && x >= 0 && x < w;
+    }
+};
+
+/// What one layer sees of a run.
+struct ReferenceScope {
+    bool training = true;
+    std::uint64_t seed = 0;
+    std::uint32_t epoch = 0;
+    const std::int64_t* sample_ids = nullptr;
+    std::vector<const double*> parameters;  ///< canonical order: weight, bias
+    std::vector<double*> gradients;         ///< += ; as parameters
+    std::vector<const double*> state;       ///< running mean, variance
+    std::vector<double*> batch_state;
+    /// Which side of each kink was taken (sign of a ReLU's input, cell of a maximum).
+    std::vector<std::int64_t>* decisions = nullptr;
+};
+
+/// A layer as plain loops over canonical data: slow, and short enough to be read.
+class ReferenceLayer {
+public:
+    ReferenceLayer() = default;
+    ReferenceLayer(const ReferenceLayer&) = delete;
+    ReferenceLayer& operator=(const ReferenceLayer&) = delete;
+    virtual ~ReferenceLayer() = default;
+    /// Ends of the names of its parameters and its state, in canonical order.
+    [[nodiscard]] virtual std::vector<std::string> parameters() const { return {}; }
+    [[nodiscard]] virtual std::vector<std::string> state() const { return {}; }
+    [[nodiscard]] virtual ReferenceTensor forward(
+        const ReferenceScope& scope, const std::vector<const ReferenceTensor*>& inputs) const = 0;
+    /// Adds to the inputs' gradients and to the parameters'.
+    virtual void backward(const ReferenceScope& scope,
+                          const std::vector<const ReferenceTensor*>& inputs,
+                          const ReferenceTensor& gradient,
+                          const std::vector<ReferenceTensor*>& input_gradients) const = 0;
+};
+
+using ReferenceMade = std::unique_ptr<ReferenceLayer>;
+[[nodiscard]] ReferenceMade reference_conv(const ConvOptions& options);
+[[nodiscard]] ReferenceMade reference_linear(const LinearOptions& options);
+[[nodiscard]] ReferenceMade reference_batch_norm(const BatchNormOptions& options);
+[[nodiscard]] ReferenceMade reference_activation(ActivationKind kind);
+[[nodiscard]] ReferenceMade reference_pool(PoolKind kind, const PoolOptions& options);
+[[nodiscard]] ReferenceMade reference_add();
+[[nodiscard]] ReferenceMade reference_concat();
+[[nodiscard]] ReferenceMade reference_flatten();
+[[nodiscard]] ReferenceMade reference_dropout(float probability, std::uint32_t stream);
+
+}  // namespace cohort::test

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cohort/model/graph.hpp"
+#include "support/reference_layers.hpp"
+
+namespace cohort::test {
+
+/// One batch for the reference.
+struct ReferenceBatch {
+    ReferenceTensor samples;
+    std::vector<std::int32_t> labels;
+    std::vector<std::int64_t> ids;
+    std::uint64_t seed = 0;
+    std::uint32_t epoch = 0;
+};
+
+struct ReferenceResult {
+    double loss_sum = 0;
+    std::int64_t correct = 0;
+    std::vector<double> logits;       ///< [N, classes]
+    std::vector<double> gradients;    ///< of the mean loss, layout of graph.parameters()
+    std::vector<double> batch_state;  ///< layout of graph.state()
+    std::vector<std::int64_t> decisions;
+};
+
+/// A network exactly as described to the builder, before anything was fused, in double.
+class ReferenceNetwork {
+public:
+    void append(const std::string& name, ReferenceMade layer, std::vector<int> inputs,
+                const Shape& output);
+
+    /// Forward, and in training form backward. The flat buffers are those of `graph`.
+    [[nodiscard]] ReferenceResult run(const Graph& graph, const std::vector<double>& parameters,
+                                      const std::vector<double>& state, const ReferenceBatch& batch,
+                                      bool training) const;
+
+private:
+    struct Node {
+        std::string name;
+        std::shared_ptr<const ReferenceLayer> layer;
+        std::vector<int> inputs;
+        Shape output;
+    };
+    std::vector<Node> nodes_;
+};
+
+/// A network and its reference.
+struct Twin {
+    Graph graph;
+    ReferenceNetwork reference;
+};
+
+/// Describes one network to GraphBuilder and to the reference at once.
+class TwinBuilder {
+public:
+    explicit TwinBuilder(const Shape& input) : net_("twin", input) {}
+
+    [[nodiscard]] Value input() const { return net_.input(); }
+    [[nodiscard]] const Shape& shape(Value value) const { return net_.shape(value); }
+
+    Value conv(Value x, const ConvOptions& o) {
+        return note("conv", net_.conv(x, o), reference_conv(o), {x});
+    }
+    Value linear(Value x, const LinearOptions& o) {
+        return note("linear", net_.linear(x, o), reference_linear(o), {x});
+    }
+    Value batch_norm(Value x, const BatchNormOptions& o = {}) {
+        return note("batch_norm", net_.batch_norm(x, o), reference_batch_norm(o), {x});
+    }
+    Value activation(Value x, ActivationKind kind);
+    Value relu(Value x) { return activation(x, ActivationKind::kRelu); }
+    Value pool(Value x, PoolKind kind, const PoolOptions& o = {});
+    Value add(Value a, Value b) { return note("add", net_.add(a, b), reference_add(), {a, b}); }
+    Value concat(const std::vector<Value>& parts) {
+        return note("concat", net_.concat(parts), reference_concat(), parts);
+    }
+    Value flatten(Value x) { return note("flatten", net_.flatten(x), reference_flatten(), {x}); }
+    Value dropout(Value x, float probability) {
+        const auto stream = static_cast<std::uint32_t>(layers_);
+        return note("dropout", net_.dropout(x, probability), reference_dropout(probability, stream),
+                    {x});
+    }
+    /// Flatten and a linear layer to `classes`, then the end.
+    [[nodiscard]] Twin finish_linear(Value x, std::int64_t classes = 5);
+    [[nodiscard]] Twin finish(Value logits) { return {net_.finish(logits), std::move(reference_)}; }
+
+private:
+    Value note(const std::string& kind, Value value, ReferenceMade layer,
+               const std::vector<Value>& inputs);
+
+    GraphBuilder net_;
+    ReferenceNetwork reference_;
+    std::map<std::string, int> made_;
+    int layers_ = 0;
+};
+
+}  // namespace cohort::test

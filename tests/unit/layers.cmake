@@ -1,0 +1,15 @@
+# The double-precision reference that the engine's tests compare with.
+add_library(cohort_test_reference STATIC
+  support/reference_check.cpp
+  support/reference_joints.cpp
+  support/reference_layers.cpp
+  support/reference_network.cpp)
+target_include_directories(cohort_test_reference PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(cohort_test_reference
+  PUBLIC cohort::model GTest::gtest PRIVATE cohort_build_settings)
+set_target_properties(cohort_test_reference PROPERTIES CXX_EXTENSIONS OFF)
+
+foreach(topic conv dense reference)
+  cohort_add_unit_test(NAME layers_${topic}_test SOURCES unit/layers_${topic}_test.cpp
+    LIBS cohort_test_reference)
+endforeach()
