@@ -39,7 +39,7 @@ public:
         traits_.output = format_;
         traits_.forward_passes = training_ ? 2 : 1;
         traits_.backward_passes = 2;
-        traits_.backward_reads_output = spec.relu;
+        traits_.backward_reads_output = spec.relu && spec.add;
         if (spec.add) {
             residual_ = context.inputs.at(1);
             // A residual in another memory order is converted on the way, both ways.
@@ -116,8 +116,11 @@ public:
         const ChannelView v = view(slice.samples);
         if (pass == 0) {
             Sums& sums = sums_[static_cast<std::size_t>(slice.member)];
-            bn_reduce(v, slice.inputs[0], mean_.data(), spec_.relu ? slice.output : nullptr,
-                      slice.output_gradient, sums.first.data(), sums.second.data());
+            const ReluMask mask = !spec_.relu ? ReluMask::kNone
+                                  : spec_.add ? ReluMask::kFromOutput
+                                              : ReluMask::kFromInput;
+            bn_reduce(v, {mean_.data(), scale_.data(), offset_.data()}, mask, slice.inputs[0],
+                      slice.output, slice.output_gradient, sums.first.data(), sums.second.data());
             if (spec_.add && traits_.pass_through_input < 0 &&
                 slice.input_gradients[1] != nullptr) {
                 convert_format(format_, slice.output_gradient, residual_, slice.input_gradients[1],

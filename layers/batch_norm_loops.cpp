@@ -71,23 +71,32 @@ COHORT_INLINE void statistics_run(const float* x, const float* shift, std::int64
     fold<kLanes>(q[0] + q[1], square);
 }
 
-template <int kLanes>
-COHORT_INLINE void reduce_run(const float* x, const float* mean, const float* y, float* gradient,
-                              std::int64_t pixels, double* sum, double* product) {
+template <int kLanes, ReluMask kMask>
+COHORT_INLINE void reduce_run(const BnChannels& channels, std::int64_t c, const float* x,
+                              const float* y, float* gradient, std::int64_t pixels, double* sum,
+                              double* product) {
     using V = Vector<kLanes>;
-    const V centre = load<kLanes>(mean);
+    const V centre = load<kLanes>(channels.mean + c);
+    const V scale = load<kLanes>(channels.scale + c);
+    const V offset = load<kLanes>(channels.offset + c);
     const V zero = {};
     V s = {};
     V q = {};
     for (std::int64_t p = 0; p < pixels; ++p) {
         const std::int64_t i = p * kLanes;
         V g = load<kLanes>(gradient + i);
-        if (y != nullptr) {
+        const V value = load<kLanes>(x + i);
+        if constexpr (kMask == ReluMask::kFromOutput) {
             g = load<kLanes>(y + i) <= zero ? zero : g;
+        } else if constexpr (kMask == ReluMask::kFromInput) {
+            const V output = value * scale + offset;
+            g = output <= zero ? zero : g;
+        }
+        if constexpr (kMask != ReluMask::kNone) {
             store<kLanes>(gradient + i, g);
         }
         s += g;
-        q += g * (load<kLanes>(x + i) - centre);
+        q += g * (value - centre);
     }
     fold<kLanes>(s, sum);
     fold<kLanes>(q, product);
@@ -175,13 +184,33 @@ COHORT_INLINE void apply_all(const ChannelView& view, const float* x, const floa
         });
 }
 
-template <int kLanes>
-COHORT_INLINE void reduce_all(const ChannelView& view, const float* x, const float* mean,
-                              const float* y, float* gradient, double* sum, double* product) {
+template <int kLanes, ReluMask kMask>
+COHORT_INLINE void reduce_masked(const ChannelView& view, const BnChannels& channels,
+                                 const float* x, const float* y, float* gradient, double* sum,
+                                 double* product) {
     for_each_lane_run<kLanes>(view, kRun, [&](std::int64_t i, std::int64_t c, std::int64_t n) {
-        reduce_run<kLanes>(x + i, mean + c, y == nullptr ? nullptr : y + i, gradient + i, n,
-                           sum + c, product + c);
+        reduce_run<kLanes, kMask>(channels, c, x + i, y + (kMask == ReluMask::kFromOutput ? i : 0),
+                                  gradient + i, n, sum + c, product + c);
     });
+}
+
+template <int kLanes>
+COHORT_INLINE void reduce_all(const ChannelView& view, const BnChannels& channels, ReluMask mask,
+                              const float* x, const float* y, float* gradient, double* sum,
+                              double* product) {
+    switch (mask) {
+        case ReluMask::kNone:
+            reduce_masked<kLanes, ReluMask::kNone>(view, channels, x, x, gradient, sum, product);
+            break;
+        case ReluMask::kFromInput:
+            reduce_masked<kLanes, ReluMask::kFromInput>(view, channels, x, x, gradient, sum,
+                                                        product);
+            break;
+        case ReluMask::kFromOutput:
+            reduce_masked<kLanes, ReluMask::kFromOutput>(view, channels, x, y, gradient, sum,
+                                                         product);
+            break;
+    }
 }
 
 template <int kLanes>
@@ -218,12 +247,12 @@ void bn_apply(const ChannelView& view, const float* x, const float* scale, const
 }
 
 COHORT_SIMD_CLONES
-void bn_reduce(const ChannelView& view, const float* x, const float* mean, const float* y,
-               float* gradient, double* sum, double* product) {
+void bn_reduce(const ChannelView& view, const BnChannels& channels, ReluMask mask, const float* x,
+               const float* y, float* gradient, double* sum, double* product) {
     switch (view.lanes) {
-        case 16: reduce_all<16>(view, x, mean, y, gradient, sum, product); break;
-        case 8: reduce_all<8>(view, x, mean, y, gradient, sum, product); break;
-        default: reduce_all<1>(view, x, mean, y, gradient, sum, product); break;
+        case 16: reduce_all<16>(view, channels, mask, x, y, gradient, sum, product); break;
+        case 8: reduce_all<8>(view, channels, mask, x, y, gradient, sum, product); break;
+        default: reduce_all<1>(view, channels, mask, x, y, gradient, sum, product); break;
     }
 }
 

@@ -22,10 +22,21 @@ void bn_statistics(const ChannelView& view, const float* x, const float* shift, 
 void bn_apply(const ChannelView& view, const float* x, const float* scale, const float* offset,
               const float* added, bool relu, float* y);
 
-/// With g = gradient (masked in place by y > 0 unless y is nullptr):
-/// sum[c] += sum g; product[c] += sum g (x - mean[c]).
-void bn_reduce(const ChannelView& view, const float* x, const float* mean, const float* y,
-               float* gradient, double* sum, double* product);
+/// Per-channel constants of the backward pass.
+struct BnChannels {
+    const float* mean;
+    const float* scale;  ///< of the forward pass: y = x * scale + offset
+    const float* offset;
+};
+
+/// How the ReLU's mask is found again: not at all (no ReLU), by recomputing y from x (cheaper than
+/// reading it), or from y (when something was added).
+enum class ReluMask { kNone, kFromInput, kFromOutput };
+
+/// With g = gradient, masked in place: sum[c] += sum g; product[c] += sum g (x - mean[c]).
+/// y is read only with kFromOutput.
+void bn_reduce(const ChannelView& view, const BnChannels& channels, ReluMask mask, const float* x,
+               const float* y, float* gradient, double* sum, double* product);
 
 /// gradient_x = a[c] g + b[c] (x - mean[c]) + d[c].
 void bn_input_gradient(const ChannelView& view, const float* x, const float* gradient,

@@ -188,6 +188,14 @@ Graph GraphBuilder::finish(Value logits) {
     if (graph_.parameters_.total() == 0) {
         fail<UsageError>({.where = graph_.name_, .what = "the network has no parameters"});
     }
+    for (const Graph::Node& node : graph_.nodes_) {
+        if (node.output != logits.index && consumers_of(graph_.nodes_, node.output) == 0) {
+            fail<UsageError>({.where = graph_.name_ + "." + node.name,
+                              .what = "nothing reads this layer's output",
+                              .expected = "layers that lead to the logits",
+                              .hint = "leaving the layer out"});
+        }
+    }
     graph_.logits_ = logits;
     // A logits value must survive fusion as it is: its consumer is the loss.
     fuse(graph_.nodes_);

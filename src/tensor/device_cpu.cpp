@@ -1,4 +1,5 @@
 #include <omp.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -16,6 +17,7 @@ namespace cohort {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 class CpuEvent final : public Event {
 public:
@@ -77,14 +79,20 @@ public:
                (team_.size() == 1 ? " thread, " : " threads, ") + cpu_isa();
     }
     [[nodiscard]] Buffer allocate(std::size_t bytes) override {
+        const std::size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
         const std::size_t rounded =
-            std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-        void* data = std::aligned_alloc(kAlignment, rounded);
+            std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
+        void* data = std::aligned_alloc(alignment, rounded);
         if (data == nullptr) {
             fail<DeviceError>({.where = "cpu",
                                .what = "out of memory: asked for " + format_bytes(rounded) + ", " +
                                        format_bytes(host_memory().free_bytes) + " available",
                                .hint = "a smaller --batch"});
+        }
+        if (alignment == kHugePage) {
+            // Streaming through activations is bound by address translation otherwise. Advice
+            // only: a kernel without huge pages says no and nothing is lost.
+            static_cast<void>(madvise(data, rounded, MADV_HUGEPAGE));
         }
         return {data, bytes, [](void* p) noexcept { std::free(p); }};
     }
