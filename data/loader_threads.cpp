@@ -58,13 +58,17 @@ void Loader::Impl::plan_read_ahead(const Lease& lease) {
     if (!options_.order || lease.position < 0 || lease.position >= info().samples) {
         return;
     }
-    if (!order_ || order_->epoch() != lease.epoch) {
+    // A lease that was returned and comes again from an earlier window changes no plan.
+    if (order_ && lease.epoch < order_->epoch()) {
+        return;
+    }
+    if (!order_ || lease.epoch > order_->epoch()) {
         order_.emplace(info(), *options_.order, lease.epoch);
         window_ = -1;
     }
     const std::int64_t last = std::min(lease.position + lease.size(), info().samples) - 1;
     const std::int64_t window = order_->window_of(last);
-    if (window == window_) {
+    if (window <= window_) {
         return;
     }
     window_ = window;

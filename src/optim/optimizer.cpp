@@ -79,11 +79,11 @@ void fail_unknown_scalar(std::string_view name) {
 
 void Optimizer::update(std::span<float> theta, std::span<const float> gradient, double fraction,
                        double lr) {
-    if (static_cast<std::int64_t>(theta.size()) != size()) {
+    if (static_cast<std::int64_t>(theta.size()) != size() || gradient.size() != theta.size()) {
         fail<ShapeError>({.where = "optimizer",
-                          .what = "parameters of another size",
+                          .what = "parameters or gradient of another size",
                           .expected = fmt::format("{} floats", size()),
-                          .got = fmt::format("{}", theta.size())});
+                          .got = fmt::format("{} and {}", theta.size(), gradient.size())});
     }
     begin_update(fraction, lr);
     apply(0, theta, gradient);

@@ -125,6 +125,36 @@ TEST(Loader, ReadsTheNextWindowAhead) {
     EXPECT_EQ(source->reads, 8);
 }
 
+TEST(Loader, AReturnedLeaseDoesNotTurnReadingAheadBack) {
+    const auto source = images(640, 16);
+    const EpochOrder order(source->info(), kOrder, 0);
+    const EpochOrder following(source->info(), kOrder, 1);
+    // The chunks of the last window, those read ahead of it, and those of the first window.
+    std::set<std::int64_t> chunks(order.window_chunks(9).begin(), order.window_chunks(9).end());
+    chunks.insert(following.window_chunks(0).begin(), following.window_chunks(0).end());
+    const auto wait_for_reads = [&](std::size_t reads) {
+        for (int i = 0; i < 1000 && source->reads < static_cast<int>(reads); ++i) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+        EXPECT_EQ(source->reads, static_cast<int>(reads));
+    };
+    LeaseBook book(source->info(), kOrder);
+    Loader loader(source, augmenting(1, 1));
+    const Lease first = *book.take(64);
+    Lease last = *book.take(64);
+    while (last.position < 9 * 64) {
+        last = *book.take(64);
+    }
+    loader.submit(last);
+    ASSERT_TRUE(loader.next());
+    wait_for_reads(chunks.size());
+    chunks.insert(order.window_chunks(0).begin(), order.window_chunks(0).end());
+    loader.submit(first);
+    ASSERT_TRUE(loader.next());
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    wait_for_reads(chunks.size());  // and not the second window's
+}
+
 TEST(Loader, BatchesLargerThanTheCacheWork) {
     LoaderOptions options = augmenting(1, 2);
     options.cache_bytes = 1;
