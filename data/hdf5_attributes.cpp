@@ -126,12 +126,11 @@ std::vector<double> hdf5_read_numbers(hid_t object, const std::string& name,
 void hdf5_write_text(hid_t object, const std::string& name, std::string_view text,
                      std::string_view where) {
     const Hdf5Handle type = hdf5_own(H5Tcopy(H5T_C_S1), H5Tclose, where, "cannot make a type");
-    // Of variable length, as h5py writes it: read back there, it is a str.
-    hdf5_check(H5Tset_size(type.id(), H5T_VARIABLE), where, "cannot make a type");
-    hdf5_check(H5Tset_cset(type.id(), H5T_CSET_UTF8), where, "cannot make a type");
+    // Of fixed length: HDF5 keeps variable-length text without a checksum.
     const std::string terminated(text);
-    const char* const start = terminated.c_str();
-    write(object, name, type.id(), scalar(where), static_cast<const void*>(&start), where);
+    hdf5_check(H5Tset_size(type.id(), terminated.size() + 1), where, "cannot make a type");
+    hdf5_check(H5Tset_cset(type.id(), H5T_CSET_UTF8), where, "cannot make a type");
+    write(object, name, type.id(), scalar(where), terminated.c_str(), where);
 }
 
 void hdf5_write_integer(hid_t object, const std::string& name, std::int64_t value,

@@ -75,6 +75,9 @@ Hdf5Handle hdf5_create_file(const std::string& path, std::uint64_t user_block) {
     const Hdf5Handle access =
         hdf5_own(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, path, "cannot prepare the file");
     hdf5_check(H5Pset_file_locking(access.id(), 1, 1), path, "cannot prepare the file");
+    // From 1.10 on HDF5's own structures carry checksums: damage there is found, not followed.
+    hdf5_check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V110, H5F_LIBVER_V110), path,
+               "cannot prepare the file");
     return hdf5_own(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, create.id(), access.id()), H5Fclose,
                     path, "cannot create the file");
 }

@@ -110,12 +110,11 @@ Inputs list_inputs(const ImportOptions& options) {
     return inputs;
 }
 
-/// Settles the format and drops what a folder holds besides.
-ImportFormat choose_format(Inputs& inputs, const ImportOptions& options) {
-    if (options.format != ImportFormat::kAuto && !inputs.from_folder) {
-        return options.format;
-    }
-    std::vector<std::pair<std::string, ImportFormat>> known;
+using KnownFiles = std::vector<std::pair<std::string, ImportFormat>>;
+
+/// The files of known format. Others are passed over in a folder, refused when given by name.
+KnownFiles known_files(const Inputs& inputs) {
+    KnownFiles known;
     for (const std::string& path : inputs.files) {
         if (const auto format = format_of(path)) {
             known.emplace_back(path, *format);
@@ -127,19 +126,32 @@ ImportFormat choose_format(Inputs& inputs, const ImportOptions& options) {
                              .hint = "--format"});
         }
     }
-    ImportFormat format = options.format;
-    if (format == ImportFormat::kAuto && !known.empty()) {
-        format = known.front().second;
-        for (const auto& [path, other] : known) {
-            if (other != format) {
-                fail<UsageError>({.where = "import",
-                                  .what = fmt::format(
-                                      "several formats: {} is {}, {} is {}", known.front().first,
-                                      import_format_name(format), path, import_format_name(other)),
-                                  .hint = "--format"});
-            }
+    return known;
+}
+
+/// The one format of all files; kAuto when there are none.
+ImportFormat common_format(const KnownFiles& known) {
+    const ImportFormat format = known.empty() ? ImportFormat::kAuto : known.front().second;
+    for (const auto& [path, other] : known) {
+        if (other != format) {
+            fail<UsageError>(
+                {.where = "import",
+                 .what = fmt::format("several formats: {} is {}, {} is {}", known.front().first,
+                                     import_format_name(format), path, import_format_name(other)),
+                 .hint = "--format"});
         }
     }
+    return format;
+}
+
+/// Settles the format and drops what a folder holds besides.
+ImportFormat choose_format(Inputs& inputs, const ImportOptions& options) {
+    const bool automatic = options.format == ImportFormat::kAuto;
+    if (!automatic && !inputs.from_folder) {
+        return options.format;
+    }
+    const KnownFiles known = known_files(inputs);
+    const ImportFormat format = automatic ? common_format(known) : options.format;
     inputs.files.clear();
     for (const auto& [path, other] : known) {
         if (other == format) {

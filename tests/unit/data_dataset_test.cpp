@@ -186,6 +186,27 @@ TEST_F(DatasetTest, VerifyFindsAChangedSample) {
                 AllOf(HasSubstr("/train/samples"), HasSubstr("checksum differs")));
 }
 
+TEST_F(DatasetTest, VerifySurvivesEveryFlippedBit) {
+    write(file("a.h5"));
+    const std::string intact = verify_dataset(file("a.h5"), thread_).checksum;
+    const std::vector<char> whole = content(file("a.h5"));
+    std::fstream flipped(file("a.h5"), std::ios::binary | std::ios::in | std::ios::out);
+    const auto put = [&](std::size_t at, int byte) {
+        flipped.seekp(static_cast<std::streamoff>(at)).put(static_cast<char>(byte)).flush();
+    };
+    int found = 0;
+    for (std::size_t at = 0; at < whole.size(); at += 11) {
+        put(at, whole[at] ^ (1 << (at % 8)));
+        try {
+            EXPECT_EQ(verify_dataset(file("a.h5"), thread_).checksum, intact) << at;
+        } catch (const FileError&) {
+            ++found;
+        }
+        put(at, whole[at]);
+    }
+    EXPECT_GT(found, 100);
+}
+
 TEST_F(DatasetTest, RefusesEveryTruncation) {
     write(file("a.h5"));
     const std::vector<char> whole = content(file("a.h5"));
