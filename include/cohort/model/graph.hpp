@@ -108,6 +108,8 @@ public:
 
     /// Ends the network with mean softmax cross entropy on `logits`, shape [classes], and fuses
     /// what can be fused (batch norm + add + ReLU). The builder is empty afterwards.
+    /// Errors: ShapeError for unusable logits, UsageError for a layer that leads nowhere or a
+    /// network without parameters.
     [[nodiscard]] Graph finish(Value logits);
 
     [[nodiscard]] const Shape& shape(Value value) const { return graph_.shape(value); }
