@@ -1,5 +1,6 @@
 #pragma once
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cstdio>
@@ -20,6 +21,10 @@ inline bool in_child(const std::function<bool()>& action) {
             good = action();
         } catch (const std::exception& error) {
             std::fprintf(stderr, "child: %s\n", error.what());
+        }
+        if (::geteuid() != ::getuid()) {  // after become_nobody()
+            good = ::seteuid(::getuid()) == 0 && good;
+            ::prctl(PR_SET_DUMPABLE, 1);  // the leak check at exit needs it
         }
         std::exit(good ? 0 : 1);
     }
