@@ -52,7 +52,7 @@ public:
 private:
     SampleSetInfo print_dataset() const {
         Hdf5Thread hdf5;
-        const SampleSetInfo train = open_dataset(data_, "train", hdf5)->info();
+        SampleSetInfo train = open_dataset(data_, "train", hdf5)->info();
         print(dataset_facts("train", train));
         print(dataset_facts("test", open_dataset(data_, "test", hdf5)->info()));
         if (verify_) {

@@ -12,7 +12,7 @@
 namespace cohort {
 namespace {
 
-std::string escape_table(std::string text) {
+std::string escape_table(const std::string& text) {
     std::string escaped;
     for (const char c : text) {
         escaped += c == '|' ? "\\|" : std::string(1, c);

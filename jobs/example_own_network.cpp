@@ -75,8 +75,8 @@ cohort::BatchView view(const cohort::LoadedBatch& batch) {
 }
 
 /// Two epochs with SGD, then the accuracy on the test set.
-double train_and_test(std::shared_ptr<cohort::SampleSource> train,
-                      std::shared_ptr<cohort::SampleSource> test) {
+double train_and_test(const std::shared_ptr<cohort::SampleSource>& train,
+                      const std::shared_ptr<cohort::SampleSource>& test) {
     constexpr std::int64_t kBatch = 32;
     constexpr std::uint64_t kSeed = 1;
     const std::unique_ptr<cohort::Device> device = cohort::make_cpu_device(1);

@@ -55,7 +55,8 @@ void wipe_line() {
 }
 
 /// Keeps log lines and the live line apart while it lives.
-struct LiveLineGuard {
+class LiveLineGuard {
+public:
     explicit LiveLineGuard(bool on) : on_(on) {
         if (on_) {
             set_log_before_line(wipe_line);
@@ -69,6 +70,8 @@ struct LiveLineGuard {
             std::fputc('\n', stderr);
         }
     }
+
+private:
     bool on_;
 };
 
