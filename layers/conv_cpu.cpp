@@ -24,6 +24,7 @@ public:
     ConvCpu(const ConvSpec& spec, const KernelContext& context)
         : spec_(spec),
           plan_(spec, context),
+          input_channels_(context.inputs.at(0).shape[0]),
           team_(cpu_team(context.device)),
           training_(context.training),
           input_gradient_(context.input_gradient),
@@ -48,19 +49,26 @@ public:
                               partial_bytes() + made.weights_scratch.get_size()});
             }
         }
-        memory.forward_shared = padded(plan_.forward_weights().get_size());
+        memory.forward_shared =
+            padded(plan_.forward_weights().get_size()) + staging_bytes() + bias_bytes();
         make_reorders();
         if (training_) {
-            memory.backward_shared =
-                data_weight_bytes() + partial_bytes() * static_cast<std::size_t>(team_.size());
+            memory.backward_shared = data_weight_bytes() + staging_bytes() +
+                                     partial_bytes() * static_cast<std::size_t>(team_.size());
         }
         return memory;
     }
 
     void begin_forward(std::byte* shared) override {
-        dnnl::memory from = wrap(plan_.canonical_weights(), binding_.parameters[0]);
+        std::byte* staging = shared + padded(plan_.forward_weights().get_size());
+        dnnl::memory from = wrap(plan_.canonical_weights(), padded_weights(staging));
         dnnl::memory to = wrap(plan_.forward_weights(), shared);
         forward_reorder_.execute(dnnl_stream(), from, to);
+        if (spec_.options.bias) {
+            auto* bias = reinterpret_cast<float*>(staging + staging_bytes());
+            std::fill_n(bias, plan_.output_channels(), 0.0F);
+            std::copy_n(binding_.parameters[1], spec_.options.channels, bias);
+        }
     }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
@@ -71,15 +79,21 @@ public:
             {DNNL_ARG_DST, wrap(made.output, slice.output)},
             {DNNL_ARG_SCRATCHPAD, wrap(made.forward_scratch, slice.scratch)}};
         if (spec_.options.bias) {
-            arguments.emplace(DNNL_ARG_BIAS, wrap(bias_desc(), binding_.parameters[1]));
+            const std::byte* bias =
+                slice.shared + padded(plan_.forward_weights().get_size()) + staging_bytes();
+            arguments.emplace(DNNL_ARG_BIAS, wrap(bias_desc(), bias));
         }
         made.forward.execute(dnnl_stream(), arguments);
+        if (spec_.relu) {  // oneDNN's own would turn NaN into 0
+            relu_in_place(slice.output, slice.samples * traits_.output.sample_floats());
+        }
     }
 
     void begin_backward(std::byte* shared) override {
         std::fill(first_slice_.begin(), first_slice_.end(), char{1});
         if (input_gradient_) {
-            dnnl::memory from = wrap(plan_.canonical_weights(), binding_.parameters[0]);
+            const float* weights = padded_weights(shared + data_weight_bytes());
+            dnnl::memory from = wrap(plan_.canonical_weights(), weights);
             dnnl::memory to = wrap(plan_.data_weights(), shared);
             data_reorder_.execute(dnnl_stream(), from, to);
         }
@@ -105,8 +119,15 @@ public:
     void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* shared) override {
         sum_members(shared);
         dnnl::memory from = wrap(plan_.weights_gradient(), partial(shared, 0));
-        dnnl::memory to = wrap(plan_.canonical_weights(), binding_.gradients[0]);
+        auto* staging = reinterpret_cast<float*>(shared + data_weight_bytes());
+        float* target = plan_.pads_channels() ? staging : binding_.gradients[0];
+        dnnl::memory to = wrap(plan_.canonical_weights(), target);
         gradient_reorder_.execute(dnnl_stream(), from, to);
+        if (plan_.pads_channels()) {
+            for (std::int64_t o = 0; o < spec_.options.channels; ++o) {
+                std::copy_n(staging + o * padded_row(), row(), binding_.gradients[0] + o * row());
+            }
+        }
         if (spec_.options.bias) {
             std::copy_n(partial_bias(partial(shared, 0)), spec_.options.channels,
                         binding_.gradients[1]);
@@ -123,11 +144,11 @@ private:
     }
     /// One member's sums: weights in the primitive's order, then the bias.
     [[nodiscard]] std::size_t partial_bytes() const {
-        return padded(plan_.weights_gradient().get_size()) +
-               padded(static_cast<std::size_t>(spec_.options.channels) * sizeof(float));
+        return padded(plan_.weights_gradient().get_size()) + bias_bytes();
     }
     [[nodiscard]] std::byte* partial(std::byte* shared, int member) const {
-        return shared + data_weight_bytes() + partial_bytes() * static_cast<std::size_t>(member);
+        return shared + data_weight_bytes() + staging_bytes() +
+               partial_bytes() * static_cast<std::size_t>(member);
     }
     [[nodiscard]] float* partial_bias(std::byte* partial) const {
         return reinterpret_cast<float*>(partial + padded(plan_.weights_gradient().get_size()));
@@ -183,6 +204,7 @@ private:
 
     ConvSpec spec_;
     ConvPlan plan_;
+    std::int64_t input_channels_;
     ThreadTeam& team_;
     bool training_;
     bool input_gradient_;

@@ -65,19 +65,31 @@ ConvPlan::ConvPlan(const ConvSpec& spec, const KernelContext& context)
         return (in + 2 * o.padding - o.dilation * (o.kernel - 1) - 1) / o.stride + 1;
     };
     output_ = {Shape{o.channels, extent(x[1]), extent(x[2])}, preferred_channel_block()};
-    const std::int64_t inputs = x[0] / o.groups;
-    weight_dims_ = o.groups == 1
-                       ? Dims{o.channels, inputs, o.kernel, o.kernel}
-                       : Dims{o.groups, o.channels / o.groups, inputs, o.kernel, o.kernel};
-    canonical_ = Desc(weight_dims_, kF32, o.groups == 1 ? Tag::oihw : Tag::goihw);
+    const bool dense = o.groups == 1;
+    input_channels_ = dense ? stored_channels(input_) : x[0];
+    output_channels_ = dense ? stored_channels(output_) : o.channels;
+    const std::int64_t inputs = input_channels_ / o.groups;
+    weight_dims_ = dense ? Dims{output_channels_, inputs, o.kernel, o.kernel}
+                         : Dims{o.groups, o.channels / o.groups, inputs, o.kernel, o.kernel};
+    canonical_ = Desc(weight_dims_, kF32, dense ? Tag::oihw : Tag::goihw);
     any_weights_ = Desc(weight_dims_, kF32, Tag::any);
+}
+
+/// Groups must divide the true channels, so grouped convolutions leave padding to oneDNN.
+Desc ConvPlan::activation(const TensorFormat& format, std::int64_t samples) const {
+    Desc desc = describe(format, samples);
+    if (spec_.options.groups > 1 && desc.dims()[1] != format.shape[0]) {
+        const Tag tag = format.block == 16 ? Tag::nChw16c : Tag::nChw8c;
+        desc = Desc({samples, format.shape[0], format.shape[1], format.shape[2]}, kF32, tag);
+    }
+    return desc;
 }
 
 ConvPlan::Problem ConvPlan::problem(std::int64_t samples) const {
     const ConvOptions& o = spec_.options;
-    return {.source = describe(input_, samples),
-            .output = describe(output_, samples),
-            .bias = o.bias ? Desc({o.channels}, kF32, Tag::a) : Desc(),
+    return {.source = activation(input_, samples),
+            .output = activation(output_, samples),
+            .bias = o.bias ? Desc({output_channels_}, kF32, Tag::a) : Desc(),
             .strides = {o.stride, o.stride},
             .dilation = {o.dilation - 1, o.dilation - 1},
             .padding = {o.padding, o.padding}};
@@ -90,15 +102,9 @@ dnnl::convolution_forward::primitive_desc ConvPlan::forward_desc(const Problem& 
     // samples, so it could not serve a second slice size.
     const auto kind = training_ || algorithm == kWinograd ? dnnl::prop_kind::forward_training
                                                           : dnnl::prop_kind::forward_inference;
-    dnnl::primitive_attr attributes = user_scratchpad();
-    if (spec_.relu) {
-        dnnl::post_ops operations;
-        operations.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
-        attributes.set_post_ops(operations);
-    }
     return {{kind, algorithm, p.source, weights, p.bias, p.output, p.strides, p.dilation, p.padding,
              p.padding},
-            attributes,
+            user_scratchpad(),
             dnnl_engine()};
 }
 
@@ -181,7 +187,7 @@ dnnl::algorithm ConvPlan::choose(Direction direction, std::int64_t samples) {
     const std::string key = "conv " + std::to_string(static_cast<int>(direction)) + " " +
                             std::to_string(samples) + to_string(x) + std::to_string(o.channels) +
                             "p" + std::to_string(o.padding) + "l" + std::to_string(input_.block) +
-                            (o.bias ? "b" : "") + (spec_.relu ? "r" : "");
+                            (o.bias ? "b" : "");
     const int known = tuning_ == nullptr ? -1 : tuning_->find(key);
     if (known >= 0) {
         return known == 1 ? kWinograd : kDirect;

@@ -14,6 +14,13 @@ void relu_forward(const float* __restrict x, float* __restrict y, std::int64_t c
 }
 
 COHORT_SIMD_CLONES
+void relu_in_place(float* y, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        y[i] = y[i] < 0.0F ? 0.0F : y[i];
+    }
+}
+
+COHORT_SIMD_CLONES
 void relu_mask(const float* __restrict y, float* __restrict gradient, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
         gradient[i] = y[i] <= 0.0F ? 0.0F : gradient[i];

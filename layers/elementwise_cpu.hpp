@@ -5,6 +5,7 @@
 namespace cohort {
 
 void relu_forward(const float* x, float* y, std::int64_t count);
+void relu_in_place(float* y, std::int64_t count);
 /// gradient = y > 0 ? gradient : 0, in place; y is the ReLU's output.
 void relu_mask(const float* y, float* gradient, std::int64_t count);
 /// gradient_out = y > 0 ? gradient : 0.

@@ -1,4 +1,4 @@
-foreach(topic structure)
+foreach(topic executor structure zoo)
   cohort_add_unit_test(NAME model_${topic}_test SOURCES unit/model_${topic}_test.cpp
     LIBS cohort_test_reference)
 endforeach()
