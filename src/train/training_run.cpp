@@ -248,7 +248,8 @@ void Trainer::Run::evaluate() {
     pauses_ += (clock().now() - start).count();
     update_times();
     if (!report) {
-        return;  // a stop was requested; the evaluation stays due
+        request_stop(StopReason::kSignal);  // the evaluation stays due
+        return;
     }
     progress_.evaluated_at = progress_.samples_applied;
     test_ = report;

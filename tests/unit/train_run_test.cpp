@@ -190,6 +190,22 @@ TEST_F(TrainRun, StoppedAndResumedEqualsUninterrupted) {
     }
 }
 
+TEST_F(TrainRun, StopDuringTheLastEvaluationIsMadeUpOnResume) {
+    TrainOptions o = options("run");
+    o.samples = 32;
+    const auto asked = std::make_shared<int>(0);
+    // Asked at the start and after two steps; the fourth question comes from the evaluation.
+    const TrainSummary stopped = train(o, [asked] { return ++*asked > 3; });
+    EXPECT_EQ(stopped.reason, StopReason::kSignal);
+    EXPECT_EQ(stopped.progress.samples_applied, 32);
+    EXPECT_FALSE(stopped.test);
+    o.resume = true;
+    const TrainSummary resumed = train(o);
+    EXPECT_EQ(resumed.reason, StopReason::kBudget);
+    EXPECT_EQ(resumed.progress.samples_applied, 32);
+    EXPECT_TRUE(resumed.test);
+}
+
 TEST_F(TrainRun, ResumeSkipsATornCheckpoint) {
     TrainOptions o = options("whole");
     o.samples = 400;
