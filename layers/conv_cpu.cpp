@@ -137,8 +137,35 @@ public:
 private:
     [[nodiscard]] dnnl::memory::desc bias_desc() const {
         return {
-            {spec_.options.channels}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a};
+            {plan_.output_channels()}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a};
     }
+    [[nodiscard]] std::size_t bias_bytes() const {
+        return padded(static_cast<std::size_t>(plan_.output_channels()) * sizeof(float));
+    }
+
+    // Weights of channels that do not fill their blocks pass through row-major staging memory,
+    // with zeros for the missing channels.
+    [[nodiscard]] std::size_t staging_bytes() const {
+        return plan_.pads_channels() ? padded(plan_.canonical_weights().get_size()) : 0;
+    }
+    /// Floats of one output channel's weights.
+    [[nodiscard]] std::int64_t row() const {
+        return input_channels_ / spec_.options.groups * taps();
+    }
+    [[nodiscard]] std::int64_t padded_row() const { return plan_.input_channels() * taps(); }
+    [[nodiscard]] std::int64_t taps() const { return spec_.options.kernel * spec_.options.kernel; }
+    [[nodiscard]] const float* padded_weights(std::byte* staging) const {
+        if (!plan_.pads_channels()) {
+            return binding_.parameters[0];
+        }
+        auto* weights = reinterpret_cast<float*>(staging);
+        std::fill_n(weights, plan_.output_channels() * padded_row(), 0.0F);
+        for (std::int64_t o = 0; o < spec_.options.channels; ++o) {
+            std::copy_n(binding_.parameters[0] + o * row(), row(), weights + o * padded_row());
+        }
+        return weights;
+    }
+
     [[nodiscard]] std::size_t data_weight_bytes() const {
         return input_gradient_ ? padded(plan_.data_weights().get_size()) : 0;
     }

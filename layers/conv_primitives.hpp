@@ -35,7 +35,15 @@ public:
     /// Those made before. Thread safe once prepared.
     [[nodiscard]] const ConvPrimitives& at(std::int64_t samples) const { return made_.at(samples); }
 
-    /// Weights as the flat buffers hold them, and as each direction wants them (after prepare).
+    /// Channels as the primitives see them: whole blocks where memory is blocked.
+    [[nodiscard]] std::int64_t input_channels() const noexcept { return input_channels_; }
+    [[nodiscard]] std::int64_t output_channels() const noexcept { return output_channels_; }
+    /// True when those differ from the layer's own, so that weights need padding with zeros.
+    [[nodiscard]] bool pads_channels() const noexcept {
+        return input_channels_ != input_.shape[0] || output_channels_ != spec_.options.channels;
+    }
+
+    /// Row-major weights with the channels above, and as each direction wants them (after prepare).
     [[nodiscard]] const dnnl::memory::desc& canonical_weights() const { return canonical_; }
     [[nodiscard]] const dnnl::memory::desc& forward_weights() const { return forward_weights_; }
     [[nodiscard]] const dnnl::memory::desc& data_weights() const { return data_weights_; }
@@ -44,6 +52,8 @@ public:
 private:
     enum class Direction { kForward, kData, kWeights };
     struct Problem;
+    [[nodiscard]] dnnl::memory::desc activation(const TensorFormat& format,
+                                                std::int64_t samples) const;
     [[nodiscard]] Problem problem(std::int64_t samples) const;
     [[nodiscard]] dnnl::algorithm choose(Direction direction, std::int64_t samples);
     [[nodiscard]] double measure(Direction direction, dnnl::algorithm algorithm,
@@ -63,6 +73,8 @@ private:
     bool deterministic_;
     bool input_gradient_;
     TuningCache* tuning_;
+    std::int64_t input_channels_ = 0;
+    std::int64_t output_channels_ = 0;
     dnnl::memory::dims weight_dims_;
     dnnl::memory::desc canonical_;
     dnnl::memory::desc any_weights_;

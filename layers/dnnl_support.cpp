@@ -25,6 +25,10 @@ std::int64_t preferred_channel_block() {
     }
 }
 
+std::int64_t stored_channels(const TensorFormat& format) {
+    return (format.shape[0] + format.block - 1) / format.block * format.block;
+}
+
 dnnl::memory::desc describe(const TensorFormat& format, std::int64_t samples) {
     using Tag = dnnl::memory::format_tag;
     constexpr auto kF32 = dnnl::memory::data_type::f32;
@@ -34,7 +38,7 @@ dnnl::memory::desc describe(const TensorFormat& format, std::int64_t samples) {
     }
     check_invariant(shape.rank() == 3, "activations are [F] or [C,H,W]");
     const Tag tag = format.block == 16 ? Tag::nChw16c : format.block == 8 ? Tag::nChw8c : Tag::nchw;
-    return {{samples, shape[0], shape[1], shape[2]}, kF32, tag};
+    return {{samples, stored_channels(format), shape[1], shape[2]}, kF32, tag};
 }
 
 dnnl::primitive_attr user_scratchpad() {

@@ -15,7 +15,12 @@ namespace cohort {
 /// Channel block that oneDNN's convolutions like best here: 16, 8, or 1 (row-major).
 [[nodiscard]] std::int64_t preferred_channel_block();
 
-/// oneDNN's description of `samples` samples in `format`; rank 1 becomes [N,F], 3 [N,C,H,W].
+/// Channels of a format in memory: rounded up to whole blocks.
+[[nodiscard]] std::int64_t stored_channels(const TensorFormat& format);
+
+/// oneDNN's description of `samples` samples in `format`; rank 1 becomes [N,F], 3 [N,C,H,W]. The
+/// padding of blocked formats counts as ordinary channels (of zeros): oneDNN's fast kernels do not
+/// take every padded number of channels, and its own padding rules cost time.
 [[nodiscard]] dnnl::memory::desc describe(const TensorFormat& format, std::int64_t samples);
 
 /// Wraps memory without owning it.
