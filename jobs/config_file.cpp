@@ -28,8 +28,24 @@ bool is_flag(const CLI::Option& option) {
     return option.get_items_expected_max() == 0;
 }
 
+bool is_list(const CLI::Option& option) {
+    return option.get_items_expected_max() > 1;
+}
+
+/// The value in force as a config file writes it; lists as `["a","b"]`.
+std::string value_text(const CLI::Option& option) {
+    if (is_flag(option)) {
+        return option.count() > 0 ? "true" : "false";
+    }
+    if (option.count() == 0) {
+        return option.get_default_str();
+    }
+    return is_list(option) ? "[\"" + CLI::detail::join(option.results(), "\",\"") + "\"]"
+                           : CLI::detail::join(option.results(), ",");
+}
+
 bool is_bare(const std::string& value) {
-    if (value == "true" || value == "false") {
+    if (value == "true" || value == "false" || value.starts_with("[\"")) {
         return true;
     }
     char* end = nullptr;
@@ -73,7 +89,11 @@ std::vector<std::string> arguments_from_config(const std::string& path, const CL
             continue;
         }
         const std::string value = CLI::detail::join(item.inputs, ",");
-        if (!is_flag(*option)) {
+        if (is_list(*option)) {
+            for (const std::string& entry : item.inputs) {
+                arguments.push_back("--" + item.name + "=" + entry);
+            }
+        } else if (!is_flag(*option)) {
             arguments.push_back("--" + item.name + "=" + value);
         } else if (value == "true") {
             arguments.push_back("--" + item.name);
@@ -98,12 +118,7 @@ std::vector<EffectiveOption> effective_options(const CLI::App& app,
         if (!configurable(entry.name)) {
             continue;
         }
-        if (is_flag(*option)) {
-            entry.value = option->count() > 0 ? "true" : "false";
-        } else {
-            entry.value = option->count() > 0 ? CLI::detail::join(option->results(), ",")
-                                              : option->get_default_str();
-        }
+        entry.value = value_text(*option);
         const bool in_file =
             std::find(from_file.begin(), from_file.end(), entry.name) != from_file.end();
         entry.origin = in_file ? config : option->count() > 0 ? "command line" : "default";

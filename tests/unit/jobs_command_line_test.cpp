@@ -100,6 +100,16 @@ TEST_F(ConfigFile, DumpedOptionsComeBackTheSame) {
     EXPECT_THAT(names, Contains("seed"));
 }
 
+TEST_F(ConfigFile, ListsKeepTheirEntries) {
+    std::vector<std::string> inputs;
+    app.add_option("--input", inputs);
+    parse({}, "input = [\"a b.npy\", \"c,d.npy\"]\n");
+    EXPECT_EQ(inputs, (std::vector<std::string>{"a b.npy", "c,d.npy"}));
+    EXPECT_EQ(origin("input"), "[\"a b.npy\",\"c,d.npy\"] from job.toml");
+    EXPECT_THAT(config_text(effective_options(app, from_file, "")),
+                HasSubstr("input = [\"a b.npy\",\"c,d.npy\"]\n"));
+}
+
 TEST(CommandLineTest, MarkdownListsEveryCommandWithDefaults) {
     const std::string text = CommandLine().markdown();
     for (const char* part : {"## cohort train", "## cohort eval", "## cohort import",
