@@ -9,7 +9,7 @@ import time
 import cli_support
 from cli_support import ProgramTest, events, tensors
 
-ARGUMENTS = ["--samples", 4000, "--lr", 0.02, "--lr-schedule", "cosine:0.1",
+ARGUMENTS = ["--samples", 60000, "--lr", 0.02, "--lr-schedule", "cosine:0.1",
              "--augment", "pad-crop:1,flip"]
 
 
@@ -41,12 +41,12 @@ class Stopping(ProgramTest):
                 self.assertEqual(code, 75, messages)
                 stopped = events(self.out(), "summary")[-1]
                 self.assertEqual(stopped["stop_reason"], "signal")
-                self.assertLess(stopped["samples_applied"], 4000)
+                self.assertLess(stopped["samples_applied"], 60000)
                 self.assertEqual(events(self.out(), "checkpoint")[-1]["samples_applied"],
                                  stopped["samples_applied"])
                 done = self.train(*ARGUMENTS, "--resume")
                 self.assertIn(f"{stopped['samples_applied']} samples applied", done.stderr)
-                self.assertEqual(events(self.out())[-1]["samples_applied"], 4000)
+                self.assertEqual(events(self.out())[-1]["samples_applied"], 60000)
                 self.assertEqual(tensors(self.out()), tensors(straight))
                 shutil.rmtree(self.out())
 
