@@ -10,12 +10,15 @@
 #include "cohort/tensor/cpu_team.hpp"
 #include "conv_primitives.hpp"
 #include "elementwise_cpu.hpp"
+#include "weight_reorder.hpp"
 
 namespace cohort {
 namespace {
 
+constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kWorthSharing = std::size_t{256} << 10;  // bytes
+
 std::size_t padded(std::size_t bytes) {
-    constexpr std::size_t kAlignment = 64;
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
@@ -61,9 +64,7 @@ public:
 
     void begin_forward(std::byte* shared) override {
         std::byte* staging = shared + padded(plan_.forward_weights().get_size());
-        dnnl::memory from = wrap(plan_.canonical_weights(), padded_weights(staging));
-        dnnl::memory to = wrap(plan_.forward_weights(), shared);
-        forward_reorder_.execute(dnnl_stream(), from, to);
+        forward_reorder_.run(padded_weights(staging), shared);
         if (spec_.options.bias) {
             auto* bias = reinterpret_cast<float*>(staging + staging_bytes());
             std::fill_n(bias, plan_.output_channels(), 0.0F);
@@ -92,10 +93,7 @@ public:
     void begin_backward(std::byte* shared) override {
         std::fill(first_slice_.begin(), first_slice_.end(), char{1});
         if (input_gradient_) {
-            const float* weights = padded_weights(shared + data_weight_bytes());
-            dnnl::memory from = wrap(plan_.canonical_weights(), weights);
-            dnnl::memory to = wrap(plan_.data_weights(), shared);
-            data_reorder_.execute(dnnl_stream(), from, to);
+            data_reorder_.run(padded_weights(shared + data_weight_bytes()), shared);
         }
     }
 
@@ -118,11 +116,9 @@ public:
 
     void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* shared) override {
         sum_members(shared);
-        dnnl::memory from = wrap(plan_.weights_gradient(), partial(shared, 0));
         auto* staging = reinterpret_cast<float*>(shared + data_weight_bytes());
         float* target = plan_.pads_channels() ? staging : binding_.gradients[0];
-        dnnl::memory to = wrap(plan_.canonical_weights(), target);
-        gradient_reorder_.execute(dnnl_stream(), from, to);
+        gradient_reorder_.run(partial(shared, 0), target);
         if (plan_.pads_channels()) {
             for (std::int64_t o = 0; o < spec_.options.channels; ++o) {
                 std::copy_n(staging + o * padded_row(), row(), binding_.gradients[0] + o * row());
@@ -182,19 +178,13 @@ private:
     }
 
     void make_reorders() {
-        const auto desc = [](const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
-            return dnnl::reorder(
-                dnnl::reorder::primitive_desc(dnnl_engine(), from, dnnl_engine(), to));
-        };
-        dnnl_checked("conv weights", [&] {
-            forward_reorder_ = desc(plan_.canonical_weights(), plan_.forward_weights());
-            if (training_) {
-                gradient_reorder_ = desc(plan_.weights_gradient(), plan_.canonical_weights());
-            }
-            if (training_ && input_gradient_) {
-                data_reorder_ = desc(plan_.canonical_weights(), plan_.data_weights());
-            }
-        });
+        forward_reorder_ = {plan_.canonical_weights(), plan_.forward_weights(), team_};
+        if (training_) {
+            gradient_reorder_ = {plan_.weights_gradient(), plan_.canonical_weights(), team_};
+        }
+        if (training_ && input_gradient_) {
+            data_reorder_ = {plan_.canonical_weights(), plan_.data_weights(), team_};
+        }
     }
 
     /// The first slice of a member writes its sums, later ones go to scratch and are added.
@@ -219,13 +209,26 @@ private:
         first = 0;
     }
 
+    /// Adds the members' sums in order; each member of the team adds a part of the floats.
     void sum_members(std::byte* shared) {
         auto* total = reinterpret_cast<float*>(partial(shared, 0));
-        const auto floats = static_cast<std::int64_t>(partial_bytes() / sizeof(float));
-        for (int member = 1; member < team_.size(); ++member) {
-            if (first_slice_[static_cast<std::size_t>(member)] == 0) {
-                accumulate(total, reinterpret_cast<float*>(partial(shared, member)), floats);
+        const auto blocks = static_cast<long long>(partial_bytes() / kAlignment);
+        const auto add_part = [&](int adder, int adders) {
+            const auto [first, last] = part_of(blocks, adder, adders);
+            const auto begin = first * static_cast<long long>(kAlignment / sizeof(float));
+            const auto end = last * static_cast<long long>(kAlignment / sizeof(float));
+            for (int member = 1; member < team_.size(); ++member) {
+                if (first_slice_[static_cast<std::size_t>(member)] == 0) {
+                    accumulate(total + begin,
+                               reinterpret_cast<float*>(partial(shared, member)) + begin,
+                               end - begin);
+                }
             }
+        };
+        if (partial_bytes() < kWorthSharing) {
+            add_part(0, 1);
+        } else {
+            team_.run([&](int member) { add_part(member, team_.size()); });
         }
     }
 
@@ -237,9 +240,9 @@ private:
     bool input_gradient_;
     KernelTraits traits_;
     KernelBinding binding_;
-    dnnl::reorder forward_reorder_;
-    dnnl::reorder data_reorder_;
-    dnnl::reorder gradient_reorder_;
+    WeightReorder forward_reorder_;
+    WeightReorder data_reorder_;
+    WeightReorder gradient_reorder_;
     std::vector<char> first_slice_;
 };
 
