@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cohort/core/units.hpp"
 
 namespace cohort {
@@ -39,11 +41,16 @@ std::string Graph::describe() const {
 
 double Graph::training_flops_per_sample() const {
     double flops = 0;
+    std::vector<char> trained(shapes_.size(), char{0});  // depends on a parameter
     for (const Node& node : nodes_) {
-        // Backward of a layer with weights costs two products of the forward's size; the first
-        // layer needs no input gradient.
-        const double forward = node.layer->forward_flops(input_shapes(*this, node));
-        flops += node.inputs.front() == 0 ? 2 * forward : 3 * forward;
+        // Backward of a layer with weights costs two products of the forward's size, one where
+        // the input needs no gradient.
+        const bool deep = std::any_of(node.inputs.begin(), node.inputs.end(), [&](int input) {
+            return trained[static_cast<std::size_t>(input)] != 0;
+        });
+        flops += (deep ? 3 : 2) * node.layer->forward_flops(input_shapes(*this, node));
+        trained[static_cast<std::size_t>(node.output)] =
+            deep || !node.parameter_ranges.empty() ? char{1} : char{0};
     }
     return flops;
 }

@@ -60,6 +60,19 @@ struct Replica::Impl {
         }
     }
 
+    void check_training(const BatchView& batch) const {
+        check(batch);
+        const auto& nodes = graph.nodes();
+        const bool wants_ids = std::any_of(nodes.begin(), nodes.end(), [](const Graph::Node& n) {
+            return n.layer->kind() == "dropout";
+        });
+        if (wants_ids && batch.sample_ids == nullptr) {
+            fail<UsageError>({.where = graph.name(),
+                              .what = "batch without sample ids",
+                              .expected = "the ids that key the masks of dropout"});
+        }
+    }
+
     Graph graph;
     Device& device;
     std::unique_ptr<Stream> stream;
@@ -123,13 +136,13 @@ void Replica::initialise(std::uint64_t seed) {
 
 std::optional<BatchResult> Replica::train_step(const BatchView& batch, std::uint64_t seed,
                                                StepObserver& observer) {
-    impl_->check(batch);
+    impl_->check_training(batch);
     return impl_->training.run({.batch = &batch, .seed = seed, .observer = &observer},
                                impl_->arena);
 }
 
 BatchResult Replica::train_step(const BatchView& batch, std::uint64_t seed) {
-    impl_->check(batch);
+    impl_->check_training(batch);
     return *impl_->training.run({.batch = &batch, .seed = seed}, impl_->arena);
 }
 

@@ -288,6 +288,17 @@ TEST(Refusal, OfEmptyBatchesAndWrongRoomForLogits) {
     EXPECT_THROW(owned.replica.infer(batch.view(), logits), ShapeError);
 }
 
+TEST(Refusal, OfTrainingDropoutWithoutSampleIds) {
+    TwinBuilder net(Shape{6});
+    const Twin twin = net.finish_linear(net.dropout(net.input(), 0.5F));
+    OwnedReplica owned(twin.graph, 1);
+    const OwnedBatch batch = random_batch(twin.graph, 4, 1);
+    BatchView anonymous = batch.view();
+    anonymous.sample_ids = nullptr;
+    EXPECT_THROW(owned.replica.train_step(anonymous), UsageError);
+    EXPECT_NO_THROW(owned.replica.evaluate(anonymous));
+}
+
 TEST(Profile, CountsEveryLayerThatWorks) {
     const Twin twin = small_residual();
     OwnedReplica owned(twin.graph, 2);

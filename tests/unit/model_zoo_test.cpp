@@ -50,6 +50,14 @@ TEST(Zoo, HasTheSizesOfThePapers) {
               (20 * 25 + 20) + (50 * 20 * 25 + 50) + (50 * 25 * 500 + 500) + (5000 + 10));
 }
 
+TEST(Zoo, CountsTheOperationsOfTraining) {
+    // Two per multiply-add; the first layer of weights needs no gradient of its input.
+    EXPECT_EQ(make_model("mlp", Shape{1, 28, 28}, 10).training_flops_per_sample(),
+              2.0 * (2 * 784 * 256 + 3 * 256 * 256 + 3 * 256 * 10));
+    EXPECT_EQ(make_model("smallcnn", Shape{1, 28, 28}, 10).training_flops_per_sample(),
+              2.0 * (2 * 14 * 14 * 8 * 9 + 3 * 7 * 7 * 16 * 8 * 9 + 3 * 784 * 10));
+}
+
 struct TrainCase {
     std::string model;
     Shape input;

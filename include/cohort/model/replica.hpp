@@ -14,12 +14,11 @@ namespace cohort {
 
 /// One mini-batch in host memory.
 struct BatchView {
-    const float* samples = nullptr;        ///< [N, input shape], normalised
-    const std::int32_t* labels = nullptr;  ///< [N], 0..classes-1
-    const std::int64_t* sample_ids =
-        nullptr;              ///< [N], key of dropout masks; may be null in evaluation
-    std::int64_t size = 0;    ///< N >= 1
-    std::uint32_t epoch = 0;  ///< second key of dropout masks
+    const float* samples = nullptr;            ///< [N, input shape], normalised
+    const std::int32_t* labels = nullptr;      ///< [N], 0..classes-1
+    const std::int64_t* sample_ids = nullptr;  ///< [N], key of dropout masks; else may be null
+    std::int64_t size = 0;                     ///< N >= 1
+    std::uint32_t epoch = 0;                   ///< second key of dropout masks
 };
 
 /// Sums over a batch; divide by `samples` for means.
