@@ -98,7 +98,7 @@ double train_and_test(const std::shared_ptr<cohort::SampleSource>& train,
         const cohort::BatchResult result = replica.train_step(view(*batch), kSeed);
         const double fraction = static_cast<double>(batch->size()) / kBatch;
         sgd->update(replica.parameters(), replica.gradients(), fraction, schedule.lr(0.05, done));
-        cohort::fold_batch_statistics(replica.state(), replica.batch_state(), 0.1, fraction);
+        replica.fold_batch_statistics(0.1, fraction);
         done += leases.mark_applied(lease->id) ? batch->size() : 0;
         if (done % (50 * kBatch) == 0) {
             std::printf("%lld samples, loss %.3f\n", static_cast<long long>(done),

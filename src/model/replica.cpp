@@ -122,6 +122,23 @@ std::span<float> Replica::batch_state() noexcept {
     return floats_of(impl_->batch_state);
 }
 
+void Replica::fold_batch_statistics(double a, double fraction) {
+    if (impl_->device.kind() == DeviceKind::kCpu) {
+        cohort::fold_batch_statistics(state(), batch_state(), a, fraction);
+        return;
+    }
+    // A few floats per channel: not worth a kernel.
+    std::vector<float> running(state().size());
+    std::vector<float> batch(batch_state().size());
+    Stream& s = *impl_->stream;
+    s.copy(running.data(), impl_->state.data(), impl_->state.bytes());
+    s.copy(batch.data(), impl_->batch_state.data(), impl_->batch_state.bytes());
+    s.synchronize();
+    cohort::fold_batch_statistics(running, batch, a, fraction);
+    s.copy(impl_->state.data(), running.data(), impl_->state.bytes());
+    s.synchronize();
+}
+
 void Replica::initialise(std::uint64_t seed) {
     const auto fill = [&](const Buffer& device_buffer, const std::vector<float>& host) {
         impl_->stream->copy(device_buffer.data(), host.data(), device_buffer.bytes());

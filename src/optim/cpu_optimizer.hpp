@@ -21,6 +21,7 @@ public:
     [[nodiscard]] std::int64_t size() const noexcept final { return size_; }
 
 protected:
+    void apply_all(std::span<float> theta, std::span<const float> gradient) final;
     /// Adds a zeroed slot and returns its floats, owned by this object.
     float* add_slot(std::string_view name);
     [[nodiscard]] const OptimizerOptions& options() const noexcept { return options_; }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "cohort/core/error.hpp"
+#include "cohort/tensor/cpu_team.hpp"
 #include "cpu_optimizer.hpp"
 
 namespace cohort {
@@ -86,7 +87,7 @@ void Optimizer::update(std::span<float> theta, std::span<const float> gradient, 
                           .got = fmt::format("{} and {}", theta.size(), gradient.size())});
     }
     begin_update(fraction, lr);
-    apply(0, theta, gradient);
+    apply_all(theta, gradient);
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, const FlatLayout& layout,
@@ -169,6 +170,25 @@ void CpuOptimizer::begin_update(double fraction, double lr) {
                           .got = fmt::format("fraction {}, learning rate {}", fraction, lr)});
     }
     set_factors(fraction, lr);
+}
+
+void CpuOptimizer::apply_all(std::span<float> theta, std::span<const float> gradient) {
+    constexpr std::int64_t kWorthSharing = std::int64_t{1} << 18;  // floats
+    ThreadTeam& team = cpu_team(device_);
+    if (team.size() == 1 || size_ < kWorthSharing) {
+        apply(0, theta, gradient);
+        return;
+    }
+    // Whole cache lines, so that members do not write into each other's.
+    const std::int64_t lines = (size_ + FlatLayout::kAlignment - 1) / FlatLayout::kAlignment;
+    team.run([&](int member) {
+        const auto [first, last] = part_of(lines, member, team.size());
+        const std::int64_t begin = first * FlatLayout::kAlignment;
+        const std::int64_t end = std::min<std::int64_t>(last * FlatLayout::kAlignment, size_);
+        const auto at = static_cast<std::size_t>(begin);
+        const auto count = static_cast<std::size_t>(end - begin);
+        apply(begin, theta.subspan(at, count), gradient.subspan(at, count));
+    });
 }
 
 void CpuOptimizer::apply(std::int64_t offset, std::span<float> theta,

@@ -82,7 +82,7 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options) {
         const auto start = clock.now();
         replica.train_step(batch, 1);
         optimizer->update(replica.parameters(), replica.gradients(), 1, 1e-3);
-        fold_batch_statistics(replica.state(), replica.batch_state(), 0.1, 1);
+        replica.fold_batch_statistics(0.1, 1);
         replica.stream().synchronize();
         if (step >= options.warmup_steps) {
             seconds.push_back((clock.now() - start).count());

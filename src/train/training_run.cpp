@@ -201,8 +201,7 @@ StepReport Trainer::Run::train_on(const LoadedBatch& batch) {
             static_cast<double>(batch.size()) / static_cast<double>(options_.batch);
         parts_.optimizer->update(parts_.replica.parameters(), parts_.replica.gradients(), fraction,
                                  step.learning_rate);
-        fold_batch_statistics(parts_.replica.state(), parts_.replica.batch_state(),
-                              kBatchNormMomentum, fraction);
+        parts_.replica.fold_batch_statistics(kBatchNormMomentum, fraction);
     }
     return step;
 }

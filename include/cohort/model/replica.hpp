@@ -78,6 +78,8 @@ public:
     /// Mean and (biased) variance of the last training batch, layout of state(). The caller folds
     /// them into the running statistics (see fold_batch_statistics).
     [[nodiscard]] std::span<float> batch_state() noexcept;
+    /// Folds batch_state() into state() by the rule of the free function of that name.
+    void fold_batch_statistics(double a, double fraction);
 
     /// Draws initial parameters (He for weights before ReLU, zeros, ones) from `seed`, state to
     /// mean 0, variance 1. The same seed gives the same numbers on every device.
@@ -112,7 +114,8 @@ private:
 };
 
 /// state += (1 - (1 - a)^f) (batch - state), the running-statistics rule for a push worth the
-/// fraction f of a reference batch; a is the batch norm momentum (PyTorch's convention).
+/// fraction f of a reference batch; a is the batch norm momentum (PyTorch's convention). Host
+/// memory.
 void fold_batch_statistics(std::span<float> state, std::span<const float> batch_state, double a,
                            double fraction);
 

@@ -72,7 +72,8 @@ public:
     Optimizer& operator=(const Optimizer&) = delete;
     virtual ~Optimizer() = default;
 
-    /// One whole update. @param theta, gradient  device memory, end - begin floats
+    /// One whole update, on all threads of a CPU device; to be called from the thread that runs
+    /// the device's other work. @param theta, gradient  device memory, end - begin floats
     /// Errors: those of begin_update and apply.
     void update(std::span<float> theta, std::span<const float> gradient, double fraction,
                 double lr);
@@ -97,6 +98,10 @@ public:
 
     /// Floats in the range this optimizer was made for.
     [[nodiscard]] virtual std::int64_t size() const noexcept = 0;
+
+protected:
+    /// apply() over the whole range.
+    virtual void apply_all(std::span<float> theta, std::span<const float> gradient) = 0;
 };
 
 /// Makes an optimizer with zeroed state for the floats [begin, end) of `layout`'s buffer.
