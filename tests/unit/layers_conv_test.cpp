@@ -87,6 +87,15 @@ INSTANTIATE_TEST_SUITE_P(
                       ConvCase{
                           8, 8, 9, {.channels = 8, .padding = 2, .dilation = 2, .groups = 8}}));
 
+// Weights so large that the team shares the work of reordering and summing them; three members
+// get unequal parts.
+INSTANTIATE_TEST_SUITE_P(
+    LargeWeights, Conv,
+    ::testing::Values(ConvCase{128, 3, 4, {.channels = 64, .padding = 1}},
+                      ConvCase{128, 4, 5, {.channels = 80, .stride = 2, .padding = 1}},
+                      ConvCase{130, 3, 3, {.channels = 70, .padding = 1}},
+                      ConvCase{256, 3, 2, {.channels = 272, .kernel = 1}}));
+
 // Two convolutions of one shape that differ in nothing but padding, or in the order of their
 // input, must not share a choice of algorithm that fits only one of them.
 TEST(ConvChoice, IsNotSharedBetweenDifferentPaddings) {
