@@ -65,8 +65,8 @@ public:
 
     [[nodiscard]] double forward_flops(std::span<const Shape> inputs) const override {
         const ConvOptions& o = spec_.options;
-        return 2.0 * static_cast<double>(infer(inputs).elements()) *
-               static_cast<double>(inputs[0][0] / o.groups * o.kernel * o.kernel);
+        const std::int64_t products = inputs[0][0] / o.groups * o.kernel * o.kernel;
+        return 2.0 * static_cast<double>(infer(inputs).elements()) * static_cast<double>(products);
     }
 
     [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
