@@ -1,10 +1,9 @@
 // Max, average and global average pooling of [C,H,W], on the CPU through oneDNN.
 #include <algorithm>
-#include <map>
-
 #include "cohort/core/error.hpp"
 #include "dnnl_support.hpp"
 #include "kernels.hpp"
+#include "primitive_cache.hpp"
 
 namespace cohort {
 namespace {
@@ -72,18 +71,7 @@ public:
     [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
-        KernelMemory memory;
-        for (const std::int64_t samples : slice_sizes) {
-            if (!made_.contains(samples)) {
-                made_.emplace(samples, make(samples));
-            }
-            const Primitives& made = made_.at(samples);
-            memory.forward_scratch =
-                std::max(memory.forward_scratch, made.forward_scratch.get_size());
-            memory.backward_scratch =
-                std::max(memory.backward_scratch, made.backward_scratch.get_size());
-        }
-        return memory;
+        return made_.prepare(slice_sizes, [this](std::int64_t samples) { return make(samples); });
     }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
@@ -169,7 +157,7 @@ private:
     TensorFormat input_;
     bool training_;
     KernelTraits traits_;
-    std::map<std::int64_t, Primitives> made_;
+    PrimitiveCache<Primitives> made_;
 };
 
 }  // namespace
