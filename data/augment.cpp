@@ -167,7 +167,7 @@ void SampleTransform::apply_typed(const Stored* raw, std::int64_t sample_id, std
         const Rng rng(options_.seed, RngPurpose::kAugment, static_cast<std::uint64_t>(sample_id),
                       epoch);
         const auto words = rng.block(0);
-        const auto places = static_cast<std::uint64_t>(2 * options_.pad + 1);
+        const auto places = static_cast<std::uint64_t>(options_.pad) * 2 + 1;
         const auto shift = [&](std::uint32_t word) {
             const std::uint64_t place = (std::uint64_t{word} * places) >> 32;
             return static_cast<std::int64_t>(place) - options_.pad;
