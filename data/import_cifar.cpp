@@ -13,7 +13,7 @@ namespace cohort {
 
 namespace {
 
-constexpr std::size_t kImageBytes = 3 * 32 * 32;
+constexpr std::size_t kImageBytes = std::size_t{3} * 32 * 32;
 constexpr std::size_t kRecordsPerBlock = 256;
 
 struct CifarKind {
