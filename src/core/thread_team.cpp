@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <exception>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -25,18 +27,52 @@ void wait_while_equal(std::atomic<T>& value, T old) {
     }
 }
 
+/// Tells threads apart for good; a std::thread::id is given again once its thread has ended.
+std::uint64_t this_thread_serial() {
+    static std::atomic<std::uint64_t> last{0};
+    thread_local const std::uint64_t serial = ++last;
+    return serial;
+}
+
+/// The one use of a team at a time. Errors: std::logic_error when it is in use.
+class Claim {
+public:
+    explicit Claim(std::atomic<bool>& busy) : busy_(busy) {
+        if (busy_.exchange(true, std::memory_order_acquire)) {
+            throw std::logic_error("a thread team is used while it runs; give every user its own");
+        }
+    }
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+    ~Claim() { busy_.store(false, std::memory_order_release); }
+
+private:
+    std::atomic<bool>& busy_;
+};
+
 }  // namespace
 
 struct ThreadTeam::State {
     int size = 1;
     std::function<void()> on_start;
-    std::thread::id caller = std::this_thread::get_id();
+    std::atomic<bool> busy{false};
+    std::atomic<std::uint64_t> caller{this_thread_serial()};
     const std::function<void(int)>* work = nullptr;
     std::atomic<unsigned> round{0};
     std::atomic<int> running{0};
     std::atomic<bool> stop{false};
     std::vector<std::exception_ptr> errors;
     std::vector<std::thread> threads;
+
+    /// Needs a claim unless this thread is the caller already.
+    void adopt_caller() {
+        if (caller.load(std::memory_order_relaxed) != this_thread_serial()) {
+            if (on_start) {
+                on_start();
+            }
+            caller.store(this_thread_serial(), std::memory_order_relaxed);
+        }
+    }
 
     void run_member(int member) noexcept {
         try {
@@ -100,12 +136,17 @@ int ThreadTeam::size() const noexcept {
     return state_->size;
 }
 
+void ThreadTeam::adopt_caller() {
+    if (state_->caller.load(std::memory_order_relaxed) != this_thread_serial()) {
+        const Claim claim(state_->busy);
+        state_->adopt_caller();
+    }
+}
+
 void ThreadTeam::run(const std::function<void(int)>& work) {
     State& state = *state_;
-    if (state.on_start && state.caller != std::this_thread::get_id()) {
-        state.caller = std::this_thread::get_id();
-        state.on_start();
-    }
+    const Claim claim(state.busy);
+    state.adopt_caller();
     state.work = &work;
     if (state.size > 1) {
         state.running.store(state.size - 1, std::memory_order_release);

@@ -58,6 +58,38 @@ TEST_P(ThreadTeamOfSize, StartsEveryMemberBeforeItsFirstWork) {
     started = false;
 }
 
+TEST_P(ThreadTeamOfSize, StartsEveryNewCaller) {
+    std::atomic<int> starts{0};
+    ThreadTeam team(GetParam(), [&starts] { ++starts; });
+    team.run([](int) {});
+    const int members = starts;
+    for (int caller = 1; caller <= 3; ++caller) {  // each may get the ended one's thread id
+        std::thread([&team] {
+            team.adopt_caller();
+            team.run([](int) {});
+            team.adopt_caller();
+        }).join();
+        EXPECT_EQ(starts, members + caller);
+    }
+    team.adopt_caller();
+    EXPECT_EQ(starts, members + 4);
+}
+
+TEST_P(ThreadTeamOfSize, RefusesASecondUserWhileItRuns) {
+    ThreadTeam team(GetParam());
+    team.run([&team](int member) {
+        if (member == 0) {
+            std::thread([&team] {
+                EXPECT_THROW(team.run([](int) {}), std::logic_error);
+                EXPECT_THROW(team.adopt_caller(), std::logic_error);
+            }).join();
+            EXPECT_THROW(team.run([](int) {}), std::logic_error);
+            EXPECT_NO_THROW(team.adopt_caller());
+        }
+    });
+    std::thread([&team] { EXPECT_NO_THROW(team.run([](int) {})); }).join();
+}
+
 TEST(ThreadTeam, CallerIsMemberZero) {
     ThreadTeam team(3);
     std::vector<std::thread::id> ids(3);

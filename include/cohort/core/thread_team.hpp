@@ -21,8 +21,14 @@ public:
 
     [[nodiscard]] int size() const noexcept;
 
-    /// Runs `work(member)` on every member, returns when all are done. An exception of the
-    /// lowest-numbered member that threw is rethrown here. Not reentrant.
+    /// Makes this thread the caller: runs `on_start` on it unless it is the caller already. For
+    /// work beside run() that relies on what `on_start` sets.
+    /// Errors: std::logic_error while another thread runs the team.
+    void adopt_caller();
+
+    /// Adopts the caller, runs `work(member)` on every member and returns when all are done. An
+    /// exception of the lowest-numbered member that threw is rethrown here. Not reentrant.
+    /// Errors: std::logic_error when a run is in progress, whichever thread started it.
     void run(const std::function<void(int member)>& work);
 
 private:
