@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -81,6 +82,13 @@ Loader::Impl::Impl(std::shared_ptr<SampleSource> source, const LoaderOptions& op
     check_counts(options);
     try {
         start_threads();
+    } catch (const std::system_error& error) {
+        join();
+        fail<DeviceError>({.where = "loader threads",
+                           .what = "a thread could not be started: " + error.code().message(),
+                           .expected = std::to_string(options_.threads + 1),
+                           .got = std::to_string(threads_.size()),
+                           .hint = "fewer threads, or higher limits (ulimit -u, ulimit -v)"});
     } catch (...) {
         join();
         throw;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -82,6 +83,15 @@ struct ThreadTeam::State {
         }
     }
 
+    void stop_and_join() noexcept {
+        stop.store(true, std::memory_order_release);
+        round.fetch_add(1, std::memory_order_acq_rel);
+        round.notify_all();
+        for (std::thread& thread : threads) {
+            thread.join();
+        }
+    }
+
     void serve(int member) {
         if (on_start) {
             on_start();
@@ -106,30 +116,38 @@ struct ThreadTeam::State {
 
 ThreadTeam::ThreadTeam(int size, std::function<void()> on_start)
     : state_(std::make_unique<State>()) {
-    if (size < 1) {
+    if (size < 1 || size > kMaxThreads) {
         fail<UsageError>({.where = "threads",
                           .what = "not a usable number of threads",
-                          .expected = "at least 1",
+                          .expected = "1 to " + std::to_string(kMaxThreads),
                           .got = std::to_string(size)});
     }
     state_->size = size;
     state_->on_start = std::move(on_start);
     state_->errors.resize(static_cast<std::size_t>(size));
+    state_->threads.reserve(static_cast<std::size_t>(size) - 1);
     if (state_->on_start) {
         state_->on_start();
     }
-    for (int member = 1; member < size; ++member) {
-        state_->threads.emplace_back([state = state_.get(), member] { state->serve(member); });
+    try {
+        for (int member = 1; member < size; ++member) {
+            state_->threads.emplace_back([state = state_.get(), member] { state->serve(member); });
+        }
+    } catch (const std::system_error& error) {
+        state_->stop_and_join();
+        fail<DeviceError>({.where = "threads",
+                           .what = "a thread could not be started: " + error.code().message(),
+                           .expected = std::to_string(size) + " with the calling one",
+                           .got = std::to_string(state_->threads.size() + 1),
+                           .hint = "fewer threads, or higher limits (ulimit -u, ulimit -v)"});
+    } catch (...) {
+        state_->stop_and_join();
+        throw;
     }
 }
 
 ThreadTeam::~ThreadTeam() {
-    state_->stop.store(true, std::memory_order_release);
-    state_->round.fetch_add(1, std::memory_order_acq_rel);
-    state_->round.notify_all();
-    for (std::thread& thread : state_->threads) {
-        thread.join();
-    }
+    state_->stop_and_join();
 }
 
 int ThreadTeam::size() const noexcept {

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/thread_team.hpp"
 
 namespace cohort {
 namespace {
 
-void require(bool holds, const char* option, const char* expected, const std::string& got) {
+void require(bool holds, const char* option, const std::string& expected, const std::string& got) {
     if (!holds) {
         fail<UsageError>({.where = option,
                           .what = "the value cannot be used",
@@ -57,8 +58,11 @@ void check_options(const TrainOptions& o, int world_size) {
             std::to_string(o.momentum));
     require(o.weight_decay >= 0, "--weight-decay", ">= 0", std::to_string(o.weight_decay));
     require(o.warmup_samples >= 0, "--warmup-samples", ">= 0", std::to_string(o.warmup_samples));
-    require(o.threads >= 0, "--threads", ">= 1, or 0 for all cores", std::to_string(o.threads));
-    require(o.loader_threads >= 1, "--loader-threads", ">= 1", std::to_string(o.loader_threads));
+    const std::string most = std::to_string(kMaxThreads);
+    require(o.threads >= 0 && o.threads <= kMaxThreads, "--threads",
+            "1 to " + most + ", or 0 for all cores", std::to_string(o.threads));
+    require(o.loader_threads >= 1 && o.loader_threads <= kMaxThreads, "--loader-threads",
+            "1 to " + most, std::to_string(o.loader_threads));
     require(o.target_accuracy >= 0 && o.target_accuracy <= 1, "--target-accuracy", "0..1",
             std::to_string(o.target_accuracy));
     require(o.eval_every_samples >= 0, "--eval-every-samples", ">= 0",

@@ -2,16 +2,21 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "support/child_process.hpp"
 
 namespace cohort {
 namespace {
@@ -103,6 +108,38 @@ TEST(ThreadTeam, CallerIsMemberZero) {
 TEST(ThreadTeam, RefusesToBeEmpty) {
     EXPECT_THROW(ThreadTeam(0), UsageError);
     EXPECT_THROW(ThreadTeam(-1), UsageError);
+}
+
+TEST(ThreadTeam, RefusesMoreThreadsThanAnyMachineNeeds) {
+    EXPECT_THROW(ThreadTeam(kMaxThreads + 1), UsageError);
+}
+
+/// Address space of this process, in bytes.
+std::uint64_t address_space() {
+    std::uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST(ThreadTeam, ThreadsThatCannotStartAreAnErrorAndTheOthersEnd) {
+    EXPECT_TRUE(in_child([] {
+        constexpr std::size_t kStack = std::size_t{1} << 30;  // two fit, a third does not
+        pthread_attr_t attributes;
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, kStack);
+        const rlim_t space = address_space() + 2 * kStack + kStack / 2;
+        const rlimit limit{space, space};
+        if (pthread_setattr_default_np(&attributes) != 0 || setrlimit(RLIMIT_AS, &limit) != 0) {
+            return false;
+        }
+        try {
+            const ThreadTeam team(8);
+        } catch (const DeviceError& error) {
+            return std::string(error.what()).find("expected 8 with the calling one, got 3;") !=
+                   std::string::npos;
+        }
+        return false;
+    }));
 }
 
 TEST(ThreadTeam, CanBeDestroyedUnused) {

@@ -49,6 +49,9 @@ TEST(TrainOptions, NamesTheOptionThatIsWrong) {
     EXPECT_THAT(complaint([](TrainOptions& o) { o.batch = 0; }), HasSubstr("--batch"));
     EXPECT_THAT(complaint([](TrainOptions& o) { o.lr = 0; }), HasSubstr("--lr"));
     EXPECT_THAT(complaint([](TrainOptions& o) { o.momentum = 1; }), HasSubstr("--momentum"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.threads = 1025; }), HasSubstr("--threads"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.loader_threads = 1025; }),
+                HasSubstr("--loader-threads"));
     EXPECT_THAT(complaint([](TrainOptions& o) { o.target_accuracy = 90; }),
                 HasSubstr("--target-accuracy"));
     EXPECT_THAT(complaint([](TrainOptions& o) { o.keep_checkpoints = 0; }),

@@ -5,15 +5,19 @@
 
 namespace cohort {
 
+/// Most threads that one pool may have: more is a slip of the keyboard.
+inline constexpr int kMaxThreads = 1024;
+
 /// A fixed team of threads that runs one function on every member and waits for all of them.
 /// The caller is member 0. Members that wait yield briefly and then sleep: they never burn a
 /// core while another rank of the same machine computes.
 class ThreadTeam {
 public:
-    /// @param size number of members including the caller, >= 1
+    /// @param size number of members including the caller, 1..kMaxThreads
     /// @param on_start runs once on every member before its first work (e.g. to set per-thread
     ///        library state); on the caller inside the constructor, and again when another thread
     ///        becomes the caller
+    /// Errors: UsageError for `size`, DeviceError when the system refuses a thread.
     explicit ThreadTeam(int size, std::function<void()> on_start = {});
     ThreadTeam(const ThreadTeam&) = delete;
     ThreadTeam& operator=(const ThreadTeam&) = delete;

@@ -63,7 +63,8 @@ private:
 /// next() hands out batches in the order of submission. Waiting sleeps.
 class Loader {
 public:
-    /// Errors: UsageError and ShapeError for options that do not fit the set.
+    /// Errors: UsageError and ShapeError for options that do not fit the set, DeviceError when the
+    /// system refuses a thread.
     Loader(std::shared_ptr<SampleSource> source, const LoaderOptions& options);
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
