@@ -35,14 +35,8 @@ void remove_results(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-void prepare_run_folder(const TrainOptions& options) {
-    std::error_code error;
-    fs::create_directories(options.out, error);
-    if (error || !fs::is_directory(options.out)) {
-        fail<FileError>({.where = options.out,
-                         .what = "the output folder cannot be made",
-                         .got = error ? error.message() : "a file of that name"});
-    }
+RunLock prepare_run_folder(const TrainOptions& options) {
+    RunLock lock(options.out);
     const std::vector<std::string> found = existing_results(options.out);
     if (!found.empty() && !options.resume && !options.overwrite) {
         fail<UsageError>({.where = "--out " + options.out,
@@ -54,6 +48,7 @@ void prepare_run_folder(const TrainOptions& options) {
     if (options.overwrite) {
         remove_results(found);
     }
+    return lock;
 }
 
 std::optional<TrainSnapshot> find_checkpoint(

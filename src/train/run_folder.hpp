@@ -8,6 +8,7 @@
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/train/options.hpp"
 #include "cohort/train/snapshot.hpp"
+#include "run_lock.hpp"
 
 namespace cohort {
 
@@ -22,9 +23,10 @@ struct RunFolder {
     std::string checkpoints;
 };
 
-/// Makes the folder. Results that are there already are kept with `resume`, deleted with
-/// `overwrite`. Errors: UsageError when they are there and neither was asked for; FileError.
-void prepare_run_folder(const TrainOptions& options);
+/// Makes the folder and keeps other runs out while the lock lives. Results that are there already
+/// are kept with `resume`, deleted with `overwrite`. Errors: UsageError when they are there and
+/// neither was asked for, or another run has the folder; FileError.
+RunLock prepare_run_folder(const TrainOptions& options);
 
 /// The newest checkpoint that is whole and belongs to this run; torn or foreign ones are refused
 /// by name. std::nullopt when there are none. Errors: FileError when all were refused.

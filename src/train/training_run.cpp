@@ -84,7 +84,7 @@ Trainer::Run::Run(const TrainOptions& options, const TrainEnvironment& environme
 TrainSummary Trainer::Run::run() {
     started_ = clock().now();
     cpu_at_start_ = process_cpu_seconds();
-    prepare_run_folder(options_);
+    lock_.emplace(prepare_run_folder(options_));
     begin();
     try {
         const LiveLineGuard guard(environment_.live_line);

@@ -11,6 +11,7 @@
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/snapshot.hpp"
 #include "cohort/train/trainer.hpp"
+#include "run_lock.hpp"
 #include "train_parts.hpp"
 
 namespace cohort {
@@ -66,6 +67,7 @@ private:
     Clock::Seconds started_{0};
     double pauses_ = 0;  ///< seconds spent evaluating in this part
     double cpu_at_start_ = 0;
+    std::optional<RunLock> lock_;  ///< on the output folder
     std::unique_ptr<MetricsFile> metrics_;
     std::vector<std::unique_ptr<TrainHook>> hooks_;  ///< last member: ends background writes first
 };

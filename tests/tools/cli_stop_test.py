@@ -15,7 +15,7 @@ ARGUMENTS = ["--samples", 60000, "--lr", 0.02, "--lr-schedule", "cosine:0.1",
 
 class Stopping(ProgramTest):
 
-    def start_and_stop(self, number):
+    def start_and_stop(self, number, while_it_runs=lambda: None):
         """Starts a run, sends the signal once it trains, returns exit code and messages."""
         command = [cli_support.PROGRAM, "train", "--data", self.data, "--out", self.out(),
                    "--model", "smallcnn", "--batch", 20, "--threads", 1, "--deterministic",
@@ -27,6 +27,7 @@ class Stopping(ProgramTest):
                 if metrics.exists() and '"train"' in metrics.read_text():
                     break
                 time.sleep(0.005)
+            while_it_runs()
             run.send_signal(number)
             messages = run.communicate(timeout=60)[1]
         return run.returncode, messages
@@ -49,6 +50,15 @@ class Stopping(ProgramTest):
                 self.assertEqual(events(self.out())[-1]["samples_applied"], 60000)
                 self.assertEqual(tensors(self.out()), tensors(straight))
                 shutil.rmtree(self.out())
+
+    def test_one_run_per_folder_until_it_ends_however(self):
+        def second_run():
+            second = self.train(*ARGUMENTS, "--overwrite", code=2)
+            self.assertRegex(second.stderr, r"another run writes here; got process \d+ on \S+")
+
+        code, messages = self.start_and_stop(signal.SIGKILL, second_run)
+        self.assertEqual(code, -signal.SIGKILL, messages)
+        self.train("--samples", 20, "--overwrite")
 
 
 if __name__ == "__main__":

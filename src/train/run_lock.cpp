@@ -1,0 +1,94 @@
+#include "run_lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
+
+namespace cohort {
+namespace {
+
+void make_folder(const std::string& out) {
+    std::error_code error;
+    std::filesystem::create_directories(out, error);
+    if (error || !std::filesystem::is_directory(out)) {
+        fail<FileError>({.where = out,
+                         .what = "the output folder cannot be made",
+                         .got = error ? error.message() : "a file of that name"});
+    }
+}
+
+/// What the holder wrote about itself.
+std::string read_holder(int file) {
+    std::array<char, 320> text{};
+    const ssize_t bytes = pread(file, text.data(), text.size(), 0);
+    return bytes > 0 ? std::string(text.data(), static_cast<std::size_t>(bytes))
+                     : "a process that has not named itself yet";
+}
+
+/// Best effort: on a full disk the lock holds all the same, without a name.
+void write_holder(int file) {
+    std::array<char, 256> host{};
+    gethostname(host.data(), host.size() - 1);
+    const std::string text = fmt::format("process {} on {}", getpid(), host.data());
+    if (ftruncate(file, 0) != 0 ||
+        pwrite(file, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+        log_warn("[run.lock] the holder's name could not be written");
+    }
+}
+
+int try_lock(int file) {
+    while (flock(file, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+}  // namespace
+
+RunLock::RunLock(const std::string& out) {
+    make_folder(out);
+    const std::string path = out + "/run.lock";
+    file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file_ < 0) {
+        const std::string reason = std::generic_category().message(errno);
+        fail<FileError>({.where = path, .what = "cannot be opened for writing", .got = reason});
+    }
+    const int error = try_lock(file_);
+    if (error == EWOULDBLOCK) {
+        const std::string holder = read_holder(file_);
+        close(file_);
+        fail<UsageError>({.where = "--out " + out,
+                          .what = "another run writes here",
+                          .got = holder,
+                          .hint = "another folder, or stop that run first"});
+    }
+    if (error != 0) {
+        log_warn("[{}] this file system has no locks ({}): nothing keeps other runs out", path,
+                 std::generic_category().message(error));
+    } else {
+        write_holder(file_);
+    }
+}
+
+RunLock::RunLock(RunLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {
+}
+
+RunLock::~RunLock() {
+    if (file_ >= 0) {
+        close(file_);
+    }
+}
+
+}  // namespace cohort

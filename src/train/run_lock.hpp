@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+namespace cohort {
+
+/// Keeps other runs out of an output folder while it lives. The lock belongs to the open file
+/// OUT/run.lock, so the system takes it back however the process ends; the file stays and names
+/// its last holder.
+class RunLock {
+public:
+    /// Makes the folder when it is missing. Errors: FileError when that fails, UsageError naming
+    /// the holder when another run has the folder.
+    explicit RunLock(const std::string& out);
+    RunLock(RunLock&& other) noexcept;
+    RunLock& operator=(RunLock&&) = delete;
+    ~RunLock();
+
+private:
+    int file_ = -1;  ///< negative once moved from
+};
+
+}  // namespace cohort
