@@ -19,6 +19,7 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
+        check_one_world(context.env);
         const StopSignal stop;
         TrainEnvironment environment;
         environment.stop_requested = [&stop] { return stop.requested(); };

@@ -3,8 +3,12 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <string_view>
+
+#include "cohort/core/error.hpp"
 
 namespace cohort {
 namespace {
@@ -12,6 +16,21 @@ namespace {
 int int_variable(const char* name, int otherwise) {
     const char* text = std::getenv(name);
     return text != nullptr ? std::atoi(text) : otherwise;
+}
+
+bool is_number(const char* text) {
+    const std::string_view digits = text != nullptr ? text : "";
+    return !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// Slurm starts tasks without PMIx unless told otherwise; another MPI's mpirun sets PMI_SIZE.
+int separate_tasks() {
+    const int step_tasks =
+        is_number(std::getenv("SLURM_STEP_ID")) && std::getenv("PMIX_RANK") == nullptr
+            ? int_variable("SLURM_STEP_NUM_TASKS", 1)
+            : 1;
+    const int tasks = std::max(step_tasks, int_variable("PMI_SIZE", 1));
+    return tasks > 1 ? tasks : 0;
 }
 
 int allowed_cores() {
@@ -36,6 +55,7 @@ LaunchEnv read_launch_env() {
         env.local_rank = int_variable("SLURM_LOCALID", 0);
     } else {
         env.launcher = "none";
+        env.separate_tasks = separate_tasks();
     }
     std::array<char, 256> host{};
     if (gethostname(host.data(), host.size() - 1) == 0) {
@@ -45,6 +65,16 @@ LaunchEnv read_launch_env() {
     env.stderr_is_terminal = isatty(STDERR_FILENO) == 1;
     env.stdout_is_terminal = isatty(STDOUT_FILENO) == 1;
     return env;
+}
+
+void check_one_world(const LaunchEnv& env) {
+    if (env.separate_tasks > 0) {
+        fail<UsageError>({.where = "launcher",
+                          .what = "each task takes itself for the whole job",
+                          .expected = "one process, or ranks that Open MPI or PMIx joins",
+                          .got = std::to_string(env.separate_tasks) + " separate tasks",
+                          .hint = "srun --mpi=pmix, or Open MPI's mpirun"});
+    }
 }
 
 }  // namespace cohort

@@ -36,6 +36,13 @@ class Commands(ProgramTest):
         self.assertIn("one rank", self.train(code=2, environment=two).stderr)
         self.assertFalse(self.out().exists())
 
+    def test_tasks_that_nobody_joins_do_not_all_train(self):
+        step = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1"}
+        self.assertIn("srun --mpi=pmix", self.train(code=2, environment=step).stderr)
+        self.assertFalse(self.out().exists())
+        run("info", environment=step)
+        run("train", "--help", environment=step)
+
     def test_wrong_files(self):
         missing = run("train", "--data", self.folder / "no.h5", "--out", self.out(), code=3)
         self.assertIn("no.h5", missing.stderr)

@@ -11,12 +11,18 @@ struct LaunchEnv {
     int world_rank = 0;
     int local_rank = 0;    ///< rank among those on this host
     std::string launcher;  ///< "none", "mpirun", "srun"
-    std::string host;      ///< host name
-    int cores = 1;         ///< cores this process may run on (affinity mask)
+    /// Tasks that a launcher started and this program cannot join into one world; 0 when it can.
+    int separate_tasks = 0;
+    std::string host;  ///< host name
+    int cores = 1;     ///< cores this process may run on (affinity mask)
     bool stderr_is_terminal = false;
     bool stdout_is_terminal = false;
 };
 
 [[nodiscard]] LaunchEnv read_launch_env();
+
+/// Refuses to do one job several times over, each task taking itself for the whole world.
+/// Errors: UsageError that says how to start instead.
+void check_one_world(const LaunchEnv& env);
 
 }  // namespace cohort
