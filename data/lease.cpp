@@ -44,7 +44,7 @@ LeaseBook::LeaseBook(const SampleSetInfo& info, const OrderOptions& order, std::
     check_state(info, from);
     account_.leased = account_.applied = from.applied;
     for (const LeaseSlice& slice : from.pending) {
-        waiting_[{slice.epoch, slice.position}] = slice.count;
+        put_in_line(slice, next_turn_++);
         fresh_ += slice.count;
     }
 }
@@ -56,17 +56,34 @@ std::optional<Lease> LeaseBook::take(std::int64_t n) {
                           .expected = "at least 1",
                           .got = fmt::format("{}", n)});
     }
+    // A book that goes on under a lower limit may have more in line than may still be applied.
+    const std::int64_t room = limit_ - account_.applied - account_.outstanding;
+    if (room <= 0) {
+        return std::nullopt;
+    }
     if (!waiting_.empty()) {
-        const auto [place, count] = *waiting_.begin();
-        waiting_.erase(waiting_.begin());
-        const std::int64_t now = std::min(n, count);
-        if (now < count) {
-            waiting_[{place.first, place.second + now}] = count - now;
-        }
-        return issue({place.first, place.second, now});
+        std::uint64_t turn = 0;
+        const LeaseSlice slice = take_waiting(std::min(n, room), turn);
+        return issue(slice, turn);
     }
     const std::optional<LeaseSlice> fresh = take_fresh(n);
-    return fresh ? std::optional(issue(*fresh)) : std::nullopt;
+    return fresh ? std::optional(issue(*fresh, next_turn_++)) : std::nullopt;
+}
+
+/// The first in line, or its beginning; the rest keeps its place.
+LeaseSlice LeaseBook::take_waiting(std::int64_t n, std::uint64_t& turn) {
+    LeaseSlice slice = waiting_.begin()->second;
+    turn = waiting_.begin()->first.first;
+    waiting_.erase(waiting_.begin());
+    if (n < slice.count) {
+        put_in_line({slice.epoch, slice.position + n, slice.count - n}, turn);
+        slice.count = n;
+    }
+    return slice;
+}
+
+void LeaseBook::put_in_line(const LeaseSlice& slice, std::uint64_t turn) {
+    waiting_[{turn, slice.position}] = slice;
 }
 
 std::optional<LeaseSlice> LeaseBook::take_fresh(std::int64_t n) {
@@ -84,10 +101,10 @@ std::optional<LeaseSlice> LeaseBook::take_fresh(std::int64_t n) {
     return slice;
 }
 
-Lease LeaseBook::issue(const LeaseSlice& slice) {
+Lease LeaseBook::issue(const LeaseSlice& slice, std::uint64_t turn) {
     Lease lease{.id = next_id_++, .epoch = slice.epoch, .position = slice.position, .samples = {}};
     append_samples(slice, lease.samples);
-    outstanding_[lease.id] = slice;
+    outstanding_[lease.id] = {slice, turn};
     account_.leased += slice.count;
     account_.outstanding += slice.count;
     return lease;
@@ -114,46 +131,54 @@ void LeaseBook::append_samples(const LeaseSlice& slice, std::vector<std::int64_t
     }
 }
 
-std::optional<LeaseSlice> LeaseBook::end(std::uint64_t id) {
+std::optional<LeaseBook::Out> LeaseBook::end(std::uint64_t id) {
     const auto found = outstanding_.find(id);
     if (found == outstanding_.end()) {
         return std::nullopt;
     }
-    const LeaseSlice slice = found->second;
+    const Out out = found->second;
     outstanding_.erase(found);
-    account_.outstanding -= slice.count;
-    return slice;
+    account_.outstanding -= out.slice.count;
+    return out;
 }
 
 bool LeaseBook::mark_applied(std::uint64_t id) {
-    const std::optional<LeaseSlice> slice = end(id);
-    if (slice) {
-        account_.applied += slice->count;
+    const std::optional<Out> out = end(id);
+    if (out) {
+        account_.applied += out->slice.count;
     }
-    return slice.has_value();
+    return out.has_value();
 }
 
 bool LeaseBook::mark_returned(std::uint64_t id) {
-    const std::optional<LeaseSlice> slice = end(id);
-    if (slice) {
-        account_.returned += slice->count;
-        waiting_[{slice->epoch, slice->position}] = slice->count;
+    const std::optional<Out> out = end(id);
+    if (out) {
+        account_.returned += out->slice.count;
+        put_in_line(out->slice, next_turn_++);
     }
-    return slice.has_value();
+    return out.has_value();
+}
+
+bool LeaseBook::mark_unused(std::uint64_t id) {
+    const std::optional<Out> out = end(id);
+    if (out) {
+        account_.returned += out->slice.count;
+        put_in_line(out->slice, out->turn);
+    }
+    return out.has_value();
 }
 
 LeaseState LeaseBook::state() const {
-    std::map<Place, std::int64_t> pending = waiting_;
-    for (const auto& [id, slice] : outstanding_) {
-        pending[{slice.epoch, slice.position}] = slice.count;
-    }
     LeaseState state{.epoch = epoch_,
                      .position = position_,
                      .applied = account_.applied,
                      .next_id = next_id_,
                      .pending = {}};
-    for (const auto& [place, count] : pending) {
-        state.pending.push_back({place.first, place.second, count});
+    for (const auto& [id, out] : outstanding_) {
+        state.pending.push_back(out.slice);
+    }
+    for (const auto& [turn, slice] : waiting_) {
+        state.pending.push_back(slice);
     }
     return state;
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 
 #include "cohort/core/error.hpp"
@@ -78,8 +79,8 @@ TEST(LeaseBook, ReturnedLeasesGoOutFirstAndOnce) {
     const Lease a = *book.take(10);
     const Lease b = *book.take(10);
     const Lease c = *book.take(10);
-    EXPECT_TRUE(book.mark_returned(c.id));
     EXPECT_TRUE(book.mark_returned(a.id));
+    EXPECT_TRUE(book.mark_returned(c.id));
     EXPECT_TRUE(book.mark_applied(b.id));
     const Lease again = *book.take(10);
     EXPECT_EQ(again.samples, a.samples);
@@ -143,6 +144,73 @@ TEST(LeaseBook, ResumeAnywhereEqualsUninterrupted) {
         EXPECT_TRUE(resumed.finished());
         expect_balanced(resumed.account());
     }
+}
+
+/// Takes all that is left, four leases ahead of the one in work, as the training loop does.
+std::vector<std::int64_t> drain_ahead(LeaseBook& book, std::deque<Lease> ahead) {
+    std::vector<std::int64_t> ids;
+    while (true) {
+        while (ahead.size() < 4) {
+            std::optional<Lease> lease = book.take(16);
+            if (!lease) {
+                break;
+            }
+            ahead.push_back(std::move(*lease));
+        }
+        if (ahead.empty()) {
+            return ids;
+        }
+        const Lease lease = std::move(ahead.front());
+        ahead.pop_front();
+        ids.insert(ids.end(), lease.samples.begin(), lease.samples.end());
+        EXPECT_TRUE(book.mark_applied(lease.id));
+    }
+}
+
+TEST(LeaseBook, ResumedBookHandsOutInTheOrderOfTheRunningOne) {
+    LeaseBook book(small_set(), kOrder, 2 * 103);
+    std::deque<Lease> ahead;
+    for (int i = 0; i < 4; ++i) {
+        ahead.push_back(*book.take(16));
+    }
+    for (int i = 0; i < 2; ++i) {  // the first two are dropped: they come again after the others
+        EXPECT_TRUE(book.mark_returned(ahead.front().id));
+        ahead.pop_front();
+    }
+    ahead.push_back(*book.take(16));
+    const LeaseState saved = book.state();
+    LeaseBook resumed(small_set(), kOrder, 2 * 103, saved);
+    EXPECT_EQ(resumed.state().pending, saved.pending);
+
+    LeaseBook stopped(small_set(), kOrder, 2 * 103, saved);
+    std::vector<Lease> unused;
+    for (int i = 0; i < 3; ++i) {
+        unused.push_back(*stopped.take(16));
+    }
+    for (const Lease& lease : unused) {
+        EXPECT_TRUE(stopped.mark_unused(lease.id));
+    }
+    EXPECT_EQ(stopped.state().pending, saved.pending) << "nobody has worked on them";
+    expect_balanced(stopped.account());
+
+    const std::vector<std::int64_t> expected = drain_ahead(book, ahead);
+    EXPECT_EQ(drain_ahead(resumed, {}), expected);
+    EXPECT_EQ(drain_ahead(stopped, {}), expected);
+}
+
+TEST(LeaseBook, WaitingLeasesAreCutAtALowerLimit) {
+    LeaseBook book(small_set(), kOrder, 103);
+    EXPECT_TRUE(book.mark_applied(book.take(10)->id));
+    static_cast<void>(book.take(10));
+    static_cast<void>(book.take(10));
+    LeaseBook same(small_set(), kOrder, 10, book.state());
+    EXPECT_FALSE(same.take(10).has_value());
+    EXPECT_TRUE(same.finished());
+    LeaseBook more(small_set(), kOrder, 25, book.state());
+    EXPECT_EQ(drain(more, 10).size(), 15U);
+    EXPECT_EQ(more.account().applied, 25);
+    LeaseBook whole(small_set(), kOrder, 103, more.state());
+    EXPECT_EQ(drain(whole, 10).size(), 78U) << "what was cut off is still there";
 }
 
 TEST(LeaseBook, ForeignStateIsRefused) {

@@ -43,7 +43,9 @@ struct LeaseAccount {
 };
 
 /// Where a run is in its data; goes into checkpoints. `pending` lists what was leased or returned
-/// but not applied, by position; it is leased again first.
+/// but not applied, in the order in which it is leased again, before anything fresh: leases that
+/// were out, oldest first, then those that were waiting. So a resumed run goes on in the same
+/// order.
 struct LeaseState {
     std::uint32_t epoch = 0;
     std::int64_t position = 0;  ///< next fresh sample of that epoch
@@ -54,7 +56,7 @@ struct LeaseState {
 
 /// Cuts epochs into leases and keeps the accounts. Pure: no threads, files or clock; not thread
 /// safe. Every sample of an epoch is leased fresh exactly once; a returned one goes out again
-/// before fresh ones, lowest position first, under a new id.
+/// before fresh ones, first returned first, under a new id.
 class LeaseBook {
 public:
     static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
@@ -64,14 +66,16 @@ public:
     LeaseBook(const SampleSetInfo& info, const OrderOptions& order, std::int64_t limit = kNoLimit,
               const LeaseState& from = {});
 
-    /// At most `n` >= 1 samples, never across the end of an epoch. std::nullopt when the limit is
-    /// reached; leases may still come back then.
+    /// At most `n` >= 1 samples, never across the end of an epoch. std::nullopt when all
+    /// samples up to the limit are applied or out; leases may still come back then.
     [[nodiscard]] std::optional<Lease> take(std::int64_t n);
 
     /// Ends an outstanding lease. False when `id` is not outstanding (already ended, revoked, or
     /// never given out): then nothing changes and its gradient must not be used.
     [[nodiscard]] bool mark_applied(std::uint64_t id);
     [[nodiscard]] bool mark_returned(std::uint64_t id);
+    /// As mark_returned, but nobody has worked on it: it gets its old place in line back.
+    [[nodiscard]] bool mark_unused(std::uint64_t id);
 
     /// Samples since this book was made, plus those applied before it (from.applied).
     [[nodiscard]] const LeaseAccount& account() const noexcept { return account_; }
@@ -80,12 +84,18 @@ public:
     [[nodiscard]] LeaseState state() const;
 
 private:
-    using Place = std::pair<std::uint32_t, std::int64_t>;  // epoch, position
+    using Turn = std::pair<std::uint64_t, std::int64_t>;  // place in line, position (of parts)
+    struct Out {
+        LeaseSlice slice;
+        std::uint64_t turn = 0;
+    };
 
-    [[nodiscard]] Lease issue(const LeaseSlice& slice);
+    [[nodiscard]] Lease issue(const LeaseSlice& slice, std::uint64_t turn);
+    [[nodiscard]] LeaseSlice take_waiting(std::int64_t n, std::uint64_t& turn);
     [[nodiscard]] std::optional<LeaseSlice> take_fresh(std::int64_t n);
     void append_samples(const LeaseSlice& slice, std::vector<std::int64_t>& out);
-    [[nodiscard]] std::optional<LeaseSlice> end(std::uint64_t id);
+    [[nodiscard]] std::optional<Out> end(std::uint64_t id);
+    void put_in_line(const LeaseSlice& slice, std::uint64_t turn);
 
     SampleSetInfo info_;
     OrderOptions order_options_;
@@ -95,9 +105,10 @@ private:
     std::int64_t fresh_ = 0;  // samples whose first lease is out or behind us
     std::uint64_t next_id_;
     LeaseAccount account_;
-    std::map<std::uint64_t, LeaseSlice> outstanding_;
-    std::map<Place, std::int64_t> waiting_;  // returned, by place; value: count
-    std::optional<EpochOrder> order_;        // of the window below
+    std::uint64_t next_turn_ = 0;
+    std::map<std::uint64_t, Out> outstanding_;  // by id; their turns are before all waiting ones
+    std::map<Turn, LeaseSlice> waiting_;        // returned
+    std::optional<EpochOrder> order_;           // of the window below
     std::int64_t window_ = -1;
     std::vector<std::int64_t> window_samples_;
 };
