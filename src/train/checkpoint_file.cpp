@@ -89,6 +89,7 @@ void write_checkpoint(const std::string& path, const TrainSnapshot& snapshot, Hd
     put_if_any(writer, "/parameters", snapshot.parameters);
     put_if_any(writer, "/state", snapshot.state);
     put_if_any(writer, "/leases", snapshot.lease_state);
+    put_if_any(writer, "/recent_drops", snapshot.progress.recent_drops);
     for (const auto& [name, values] : snapshot.optimizer_slots) {
         put_if_any(writer, kSlots + name, values);
     }
@@ -117,6 +118,7 @@ TrainSnapshot read_checkpoint(const std::string& path,
     }
     snapshot.parameters = get_if_any<float>(reader, "/parameters");
     snapshot.state = get_if_any<float>(reader, "/state");
+    snapshot.progress.recent_drops = get_if_any<std::int64_t>(reader, "/recent_drops");
     snapshot.lease_state = get_if_any<std::int64_t>(reader, "/leases");
     for (const std::string& name : reader.names()) {
         if (name.starts_with(kSlots)) {
@@ -147,12 +149,16 @@ std::vector<std::string> list_checkpoints(const std::string& folder) {
     return paths;
 }
 
-void prune_checkpoints(const std::string& folder, int keep) {
-    const std::vector<std::string> paths = list_checkpoints(folder);
-    for (std::size_t i = static_cast<std::size_t>(keep); i < paths.size(); ++i) {
+void prune_checkpoints(const std::string& written, int keep) {
+    const std::filesystem::path newest(written);
+    int kept = 0;
+    for (const std::string& path : list_checkpoints(newest.parent_path().string())) {
+        if (std::filesystem::path(path).filename() > newest.filename() || kept++ < keep) {
+            continue;
+        }
         std::error_code error;
-        if (!std::filesystem::remove(paths[i], error) && error) {
-            fail<FileError>({.where = paths[i],
+        if (!std::filesystem::remove(path, error) && error) {
+            fail<FileError>({.where = path,
                              .what = "an old checkpoint cannot be deleted",
                              .got = error.message()});
         }

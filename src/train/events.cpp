@@ -1,5 +1,7 @@
 #include "cohort/train/events.hpp"
 
+#include <algorithm>
+
 namespace cohort {
 
 std::string to_string(StopReason reason) {
@@ -9,6 +11,18 @@ std::string to_string(StopReason reason) {
         case StopReason::kSignal: return "signal";
     }
     return "unknown";
+}
+
+void TrainProgress::record_drop() {
+    ++batches_dropped;
+    ++dropped_in_a_row;
+    recent_drops.push_back(steps());
+    std::erase_if(recent_drops, [&](std::int64_t at) { return at <= steps() - kDropWindow; });
+}
+
+std::int64_t TrainProgress::drops_in_window() const noexcept {
+    return std::ranges::count_if(recent_drops,
+                                 [&](std::int64_t at) { return at > steps() - kDropWindow; });
 }
 
 void TrainHook::on_start(TrainControl& /*run*/) {

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <filesystem>
 #include <future>
+#include <system_error>
 #include <utility>
 
 #include "cohort/core/clock.hpp"
@@ -13,6 +15,9 @@
 
 namespace cohort {
 namespace {
+
+/// A failed write is tried again after this, or sooner with a shorter period.
+constexpr double kRetrySeconds = 30;
 
 /// Writes one snapshot; runs on the background thread. Never throws.
 CheckpointReport write_one(const std::string& folder, const TrainSnapshot& snapshot, int keep,
@@ -31,7 +36,7 @@ CheckpointReport write_one(const std::string& folder, const TrainSnapshot& snaps
     report.write_seconds = (SteadyClock().now() - start).count();
     if (report.error.empty()) {
         try {
-            prune_checkpoints(folder, keep);
+            prune_checkpoints(report.path, keep);
         } catch (const std::exception& error) {
             log_warn("{}", error.what());
         }
@@ -68,6 +73,9 @@ public:
 
 private:
     [[nodiscard]] bool due(const TrainControl& run) const {
+        if (failed_) {
+            return run.clock().now() >= retry_at_;
+        }
         const std::int64_t every = run.options().checkpoint_every_samples;
         const std::int64_t now = run.progress().samples_applied;
         const double period = run.options().checkpoint_every_s;
@@ -79,13 +87,19 @@ private:
     void start(TrainControl& run) {
         const auto begin = run.clock().now();
         auto snapshot = std::make_shared<const TrainSnapshot>(run.snapshot());
-        last_time_ = run.clock().now();
-        pause_seconds_ = (last_time_ - begin).count();
-        saved_at_ = snapshot->progress.samples_applied;
-        writing_ =
-            std::async(std::launch::async, [this, snapshot, keep = run.options().keep_checkpoints] {
-                return write_one(folder_, *snapshot, keep, thread_);
-            });
+        copied_at_ = run.clock().now();
+        pause_seconds_ = (copied_at_ - begin).count();
+        try {
+            writing_ = std::async(std::launch::async,
+                                  [this, snapshot, keep = run.options().keep_checkpoints] {
+                                      return write_one(folder_, *snapshot, keep, thread_);
+                                  });
+        } catch (const std::system_error& error) {  // no thread to be had
+            const std::int64_t samples = snapshot->progress.samples_applied;
+            settle(run, {.path = checkpoint_path(folder_, samples),
+                         .samples_applied = samples,
+                         .error = std::string("[background thread] ") + error.what()});
+        }
     }
 
     /// Reports a finished write; `wait` waits for it.
@@ -94,20 +108,33 @@ private:
             (!wait && writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)) {
             return;
         }
-        CheckpointReport report = writing_.get();
+        settle(run, writing_.get());
+    }
+
+    /// What became of the write of the last snapshot. Only a success moves the time of the next.
+    void settle(TrainControl& run, CheckpointReport report) {
         report.pause_seconds = pause_seconds_;
         failed_ = !report.error.empty();
-        saved_ = saved_ || !failed_;
         if (failed_) {
             log_error("the checkpoint could not be saved; training goes on: {}", report.error);
+            const double period = run.options().checkpoint_every_s;
+            retry_at_ =
+                run.clock().now() +
+                Clock::Seconds(period > 0 ? std::min(period, kRetrySeconds) : kRetrySeconds);
+        } else {
+            saved_ = true;
+            saved_at_ = report.samples_applied;
+            last_time_ = copied_at_;
         }
         run.report_checkpoint(report);
     }
 
     std::string folder_;
     Hdf5Thread& thread_;
-    std::int64_t saved_at_ = 0;  ///< samples applied at the last snapshot
-    Clock::Seconds last_time_{0};
+    std::int64_t saved_at_ = 0;    ///< samples applied in the last checkpoint
+    Clock::Seconds last_time_{0};  ///< of its copy
+    Clock::Seconds copied_at_{0};  ///< of the snapshot being written
+    Clock::Seconds retry_at_{0};   ///< after a failure
     double pause_seconds_ = 0;
     bool failed_ = false;                    ///< the last write failed
     bool saved_ = false;                     ///< one write of this run succeeded

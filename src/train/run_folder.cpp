@@ -1,5 +1,6 @@
 #include "run_folder.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -11,6 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kRefused = ".refused";
+
 std::vector<std::string> existing_results(const std::string& out) {
     const RunFolder folder(out);
     std::vector<std::string> found = list_checkpoints(folder.checkpoints);
@@ -21,6 +24,17 @@ std::vector<std::string> existing_results(const std::string& out) {
         }
     }
     return found;
+}
+
+/// Out of the way of later resumes and of counting, but not lost.
+void put_aside(const std::string& path) {
+    std::error_code error;
+    fs::rename(path, path + kRefused, error);
+    if (error) {
+        log_warn("{} cannot be renamed: {}", path, error.message());
+    } else {
+        log_warn("{} is now called {}", path, fs::path(path + kRefused).filename().string());
+    }
 }
 
 void remove_results(const std::vector<std::string>& paths) {
@@ -54,21 +68,24 @@ RunLock prepare_run_folder(const TrainOptions& options) {
 std::optional<TrainSnapshot> find_checkpoint(
     const std::string& folder, const std::vector<std::pair<std::string, std::string>>& identity,
     Hdf5Thread& thread) {
-    std::string refused;
+    std::vector<std::string> refused;
+    std::string reason;
     for (const std::string& path : list_checkpoints(folder)) {
         try {
             TrainSnapshot snapshot = read_checkpoint(path, identity, thread);
             log_info("resuming from {}, {} samples applied", path,
                      snapshot.progress.samples_applied);
+            std::for_each(refused.begin(), refused.end(), put_aside);
             return snapshot;
         } catch (const FileError& error) {
             log_warn("checkpoint refused: {}", error.what());
-            refused = error.what();
+            refused.push_back(path);
+            reason = error.what();
         }
     }
     if (!refused.empty()) {
         fail<FileError>({.where = folder,
-                         .what = "no checkpoint can be used; the last one: " + refused,
+                         .what = "no checkpoint can be used; the last one: " + reason,
                          .hint = "--overwrite to start anew"});
     }
     return std::nullopt;

@@ -28,8 +28,10 @@ struct RunFolder {
 /// neither was asked for, or another run has the folder; FileError.
 RunLock prepare_run_folder(const TrainOptions& options);
 
-/// The newest checkpoint that is whole and belongs to this run; torn or foreign ones are refused
-/// by name. std::nullopt when there are none. Errors: FileError when all were refused.
+/// The newest checkpoint that is whole and belongs to this run; torn or foreign ones before it are
+/// refused by name and renamed to NAME.refused. When none can be used all keep their names: the
+/// options may be at fault. std::nullopt when there are none. Errors: FileError when all were
+/// refused.
 [[nodiscard]] std::optional<TrainSnapshot> find_checkpoint(
     const std::string& folder, const std::vector<std::pair<std::string, std::string>>& identity,
     Hdf5Thread& thread);

@@ -59,7 +59,7 @@ public:
     }
 
     StepReport dropped_step(std::int64_t samples) {
-        ++run_progress.dropped_in_a_row;
+        run_progress.record_drop();
         StepReport report;
         report.result.samples = samples;
         report.dropped_because = "the loss is not finite";

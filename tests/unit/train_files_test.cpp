@@ -1,12 +1,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "cohort/core/error.hpp"
 #include "cohort/train/hooks.hpp"
@@ -42,6 +46,7 @@ TrainSnapshot some_snapshot(std::int64_t samples) {
     snapshot.progress.evaluated_at = 3;
     snapshot.progress.train_seconds = 0.1;
     snapshot.progress.tta_seconds = 1.0 / 3;
+    snapshot.progress.recent_drops = {3, 5};
     snapshot.parameters = {1.5F, -0.0F, 3e-42F};
     snapshot.optimizer_slots = {{"momentum", {4, 5, 6}}};
     snapshot.optimizer_scalars = {{"accumulated", 0.1}};
@@ -64,6 +69,7 @@ TEST(CheckpointFile, RoundTripKeepsEveryBit) {
     EXPECT_EQ(read.progress.evaluated_at, 3);
     EXPECT_EQ(read.progress.train_seconds, 0.1);
     EXPECT_EQ(read.progress.tta_seconds, 1.0 / 3);
+    EXPECT_EQ(read.progress.recent_drops, written.progress.recent_drops);
     EXPECT_EQ(read.parameters, written.parameters);
     EXPECT_TRUE(std::signbit(read.parameters[1]));
     EXPECT_TRUE(read.state.empty());
@@ -102,15 +108,18 @@ TEST(CheckpointFile, ForeignOneIsRefusedByNameAndReason) {
 
 TEST(CheckpointFolder, NewestFirstAndPruned) {
     const TempFolder folder;
-    for (const int samples : {5, 1000000, 70}) {
+    for (const int samples : {5, 1000000, 70, 90}) {
         std::ofstream(checkpoint_path(folder.path(), samples)) << "x";
     }
     std::ofstream(folder.file("notes.txt")) << "kept";
     EXPECT_THAT(list_checkpoints(folder.path()),
-                ElementsAre(EndsWith("1000000.h5"), EndsWith("70.h5"), EndsWith("05.h5")));
-    prune_checkpoints(folder.path(), 2);
-    EXPECT_EQ(list_checkpoints(folder.path()).size(), 2U);
-    EXPECT_FALSE(fs::exists(checkpoint_path(folder.path(), 5)));
+                ElementsAre(EndsWith("1000000.h5"), EndsWith("90.h5"), EndsWith("70.h5"),
+                            EndsWith("05.h5")));
+    prune_checkpoints(checkpoint_path(folder.path(), 90), 2);
+    EXPECT_THAT(list_checkpoints(folder.path()),
+                ElementsAre(EndsWith("1000000.h5"), EndsWith("90.h5"), EndsWith("70.h5")));
+    prune_checkpoints(checkpoint_path(folder.path(), 1000000), 1);
+    EXPECT_THAT(list_checkpoints(folder.path()), ElementsAre(EndsWith("1000000.h5")));
     EXPECT_TRUE(fs::exists(folder.file("notes.txt")));
     EXPECT_TRUE(list_checkpoints(folder.file("missing")).empty());
 }
@@ -118,7 +127,7 @@ TEST(CheckpointFolder, NewestFirstAndPruned) {
 TEST(CheckpointFolder, TornOneIsRefusedAndThePreviousUsed) {
     const TempFolder folder;
     Hdf5Thread hdf5;
-    for (const int samples : {100, 200, 300}) {
+    for (const int samples : {200, 300}) {
         write_checkpoint(checkpoint_path(folder.path(), samples), some_snapshot(samples), hdf5);
     }
     fs::resize_file(checkpoint_path(folder.path(), 300),
@@ -129,11 +138,11 @@ TEST(CheckpointFolder, TornOneIsRefusedAndThePreviousUsed) {
         file.put('\x55');
         file.put('\x2a');
     }
+    EXPECT_THROW((void)find_checkpoint(folder.path(), kIdentity, hdf5), FileError);
+    write_checkpoint(checkpoint_path(folder.path(), 100), some_snapshot(100), hdf5);
     const auto found = find_checkpoint(folder.path(), kIdentity, hdf5);
     ASSERT_TRUE(found);
     EXPECT_EQ(found->progress.samples_applied, 100);
-    fs::remove(checkpoint_path(folder.path(), 100));
-    EXPECT_THROW((void)find_checkpoint(folder.path(), kIdentity, hdf5), FileError);
     EXPECT_EQ(find_checkpoint(folder.file("missing"), kIdentity, hdf5), std::nullopt);
 }
 
@@ -160,6 +169,86 @@ TEST(CheckpointHook, WritesBySamplesAndTimeAndKeepsTheNewest) {
     EXPECT_EQ(run.checkpoints[2].error, "");
     EXPECT_THAT(list_checkpoints(folder.file("checkpoints")),
                 ElementsAre(EndsWith("130.h5"), EndsWith("120.h5")));
+}
+
+TEST(CheckpointHook, RefusedFilesOfHigherNumberTakeNoSlot) {
+    const TempFolder folder;
+    Hdf5Thread hdf5;
+    write_checkpoint(checkpoint_path(folder.path(), 100), some_snapshot(100), hdf5);
+    for (const int samples : {500, 600}) {
+        std::ofstream(checkpoint_path(folder.path(), samples)) << "torn";
+    }
+    ASSERT_TRUE(find_checkpoint(folder.path(), kIdentity, hdf5));
+    EXPECT_THAT(list_checkpoints(folder.path()), ElementsAre(EndsWith("100.h5")));
+    EXPECT_TRUE(fs::exists(checkpoint_path(folder.path(), 600) + ".refused"));
+
+    std::ofstream(checkpoint_path(folder.path(), 900)) << "put there later";
+    FakeTrainControl run(folder.path());
+    run.run_options.checkpoint_every_samples = 10;
+    run.run_options.keep_checkpoints = 1;
+    const auto hook = make_checkpoint_hook(folder.path(), hdf5);
+    hook->on_start(run);
+    hook->on_step(run, run.step(110, 1));
+    hook->on_end(run, StopReason::kBudget);
+    EXPECT_THAT(list_checkpoints(folder.path()),
+                ElementsAre(EndsWith("900.h5"), EndsWith("110.h5")));
+}
+
+TEST(CheckpointFolder, NothingIsRenamedWhenNoneCanBeUsed) {
+    const TempFolder folder;
+    Hdf5Thread hdf5;
+    const std::string path = checkpoint_path(folder.path(), 100);
+    write_checkpoint(path, some_snapshot(100), hdf5);
+    EXPECT_THROW((void)find_checkpoint(folder.path(), {{"model", "resnet20"}}, hdf5), FileError);
+    EXPECT_TRUE(find_checkpoint(folder.path(), kIdentity, hdf5)) << "with the right option";
+}
+
+TEST(CheckpointHook, FailedOneIsTriedAgainSoon) {
+    const TempFolder folder;
+    Hdf5Thread hdf5;
+    FakeTrainControl run(folder.path());
+    run.run_options.checkpoint_every_s = 600;
+    std::ofstream(folder.file("checkpoints")) << "a file where the folder should be";
+    const auto hook = make_checkpoint_hook(folder.file("checkpoints"), hdf5);
+    hook->on_start(run);
+    const auto step_until_reported = [&](double seconds) {
+        const std::size_t before = run.checkpoints.size();
+        hook->on_step(run, run.step(10, seconds));
+        for (int i = 0; i < 1000 && run.checkpoints.size() == before; ++i) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            hook->on_step(run, run.step(10, 0));
+        }
+        return run.checkpoints.size() > before;
+    };
+    ASSERT_TRUE(step_until_reported(601));
+    EXPECT_NE(run.checkpoints.back().error, "");
+    fs::remove(folder.file("checkpoints"));
+    hook->on_step(run, run.step(10, 29));
+    EXPECT_EQ(run.checkpoints.size(), 1U);
+    ASSERT_TRUE(step_until_reported(1)) << "30 s later";
+    EXPECT_EQ(run.checkpoints.back().error, "");
+}
+
+TEST(CheckpointHook, NoThreadToBeHadIsAFailedCheckpoint) {
+    const TempFolder folder;
+    EXPECT_TRUE(in_child([&] {
+        Hdf5Thread hdf5;
+        FakeTrainControl run(folder.path());
+        run.run_options.checkpoint_every_samples = 10;
+        const auto hook = make_checkpoint_hook(folder.path(), hdf5);
+        hook->on_start(run);
+        if (geteuid() == 0 && setuid(65534) != 0) {  // the limit does not bind root
+            return false;
+        }
+        prctl(PR_SET_DUMPABLE, 1);  // the leak check at exit needs it
+        rlimit before{};
+        getrlimit(RLIMIT_NPROC, &before);
+        const rlimit none{0, before.rlim_max};
+        setrlimit(RLIMIT_NPROC, &none);
+        hook->on_step(run, run.step(10, 1));
+        setrlimit(RLIMIT_NPROC, &before);
+        return run.checkpoints.size() == 1 && !run.checkpoints[0].error.empty();
+    }));
 }
 
 TEST(CheckpointHook, FailureIsReportedAndTriedAgainAtTheEnd) {

@@ -53,6 +53,22 @@ TEST_F(TrainHooks, NanGuardEndsTheRunWhenOneBatchKeepsComingBack) {
     EXPECT_THROW(drive(), NumericalError);
 }
 
+TEST_F(TrainHooks, NanGuardCountsDropsFromBeforeAResume) {
+    for (int i = 0; i < 19; ++i) {
+        (void)run.dropped_step(8);
+        (void)run.step(8, 1);
+    }
+    FakeTrainControl resumed{folder.path()};
+    resumed.run_progress = run.run_progress;
+    const auto hook = make_nan_guard_hook();
+    EXPECT_THROW(hook->on_step(resumed, resumed.dropped_step(8)), NumericalError);
+    for (int i = 0; i < 100; ++i) {
+        (void)run.step(8, 1);
+    }
+    make_nan_guard_hook()->on_step(run, run.dropped_step(8));
+    EXPECT_EQ(run.run_progress.recent_drops.size(), 1U) << "older ones are forgotten";
+}
+
 TEST_F(TrainHooks, NanGuardStaysSilentOnRareDrops) {
     const auto hook = make_nan_guard_hook();
     for (int i = 0; i < 1000; ++i) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cohort/model/replica.hpp"
 
@@ -25,7 +26,18 @@ struct TrainProgress {
     double wall_seconds = 0;            ///< wall time over all parts of a resumed run
     double cpu_seconds = 0;             ///< process CPU time over all parts
     std::optional<double> tta_seconds;  ///< train_seconds when the target accuracy was reached
+    std::vector<std::int64_t> recent_drops;  ///< steps() of each drop in the drop window
+
+    /// Batches trained on, applied or dropped.
+    [[nodiscard]] std::int64_t steps() const noexcept { return updates + batches_dropped; }
+    /// Counts a batch that was dropped.
+    void record_drop();
+    /// Batches dropped among the last kDropWindow.
+    [[nodiscard]] std::int64_t drops_in_window() const noexcept;
 };
+
+/// Batches over which drops are counted.
+inline constexpr std::int64_t kDropWindow = 100;
 
 /// One iteration of the training loop.
 struct StepReport {

@@ -34,7 +34,8 @@ namespace cohort {
 
 /// Checkpoints every `checkpoint_every_s` and `checkpoint_every_samples` into `folder`: training
 /// stops for the copy in memory only, the file is written on a thread of its own. The end of the
-/// run waits for it and writes the last one. Keeps the newest `keep_checkpoints`.
+/// run waits for it and writes the last one. Keeps the newest `keep_checkpoints`. One that failed
+/// is tried again after `checkpoint_every_s`, 30 s at most.
 [[nodiscard]] std::unique_ptr<TrainHook> make_checkpoint_hook(std::string folder,
                                                               Hdf5Thread& thread);
 

@@ -42,8 +42,9 @@ void write_checkpoint(const std::string& path, const TrainSnapshot& snapshot, Hd
 /// Checkpoint files of a folder, newest first; none when the folder is missing.
 [[nodiscard]] std::vector<std::string> list_checkpoints(const std::string& folder);
 
-/// Deletes all but the newest `keep` checkpoints. Errors: FileError.
-void prune_checkpoints(const std::string& folder, int keep);
+/// Keeps `written`, the checkpoint just saved, and the `keep` - 1 before it; deletes older ones.
+/// Files of a higher number are not this run's: they stay and do not count. Errors: FileError.
+void prune_checkpoints(const std::string& written, int keep);
 
 /// A trained model: parameters and state by tensor name.
 struct ModelFile {
