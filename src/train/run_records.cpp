@@ -79,10 +79,10 @@ std::string start_json(const TrainOptions& options, const TrainParts& parts,
         .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string error_json(const Error& error, const TrainProgress& progress) {
+std::string error_json(const std::exception& error, int exit_code, const TrainProgress& progress) {
     return Json{{"event", "error"},
                 {"message", error.what()},
-                {"exit_code", static_cast<int>(error.exit_code())},
+                {"exit_code", exit_code},
                 {"samples_applied", progress.samples_applied},
                 {"updates", progress.updates}}
         .dump(-1, ' ', false, Json::error_handler_t::replace);

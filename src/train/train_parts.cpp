@@ -17,13 +17,8 @@ constexpr int kDefaultCropPixels = 4;
 
 std::unique_ptr<Optimizer> make_run_optimizer(const TrainOptions& options, Replica& replica) {
     const FlatLayout& layout = replica.graph().parameters();
-    OptimizerOptions choice;
-    choice.kind = parse_optimizer_kind(options.optimizer);
-    choice.momentum = options.momentum;
-    choice.nesterov = options.nesterov;
-    choice.weight_decay = options.weight_decay;
-    choice.decoupled = choice.kind == OptimizerKind::kAdamW;
-    return make_optimizer(choice, layout, 0, layout.total(), replica.device(), replica.stream());
+    return make_optimizer(optimizer_options(options), layout, 0, layout.total(), replica.device(),
+                          replica.stream());
 }
 
 std::int64_t budget_of(const TrainOptions& options, std::int64_t epoch_samples) {
@@ -85,6 +80,16 @@ TrainParts::TrainParts(const TrainOptions& options, int cores)
       train_loader(train_set, loader_options(options, parse_augment(options.augment, options.seed),
                                              order, *device)),
       test_loader(test_set, loader_options(options, {}, {.shuffle = false}, *device)) {
+}
+
+OptimizerOptions optimizer_options(const TrainOptions& options) {
+    OptimizerOptions choice;
+    choice.kind = parse_optimizer_kind(options.optimizer);
+    choice.momentum = options.momentum;
+    choice.nesterov = options.nesterov;
+    choice.weight_decay = options.weight_decay;
+    choice.decoupled = choice.kind == OptimizerKind::kAdamW;
+    return choice;
 }
 
 AugmentOptions parse_augment(const std::string& text, std::uint64_t seed) {

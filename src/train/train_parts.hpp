@@ -35,6 +35,9 @@ struct TrainParts {
     Loader test_loader;
 };
 
+/// The optimizer that the options ask for.
+[[nodiscard]] OptimizerOptions optimizer_options(const TrainOptions& options);
+
 /// Parses `--augment`: "none", or a list of "pad-crop:PIXELS" (4 without a number) and "flip".
 /// Errors: UsageError with the grammar.
 [[nodiscard]] AugmentOptions parse_augment(const std::string& text, std::uint64_t seed);

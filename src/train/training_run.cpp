@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
@@ -94,10 +95,13 @@ TrainSummary Trainer::Run::run() {
             hook->on_end(*this, stop_.value_or(StopReason::kBudget));
         }
     } catch (const Error& error) {
-        metrics_->write(error_json(error, progress_));
+        metrics_->write(error_json(error, static_cast<int>(error.exit_code()), progress_));
         throw Error(error.exit_code(),
                     fmt::format("{} (after update {}, {} samples applied)", error.what(),
                                 progress_.updates, progress_.samples_applied));
+    } catch (const std::exception& error) {
+        metrics_->write(error_json(error, EXIT_FAILURE, progress_));
+        throw;
     }
     save_model();
     const TrainSummary summary = summarize();
@@ -156,6 +160,10 @@ void Trainer::Run::restore(const TrainSnapshot& snapshot) {
     for (const auto& [name, value] : snapshot.optimizer_scalars) {
         parts_.optimizer->set_scalar(name, value);
     }
+    // State comes from the checkpoint, settings from the options.
+    const OptimizerOptions choice = optimizer_options(options_);
+    parts_.optimizer->set_momentum(choice.kind == OptimizerKind::kSgd ? choice.momentum
+                                                                      : choice.beta1);
     progress_ = earlier_ = snapshot.progress;
     earlier_accounts_ = snapshot.accounts;
 }
@@ -217,15 +225,14 @@ void Trainer::Run::settle(const Lease& lease, const StepReport& step) {
     } else {
         check_invariant(book_->mark_returned(lease.id), "a dropped lease is outstanding");
         now_.returned_non_finite += lease.size();
-        ++progress_.batches_dropped;
-        ++progress_.dropped_in_a_row;
+        progress_.record_drop();
     }
     update_times();
 }
 
 void Trainer::Run::return_leases() {
     for (const Lease& lease : parts_.train_loader.discard_submitted()) {
-        check_invariant(book_->mark_returned(lease.id), "a submitted lease is outstanding");
+        check_invariant(book_->mark_unused(lease.id), "a submitted lease is outstanding");
         now_.returned_stop += lease.size();
     }
     submitted_ = 0;

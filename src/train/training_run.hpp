@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -79,7 +80,8 @@ private:
                                      const TrainProgress& progress);
 
 /// Its last line when the run ends with an error.
-[[nodiscard]] std::string error_json(const Error& error, const TrainProgress& progress);
+[[nodiscard]] std::string error_json(const std::exception& error, int exit_code,
+                                     const TrainProgress& progress);
 
 /// Why the numbers of a step cannot be used; empty when they are finite.
 [[nodiscard]] std::string non_finite_reason(const BatchResult& result, Replica& replica);

@@ -251,6 +251,47 @@ TEST_F(TrainRun, LongerBudgetContinuesAFinishedRun) {
     EXPECT_EQ(summary.accounts.applied, 160);
 }
 
+TEST_F(TrainRun, ShorterBudgetIsNotOvershotOnResume) {
+    TrainOptions o = options("run");
+    o.samples = 400;
+    const TrainSummary stopped = train(o, stop_after(5));
+    ASSERT_EQ(stopped.reason, StopReason::kSignal);
+    ASSERT_GT(stopped.accounts.returned_stop, 0) << "batches had been leased ahead";
+    o.resume = true;
+    o.samples = stopped.progress.samples_applied + 20;
+    EXPECT_EQ(train(o).progress.samples_applied, o.samples);
+    EXPECT_EQ(train(o).progress.samples_applied, o.samples) << "nothing is left to do";
+}
+
+TEST_F(TrainRun, MomentumOfTheOptionsCountsOnResume) {
+    TrainOptions o = options("same");
+    o.samples = 160;
+    train(o, stop_after(5));
+    fs::copy(o.out, folder.file("other"), fs::copy_options::recursive);
+    o.resume = true;
+    train(o);
+    o.out = folder.file("other");
+    o.momentum = 0.1;
+    train(o);
+    EXPECT_NE(model("same").parameters, model("other").parameters);
+}
+
+TEST_F(TrainRun, AnyExceptionLeavesAnErrorLineAndPasses) {
+    TrainOptions o = options("run");
+    o.samples = 64;
+    int questions = 0;
+    const auto stop = [&questions]() -> bool {
+        if (++questions > 2) {
+            throw std::out_of_range("not one of ours");
+        }
+        return false;
+    };
+    EXPECT_THROW(train(o, stop), std::out_of_range);
+    const auto last = metrics("run").back();
+    EXPECT_EQ(last["event"], "error");
+    EXPECT_THAT(last["message"].get<std::string>(), HasSubstr("not one of ours"));
+}
+
 TEST_F(TrainRun, TargetAccuracyEndsTheRun) {
     TrainOptions o = options("run");
     o.augment = "none";
