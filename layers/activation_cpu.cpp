@@ -52,10 +52,10 @@ public:
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         const Primitives& made = made_.at(slice.samples);
-        made.forward.execute(dnnl_stream(),
-                             {{DNNL_ARG_SRC, wrap(made.data, slice.inputs[0])},
-                              {DNNL_ARG_DST, wrap(made.data, slice.output)},
-                              {DNNL_ARG_SCRATCHPAD, wrap(made.forward_scratch, slice.scratch)}});
+        execute("activation", made.forward,
+                {{DNNL_ARG_SRC, wrap(made.data, slice.inputs[0])},
+                 {DNNL_ARG_DST, wrap(made.data, slice.output)},
+                 {DNNL_ARG_SCRATCHPAD, wrap(made.forward_scratch, slice.scratch)}});
         if (kind_ == ActivationKind::kSigmoid) {
             clear_padding(slice);
         }
@@ -66,11 +66,11 @@ public:
             return;
         }
         const Primitives& made = made_.at(slice.samples);
-        made.backward.execute(dnnl_stream(),
-                              {{DNNL_ARG_SRC, wrap(made.data, slice.inputs[0])},
-                               {DNNL_ARG_DIFF_DST, wrap(made.data, slice.output_gradient)},
-                               {DNNL_ARG_DIFF_SRC, wrap(made.data, slice.input_gradients[0])},
-                               {DNNL_ARG_SCRATCHPAD, wrap(made.backward_scratch, slice.scratch)}});
+        execute("activation", made.backward,
+                {{DNNL_ARG_SRC, wrap(made.data, slice.inputs[0])},
+                 {DNNL_ARG_DIFF_DST, wrap(made.data, slice.output_gradient)},
+                 {DNNL_ARG_DIFF_SRC, wrap(made.data, slice.input_gradients[0])},
+                 {DNNL_ARG_SCRATCHPAD, wrap(made.backward_scratch, slice.scratch)}});
     }
 
 private:

@@ -97,9 +97,9 @@ MadeKernel make_cpu_kernel(const AddSpec& spec, const KernelContext& context) {
     return std::make_unique<AddCpu>(spec, context);
 }
 
-void add_into(Device& device, float* to, const float* from, std::int64_t count) {
+void add_into(Device& device, Stream& stream, float* to, const float* from, std::int64_t count) {
     if (device.kind() == DeviceKind::kCuda) {
-        cuda_add_into(device, to, from, count);
+        cuda_add_into(stream, to, from, count);
     } else {
         accumulate(to, from, count);
     }

@@ -5,12 +5,6 @@
 namespace cohort {
 namespace {
 
-std::int64_t output_extent(std::int64_t input, const ConvOptions& o) {
-    const std::int64_t reach = o.dilation * (o.kernel - 1) + 1;
-    const std::int64_t room = input + 2 * o.padding - reach;
-    return room < 0 ? 0 : room / o.stride + 1;
-}
-
 void check_options(const ConvOptions& o) {
     if (o.channels < 1 || o.kernel < 1 || o.stride < 1 || o.padding < 0 || o.dilation < 1 ||
         o.groups < 1) {
@@ -39,8 +33,7 @@ public:
                  .expected = "multiples of " + std::to_string(o.groups),
                  .got = std::to_string(x[0]) + " in, " + std::to_string(o.channels) + " out"});
         }
-        const std::int64_t height = output_extent(x[1], o);
-        const std::int64_t width = output_extent(x[2], o);
+        const auto [height, width] = conv_extents(o, x);
         if (height < 1 || width < 1) {
             fail<ShapeError>(
                 {.where = "conv",
@@ -83,17 +76,13 @@ private:
 
 }  // namespace
 
-const Shape& only_input(std::string_view layer, std::span<const Shape> inputs, int rank) {
-    if (inputs.size() != 1 || (rank != 0 && inputs[0].rank() != rank)) {
-        fail<ShapeError>({.where = layer,
-                          .what = "input does not fit",
-                          .expected = rank == 3   ? "one input [C,H,W]"
-                                      : rank == 1 ? "one input [F]"
-                                                  : "one input",
-                          .got = inputs.size() == 1 ? to_string(inputs[0])
-                                                    : std::to_string(inputs.size()) + " inputs"});
-    }
-    return inputs[0];
+ConvExtents conv_extents(const ConvOptions& options, const Shape& input) {
+    const auto extent = [&](std::int64_t in) {
+        const std::int64_t reach = options.dilation * (options.kernel - 1) + 1;
+        const std::int64_t room = in + 2 * options.padding - reach;
+        return room < 0 ? 0 : room / options.stride + 1;
+    };
+    return {extent(input[1]), extent(input[2])};
 }
 
 std::shared_ptr<const Layer> make_conv(const ConvOptions& options) {

@@ -10,13 +10,13 @@
 #include "cohort/tensor/cpu_team.hpp"
 #include "conv_primitives.hpp"
 #include "elementwise_cpu.hpp"
+#include "member_sums.hpp"
 #include "weight_reorder.hpp"
 
 namespace cohort {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kWorthSharing = std::size_t{256} << 10;  // bytes
 
 std::size_t padded(std::size_t bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -31,7 +31,7 @@ public:
           team_(cpu_team(context.device)),
           training_(context.training),
           input_gradient_(context.input_gradient),
-          first_slice_(static_cast<std::size_t>(team_.size())) {
+          used_(static_cast<std::size_t>(team_.size())) {
         traits_.output = plan_.output();
         traits_.backward_reads_output = spec.relu;
         traits_.weight_bytes = plan_.canonical_weights().get_size();
@@ -84,14 +84,14 @@ public:
                 slice.shared + padded(plan_.forward_weights().get_size()) + staging_bytes();
             arguments.emplace(DNNL_ARG_BIAS, wrap(bias_desc(), bias));
         }
-        made.forward.execute(dnnl_stream(), arguments);
+        execute("conv", made.forward, arguments);
         if (spec_.relu) {  // oneDNN's own would turn NaN into 0
             relu_in_place(slice.output, slice.samples * traits_.output.sample_floats());
         }
     }
 
     void begin_backward(std::byte* shared) override {
-        std::fill(first_slice_.begin(), first_slice_.end(), char{1});
+        std::fill(used_.begin(), used_.end(), char{0});
         if (input_gradient_) {
             data_reorder_.run(padded_weights(shared + data_weight_bytes()), shared);
         }
@@ -107,15 +107,16 @@ public:
             return;
         }
         const ConvPrimitives& made = plan_.at(slice.samples);
-        made.backward_data.execute(
-            dnnl_stream(), {{DNNL_ARG_DIFF_SRC, wrap(made.source, slice.input_gradients[0])},
-                            {DNNL_ARG_WEIGHTS, wrap(plan_.data_weights(), slice.shared)},
-                            {DNNL_ARG_DIFF_DST, wrap(made.output, slice.output_gradient)},
-                            {DNNL_ARG_SCRATCHPAD, wrap(made.data_scratch, slice.scratch)}});
+        execute("conv gradient of input", made.backward_data,
+                {{DNNL_ARG_DIFF_SRC, wrap(made.source, slice.input_gradients[0])},
+                 {DNNL_ARG_WEIGHTS, wrap(plan_.data_weights(), slice.shared)},
+                 {DNNL_ARG_DIFF_DST, wrap(made.output, slice.output_gradient)},
+                 {DNNL_ARG_SCRATCHPAD, wrap(made.data_scratch, slice.scratch)}});
     }
 
     void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* shared) override {
-        sum_members(shared);
+        add_member_sums(team_, reinterpret_cast<float*>(partial(shared, 0)),
+                        partial_bytes() / sizeof(float), used_);
         auto* staging = reinterpret_cast<float*>(shared + data_weight_bytes());
         float* target = plan_.pads_channels() ? staging : binding_.gradients[0];
         gradient_reorder_.run(partial(shared, 0), target);
@@ -191,8 +192,8 @@ private:
     void backward_weights(const KernelSlice& slice) {
         const ConvPrimitives& made = plan_.at(slice.samples);
         std::byte* sums = partial(slice.shared, slice.member);
-        char& first = first_slice_[static_cast<std::size_t>(slice.member)];
-        std::byte* target = first != 0 ? sums : slice.scratch;
+        char& used = used_[static_cast<std::size_t>(slice.member)];
+        std::byte* target = used == 0 ? sums : slice.scratch;
         std::unordered_map<int, dnnl::memory> arguments{
             {DNNL_ARG_SRC, wrap(made.source, slice.inputs[0])},
             {DNNL_ARG_DIFF_WEIGHTS, wrap(plan_.weights_gradient(), target)},
@@ -201,35 +202,12 @@ private:
         if (spec_.options.bias) {
             arguments.emplace(DNNL_ARG_DIFF_BIAS, wrap(bias_desc(), partial_bias(target)));
         }
-        made.backward_weights.execute(dnnl_stream(), arguments);
-        if (first == 0) {
+        execute("conv gradient of weights", made.backward_weights, arguments);
+        if (used != 0) {
             accumulate(reinterpret_cast<float*>(sums), reinterpret_cast<float*>(slice.scratch),
                        static_cast<std::int64_t>(partial_bytes() / sizeof(float)));
         }
-        first = 0;
-    }
-
-    /// Adds the members' sums in order; each member of the team adds a part of the floats.
-    void sum_members(std::byte* shared) {
-        auto* total = reinterpret_cast<float*>(partial(shared, 0));
-        const auto blocks = static_cast<long long>(partial_bytes() / kAlignment);
-        const auto add_part = [&](int adder, int adders) {
-            const auto [first, last] = part_of(blocks, adder, adders);
-            const auto begin = first * static_cast<long long>(kAlignment / sizeof(float));
-            const auto end = last * static_cast<long long>(kAlignment / sizeof(float));
-            for (int member = 1; member < team_.size(); ++member) {
-                if (first_slice_[static_cast<std::size_t>(member)] == 0) {
-                    accumulate(total + begin,
-                               reinterpret_cast<float*>(partial(shared, member)) + begin,
-                               end - begin);
-                }
-            }
-        };
-        if (partial_bytes() < kWorthSharing) {
-            add_part(0, 1);
-        } else {
-            team_.run([&](int member) { add_part(member, team_.size()); });
-        }
+        used = 1;
     }
 
     ConvSpec spec_;
@@ -243,7 +221,7 @@ private:
     WeightReorder forward_reorder_;
     WeightReorder data_reorder_;
     WeightReorder gradient_reorder_;
-    std::vector<char> first_slice_;
+    std::vector<char> used_;  ///< per member: has written its sums
 };
 
 }  // namespace

@@ -61,10 +61,8 @@ ConvPlan::ConvPlan(const ConvSpec& spec, const KernelContext& context)
       tuning_(context.tuning) {
     const ConvOptions& o = spec.options;
     const Shape& x = input_.shape;
-    const auto extent = [&](std::int64_t in) {
-        return (in + 2 * o.padding - o.dilation * (o.kernel - 1) - 1) / o.stride + 1;
-    };
-    output_ = {Shape{o.channels, extent(x[1]), extent(x[2])}, preferred_channel_block()};
+    const auto [height, width] = conv_extents(o, x);
+    output_ = {Shape{o.channels, height, width}, preferred_channel_block()};
     const bool dense = o.groups == 1;
     input_channels_ = dense ? stored_channels(input_) : x[0];
     output_channels_ = dense ? stored_channels(output_) : o.channels;

@@ -2,6 +2,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string_view>
+#include <unordered_map>
 
 #include "cohort/core/error.hpp"
 #include "cohort/layers/kernel.hpp"
@@ -41,6 +42,12 @@ decltype(auto) dnnl_checked(std::string_view operation, F&& f) {
                            .what = "oneDNN reported status " + std::to_string(error.status) + ": " +
                                    error.what()});
     }
+}
+
+/// Runs a primitive on the calling thread. Errors: DeviceError naming the operation.
+inline void execute(std::string_view operation, const dnnl::primitive& primitive,
+                    const std::unordered_map<int, dnnl::memory>& arguments) {
+    dnnl_checked(operation, [&] { primitive.execute(dnnl_stream(), arguments); });
 }
 
 }  // namespace cohort

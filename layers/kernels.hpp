@@ -12,6 +12,13 @@ struct ConvSpec {
     ConvOptions options;
     bool relu = false;
 };
+/// Height and width of a convolution's output; 0 where the kernel does not fit.
+struct ConvExtents {
+    std::int64_t height;
+    std::int64_t width;
+};
+[[nodiscard]] ConvExtents conv_extents(const ConvOptions& options, const Shape& input);
+
 struct LinearSpec {
     LinearOptions options;
     bool relu = false;
@@ -67,7 +74,7 @@ MadeKernel make_kernel(const Spec& spec, const KernelContext& context) {
                                                         std::int64_t classes);
 [[nodiscard]] std::unique_ptr<LossKernel> make_cuda_loss(const KernelContext& context,
                                                          std::int64_t classes);
-void cuda_add_into(Device& device, float* to, const float* from, std::int64_t count);
+void cuda_add_into(Stream& stream, float* to, const float* from, std::int64_t count);
 
 /// The only input's shape; ShapeError unless there is exactly one of that rank (0: any rank).
 const Shape& only_input(std::string_view layer, std::span<const Shape> inputs, int rank);

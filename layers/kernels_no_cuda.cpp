@@ -43,7 +43,7 @@ std::unique_ptr<LossKernel> make_cuda_loss(const KernelContext& /*context*/,
                                            std::int64_t /*classes*/) {
     refuse();
 }
-void cuda_add_into(Device& /*device*/, float* /*to*/, const float* /*from*/,
+void cuda_add_into(Stream& /*stream*/, float* /*to*/, const float* /*from*/,
                    std::int64_t /*count*/) {
     refuse();
 }

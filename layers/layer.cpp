@@ -1,5 +1,8 @@
 #include "cohort/layers/layer.hpp"
 
+#include "cohort/core/error.hpp"
+#include "kernels.hpp"
+
 namespace cohort {
 
 std::int64_t TensorFormat::sample_floats() const noexcept {
@@ -23,6 +26,19 @@ std::shared_ptr<const Layer> Layer::with_relu() const {
 }
 std::shared_ptr<const Layer> Layer::with_add() const {
     return nullptr;
+}
+
+const Shape& only_input(std::string_view layer, std::span<const Shape> inputs, int rank) {
+    if (inputs.size() != 1 || (rank != 0 && inputs[0].rank() != rank)) {
+        fail<ShapeError>({.where = layer,
+                          .what = "input does not fit",
+                          .expected = rank == 3   ? "one input [C,H,W]"
+                                      : rank == 1 ? "one input [F]"
+                                                  : "one input",
+                          .got = inputs.size() == 1 ? to_string(inputs[0])
+                                                    : std::to_string(inputs.size()) + " inputs"});
+    }
+    return inputs[0];
 }
 
 void Kernel::bind(const KernelBinding& /*binding*/) {

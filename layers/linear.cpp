@@ -10,6 +10,7 @@
 #include "dnnl_support.hpp"
 #include "elementwise_cpu.hpp"
 #include "kernels.hpp"
+#include "member_sums.hpp"
 
 namespace cohort {
 namespace {
@@ -68,7 +69,8 @@ public:
         : spec_(spec),
           inputs_(context.inputs.at(0).shape[0]),
           outputs_(spec.options.features),
-          first_slice_(static_cast<std::size_t>(cpu_team(context.device).size())) {
+          team_(cpu_team(context.device)),
+          used_(static_cast<std::size_t>(team_.size())) {
         traits_.output = {Shape{outputs_}, 1};
         traits_.backward_reads_output = spec.relu;
         traits_.weight_bytes = static_cast<std::size_t>(inputs_ * outputs_) * sizeof(float);
@@ -78,8 +80,8 @@ public:
     void bind(const KernelBinding& binding) override { binding_ = binding; }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> /*sizes*/) override {
-        return {.backward_shared = static_cast<std::size_t>(partial_floats()) * sizeof(float) *
-                                   first_slice_.size()};
+        return {.backward_shared =
+                    static_cast<std::size_t>(partial_floats()) * sizeof(float) * used_.size()};
     }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
@@ -95,7 +97,7 @@ public:
     }
 
     void begin_backward(std::byte* /*shared*/) override {
-        std::fill(first_slice_.begin(), first_slice_.end(), char{1});
+        std::fill(used_.begin(), used_.end(), char{0});
     }
 
     void backward(int /*pass*/, const KernelSlice& slice) override {
@@ -103,17 +105,17 @@ public:
             relu_mask(slice.output, slice.output_gradient, slice.samples * outputs_);
         }
         float* sums = partial(slice.shared, slice.member);
-        char& first = first_slice_[static_cast<std::size_t>(slice.member)];
+        char& used = used_[static_cast<std::size_t>(slice.member)];
         sgemm('T', 'N', outputs_, inputs_, slice.samples, slice.output_gradient, outputs_,
-              slice.inputs[0], inputs_, first != 0 ? 0.0F : 1.0F, sums, inputs_);
+              slice.inputs[0], inputs_, used == 0 ? 0.0F : 1.0F, sums, inputs_);
         if (spec_.options.bias) {
             float* bias = sums + inputs_ * outputs_;
-            if (first != 0) {
+            if (used == 0) {
                 std::fill_n(bias, outputs_, 0.0F);
             }
             bias_backward(slice.output_gradient, bias, slice.samples, outputs_);
         }
-        first = 0;
+        used = 1;
         if (slice.input_gradients[0] != nullptr) {
             sgemm('N', 'N', slice.samples, inputs_, outputs_, slice.output_gradient, outputs_,
                   binding_.parameters[0], inputs_, 0.0F, slice.input_gradients[0], inputs_);
@@ -122,11 +124,7 @@ public:
 
     void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* shared) override {
         float* total = partial(shared, 0);
-        for (std::size_t member = 1; member < first_slice_.size(); ++member) {
-            if (first_slice_[member] == 0) {
-                accumulate(total, partial(shared, static_cast<int>(member)), partial_floats());
-            }
-        }
+        add_member_sums(team_, total, static_cast<std::size_t>(partial_floats()), used_);
         std::copy_n(total, inputs_ * outputs_, binding_.gradients[0]);
         if (spec_.options.bias) {
             std::copy_n(total + inputs_ * outputs_, outputs_, binding_.gradients[1]);
@@ -146,7 +144,8 @@ private:
     LinearSpec spec_;
     std::int64_t inputs_;
     std::int64_t outputs_;
-    std::vector<char> first_slice_;
+    ThreadTeam& team_;
+    std::vector<char> used_;  ///< per member: has written its sums
     KernelTraits traits_;
     KernelBinding binding_;
 };

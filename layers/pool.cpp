@@ -83,7 +83,7 @@ public:
         if (traits_.saved_bytes > 0) {
             arguments.emplace(DNNL_ARG_WORKSPACE, wrap(made.workspace, slice.saved));
         }
-        made.forward.execute(dnnl_stream(), arguments);
+        execute("pool", made.forward, arguments);
     }
 
     void backward(int /*pass*/, const KernelSlice& slice) override {
@@ -98,7 +98,7 @@ public:
         if (traits_.saved_bytes > 0) {
             arguments.emplace(DNNL_ARG_WORKSPACE, wrap(made.workspace, slice.saved));
         }
-        made.backward.execute(dnnl_stream(), arguments);
+        execute("pool", made.backward, arguments);
     }
 
 private:

@@ -4,7 +4,6 @@
 
 #include "cohort/tensor/cpu_team.hpp"
 #include "kernels.hpp"
-#include "tuning.hpp"
 
 namespace cohort {
 namespace {
@@ -72,10 +71,6 @@ std::unique_ptr<LossKernel> make_softmax_cross_entropy(const KernelContext& cont
                                                        std::int64_t classes) {
     return context.device.kind() == DeviceKind::kCuda ? make_cuda_loss(context, classes)
                                                       : make_cpu_loss(context, classes);
-}
-
-std::shared_ptr<TuningCache> make_tuning_cache() {
-    return std::make_shared<TuningCache>();
 }
 
 }  // namespace cohort

@@ -1,10 +1,11 @@
 #include "weight_reorder.hpp"
 
+#include "member_sums.hpp"
+
 namespace cohort {
 namespace {
 
-constexpr std::size_t kWorthSharing = std::size_t{256} << 10;  // bytes
-constexpr std::int64_t kLargestBlock = 16;                     // of any blocked order
+constexpr std::int64_t kLargestBlock = 16;  // of any blocked order
 
 }  // namespace
 
@@ -39,9 +40,8 @@ WeightReorder::Part WeightReorder::make_part(const dnnl::memory::desc& from,
 }
 
 void WeightReorder::run_part(const Part& part, const void* from, void* to) {
-    dnnl::memory source = wrap(part.from, from);
-    dnnl::memory target = wrap(part.to, to);
-    part.reorder.execute(dnnl_stream(), source, target);
+    execute("conv weights", part.reorder,
+            {{DNNL_ARG_FROM, wrap(part.from, from)}, {DNNL_ARG_TO, wrap(part.to, to)}});
 }
 
 void WeightReorder::run(const void* from, void* to) const {

@@ -2,7 +2,7 @@
 
 namespace cohort {
 
-CompiledGraph::CompiledGraph(const Graph& source, Device& device, bool for_training,
+CompiledGraph::CompiledGraph(const Graph& source, Device& device, Stream& stream, bool for_training,
                              bool deterministic, TuningCache* tuning)
     : graph(source),
       training(for_training),
@@ -11,6 +11,7 @@ CompiledGraph::CompiledGraph(const Graph& source, Device& device, bool for_train
     formats[0] = {graph.input_shape(), 1};
     for (const Graph::Node& node : graph.nodes()) {
         KernelContext context{.device = device,
+                              .stream = stream,
                               .inputs = {},
                               .training = training,
                               .deterministic = deterministic,
@@ -26,8 +27,8 @@ CompiledGraph::CompiledGraph(const Graph& source, Device& device, bool for_train
         wants_gradient[output] =
             context.input_gradient || !node.parameter_ranges.empty() ? char{1} : char{0};
     }
-    loss = make_softmax_cross_entropy({.device = device, .inputs = {}, .tuning = tuning},
-                                      graph.classes());
+    loss = make_softmax_cross_entropy(
+        {.device = device, .stream = stream, .inputs = {}, .tuning = tuning}, graph.classes());
 }
 
 std::size_t CompiledGraph::sample_bytes(int value) const {

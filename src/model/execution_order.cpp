@@ -1,7 +1,8 @@
 // From a graph to the order of kernel calls:
 //  1. list the calls: forward, loss, backward in reverse, one per pass;
 //  2. decide for every gradient contribution whether it assigns, adds or shares memory;
-//  3. cut the list into segments, where a pass needs the whole batch or slice sizes differ.
+//  3. cut the list into segments: where a pass needs the whole batch, where slice sizes differ,
+//     after the loss, and in backward often enough to announce gradients early.
 #include "execution_order.hpp"
 
 #include <algorithm>
@@ -162,16 +163,25 @@ private:
 
     void cut_segments() {
         constexpr std::int64_t kTolerance = 2;
+        // Gradients are announced at the end of a segment: not later than every so many bytes.
+        constexpr std::size_t kAnnounced = std::size_t{64} << 10;
         std::int64_t smallest = 0;  // wish of the steps with weights so far; 0: none
+        bool cut_here = true;       // the step before asked for it
+        std::size_t unannounced = 0;
         for (PlannedStep& planned : steps_) {
             const std::int64_t wanted = wanted_slice(planned.step);
             const bool weighty = weight_bytes(planned.step) > 0;
             const bool unlike = weighty && smallest > 0 &&
                                 (wanted > smallest * kTolerance || wanted * kTolerance < smallest);
-            if (segments_.empty() || planned.step.pass > 0 || unlike) {
+            if (cut_here || planned.step.pass > 0 || unlike) {
                 segments_.emplace_back().slice = member_samples_;
                 smallest = 0;
+                unannounced = 0;
             }
+            if (planned.step.kind == StepKind::kBackward) {
+                unannounced += weight_bytes(planned.step);
+            }
+            cut_here = planned.step.kind == StepKind::kLoss || unannounced >= kAnnounced;
             if (weighty) {
                 smallest = smallest == 0 ? wanted : std::min(smallest, wanted);
             }

@@ -9,8 +9,8 @@ namespace cohort {
 
 /// The kernels of a network for one device, in training or inference form.
 struct CompiledGraph {
-    CompiledGraph(const Graph& graph, Device& device, bool training, bool deterministic,
-                  TuningCache* tuning);
+    CompiledGraph(const Graph& graph, Device& device, Stream& stream, bool training,
+                  bool deterministic, TuningCache* tuning);
 
     [[nodiscard]] std::size_t sample_bytes(int value) const;
     [[nodiscard]] bool wants_gradient_of(int value) const;

@@ -28,7 +28,7 @@ struct RunInput {
 /// Runs one compiled form of a network over batches of any size, slice by slice.
 class Executor {
 public:
-    Executor(const Graph& graph, Device& device, bool training, bool deterministic,
+    Executor(const Graph& graph, Device& device, Stream& stream, bool training, bool deterministic,
              TuningCache* tuning);
 
     /// Gives every kernel its slices of the flat buffers.
@@ -62,6 +62,7 @@ private:
 
     const Graph& graph_;
     Device& device_;
+    Stream& stream_;
     CompiledGraph compiled_;
     std::map<std::int64_t, ExecutionPlan> plans_;
     bool profiling_ = false;

@@ -21,8 +21,8 @@ struct Replica::Impl {
           device(on),
           stream(on.create_stream()),
           tuning(make_tuning_cache()),
-          training(graph, on, true, options.deterministic, tuning.get()),
-          inference(graph, on, false, options.deterministic, tuning.get()) {
+          training(graph, on, *stream, true, options.deterministic, tuning.get()),
+          inference(graph, on, *stream, false, options.deterministic, tuning.get()) {
         const auto bytes = [](const FlatLayout& layout) {
             return static_cast<std::size_t>(layout.total()) * sizeof(float);
         };

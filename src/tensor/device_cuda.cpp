@@ -22,9 +22,15 @@ void check(cudaError_t result, const char* operation,
                                std::to_string(where.line()) + ")"});
 }
 
+/// A thread starts on GPU 0 whatever the others use: set it before anything that depends on it.
+void use_device(int index) {
+    check(cudaSetDevice(index), "cudaSetDevice");
+}
+
 class CudaEvent final : public Event {
 public:
-    explicit CudaEvent(cudaStream_t stream) {
+    CudaEvent(int device, cudaStream_t stream) {
+        use_device(device);
         check(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync), "cudaEventCreate");
         check(cudaEventRecord(event_, stream), "cudaEventRecord");
     }
@@ -53,7 +59,8 @@ private:
 
 class CudaStream final : public Stream {
 public:
-    CudaStream() {
+    explicit CudaStream(int device) : device_(device) {
+        use_device(device);
         check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     }
     ~CudaStream() override { cudaStreamDestroy(stream_); }
@@ -64,7 +71,7 @@ public:
         check(cudaMemsetAsync(to, 0, bytes, stream_), "cudaMemsetAsync");
     }
     [[nodiscard]] std::unique_ptr<Event> record() override {
-        return std::make_unique<CudaEvent>(stream_);
+        return std::make_unique<CudaEvent>(device_, stream_);
     }
     void wait_for(const Event& event) override {
         if (const auto* cuda = dynamic_cast<const CudaEvent*>(&event)) {
@@ -76,13 +83,14 @@ public:
     void synchronize() override { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
 private:
+    int device_;
     cudaStream_t stream_ = nullptr;
 };
 
 class CudaDevice final : public Device {
 public:
     explicit CudaDevice(int index) : index_(index) {
-        check(cudaSetDevice(index), "cudaSetDevice");
+        use_device(index);
         // A rank that waits for its GPU must not burn a core.
         check(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "cudaSetDeviceFlags");
         check(cudaGetDeviceProperties(&properties_, index), "cudaGetDeviceProperties");
@@ -92,6 +100,7 @@ public:
         return "cuda:" + std::to_string(index_) + ": " + properties_.name;
     }
     [[nodiscard]] Buffer allocate(std::size_t bytes) override {
+        use_device(index_);
         void* data = nullptr;
         const cudaError_t result = cudaMalloc(&data, bytes);
         if (result == cudaErrorMemoryAllocation) {
@@ -104,14 +113,16 @@ public:
         return {data, bytes, [](void* p) noexcept { cudaFree(p); }};
     }
     [[nodiscard]] Buffer allocate_host(std::size_t bytes) override {
+        use_device(index_);
         void* data = nullptr;
         check(cudaMallocHost(&data, bytes), "cudaMallocHost");
         return {data, bytes, [](void* p) noexcept { cudaFreeHost(p); }};
     }
     [[nodiscard]] std::unique_ptr<Stream> create_stream() override {
-        return std::make_unique<CudaStream>();
+        return std::make_unique<CudaStream>(index_);
     }
     [[nodiscard]] DeviceMemory memory() const override {
+        use_device(index_);
         std::size_t free = 0;
         std::size_t total = 0;
         check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "cohort/core/error.hpp"
+#include "cohort/model/zoo.hpp"
 #include "support/reference_check.hpp"
 
 namespace cohort::test {
@@ -190,6 +191,39 @@ public:
 private:
     Replica& replica_;
 };
+
+/// Notes which floats of the gradient buffer were written when the first range was announced.
+class FirstAnnouncement final : public StepObserver {
+public:
+    explicit FirstAnnouncement(Replica& replica) : replica_(replica) {}
+    void gradient_ready(std::int64_t /*begin*/, std::int64_t /*end*/) override {
+        if (seen.empty()) {
+            seen.assign(replica_.gradients().begin(), replica_.gradients().end());
+        }
+    }
+    std::vector<float> seen;
+
+private:
+    Replica& replica_;
+};
+
+TEST(Observer, HearsOfLateLayersWhileEarlyOnesStillHaveToRun) {
+    // No batch norm: nothing but the size of the gradients divides this network's backward pass.
+    const Graph graph = make_model("lenet", Shape{1, 28, 28}, 10);
+    OwnedReplica owned(graph, 1);
+    Replica& replica = owned.replica;
+    randomise(replica, 1);
+    constexpr float kUnwritten = -7.0F;
+    std::fill(replica.gradients().begin(), replica.gradients().end(), kUnwritten);
+    FirstAnnouncement observer(replica);
+    ASSERT_TRUE(replica.train_step(random_batch(graph, 8, 1).view(), 1, observer));
+    const FlatRange* first = graph.parameters().find("conv1.weight");
+    const FlatRange* last = graph.parameters().find("linear2.weight");
+    ASSERT_TRUE(first != nullptr && last != nullptr);
+    EXPECT_EQ(observer.seen.at(static_cast<std::size_t>(first->offset)), kUnwritten);
+    EXPECT_NE(observer.seen.at(static_cast<std::size_t>(last->offset)), kUnwritten);
+    EXPECT_NE(replica.gradients()[static_cast<std::size_t>(first->offset)], kUnwritten);
+}
 
 TEST(Observer, HearsOfEveryGradientOnceInBackwardOrderWhenItIsFinal) {
     for (const int threads : {1, 3}) {

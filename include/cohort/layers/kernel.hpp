@@ -27,6 +27,7 @@ class TuningCache;
 /// What a layer knows when its kernel is made.
 struct KernelContext {
     Device& device;
+    Stream& stream;                    ///< all work of the kernel is queued here
     std::vector<TensorFormat> inputs;  ///< as their producers chose them
     bool training = true;              ///< false: inference kernel (running statistics, no dropout)
     bool deterministic = false;        ///< no choice by measurement
@@ -88,7 +89,9 @@ struct KernelSlice {
 /// put together, always in the same order, at the end of a pass.
 ///
 /// Order of calls in a step: begin_forward, forward(0, ...) for all slices, end_forward(0), then
-/// the next pass; likewise backward. begin_/end_ run on the calling thread alone.
+/// the next pass; likewise backward. begin_/end_ run on the calling thread alone. On an
+/// asynchronous device all of these queue work on the context's stream; only LossKernel::finish
+/// waits for it. Pointers are in device memory throughout.
 class Kernel {
 public:
     Kernel() = default;
@@ -143,7 +146,7 @@ public:
                                                                      std::int64_t classes);
 
 /// to += from, `count` floats of the device's memory; used where a tensor has several consumers.
-void add_into(Device& device, float* to, const float* from, std::int64_t count);
+void add_into(Device& device, Stream& stream, float* to, const float* from, std::int64_t count);
 
 [[nodiscard]] std::shared_ptr<TuningCache> make_tuning_cache();
 

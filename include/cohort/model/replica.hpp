@@ -35,10 +35,12 @@ public:
     StepObserver(const StepObserver&) = delete;
     StepObserver& operator=(const StepObserver&) = delete;
     virtual ~StepObserver() = default;
-    /// gradients[begin, end) (floats) are final for this step; called in backward order, each
-    /// range once, while the rest of backward still has to run.
+    /// gradients[begin, end) (floats) are final for this step, in the order of the replica's stream
+    /// (record an event there to wait elsewhere). Called in backward order, each range once, at the
+    /// latest some 64 KiB of weights after it was computed, while earlier layers still have to run.
     virtual void gradient_ready(std::int64_t begin, std::int64_t end);
-    /// Asked between layers; true abandons the step (its gradients are then meaningless).
+    /// Asked between groups of layers (at least before forward, after the loss, and where gradients
+    /// are announced); true abandons the step (its gradients are then meaningless).
     virtual bool should_interrupt();
 };
 
@@ -99,7 +101,7 @@ public:
     void infer(const BatchView& batch, std::span<float> logits);
 
     /// Bytes of the activation arena (planned by liveness) for the batch sizes seen so far, and
-    /// of all memory this replica owns.
+    /// of that and the flat buffers together.
     [[nodiscard]] std::size_t arena_bytes() const noexcept;
     [[nodiscard]] std::size_t total_bytes() const noexcept;
 
