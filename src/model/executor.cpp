@@ -70,12 +70,13 @@ ExecutionPlan& Executor::plan_for(std::int64_t batch) {
 }
 
 std::optional<BatchResult> Executor::run(const RunInput& input, Arena& arena) {
+    ThreadTeam& team = cpu_team(device_);
+    team.adopt_caller();  // before primitives are made and measured on this thread
     plan_ = &plan_for(input.batch->size);
     arena.reserve(device_, plan_->arena_bytes);
     input_ = input;
     arena_ = static_cast<std::byte*>(arena.buffer.data());
     compiled_.loss->begin();
-    ThreadTeam& team = cpu_team(device_);
     for (const Segment& segment : plan_->segments) {
         if (input.observer != nullptr && input.observer->should_interrupt()) {
             return std::nullopt;

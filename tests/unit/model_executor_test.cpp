@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <thread>
 
 #include "cohort/core/error.hpp"
 #include "cohort/model/zoo.hpp"
@@ -191,6 +192,23 @@ public:
 private:
     Replica& replica_;
 };
+
+TEST(Executor, MayBeDrivenByAnotherThreadThanMadeIt) {
+    const Twin twin = small_residual();
+    const auto gradients = [&](bool other_thread) {
+        OwnedReplica owned(twin.graph, 2, true);
+        randomise(owned.replica, 1);
+        const auto step = [&] { owned.replica.train_step(random_batch(twin.graph, 9, 1).view()); };
+        if (other_thread) {
+            std::thread(step).join();
+        } else {
+            step();
+        }
+        const auto all = owned.replica.gradients();
+        return std::vector<float>(all.begin(), all.end());
+    };
+    EXPECT_EQ(gradients(false), gradients(true));
+}
 
 /// Notes which floats of the gradient buffer were written when the first range was announced.
 class FirstAnnouncement final : public StepObserver {
