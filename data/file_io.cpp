@@ -1,6 +1,7 @@
 #include "file_io.hpp"
 
 #include "cohort/core/error.hpp"
+#include "cohort/data/store.hpp"
 
 #include <fmt/format.h>
 
@@ -11,6 +12,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <filesystem>
 #include <limits>
 #include <system_error>
@@ -34,6 +37,43 @@ std::string folder_of(const std::string& path) {
     return folder.empty() ? "." : folder;
 }
 
+/// Between a file's name and the process id in the temporary name `NAME.part-PID-COUNT`.
+constexpr std::string_view kPart = ".part-";
+
+/// The process id in a temporary name; 0 for any other name.
+pid_t owner_of(std::string_view name) {
+    const std::size_t at = name.rfind(kPart);
+    pid_t owner = 0;
+    int count = 0;
+    if (at == std::string_view::npos) {
+        return 0;
+    }
+    const char* last = name.data() + name.size();
+    const auto [dash, bad] = std::from_chars(name.data() + at + kPart.size(), last, owner);
+    if (bad != std::errc() || dash == last || *dash != '-') {
+        return 0;
+    }
+    const auto [end, worse] = std::from_chars(dash + 1, last, count);
+    return worse == std::errc() && end == last ? owner : 0;
+}
+
+/// Whether the process has the file open; true when it may not be asked. Another process, or this
+/// one, may have the id of one that was killed (in containers ids are small and alike).
+bool has_open(pid_t process, const std::filesystem::path& file) {
+    if (::kill(process, 0) != 0 && errno == ESRCH) {
+        return false;
+    }
+    std::error_code error;
+    const std::filesystem::directory_iterator open(fmt::format("/proc/{}/fd", process), error);
+    if (error) {
+        return true;
+    }
+    return std::any_of(begin(open), end(open), [&](const auto& entry) {
+        std::error_code ignored;  // closed meanwhile, or no file
+        return std::filesystem::equivalent(entry.path(), file, ignored);
+    });
+}
+
 }  // namespace
 
 FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
@@ -52,7 +92,7 @@ FileDescriptor::~FileDescriptor() {
 }
 
 void fail_errno(std::string_view where, std::string_view what, int error) {
-    fail<FileError>({.where = where, .what = what, .got = std::generic_category().message(error)});
+    fail<FileError>({.where = where, .what = what, .got = errno_text(error)});
 }
 
 FileDescriptor open_readable(const std::string& path) {
@@ -127,7 +167,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
                          .got = "an existing folder"});
     }
     for (int attempt = 0; !file_.valid(); ++attempt) {
-        temporary_ = fmt::format("{}.part-{}-{}", path_, ::getpid(), attempt);
+        temporary_ = fmt::format("{}{}{}-{}", path_, kPart, ::getpid(), attempt);
         file_ =
             FileDescriptor(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
         if (!file_.valid() && errno != EEXIST) {
@@ -140,6 +180,26 @@ AtomicFile::~AtomicFile() {
     if (!committed_) {
         ::unlink(temporary_.c_str());
     }
+}
+
+std::vector<std::string> AtomicFile::remove_stale(const std::string& folder,
+                                                  std::string_view name) {
+    std::vector<std::string> removed;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+        const std::string file = entry.path().filename().string();
+        const pid_t owner = owner_of(file);
+        if (owner > 0 && file.starts_with(name) && !has_open(owner, entry.path()) &&
+            std::filesystem::remove(entry.path(), error)) {
+            removed.push_back(file);
+        }
+    }
+    return removed;
+}
+
+std::vector<std::string> remove_stale_temporaries(const std::string& folder,
+                                                  std::string_view name) {
+    return AtomicFile::remove_stale(folder, name);
 }
 
 void AtomicFile::reserve(std::uint64_t end) {

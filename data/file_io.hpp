@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cohort {
 
@@ -64,6 +65,9 @@ public:
     void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
     /// Makes it durable and gives it its name: fsync, rename, fsync of the folder.
     void commit();
+
+    /// See remove_stale_temporaries in cohort/data/store.hpp.
+    static std::vector<std::string> remove_stale(const std::string& folder, std::string_view name);
 
 private:
     std::string path_;

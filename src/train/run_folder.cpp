@@ -6,6 +6,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
+#include "cohort/data/store.hpp"
 
 namespace cohort {
 namespace {
@@ -17,8 +18,13 @@ constexpr const char* kRefused = ".refused";
 std::vector<std::string> existing_results(const std::string& out) {
     const RunFolder folder(out);
     std::vector<std::string> found = list_checkpoints(folder.checkpoints);
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder.checkpoints, error)) {
+        if (entry.path().extension() == kRefused) {
+            found.push_back(entry.path().string());
+        }
+    }
     for (const std::string& path : {folder.model, folder.metrics}) {
-        std::error_code error;
         if (fs::exists(path, error)) {
             found.push_back(path);
         }
@@ -34,6 +40,16 @@ void put_aside(const std::string& path) {
         log_warn("{} cannot be renamed: {}", path, error.message());
     } else {
         log_warn("{} is now called {}", path, fs::path(path + kRefused).filename().string());
+    }
+}
+
+/// What runs that were killed were writing.
+void remove_torn_files(const RunFolder& folder) {
+    for (const fs::path& path : {fs::path(folder.model), fs::path(folder.checkpoints) / "step-"}) {
+        const std::string parent = path.parent_path().string();
+        for (const std::string& name : remove_stale_temporaries(parent, path.filename().string())) {
+            log_info("{}/{}: left by a process that was killed, deleted", parent, name);
+        }
     }
 }
 
@@ -62,6 +78,7 @@ RunLock prepare_run_folder(const TrainOptions& options) {
     if (options.overwrite) {
         remove_results(found);
     }
+    remove_torn_files(RunFolder(options.out));
     return lock;
 }
 

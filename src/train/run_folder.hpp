@@ -24,7 +24,8 @@ struct RunFolder {
 };
 
 /// Makes the folder and keeps other runs out while the lock lives. Results that are there already
-/// are kept with `resume`, deleted with `overwrite`. Errors: UsageError when they are there and
+/// are kept with `resume`, deleted with `overwrite`; temporary files of killed runs are always
+/// deleted. Errors: UsageError when they are there and
 /// neither was asked for, or another run has the folder; FileError.
 RunLock prepare_run_folder(const TrainOptions& options);
 

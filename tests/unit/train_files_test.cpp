@@ -9,10 +9,12 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <thread>
 
 #include "cohort/core/error.hpp"
+#include "cohort/data/store.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/snapshot.hpp"
@@ -335,8 +337,42 @@ TEST(RunFolderTest, ResultsAreNeverReplacedUnasked) {
     EXPECT_TRUE(fs::exists(options.out + "/metrics.jsonl"));
     options.resume = false;
     options.overwrite = true;
+    fs::create_directories(options.out + "/checkpoints");
+    const std::string refused = checkpoint_path(options.out + "/checkpoints", 5) + ".refused";
+    std::ofstream(refused) << "x";
     prepare_run_folder(options);
+    EXPECT_FALSE(fs::exists(refused));
     EXPECT_FALSE(fs::exists(options.out + "/metrics.jsonl"));
+}
+
+TEST(RunFolderTest, TemporaryFilesOfKilledRunsAreDeleted) {
+    const TempFolder folder;
+    Hdf5Thread hdf5;
+    TrainOptions options;
+    options.out = folder.file("run");
+    fs::create_directories(options.out + "/checkpoints");
+    const StoreWriter writing(options.out + "/model.h5", {"some", 1}, hdf5);
+    const auto files_in = [](const std::string& where) {
+        std::set<std::string> names;
+        for (const auto& entry : fs::directory_iterator(where)) {
+            names.insert(entry.path().filename().string());
+        }
+        names.erase("run.lock");
+        return names;
+    };
+    std::set<std::string> kept = files_in(options.out);
+    ASSERT_EQ(kept.size(), 2U) << "the folder and a file being written";
+    const std::string gone = ".part-99999999-0";  // above the largest process id
+    std::ofstream(options.out + "/model.h5" + gone) << "torn";
+    std::ofstream(options.out + "/model.h5.part-" + std::to_string(getpid()) + "-7") << "torn";
+    for (const char* name : {"/mine.h5.part-99999999-0", "/model.h5.part-", "/model.h5.part-1x"}) {
+        std::ofstream(options.out + name) << "not ours";
+        kept.insert(name + 1);
+    }
+    std::ofstream(options.out + "/checkpoints/step-000000000064.h5" + gone) << "torn";
+    prepare_run_folder(options);
+    EXPECT_EQ(files_in(options.out), kept);
+    EXPECT_TRUE(fs::is_empty(options.out + "/checkpoints"));
 }
 
 TEST(RunFolderTest, FileInTheWayIsAnError) {

@@ -24,6 +24,11 @@ struct StoreFormat {
 /// An attribute's value.
 using StoreValue = std::variant<std::string, double, std::int64_t, std::uint64_t>;
 
+/// Files are written under a temporary name and a process that is killed leaves it behind. Deletes
+/// those in `folder` of files whose name starts with `name` and that no process has open any more.
+/// Returns the names of the deleted files; what cannot be deleted or asked about stays.
+std::vector<std::string> remove_stale_temporaries(const std::string& folder, std::string_view name);
+
 /// Element types of arrays.
 template <class T>
 concept StoreElement = std::same_as<T, float> || std::same_as<T, double> ||
@@ -57,8 +62,6 @@ public:
              std::span<const std::int64_t> shape = {}) {
         put(name, std::span<const T>(values), shape);
     }
-    /// Writes text as an array of bytes; read it with StoreReader::get_text.
-    void put_text(std::string_view name, std::string_view text);
 
     /// Sets an attribute of a group (made if missing; "/" is the file) or of a written array.
     void set(std::string_view object, std::string_view name, const StoreValue& value);
@@ -98,7 +101,6 @@ public:
     /// Reads into memory of exactly the array's size.
     template <StoreElement T>
     void read_into(std::string_view name, std::span<T> values) const;
-    [[nodiscard]] std::string get_text(std::string_view name) const;
 
     [[nodiscard]] bool has_attribute(std::string_view object, std::string_view name) const;
     /// V is the alternative that was written: std::string, double, std::int64_t, std::uint64_t.
