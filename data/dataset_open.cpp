@@ -1,5 +1,6 @@
 // Every check of a dataset group that can be made before training starts.
 #include "cohort/core/error.hpp"
+#include "cohort/core/units.hpp"
 #include "cohort/data/dataset.hpp"
 
 #include "dataset_layout.hpp"
@@ -40,6 +41,9 @@ void read_attributes(const Hdf5Handle& file, const std::string& path, SampleSetI
     info.source = hdf5_has_attribute(file.id(), kSourceAttribute, path)
                       ? hdf5_read_text(file.id(), kSourceAttribute, path)
                       : path;
+    if (hdf5_has_attribute(file.id(), kChecksumAttribute, path)) {
+        info.checksum = hdf5_read_text(file.id(), kChecksumAttribute, path);
+    }
 }
 
 /// Reads `mean` or `std`: one value for all channels or one per channel.
@@ -114,14 +118,14 @@ void read_sample_shape(OpenGroup& open) {
         fail<FileError>({.where = open.where,
                          .what = "wrong shape",
                          .expected = "[N,C,H,W] or [N,F]",
-                         .got = shape_text(shape),
+                         .got = format_shape(shape),
                          .hint = shape.size() == 3 ? "samples[:, None] for one channel" : ""});
     }
     if (std::count(shape.begin(), shape.end(), 0) > 0) {
         fail<FileError>({.where = open.where,
                          .what = "the set is empty",
                          .expected = "at least one sample",
-                         .got = shape_text(shape)});
+                         .got = format_shape(shape)});
     }
     open.info.samples = shape.front();
     open.info.sample_shape.assign(shape.begin() + 1, shape.end());
@@ -146,7 +150,7 @@ std::int64_t check_chunks(const OpenGroup& open, const Hdf5Handle& create) {
         fail<FileError>({.where = open.where,
                          .what = "chunks cut samples",
                          .expected = "chunks of whole samples",
-                         .got = shape_text({chunk.begin(), chunk.end()}),
+                         .got = format_shape(std::vector<std::int64_t>(chunk.begin(), chunk.end())),
                          .hint = "chunks=(256, *samples.shape[1:])"});
     }
     const auto chunk_samples = static_cast<std::int64_t>(chunk.front());
@@ -222,7 +226,7 @@ std::vector<std::int32_t> read_labels(const Hdf5Handle& file, const std::string&
         fail<FileError>({.where = where,
                          .what = "wrong shape",
                          .expected = fmt::format("[{}], one label per sample", info.samples),
-                         .got = shape_text(shape)});
+                         .got = format_shape(shape)});
     }
     std::vector<std::int64_t> wide(static_cast<std::size_t>(info.samples));
     hdf5_check(H5Dread(labels.id(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, wide.data()),

@@ -35,6 +35,8 @@ public:
 
     [[nodiscard]] const SampleSetInfo& info() const override { return open_.info; }
 
+    [[nodiscard]] std::string where() const override { return open_.where; }
+
     [[nodiscard]] RawChunk read_chunk(std::int64_t index) override {
         const SampleSetInfo& about = open_.info;
         check_invariant(index >= 0 && index < about.chunks(), "the chunk exists");

@@ -6,13 +6,21 @@
 #include <system_error>
 #include <utility>
 
+#include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
 #include "loader_impl.hpp"
 
 namespace cohort {
 namespace {
 
 void check_counts(const LoaderOptions& options) {
+    if (options.stall_limit_s <= 0) {
+        fail<UsageError>({.where = "loader",
+                          .what = "no time to wait for a batch",
+                          .expected = "a stall limit above 0 s",
+                          .got = fmt::format("{}", options.stall_limit_s)});
+    }
     if (options.threads < 1 || options.prefetch < 1) {
         fail<UsageError>(
             {.where = "loader",
@@ -62,8 +70,8 @@ int Loader::prefetch() const noexcept {
 void Loader::submit(Lease lease) {
     impl_->submit(std::move(lease));
 }
-std::optional<LoadedBatch> Loader::next() {
-    return impl_->next();
+std::optional<LoadedBatch> Loader::next(const std::function<bool()>& give_up) {
+    return impl_->next(give_up);
 }
 std::vector<Lease> Loader::discard_submitted() {
     return impl_->discard_submitted();
@@ -132,14 +140,46 @@ void Loader::Impl::submit(Lease lease) {
     reader_wake_.notify_one();
 }
 
-std::optional<LoadedBatch> Loader::Impl::next() {
+std::string Loader::Impl::missing() const {
+    if (jobs_.front()->state != State::kQueued) {
+        return "the samples are being prepared";
+    }
+    return reading_ < 0 ? "its chunks are about to be read"
+                        : fmt::format("chunk {} of {} is being read", reading_, source_->where());
+}
+
+bool Loader::Impl::wait_for_batch(std::unique_lock<std::mutex>& lock,
+                                  const std::function<bool()>& give_up) {
+    constexpr double kAskSeconds = 0.25;
+    const Clock::Seconds pause(std::min(kAskSeconds, options_.stall_limit_s));
+    const SteadyClock clock;
+    const Clock::Seconds start = clock.now();
+    double limit = options_.stall_limit_s;
+    const auto ready = [&] {
+        return stopped_ || jobs_.empty() || jobs_.front()->state == State::kDone;
+    };
+    while (!next_wake_.wait_for(lock, pause, ready)) {
+        const double waited = (clock.now() - start).count();
+        const std::string what = waited < limit ? "" : missing();
+        lock.unlock();  // the log and the caller's function may block
+        if (!what.empty()) {
+            limit += options_.stall_limit_s;
+            log_warn("waiting for a batch for {:.1f} s: {}", waited, what);
+        }
+        const bool enough = give_up && give_up();
+        lock.lock();
+        if (enough) {
+            return ready();
+        }
+    }
+    return true;
+}
+
+std::optional<LoadedBatch> Loader::Impl::next(const std::function<bool()>& give_up) {
     std::shared_ptr<Job> job;
     {
         std::unique_lock lock(mutex_);
-        next_wake_.wait(lock, [&] {
-            return stopped_ || jobs_.empty() || jobs_.front()->state == State::kDone;
-        });
-        if (stopped_ || jobs_.empty()) {
+        if (!wait_for_batch(lock, give_up) || stopped_ || jobs_.empty()) {
             return std::nullopt;
         }
         job = std::move(jobs_.front());
@@ -179,7 +219,8 @@ void Loader::Impl::stop() noexcept {
 }
 
 bool for_each_batch(Loader& loader, std::int64_t batch_size,
-                    const std::function<void(const LoadedBatch&)>& use) {
+                    const std::function<void(const LoadedBatch&)>& use,
+                    const std::function<bool()>& give_up) {
     if (batch_size < 1) {
         fail<UsageError>({.where = "evaluation",
                           .what = "empty batches",
@@ -200,8 +241,9 @@ bool for_each_batch(Loader& loader, std::int64_t batch_size,
                 }
                 loader.submit(std::move(lease));
             }
-            const std::optional<LoadedBatch> batch = loader.next();
+            const std::optional<LoadedBatch> batch = loader.next(give_up);
             if (!batch) {
+                loader.discard_submitted();
                 return false;
             }
             --ahead;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -30,7 +31,7 @@ public:
     [[nodiscard]] const SampleSetInfo& info() const noexcept { return source_->info(); }
     [[nodiscard]] int prefetch() const noexcept { return options_.prefetch; }
     void submit(Lease lease);
-    [[nodiscard]] std::optional<LoadedBatch> next();
+    [[nodiscard]] std::optional<LoadedBatch> next(const std::function<bool()>& give_up);
     std::vector<Lease> discard_submitted();
     void stop() noexcept;
 
@@ -46,6 +47,10 @@ private:
         std::exception_ptr error;
     };
 
+    /// Waits until next() has something to return; false when it gave up.
+    bool wait_for_batch(std::unique_lock<std::mutex>& lock, const std::function<bool()>& give_up);
+    /// What the first batch waits for.
+    [[nodiscard]] std::string missing() const;
     void start_threads();
     void join() noexcept;
     void run_reader();
@@ -69,6 +74,7 @@ private:
     std::condition_variable next_wake_;
     std::deque<std::shared_ptr<Job>> jobs_;
     bool stopped_ = false;
+    std::int64_t reading_ = -1;  ///< the chunk that the reader waits for
 
     // The reader's own.
     ChunkCache cache_;

@@ -32,13 +32,15 @@ void Loader::Impl::run_reader() {
 void Loader::Impl::load(Job& job, std::unique_lock<std::mutex>& lock) {
     std::exception_ptr error;
     while (job.chunks.size() < job.chunk_ids.size() && !error && !stopped_ && !job.discarded) {
+        reading_ = job.chunk_ids[job.chunks.size()];
         lock.unlock();
         try {
-            job.chunks.push_back(cache_.get(job.chunk_ids[job.chunks.size()]));
+            job.chunks.push_back(cache_.get(reading_));
         } catch (...) {
             error = std::current_exception();
         }
         lock.lock();
+        reading_ = -1;
     }
     if (stopped_ || job.discarded) {
         return;
@@ -88,6 +90,7 @@ void Loader::Impl::plan_read_ahead(const Lease& lease) {
 void Loader::Impl::read_one_ahead(std::unique_lock<std::mutex>& lock) {
     const std::int64_t chunk = read_ahead_.front();
     read_ahead_.pop_front();
+    reading_ = chunk;
     lock.unlock();
     bool failed = false;
     try {
@@ -96,6 +99,7 @@ void Loader::Impl::read_one_ahead(std::unique_lock<std::mutex>& lock) {
         failed = true;  // read again, and reported, when a lease needs the chunk
     }
     lock.lock();
+    reading_ = -1;
     if (failed) {
         read_ahead_.clear();
     }

@@ -1,7 +1,12 @@
 #include "evaluation.hpp"
 
+#include <fmt/ranges.h>
+
+#include <utility>
+
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/train/snapshot.hpp"
@@ -14,6 +19,46 @@ namespace {
 /// Leaves for_each_batch early; never leaves this file.
 struct Abandoned {};
 
+/// A set with another normalisation: that of the model which looks at it.
+class NormalisedFor final : public SampleSource {
+public:
+    NormalisedFor(std::unique_ptr<SampleSource> set, const ModelFile& model)
+        : set_(std::move(set)), info_(set_->info()) {
+        info_.mean = model.mean;
+        info_.std = model.std;
+    }
+    [[nodiscard]] const SampleSetInfo& info() const override { return info_; }
+    [[nodiscard]] std::string where() const override { return set_->where(); }
+    [[nodiscard]] RawChunk read_chunk(std::int64_t index) override {
+        return set_->read_chunk(index);
+    }
+
+private:
+    std::unique_ptr<SampleSource> set_;
+    SampleSetInfo info_;
+};
+
+/// Opens the set and checks that the model can take it.
+std::shared_ptr<SampleSource> open_for(const ModelFile& model, const std::string& data,
+                                       const std::string& group, Hdf5Thread& hdf5) {
+    std::unique_ptr<SampleSource> set = open_dataset(data, group, hdf5);
+    const SampleSetInfo& info = set->info();
+    if (info.sample_shape != model.sample_shape || info.classes > model.classes) {
+        fail<FileError>({.where = data,
+                         .what = "the samples do not fit the model",
+                         .expected = to_string(Shape(model.sample_shape)) + ", " +
+                                     std::to_string(model.classes) + " classes",
+                         .got = to_string(Shape(info.sample_shape)) + ", " +
+                                std::to_string(info.classes) + " classes"});
+    }
+    if (info.mean != model.mean || info.std != model.std) {
+        log_info("normalised with the model's mean {} and std {}; the dataset's are {} and {}",
+                 fmt::join(model.mean, " "), fmt::join(model.std, " "), fmt::join(info.mean, " "),
+                 fmt::join(info.std, " "));
+    }
+    return std::make_shared<NormalisedFor>(std::move(set), model);
+}
+
 }  // namespace
 
 std::optional<EvaluationReport> evaluate_all(Replica& replica, Loader& loader, std::int64_t batch,
@@ -22,16 +67,21 @@ std::optional<EvaluationReport> evaluate_all(Replica& replica, Loader& loader, s
     const auto start = clock.now();
     BatchResult total;
     try {
-        const bool whole = for_each_batch(loader, batch, [&](const LoadedBatch& loaded) {
-            if (abandon()) {
-                throw Abandoned();
-            }
-            const BatchResult result = replica.evaluate(view_of(loaded));
-            total.loss_sum += result.loss_sum;
-            total.correct += result.correct;
-            total.samples += result.samples;
-        });
-        check_invariant(whole, "nobody stops the evaluation's loader");
+        const bool whole = for_each_batch(
+            loader, batch,
+            [&](const LoadedBatch& loaded) {
+                if (abandon()) {
+                    throw Abandoned();
+                }
+                const BatchResult result = replica.evaluate(view_of(loaded));
+                total.loss_sum += result.loss_sum;
+                total.correct += result.correct;
+                total.samples += result.samples;
+            },
+            abandon);
+        if (!whole) {
+            return std::nullopt;
+        }
     } catch (const Abandoned&) {
         return std::nullopt;
     }
@@ -50,15 +100,7 @@ EvaluationReport evaluate_model(const std::string& model_file, const std::string
     }
     Hdf5Thread hdf5;
     const ModelFile model = read_model(model_file, hdf5);
-    const std::shared_ptr<SampleSource> set = open_dataset(data, group, hdf5);
-    if (set->info().sample_shape != model.sample_shape || set->info().classes > model.classes) {
-        fail<FileError>({.where = data,
-                         .what = "the samples do not fit the model",
-                         .expected = to_string(Shape(model.sample_shape)) + ", " +
-                                     std::to_string(model.classes) + " classes",
-                         .got = to_string(Shape(set->info().sample_shape)) + ", " +
-                                std::to_string(set->info().classes) + " classes"});
-    }
+    const std::shared_ptr<SampleSource> set = open_for(model, data, group, hdf5);
     const std::unique_ptr<Device> device = make_device(device_name, threads);
     Replica replica(make_model(model.model, Shape(model.sample_shape), model.classes), *device);
     Stream& stream = replica.stream();

@@ -18,6 +18,8 @@ namespace {
 
 /// A failed write is tried again after this, or sooner with a shorter period.
 constexpr double kRetrySeconds = 30;
+/// A wait for a write as long as this is worth a warning.
+constexpr int kStallSeconds = 30;
 
 /// Writes one snapshot; runs on the background thread. Never throws.
 CheckpointReport write_one(const std::string& folder, const TrainSnapshot& snapshot, int keep,
@@ -88,6 +90,7 @@ private:
         const auto begin = run.clock().now();
         auto snapshot = std::make_shared<const TrainSnapshot>(run.snapshot());
         copied_at_ = run.clock().now();
+        copied_samples_ = snapshot->progress.samples_applied;
         pause_seconds_ = (copied_at_ - begin).count();
         try {
             writing_ = std::async(std::launch::async,
@@ -95,18 +98,25 @@ private:
                                       return write_one(folder_, *snapshot, keep, thread_);
                                   });
         } catch (const std::system_error& error) {  // no thread to be had
-            const std::int64_t samples = snapshot->progress.samples_applied;
-            settle(run, {.path = checkpoint_path(folder_, samples),
-                         .samples_applied = samples,
+            settle(run, {.path = checkpoint_path(folder_, copied_samples_),
+                         .samples_applied = copied_samples_,
                          .error = std::string("[background thread] ") + error.what()});
         }
     }
 
-    /// Reports a finished write; `wait` waits for it.
+    /// Reports a finished write; `wait` waits for it and says so when that takes long.
     void collect(TrainControl& run, bool wait) {
-        if (!writing_.valid() ||
-            (!wait && writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)) {
+        if (!writing_.valid()) {
             return;
+        }
+        const std::chrono::seconds limit(wait ? kStallSeconds : 0);
+        for (int waited = 0; writing_.wait_for(limit) != std::future_status::ready;) {
+            if (!wait) {
+                return;
+            }
+            waited += kStallSeconds;
+            log_warn("waiting for a checkpoint for {} s: {} is being written", waited,
+                     checkpoint_path(folder_, copied_samples_));
         }
         settle(run, writing_.get());
     }
@@ -131,10 +141,11 @@ private:
 
     std::string folder_;
     Hdf5Thread& thread_;
-    std::int64_t saved_at_ = 0;    ///< samples applied in the last checkpoint
-    Clock::Seconds last_time_{0};  ///< of its copy
-    Clock::Seconds copied_at_{0};  ///< of the snapshot being written
-    Clock::Seconds retry_at_{0};   ///< after a failure
+    std::int64_t saved_at_ = 0;        ///< samples applied in the last checkpoint
+    Clock::Seconds last_time_{0};      ///< of its copy
+    std::int64_t copied_samples_ = 0;  ///< of the snapshot being written
+    Clock::Seconds copied_at_{0};      ///< of the snapshot being written
+    Clock::Seconds retry_at_{0};       ///< after a failure
     double pause_seconds_ = 0;
     bool failed_ = false;                    ///< the last write failed
     bool saved_ = false;                     ///< one write of this run succeeded

@@ -8,7 +8,7 @@
 namespace cohort {
 namespace {
 
-const StoreFormat kModelFormat{"cohort-model", 1};
+const StoreFormat kModelFormat{"cohort-model", 2};
 
 void put_tensors(StoreWriter& writer, const std::string& group, const FlatLayout& layout,
                  const std::vector<float>& flat) {
@@ -37,6 +37,19 @@ std::vector<float> get_tensors(const StoreReader& reader, const std::string& gro
     return flat;
 }
 
+std::vector<float> get_per_channel(const StoreReader& reader, const std::string& name,
+                                   const ModelFile& model) {
+    std::vector<float> values = reader.get<float>(name);
+    const std::int64_t channels = model.sample_shape.empty() ? 0 : model.sample_shape.front();
+    if (static_cast<std::int64_t>(values.size()) != channels) {
+        fail<FileError>({.where = reader.path() + name,
+                         .what = "the normalisation does not fit the samples",
+                         .expected = std::to_string(channels) + " channels",
+                         .got = std::to_string(values.size())});
+    }
+    return values;
+}
+
 }  // namespace
 
 void write_model(const std::string& path, const Graph& graph, const ModelFile& model,
@@ -45,6 +58,8 @@ void write_model(const std::string& path, const Graph& graph, const ModelFile& m
     writer.set("/", "model", model.model);
     writer.set("/", "classes", model.classes);
     writer.put("/sample_shape", model.sample_shape);
+    writer.put("/mean", model.mean);
+    writer.put("/std", model.std);
     put_tensors(writer, "/parameters/", graph.parameters(), model.parameters);
     put_tensors(writer, "/state/", graph.state(), model.state);
     writer.commit();
@@ -57,6 +72,8 @@ ModelFile read_model(const std::string& path, Hdf5Thread& thread) {
     model.model = reader.attribute<std::string>("/", "model");
     model.classes = reader.attribute<std::int64_t>("/", "classes");
     model.sample_shape = reader.get<std::int64_t>("/sample_shape");
+    model.mean = get_per_channel(reader, "/mean", model);
+    model.std = get_per_channel(reader, "/std", model);
     const Graph graph = make_model(model.model, Shape(model.sample_shape), model.classes);
     model.parameters = get_tensors(reader, "/parameters/", graph.parameters());
     model.state = get_tensors(reader, "/state/", graph.state());

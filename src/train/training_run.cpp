@@ -170,11 +170,17 @@ void Trainer::Run::restore(const TrainSnapshot& snapshot) {
 
 /// One pass of the loop is one iteration: lease -> batch -> gradient -> update -> hooks.
 void Trainer::Run::loop() {
+    const auto give_up = [this] {
+        if (environment_.stop_requested()) {
+            request_stop(StopReason::kSignal);
+        }
+        return stop_.has_value();
+    };
     while (!stop_) {
         keep_leased();
-        const std::optional<LoadedBatch> batch = parts_.train_loader.next();
+        const std::optional<LoadedBatch> batch = parts_.train_loader.next(give_up);
         if (!batch) {
-            return;  // every sample of the budget is applied
+            return;  // every sample of the budget is applied, or the input stalls and a stop came
         }
         const StepReport step = train_on(*batch);
         settle(batch->lease(), step);
@@ -300,6 +306,8 @@ void Trainer::Run::save_model() {
     ModelFile model{.model = options_.model,
                     .sample_shape = info.sample_shape,
                     .classes = info.classes,
+                    .mean = info.mean,
+                    .std = info.std,
                     .parameters = host_copy(stream, parts_.replica.parameters()),
                     .state = host_copy(stream, parts_.replica.state())};
     stream.synchronize();

@@ -310,6 +310,54 @@ TEST(Loader, RefusesBadLeasesAndOptions) {
     EXPECT_THROW(Loader(images(), augmenting(1, 0)), UsageError);
 }
 
+/// A source that stands still until told to go on.
+struct Stall {
+    explicit Stall(test::MemorySource& source) {
+        source.before_read = [gone = gate.get_future().share()](std::int64_t) { gone.wait(); };
+    }
+    std::promise<void> gate;
+};
+
+TEST(Loader, StalledInputIsNamedAndCanBeGivenUp) {
+    const auto source = images();
+    Stall stall(*source);
+    LoaderOptions options = augmenting(1, 1);
+    options.stall_limit_s = 0.02;
+    Loader loader(source, options);
+    loader.submit(lease_of({5}, 7));
+    int asked = 0;
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(loader.next([&] { return ++asked >= 3; }));
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(asked, 3);
+    EXPECT_NE(log.find("chunk 0 of memory"), std::string::npos) << log;
+    EXPECT_NE(log.find(" s: "), std::string::npos) << log;
+    stall.gate.set_value();
+    const std::optional<LoadedBatch> batch = loader.next();
+    ASSERT_TRUE(batch) << "the lease stayed submitted";
+    EXPECT_EQ(batch->lease().id, 7U);
+}
+
+TEST(Loader, InputInTimeWarnsOfNothing) {
+    Loader loader(images(), augmenting(1, 1));
+    loader.submit(lease_of({5}, 7));
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(loader.next([] { return false; }));
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(ForEachBatch, StalledInputCanBeGivenUp) {
+    const auto source = images();
+    Stall stall(*source);
+    Loader loader(source, {});
+    EXPECT_FALSE(for_each_batch(
+        loader, 10, [](const LoadedBatch&) {}, [] { return true; }));
+    stall.gate.set_value();
+    int batches = 0;
+    EXPECT_TRUE(for_each_batch(loader, 10, [&](const LoadedBatch&) { ++batches; }));
+    EXPECT_EQ(batches, 20);
+}
+
 TEST(ForEachBatch, CoversTheSetInOrderAgainAndAgain) {
     const auto source = images(203, 16);
     LoaderOptions options;

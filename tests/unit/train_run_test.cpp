@@ -4,13 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cohort/core/error.hpp"
-#include "cohort/core/log.hpp"
+#include "cohort/model/zoo.hpp"
 #include "cohort/train/snapshot.hpp"
 #include "cohort/train/trainer.hpp"
 #include "support/temp_folder.hpp"
@@ -21,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr std::int64_t kTrain = 300;
 constexpr std::int64_t kTest = 100;
@@ -28,7 +30,6 @@ constexpr std::int64_t kTest = 100;
 class TrainRun : public testing::Test {
 protected:
     void SetUp() override {
-        set_log_level(LogLevel::kError);
         Hdf5Thread hdf5;
         write_tiny_dataset(folder.file("data.h5"), kTrain, kTest, hdf5);
     }
@@ -124,6 +125,45 @@ TEST_F(TrainRun, LearnsAndAccountsForEverySample) {
         evaluate_model(folder.file("run") + "/model.h5", o.data, "test", "cpu", 1, 33);
     EXPECT_DOUBLE_EQ(again.accuracy, summary.test->accuracy);
     EXPECT_NEAR(again.loss, summary.test->loss, 1e-6);
+}
+
+TEST_F(TrainRun, ModelFileCarriesTheNormalisation) {
+    TrainOptions o = options("run");
+    o.samples = 16;
+    train(o);
+    Hdf5Thread hdf5;
+    ModelFile saved = read_model(o.out + "/model.h5", hdf5);
+    const SampleSetInfo info = open_dataset(o.data, "train", hdf5)->info();
+    EXPECT_EQ(saved.mean, info.mean);
+    EXPECT_EQ(saved.std, info.std);
+    saved.std.push_back(1);
+    write_model(folder.file("bad.h5"),
+                make_model(saved.model, Shape(saved.sample_shape), saved.classes), saved, hdf5);
+    EXPECT_THROW((void)read_model(folder.file("bad.h5"), hdf5), FileError);
+}
+
+TEST_F(TrainRun, ModelsNormalisationCountsAtEvaluation) {
+    TrainOptions o = options("run");
+    o.samples = 300;
+    const TrainSummary summary = train(o);
+    {
+        Hdf5Thread hdf5;
+        ModelFile saved = read_model(o.out + "/model.h5", hdf5);
+        saved.mean[0] += 40;
+        write_model(folder.file("moved.h5"),
+                    make_model(saved.model, Shape(saved.sample_shape), saved.classes), saved, hdf5);
+    }
+    const auto evaluate = [&](const std::string& model_file) {
+        testing::internal::CaptureStderr();
+        const double loss = evaluate_model(model_file, o.data, "test", "cpu", 1, 32).loss;
+        return std::pair(loss, testing::internal::GetCapturedStderr());
+    };
+    const auto same = evaluate(o.out + "/model.h5");
+    EXPECT_NEAR(same.first, summary.test->loss, 1e-6);
+    EXPECT_THAT(same.second, Not(HasSubstr("the dataset's are")));
+    const auto moved = evaluate(folder.file("moved.h5"));
+    EXPECT_GT(std::abs(moved.first - same.first), 1e-3);
+    EXPECT_THAT(moved.second, HasSubstr("the dataset's are"));
 }
 
 TEST_F(TrainRun, SampleBudgetIsExact) {

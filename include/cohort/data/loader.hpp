@@ -29,6 +29,7 @@ struct LoaderOptions {
     std::optional<OrderOptions> order;  ///< of the leases to come: the next window is read ahead
     std::size_t cache_bytes = 0;        ///< stored chunks kept; 0: two windows, or 64 MiB
     HostAllocator allocator = allocate_aligned;
+    double stall_limit_s = 30;  ///< a wait for a batch as long as this is worth a warning
 };
 
 /// A batch that is ready to train on. Movable; its memory goes back to the loader's pool when it
@@ -78,10 +79,12 @@ public:
     /// Queues a lease; never blocks. Thread safe. Errors: UsageError for an empty lease or a sample
     /// id outside the set.
     void submit(Lease lease);
-    /// The batch of the oldest submitted lease; blocks until it is ready. std::nullopt when no
-    /// submitted lease is left or stop() was called. Errors: whatever reading or preparing that
+    /// The batch of the oldest submitted lease; blocks until it is ready and warns, naming what it
+    /// waits for, each time stall_limit_s has passed. std::nullopt when no submitted lease is left,
+    /// stop() was called, or `give_up`, asked a few times a second while it waits, returned true;
+    /// the leases stay submitted then. Errors: whatever reading or preparing that
     /// lease threw; the lease is then gone from the loader and later ones go on.
-    [[nodiscard]] std::optional<LoadedBatch> next();
+    [[nodiscard]] std::optional<LoadedBatch> next(const std::function<bool()>& give_up = {});
     /// Takes back every submitted lease that next() has not handed out.
     std::vector<Lease> discard_submitted();
     /// Ends waiting calls of next() and all work; for another thread or before destruction.
@@ -94,9 +97,11 @@ private:
 
 /// Runs `use` on batches of `batch_size` that cover all samples of the loader's set in stored order
 /// (the last may be short); for evaluation, with a loader without augmentation and without other
-/// leases. False when the loader was stopped before the end. Errors: those of Loader::next and of
+/// leases. False when the loader was stopped before the end or `give_up`, asked during long waits,
+/// returned true. Errors: those of Loader::next and of
 /// `use`; the loader is then empty and usable.
 [[nodiscard]] bool for_each_batch(Loader& loader, std::int64_t batch_size,
-                                  const std::function<void(const LoadedBatch&)>& use);
+                                  const std::function<void(const LoadedBatch&)>& use,
+                                  const std::function<bool()>& give_up = {});
 
 }  // namespace cohort

@@ -19,6 +19,7 @@ struct SampleSetInfo {
     std::vector<float> mean;  ///< [sample_shape[0]], in stored units (u8: 0..255)
     std::vector<float> std;   ///< [sample_shape[0]], > 0
     std::string source;       ///< where the data came from, for people
+    std::string checksum;     ///< recorded one of the whole file, in any notation; empty: none
 
     [[nodiscard]] std::int64_t sample_elements() const noexcept {
         std::int64_t product = 1;
@@ -52,6 +53,8 @@ public:
     SampleSource& operator=(const SampleSource&) = delete;
     virtual ~SampleSource() = default;
     [[nodiscard]] virtual const SampleSetInfo& info() const = 0;
+    /// What is read from, as messages name it: a file and its group.
+    [[nodiscard]] virtual std::string where() const { return info().source; }
     /// Reads chunk `index` in [0, info().chunks()). Blocks. Errors: FileError.
     [[nodiscard]] virtual RawChunk read_chunk(std::int64_t index) = 0;
 };

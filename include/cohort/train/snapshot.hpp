@@ -46,11 +46,13 @@ void write_checkpoint(const std::string& path, const TrainSnapshot& snapshot, Hd
 /// Files of a higher number are not this run's: they stay and do not count. Errors: FileError.
 void prune_checkpoints(const std::string& written, int keep);
 
-/// A trained model: parameters and state by tensor name.
+/// A trained model: parameters and state by tensor name, and how its input was normalised.
 struct ModelFile {
     std::string model;  ///< name for make_model
     std::vector<std::int64_t> sample_shape;
     std::int64_t classes = 0;
+    std::vector<float> mean;        ///< [sample_shape[0]], of the train set; the model takes
+    std::vector<float> std;         ///< (sample - mean) / std, std > 0
     std::vector<float> parameters;  ///< flat, layout of make_model's graph
     std::vector<float> state;
 };
