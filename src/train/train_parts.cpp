@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/units.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/model/zoo.hpp"
 
@@ -42,8 +43,8 @@ Graph make_run_model(const TrainOptions& options, const SampleSetInfo& train,
     if (train.sample_shape != test.sample_shape || train.classes != test.classes) {
         fail<FileError>({.where = options.data,
                          .what = "the train and test groups hold different samples",
-                         .expected = fmt::format("{}", fmt::join(train.sample_shape, ",")),
-                         .got = fmt::format("{}", fmt::join(test.sample_shape, ","))});
+                         .expected = format_shape(train.sample_shape),
+                         .got = format_shape(test.sample_shape)});
     }
     return make_model(options.model, Shape(train.sample_shape), train.classes);
 }
@@ -119,9 +120,11 @@ std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions
     return {
         {"model", options.model},
         {"dataset",
-         fmt::format("{} x [{}], {} classes, mean {}, std {}, {}", train.samples,
-                     fmt::join(train.sample_shape, ","), train.classes, fmt::join(train.mean, " "),
-                     fmt::join(train.std, " "), train.source)},
+         fmt::format("{} x [{}] {}, chunks of {}, {} classes, mean {}, std {}, {}", train.samples,
+                     fmt::join(train.sample_shape, ","),
+                     train.type == SampleType::kU8 ? "uint8" : "float32", train.chunk_samples,
+                     train.classes, fmt::join(train.mean, " "), fmt::join(train.std, " "),
+                     train.checksum.empty() ? "no checksum" : train.checksum)},
         {"optimizer", options.optimizer},
         {"batch", std::to_string(options.batch)},
         {"seed", std::to_string(options.seed)},

@@ -42,7 +42,8 @@ struct TrainParts {
 /// Errors: UsageError with the grammar.
 [[nodiscard]] AugmentOptions parse_augment(const std::string& text, std::uint64_t seed);
 
-/// What a checkpoint must agree on with the run that continues it, by name.
+/// What a checkpoint must agree on with the run that continues it, by name. The dataset counts by
+/// its content as far as it is known (chunks shape the order of an epoch), never by its path.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> run_identity(
     const TrainOptions& options, const SampleSetInfo& train);
 

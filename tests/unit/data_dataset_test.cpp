@@ -113,6 +113,7 @@ TEST_F(DatasetTest, ReadsWhatWasWritten) {
         EXPECT_EQ(info.samples, 101);
         EXPECT_EQ(info.classes, 5);
         EXPECT_EQ(info.source, "made up");
+        EXPECT_EQ(info.checksum.substr(0, 20), "crc32 train/samples:");
         EXPECT_EQ(info.chunk_samples, 32) << "stored chunks of 8 are read together";
         std::vector<std::byte> all;
         std::vector<std::int32_t> all_labels;

@@ -77,5 +77,27 @@ TEST(TrainOptions, AugmentationGrammar) {
     }
 }
 
+TEST(RunIdentity, IsTheDatasetsContentNotItsPath) {
+    SampleSetInfo info;
+    info.sample_shape = {1, 2, 2};
+    info.samples = 100;
+    info.chunk_samples = 32;
+    info.classes = 4;
+    info.mean = {0.5F};
+    info.std = {1};
+    info.source = "./a.h5";
+    const auto identity = [](const SampleSetInfo& set) { return run_identity(good(), set); };
+    const auto differs = [&](const std::function<void(SampleSetInfo&)>& change) {
+        SampleSetInfo changed = info;
+        change(changed);
+        return identity(changed) != identity(info);
+    };
+    EXPECT_FALSE(differs([](SampleSetInfo& set) { set.source = "a.h5"; }));
+    EXPECT_TRUE(differs([](SampleSetInfo& set) { set.chunk_samples = 64; }));
+    EXPECT_TRUE(differs([](SampleSetInfo& set) { set.type = SampleType::kF32; }));
+    EXPECT_TRUE(differs([](SampleSetInfo& set) { set.checksum = "crc32 train/samples:0"; }));
+    EXPECT_TRUE(differs([](SampleSetInfo& set) { set.mean = {0.25F}; }));
+}
+
 }  // namespace
 }  // namespace cohort
