@@ -213,11 +213,6 @@ template void StoreReader::read_into(std::string_view, std::span<std::int64_t>) 
 template void StoreReader::read_into(std::string_view, std::span<std::uint64_t>) const;
 template void StoreReader::read_into(std::string_view, std::span<std::byte>) const;
 
-std::string StoreReader::get_text(std::string_view name) const {
-    const std::vector<std::byte> bytes = get<std::byte>(name);
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 bool StoreReader::has_attribute(std::string_view object, std::string_view name) const {
     return state_->thread.run([&] {
         return hdf5_exists(state_->file.id(), object) &&

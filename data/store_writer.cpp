@@ -194,10 +194,6 @@ template void StoreWriter::put(std::string_view, std::span<const std::uint64_t>,
 template void StoreWriter::put(std::string_view, std::span<const std::byte>,
                                std::span<const std::int64_t>);
 
-void StoreWriter::put_text(std::string_view name, std::string_view text) {
-    put(name, std::as_bytes(std::span(text.data(), text.size())));
-}
-
 void StoreWriter::set(std::string_view object, std::string_view name, const StoreValue& value) {
     State& state = *state_;
     state.require_open();

@@ -24,8 +24,10 @@ std::vector<std::string> build_facts() {
 
 std::vector<std::string> machine_facts(const LaunchEnv& env) {
     return {
-        fmt::format("rank {} of {} on {}, {} core(s), launcher {}, CPU kernels for {}",
-                    env.world_rank, env.world_size, env.host, env.cores, env.launcher, cpu_isa()),
+        fmt::format(
+            "rank {} of {} on {} (rank {} there), {} core(s), launcher {}, CPU kernels for {}",
+            env.world_rank, env.world_size, env.host, env.local_rank, env.cores, env.launcher,
+            cpu_isa()),
     };
 }
 

@@ -63,7 +63,6 @@ LaunchEnv read_launch_env() {
     }
     env.cores = allowed_cores();
     env.stderr_is_terminal = isatty(STDERR_FILENO) == 1;
-    env.stdout_is_terminal = isatty(STDOUT_FILENO) == 1;
     return env;
 }
 

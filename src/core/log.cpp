@@ -11,7 +11,6 @@ namespace {
 
 struct LogState {
     std::mutex mutex;
-    std::string prefix;
     std::function<void()> before_line;
     std::shared_ptr<spdlog::logger> logger;
 
@@ -29,7 +28,6 @@ LogState& state() {
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
     switch (level) {
-        case LogLevel::kDebug: return spdlog::level::debug;
         case LogLevel::kInfo: return spdlog::level::info;
         case LogLevel::kWarn: return spdlog::level::warn;
         case LogLevel::kError: return spdlog::level::err;
@@ -42,28 +40,11 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 void log_message(LogLevel level, std::string_view message) {
     LogState& log = state();
     const std::scoped_lock lock(log.mutex);
-    if (!log.logger->should_log(to_spdlog(level))) {
-        return;
-    }
     if (log.before_line) {
         log.before_line();
     }
-    if (log.prefix.empty()) {
-        log.logger->log(to_spdlog(level), "{}", message);
-    } else {
-        log.logger->log(to_spdlog(level), "[{}] {}", log.prefix, message);
-    }
+    log.logger->log(to_spdlog(level), "{}", message);
     log.logger->flush();
-}
-
-void set_log_level(LogLevel lowest) {
-    state().logger->set_level(to_spdlog(lowest));
-}
-
-void set_log_prefix(std::string prefix) {
-    LogState& log = state();
-    const std::scoped_lock lock(log.mutex);
-    log.prefix = std::move(prefix);
 }
 
 void set_log_before_line(std::function<void()> hook) {

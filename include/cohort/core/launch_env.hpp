@@ -16,7 +16,6 @@ struct LaunchEnv {
     std::string host;  ///< host name
     int cores = 1;     ///< cores this process may run on (affinity mask)
     bool stderr_is_terminal = false;
-    bool stdout_is_terminal = false;
 };
 
 [[nodiscard]] LaunchEnv read_launch_env();

@@ -3,23 +3,16 @@
 #include <fmt/format.h>
 
 #include <functional>
-#include <string>
 #include <string_view>
 #include <utility>
 
 namespace cohort {
 
-enum class LogLevel { kDebug, kInfo, kWarn, kError };
+enum class LogLevel { kInfo, kWarn, kError };
 
 /// Process-wide log on standard error (standard output belongs to results). INFO is for rank 0,
 /// WARN and above may come from any rank. Thread safe.
 void log_message(LogLevel level, std::string_view message);
-
-/// Lowest level that is written; the default is kInfo.
-void set_log_level(LogLevel lowest);
-
-/// Prefix put before every line, e.g. `rank 3`; empty for none.
-void set_log_prefix(std::string prefix);
 
 /// Called (under the log's lock) before each line is written, so that a live progress line can
 /// be wiped first. Pass nullptr to remove it.
@@ -36,10 +29,6 @@ void log_warn(fmt::format_string<Args...> format, Args&&... args) {
 template <class... Args>
 void log_error(fmt::format_string<Args...> format, Args&&... args) {
     log_message(LogLevel::kError, fmt::format(format, std::forward<Args>(args)...));
-}
-template <class... Args>
-void log_debug(fmt::format_string<Args...> format, Args&&... args) {
-    log_message(LogLevel::kDebug, fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace cohort
