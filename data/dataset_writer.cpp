@@ -1,6 +1,7 @@
 // Writing a dataset: samples are collected into whole chunks, each chunk is written once, labels
 // and attributes follow at the end. Room on the disk is reserved before each HDF5 write.
 #include "cohort/core/error.hpp"
+#include "cohort/core/units.hpp"
 #include "cohort/data/dataset.hpp"
 
 #include "dataset_layout.hpp"
@@ -44,7 +45,7 @@ void check_spec(const DatasetSpec& spec) {
     if ((rank != 1 && rank != 3) ||
         !std::all_of(spec.sample_shape.begin(), spec.sample_shape.end(), positive)) {
         refuse("unusable sample shape", "[C,H,W] or [F], each at least 1",
-               shape_text(spec.sample_shape));
+               format_shape(spec.sample_shape));
     }
     if (spec.compress_level < 0 || spec.compress_level > 9) {
         refuse("unusable compression level", "0 to 9", std::to_string(spec.compress_level));

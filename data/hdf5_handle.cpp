@@ -129,8 +129,4 @@ std::string hdf5_type_name(hid_t type) {
     }
 }
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-    return fmt::format("[{}]", fmt::join(shape, ","));
-}
-
 }  // namespace cohort

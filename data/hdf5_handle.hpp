@@ -89,7 +89,5 @@ inline Hdf5Handle hdf5_own(hid_t id, Hdf5Handle::Close closer, std::string_view 
 [[nodiscard]] std::vector<std::int64_t> hdf5_shape(hid_t dataset, std::string_view where);
 /// "uint8", "float32", "text", "compound", ...
 [[nodiscard]] std::string hdf5_type_name(hid_t type);
-/// "[60000,1,28,28]"
-[[nodiscard]] std::string shape_text(const std::vector<std::int64_t>& shape);
 
 }  // namespace cohort

@@ -1,8 +1,8 @@
 // NumPy .npy: "\x93NUMPY", version, header length, a Python dictionary as text with descr,
 // fortran_order and shape, then the values.
 #include "cohort/core/error.hpp"
+#include "cohort/core/units.hpp"
 
-#include "hdf5_handle.hpp"
 #include "import_formats.hpp"
 #include "import_input.hpp"
 
@@ -139,7 +139,7 @@ std::vector<std::int32_t> read_labels(const ImportFile& file) {
         fail<FileError>({.where = file.path,
                          .what = "wrong shape of labels",
                          .expected = "[N] or [N,1]",
-                         .got = shape_text(header.shape)});
+                         .got = format_shape(header.shape)});
     }
     std::vector<std::int32_t> labels = read_integer_labels(
         stream, header.shape.front(), header.width, header.big_endian(), header.kind == 'i');

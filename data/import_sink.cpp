@@ -1,5 +1,6 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
+#include "cohort/core/units.hpp"
 
 #include "dataset_layout.hpp"
 #include "import_formats.hpp"
@@ -26,8 +27,8 @@ std::vector<std::int64_t> stored_shape(const ImportFile& file, std::vector<std::
         if (product(wanted) != product(found)) {
             fail<FileError>({.where = file.path,
                              .what = "the samples do not fill the given shape",
-                             .expected = shape_text(wanted),
-                             .got = shape_text(found)});
+                             .expected = format_shape(wanted),
+                             .got = format_shape(found)});
         }
         return wanted;
     }
@@ -38,7 +39,7 @@ std::vector<std::int64_t> stored_shape(const ImportFile& file, std::vector<std::
         fail<FileError>({.where = file.path,
                          .what = "unusable sample shape",
                          .expected = "[F], [H,W] or [C,H,W]",
-                         .got = shape_text(found),
+                         .got = format_shape(found),
                          .hint = "--shape"});
     }
     return found;
@@ -60,7 +61,7 @@ void ImportSink::begin(const ImportFile& file, std::vector<std::int64_t> found, 
                        std::int64_t classes) {
     if (std::count(found.begin(), found.end(), 0) > 0) {
         fail<FileError>(
-            {.where = file.path, .what = "the samples are empty", .got = shape_text(found)});
+            {.where = file.path, .what = "the samples are empty", .got = format_shape(found)});
     }
     const std::vector<std::int64_t> shape = stored_shape(file, std::move(found), options_.shape);
     file_ = file;
@@ -73,7 +74,7 @@ void ImportSink::begin(const ImportFile& file, std::vector<std::int64_t> found, 
         return;
     }
     const auto text = [](const std::vector<std::int64_t>& extents, SampleType kind) {
-        return shape_text(extents) + (kind == SampleType::kU8 ? " of uint8" : " of float32");
+        return format_shape(extents) + (kind == SampleType::kU8 ? " of uint8" : " of float32");
     };
     if (shape != spec_.sample_shape || type != spec_.type) {
         fail<FileError>({.where = file.path,

@@ -1,4 +1,5 @@
 #include "cohort/core/error.hpp"
+#include "cohort/core/units.hpp"
 #include "cohort/data/store.hpp"
 
 #include "file_io.hpp"
@@ -193,10 +194,11 @@ void StoreReader::read_into(std::string_view name, std::span<T> values) const {
             elements *= static_cast<std::size_t>(extent);
         }
         if (elements != values.size()) {
-            fail<FileError>({.where = state_->where(name),
-                             .what = "the array has another size",
-                             .expected = fmt::format("{} elements", values.size()),
-                             .got = fmt::format("{} of shape {}", elements, shape_text(extents))});
+            fail<FileError>(
+                {.where = state_->where(name),
+                 .what = "the array has another size",
+                 .expected = fmt::format("{} elements", values.size()),
+                 .got = fmt::format("{} of shape {}", elements, format_shape(extents))});
         }
         state_->read<T>(array, name, values);
     });

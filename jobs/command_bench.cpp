@@ -7,6 +7,7 @@
 #include "cohort/core/units.hpp"
 #include "cohort/train/engine_bench.hpp"
 #include "commands.hpp"
+#include "option_value.hpp"
 
 namespace cohort {
 namespace {
@@ -68,12 +69,13 @@ void print_profile(const EngineBenchResult& result) {
 class BenchEngineCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
-        value(app, "--model", options_.model, "Network; resnet50 gets 3x224x224, others 3x32x32");
+        value(app, "--model", options_.model, "Network; resnet50 gets 3x224x224, others 3x32x32")
+            ->type_name("NAME");
         value(app, "--batch", options_.batch, "Samples per step");
         value(app, "--threads", options_.threads, "Threads that compute");
         value(app, "--steps", options_.steps, "Timed steps");
         value(app, "--warmup-steps", options_.warmup_steps, "Steps before them");
-        value(app, "--device", options_.device, "cpu, cuda or cuda:INDEX");
+        value(app, "--device", options_.device, "cpu, cuda or cuda:INDEX")->type_name("DEVICE");
         app.add_flag("--deterministic", options_.deterministic,
                      "Without choices by measurement: the same bits in every run");
         app.add_flag("--profile", options_.profile, "Time of every layer; costs some percent");
@@ -99,12 +101,6 @@ public:
     }
 
 private:
-    template <class T>
-    static void value(CLI::App& app, const std::string& name, T& field,
-                      const std::string& description) {
-        app.add_option(name, field, description)->capture_default_str();
-    }
-
     EngineBenchOptions options_;
     bool json_ = false;
 };

@@ -6,6 +6,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/train/trainer.hpp"
 #include "commands.hpp"
+#include "option_value.hpp"
 
 namespace cohort {
 namespace {
@@ -16,13 +17,10 @@ public:
         app.add_option("--data", data_, "Dataset file (HDF5)")->type_name("FILE");
         app.add_option("--model-file", model_file_, "model.h5 of a training run")
             ->type_name("FILE");
-        app.add_option("--group", group_, "Samples to use")
-            ->capture_default_str()
-            ->check(CLI::IsMember({"train", "test"}));
-        app.add_option("--device", device_, "cpu, cuda or cuda:INDEX")->capture_default_str();
-        app.add_option("--threads", threads_, "Threads that compute; 0: all cores")
-            ->capture_default_str();
-        app.add_option("--batch", batch_, "Samples per step")->capture_default_str();
+        value(app, "--group", group_, "Samples to use")->check(CLI::IsMember({"train", "test"}));
+        value(app, "--device", device_, "cpu, cuda or cuda:INDEX")->type_name("DEVICE");
+        value(app, "--threads", threads_, "Threads that compute; 0: all cores");
+        value(app, "--batch", batch_, "Samples per step");
         app.add_flag("--json", json_, "Print one JSON object");
     }
 

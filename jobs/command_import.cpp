@@ -10,6 +10,7 @@
 #include "cohort/data/import.hpp"
 #include "commands.hpp"
 #include "facts.hpp"
+#include "option_value.hpp"
 
 namespace cohort {
 namespace {
@@ -35,8 +36,7 @@ std::vector<std::int64_t> parse_shape(const std::string& text) {
 class ImportCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
-        app.add_option("--format", format_, "Format of the input; auto: from names and contents")
-            ->capture_default_str()
+        value(app, "--format", format_, "Format of the input; auto: from names and contents")
             ->check(CLI::IsMember({"auto", "idx", "cifar10", "cifar100", "npy", "csv"}));
         app.add_option("--input", options_.inputs, "A folder, or files (repeatable)")
             ->type_name("PATH");
@@ -73,12 +73,6 @@ public:
     }
 
 private:
-    template <class T>
-    static void value(CLI::App& app, const std::string& name, T& field,
-                      const std::string& description) {
-        app.add_option(name, field, description)->capture_default_str();
-    }
-
     ImportOptions options_;
     std::string format_ = "auto";
     std::string shape_;

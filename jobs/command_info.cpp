@@ -6,6 +6,7 @@
 #include "cohort/tensor/device.hpp"
 #include "commands.hpp"
 #include "facts.hpp"
+#include "option_value.hpp"
 
 namespace cohort {
 namespace {
@@ -22,8 +23,8 @@ public:
         app.add_option("--model", model_,
                        "Also the layers of this network, for --data or 3x32x32 and 10 classes")
             ->type_name("NAME");
-        app.add_option("--device", device_, "Device to describe: cpu, cuda or cuda:INDEX")
-            ->capture_default_str();
+        value(app, "--device", device_, "Device to describe: cpu, cuda or cuda:INDEX")
+            ->type_name("DEVICE");
     }
 
     ExitCode run(const CommandContext& context) override {

@@ -1,7 +1,6 @@
 #include "facts.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "cohort/comm/mpi_version.hpp"
 #include "cohort/core/units.hpp"
@@ -41,11 +40,11 @@ std::string model_facts(const Graph& graph) {
 }
 
 std::string dataset_facts(const std::string& group, const SampleSetInfo& info) {
-    return fmt::format("data {}: {} samples [{}] {}, {} classes, chunks of {}, {}{}", group,
+    return fmt::format("data {}: {} samples {} {}, {} classes, chunks of {}, {}{}", group,
                        format_count(static_cast<std::uint64_t>(info.samples)),
-                       fmt::join(info.sample_shape, ","),
-                       info.type == SampleType::kU8 ? "u8" : "f32", info.classes,
-                       info.chunk_samples, info.source.empty() ? "" : "from ", info.source);
+                       format_shape(info.sample_shape), info.type == SampleType::kU8 ? "u8" : "f32",
+                       info.classes, info.chunk_samples, info.source.empty() ? "" : "from ",
+                       info.source);
 }
 
 std::vector<std::string> option_facts(const std::vector<EffectiveOption>& options) {

@@ -3,16 +3,10 @@
 #include <string>
 
 #include "cohort/model/zoo.hpp"
+#include "option_value.hpp"
 
 namespace cohort {
 namespace {
-
-/// Options with a value show their default in --help.
-template <class T>
-CLI::Option* value(CLI::App& app, const std::string& name, T& field,
-                   const std::string& description) {
-    return app.add_option(name, field, description)->capture_default_str();
-}
 
 void declare_job(CLI::App& app, TrainOptions& o) {
     value(app, "--data", o.data, "Dataset file (HDF5, see docs/data.md)")->type_name("FILE");

@@ -1,5 +1,7 @@
 #include "cohort/core/error.hpp"
 
+#include <system_error>
+
 namespace cohort {
 
 std::string error_message(const ErrorText& text) {
@@ -18,6 +20,10 @@ std::string error_message(const ErrorText& text) {
         message.append("; try ").append(text.hint);
     }
     return message;
+}
+
+std::string errno_text(int error) {
+    return std::generic_category().message(error);
 }
 
 void check_invariant(bool holds, std::string_view what, std::source_location where) {

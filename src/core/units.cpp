@@ -1,6 +1,7 @@
 #include "cohort/core/units.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cmath>
@@ -33,6 +34,10 @@ std::string format_count(std::uint64_t count) {
         digits.insert(static_cast<std::size_t>(at), ",");
     }
     return digits;
+}
+
+std::string format_shape(std::span<const std::int64_t> extents) {
+    return fmt::format("[{}]", fmt::join(extents, ","));
 }
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 #include "cohort/tensor/shape.hpp"
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/units.hpp"
 
 namespace cohort {
 
@@ -35,11 +36,7 @@ std::int64_t Shape::elements() const noexcept {
 }
 
 std::string to_string(const Shape& shape) {
-    std::string text = "[";
-    for (int axis = 0; axis < shape.rank(); ++axis) {
-        text += (axis > 0 ? "," : "") + std::to_string(shape[axis]);
-    }
-    return text + "]";
+    return format_shape(shape.extents());
 }
 
 }  // namespace cohort

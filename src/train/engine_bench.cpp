@@ -6,6 +6,7 @@
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
+#include "cohort/core/statistics.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/tensor/device.hpp"
@@ -49,15 +50,6 @@ void check(const EngineBenchOptions& options) {
 }
 
 }  // namespace
-
-double median(std::vector<double> values) {
-    if (values.empty()) {
-        fail<UsageError>({.where = "median", .what = "no values"});
-    }
-    std::sort(values.begin(), values.end());
-    const std::size_t half = values.size() / 2;
-    return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 EngineBenchResult bench_engine(const EngineBenchOptions& options) {
     check(options);

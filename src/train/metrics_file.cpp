@@ -6,30 +6,21 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
 
 namespace cohort {
-namespace {
-
-std::string reason_text(int error) {
-    return std::generic_category().message(error);
-}
-
-}  // namespace
-
 MetricsFile::MetricsFile(std::string path, std::int64_t keep_bytes)
     : path_(std::move(path)), file_(open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)) {
     struct stat facts {};
     if (file_ < 0 || fstat(file_, &facts) != 0) {
-        const std::string reason = reason_text(errno);
+        const std::string reason = errno_text(errno);
         fail<FileError>({.where = path_, .what = "cannot be opened for writing", .got = reason});
     }
     position_ = std::min(keep_bytes, static_cast<std::int64_t>(facts.st_size));
     if (ftruncate(file_, position_) != 0 || lseek(file_, position_, SEEK_SET) != position_) {
-        const std::string reason = reason_text(errno);
+        const std::string reason = errno_text(errno);
         close(file_);
         fail<FileError>({.where = path_, .what = "cannot be cut to length", .got = reason});
     }
@@ -64,7 +55,7 @@ void MetricsFile::report(int error) {
         ftruncate(file_, position_) == 0 && lseek(file_, position_, SEEK_SET) == position_;
     if (failures_ == 1) {
         log_error("[{}] a line could not be written: {}; training goes on{}", path_,
-                  reason_text(error), clean ? "" : ", the file's last line is torn");
+                  errno_text(error), clean ? "" : ", the file's last line is torn");
     }
 }
 

@@ -62,7 +62,7 @@ RunLock::RunLock(const std::string& out) {
     const std::string path = out + "/run.lock";
     file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (file_ < 0) {
-        const std::string reason = std::generic_category().message(errno);
+        const std::string reason = errno_text(errno);
         fail<FileError>({.where = path, .what = "cannot be opened for writing", .got = reason});
     }
     const int error = try_lock(file_);
@@ -76,7 +76,7 @@ RunLock::RunLock(const std::string& out) {
     }
     if (error != 0) {
         log_warn("[{}] this file system has no locks ({}): nothing keeps other runs out", path,
-                 std::generic_category().message(error));
+                 errno_text(error));
     } else {
         write_holder(file_);
     }

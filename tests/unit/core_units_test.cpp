@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <vector>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/version.hpp"
@@ -41,6 +42,12 @@ TEST(FormatCount, GroupsByThousands) {
     EXPECT_EQ(format_count(12345678), "12,345,678");
     EXPECT_EQ(format_count(std::numeric_limits<std::uint64_t>::max()),
               "18,446,744,073,709,551,615");
+}
+
+TEST(FormatShape, ListsTheExtents) {
+    EXPECT_EQ(format_shape(std::vector<std::int64_t>{3, 32, 32}), "[3,32,32]");
+    EXPECT_EQ(format_shape(std::vector<std::int64_t>{7}), "[7]");
+    EXPECT_EQ(format_shape({}), "[]");
 }
 
 TEST(VirtualClock, MovesOnlyWhenTold) {

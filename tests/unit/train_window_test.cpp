@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "cohort/core/error.hpp"
-#include "cohort/train/engine_bench.hpp"
 #include "cohort/train/process_usage.hpp"
 #include "step_window.hpp"
 
@@ -58,13 +56,6 @@ TEST(LossScore, ForgetsAfter128) {
         score.add(i % 2 == 0 ? 1.0 : 3.0);
     }
     EXPECT_DOUBLE_EQ(score.add(4.0), 2.0);
-}
-
-TEST(Median, OddEvenAndNone) {
-    EXPECT_EQ(median({3, 1, 2}), 2);
-    EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
-    EXPECT_EQ(median({7}), 7);
-    EXPECT_THROW((void)median({}), UsageError);
 }
 
 TEST(ProcessUsage, GrowsWithWorkAndMemory) {

@@ -67,6 +67,9 @@ struct ErrorText {
 /// Formats `[where] what; expected X, got Y; try Z`.
 [[nodiscard]] std::string error_message(const ErrorText& text);
 
+/// The system's words for an errno value.
+[[nodiscard]] std::string errno_text(int error);
+
 /// Throws `E` with a formatted message: `fail<FileError>({.where = path, .what = "..."})`.
 template <class E>
 [[noreturn]] void fail(const ErrorText& text) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace cohort {
@@ -12,5 +13,7 @@ namespace cohort {
 [[nodiscard]] std::string format_duration(std::chrono::duration<double> duration);
 /// 12345678 -> "12,345,678".
 [[nodiscard]] std::string format_count(std::uint64_t count);
+/// {3, 32, 32} -> "[3,32,32]".
+[[nodiscard]] std::string format_shape(std::span<const std::int64_t> extents);
 
 }  // namespace cohort

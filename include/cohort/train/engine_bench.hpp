@@ -35,7 +35,4 @@ struct EngineBenchResult {
 /// Errors: those of make_model, make_device and Replica.
 [[nodiscard]] EngineBenchResult bench_engine(const EngineBenchOptions& options);
 
-/// Middle value; the mean of the two middle ones for an even count. Errors: UsageError for none.
-[[nodiscard]] double median(std::vector<double> values);
-
 }  // namespace cohort
