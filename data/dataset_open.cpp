@@ -1,7 +1,6 @@
 // Every check of a dataset group that can be made before training starts.
 #include "cohort/core/error.hpp"
 #include "cohort/core/units.hpp"
-#include "cohort/core/units.hpp"
 #include "cohort/data/dataset.hpp"
 
 #include "dataset_layout.hpp"

@@ -8,7 +8,6 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/units.hpp"
-#include "cohort/core/units.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/model/zoo.hpp"
 
