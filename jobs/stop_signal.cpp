@@ -6,14 +6,24 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
 
 namespace cohort {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+/// One request may arrive as several TERMs: launchers send it to the process and to its group.
+constexpr std::chrono::seconds kOneRequest{1};
+
+}  // namespace
 
 StopSignal::StopSignal() {
     sigset_t set;
@@ -42,6 +52,7 @@ StopSignal::~StopSignal() {
 void StopSignal::watch() {
     std::array<pollfd, 2> sources{pollfd{signals_, POLLIN, 0}, pollfd{quit_, POLLIN, 0}};
     bool interrupted = false;
+    std::optional<SteadyTime> terminated;
     while (true) {
         if (poll(sources.data(), sources.size(), -1) < 0) {
             continue;
@@ -58,9 +69,18 @@ void StopSignal::watch() {
             std::_Exit(130);
         }
         interrupted = interrupted || number == SIGINT;
+        if (number == SIGTERM) {
+            const SteadyTime now = std::chrono::steady_clock::now();
+            if (terminated && now - *terminated > kOneRequest) {
+                std::_Exit(143);
+            }
+            terminated = terminated.value_or(now);
+        }
         if (!requested_.exchange(true)) {
             log_warn("signal {}: finishing the step, then checkpoint and exit{}", number,
-                     number == SIGINT ? " (Ctrl-C again ends at once)" : "");
+                     number == SIGINT    ? " (Ctrl-C again ends at once)"
+                     : number == SIGTERM ? " (TERM again ends at once)"
+                                         : "");
         }
     }
 }

@@ -5,8 +5,9 @@
 
 namespace cohort {
 
-/// Watches for Ctrl-C, TERM and USR1 while it lives. The first one sets `requested`; a second
-/// Ctrl-C ends the process at once with status 130. Signals are blocked and read by a thread, so
+/// Watches for Ctrl-C, TERM and USR1 while it lives. The first one sets `requested`. A second
+/// Ctrl-C ends the process at once with status 130, and so does, with status 143, a TERM more than
+/// a second after the first one. Signals are blocked and read by a thread, so
 /// there is no handler and no global state: construct it before any other thread starts.
 class StopSignal {
 public:

@@ -65,7 +65,22 @@ TEST(StopSignal, SecondInterruptEndsAtOnce) {
               130);
 }
 
-TEST(StopSignal, RepeatedTermIsNoInterrupt) {
+TEST(StopSignal, LaterSecondTermEndsAtOnce) {
+    EXPECT_EQ(child_status([] {
+                  const StopSignal stop;
+                  kill(getpid(), SIGTERM);
+                  if (!comes_true([&] { return stop.requested(); })) {
+                      return 1;
+                  }
+                  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+                  kill(getpid(), SIGTERM);
+                  std::this_thread::sleep_for(std::chrono::seconds(20));
+                  return 2;
+              }),
+              143);
+}
+
+TEST(StopSignal, TermSentTwiceAtOnceIsOneRequest) {
     EXPECT_EQ(child_status([] {
                   const StopSignal stop;
                   kill(getpid(), SIGTERM);
