@@ -47,6 +47,8 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
         {"bytes_sent", kBytesExchanged},
         {"bytes_received", kBytesExchanged},
         {"cpu_s", progress.cpu_seconds},
+        {"arena_bytes", summary.arena_bytes},
+        {"peak_bytes", summary.peak_bytes},
         {"stop_reason", to_string(summary.reason)},
         {"outputs_saved", summary.outputs_saved}}
         .dump();

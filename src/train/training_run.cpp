@@ -8,6 +8,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
+#include "cohort/core/units.hpp"
 #include "cohort/train/process_usage.hpp"
 #include "evaluation.hpp"
 #include "lease_codec.hpp"
@@ -184,6 +185,7 @@ void Trainer::Run::loop() {
         }
         const StepReport step = train_on(*batch);
         settle(batch->lease(), step);
+        report_memory();
         for (const auto& hook : hooks_) {
             hook->on_step(*this, step);
         }
@@ -234,6 +236,15 @@ void Trainer::Run::settle(const Lease& lease, const StepReport& step) {
         progress_.record_drop();
     }
     update_times();
+}
+
+/// Once: the first step has planned and touched what every later one needs.
+void Trainer::Run::report_memory() {
+    if (!memory_reported_) {
+        memory_reported_ = true;
+        log_info("memory after the first step: arena {}, process peak {}",
+                 format_bytes(parts_.replica.arena_bytes()), format_bytes(process_peak_bytes()));
+    }
 }
 
 void Trainer::Run::return_leases() {
@@ -351,6 +362,8 @@ TrainSummary Trainer::Run::summarize() {
     const double seconds = progress_.train_seconds - earlier_.train_seconds;
     const auto samples = progress_.samples_applied - earlier_.samples_applied;
     summary.samples_per_s = seconds > 0 ? static_cast<double>(samples) / seconds : 0;
+    summary.arena_bytes = parts_.replica.arena_bytes();
+    summary.peak_bytes = process_peak_bytes();
     summary.outputs_saved = outputs_saved_ && metrics_->failures() == 0;
     return summary;
 }

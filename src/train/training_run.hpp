@@ -47,6 +47,7 @@ private:
     void keep_leased();
     StepReport train_on(const LoadedBatch& batch);
     void settle(const Lease& lease, const StepReport& step);
+    void report_memory();
     void return_leases();
     void save_model();
     void update_times();
@@ -64,6 +65,7 @@ private:
     std::int64_t submitted_ = 0;  ///< leases in the loader
     std::optional<StopReason> stop_;
     std::optional<EvaluationReport> test_;
+    bool memory_reported_ = false;
     bool outputs_saved_ = true;
     Clock::Seconds started_{0};
     double pauses_ = 0;  ///< seconds spent evaluating in this part

@@ -115,6 +115,8 @@ TEST_F(TrainRun, LearnsAndAccountsForEverySample) {
                              "wall_s", "samples_per_s", "bytes_sent", "bytes_received", "cpu_s"}) {
         EXPECT_TRUE(last.contains(name)) << name;
     }
+    EXPECT_GT(last["arena_bytes"], 0);
+    EXPECT_GT(last["peak_bytes"], last["arena_bytes"]);
     EXPECT_EQ(last["mode"], "ring");
     EXPECT_EQ(last["workers"], 1);
     EXPECT_EQ(last["samples_applied"], 6 * kTrain);

@@ -30,6 +30,8 @@ struct TrainSummary {
     SampleAccounts accounts;
     std::optional<EvaluationReport> test;  ///< the last evaluation, if there was one
     double samples_per_s = 0;              ///< applied in this part / its time without evaluation
+    std::uint64_t arena_bytes = 0;         ///< activations and workspaces of the network
+    std::uint64_t peak_bytes = 0;          ///< most resident memory of the process so far
     bool outputs_saved = true;  ///< false: the last checkpoint, model.h5 or metrics are incomplete
 };
 
