@@ -72,9 +72,9 @@ public:
         value(app, "--model", options_.model, "Network; resnet50 gets 3x224x224, others 3x32x32")
             ->type_name("NAME");
         value(app, "--batch", options_.batch, "Samples per step");
-        value(app, "--threads", options_.threads, "Threads that compute");
+        value(app, "--threads", options_.threads, "Threads that compute, up to 1024");
         value(app, "--steps", options_.steps, "Timed steps");
-        value(app, "--warmup-steps", options_.warmup_steps, "Steps before them");
+        value(app, "--warmup-steps", options_.warmup_steps, "Steps before the timed ones");
         value(app, "--device", options_.device, "cpu, cuda or cuda:INDEX")->type_name("DEVICE");
         app.add_flag("--deterministic", options_.deterministic,
                      "Without choices by measurement: the same bits in every run");

@@ -14,14 +14,17 @@ namespace {
 class EvalCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
-        app.add_option("--data", data_, "Dataset file (HDF5)")->type_name("FILE");
-        app.add_option("--model-file", model_file_, "model.h5 of a training run")
+        app.add_option("--data", data_, "Dataset file (HDF5, see docs/data.md); required")
             ->type_name("FILE");
-        value(app, "--group", group_, "Samples to use")->check(CLI::IsMember({"train", "test"}));
+        app.add_option("--model-file", model_file_, "The model.h5 of a training run; required")
+            ->type_name("FILE");
+        value(app, "--group", group_, "Group of samples to evaluate on")
+            ->check(CLI::IsMember({"train", "test"}));
         value(app, "--device", device_, "cpu, cuda or cuda:INDEX")->type_name("DEVICE");
-        value(app, "--threads", threads_, "Threads that compute; 0: all cores");
-        value(app, "--batch", batch_, "Samples per step");
-        app.add_flag("--json", json_, "Print one JSON object");
+        value(app, "--threads", threads_, "Threads that compute, up to 1024; 0: all cores");
+        value(app, "--batch", batch_,
+              "Samples evaluated at once; changes the time, not the result");
+        app.add_flag("--json", json_, "Print the result as one JSON object on one line");
     }
 
     ExitCode run(const CommandContext& context) override {

@@ -38,18 +38,20 @@ public:
     void declare(CLI::App& app) override {
         value(app, "--format", format_, "Format of the input; auto: from names and contents")
             ->check(CLI::IsMember({"auto", "idx", "cifar10", "cifar100", "npy", "csv"}));
-        app.add_option("--input", options_.inputs, "A folder, or files (repeatable)")
+        app.add_option("--input", options_.inputs, "A folder, or files (repeatable); required")
             ->type_name("PATH");
-        app.add_option("--output", options_.output, "The HDF5 file to write")->type_name("FILE");
+        app.add_option("--output", options_.output, "The HDF5 file to write; required")
+            ->type_name("FILE");
         app.add_option("--shape", shape_, "Sample shape to store, C,H,W or F; default: as found")
             ->type_name("C,H,W");
         value(app, "--classes", options_.classes, "Number of classes; 0: largest label plus one");
         value(app, "--chunk-samples", options_.chunk_samples,
               "Samples per stored chunk; 0: 256, fewer when large");
-        value(app, "--compress-level", options_.compress_level, "gzip 1..9; 0: none");
+        value(app, "--compress-level", options_.compress_level,
+              "Compression of the samples, gzip 1..9; 0: none");
         value(app, "--test-fraction", options_.test_fraction,
               "Share of the train samples that becomes the test group when the input has none");
-        value(app, "--seed", options_.seed, "Of the draw for --test-fraction");
+        value(app, "--seed", options_.seed, "Seed of the draw for --test-fraction");
         value(app, "--label-column", options_.label_column,
               "CSV: name or number (from 0) of the label's column");
     }

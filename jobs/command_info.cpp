@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/model/zoo.hpp"
@@ -18,16 +19,23 @@ void print(const std::string& line) {
 class InfoCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
-        app.add_option("--data", data_, "Also the facts of this dataset file")->type_name("FILE");
-        app.add_flag("--verify", verify_, "Read all of --data and compare its checksum");
+        app.add_option("--data", data_, "Dataset file to describe too (HDF5, see docs/data.md)")
+            ->type_name("FILE");
+        app.add_flag("--verify", verify_, "Read all of --data and compare with its checksum");
         app.add_option("--model", model_,
-                       "Also the layers of this network, for --data or 3x32x32 and 10 classes")
+                       "Network whose layers to list, for the samples of --data, else for 3x32x32 "
+                       "and 10 classes")
             ->type_name("NAME");
         value(app, "--device", device_, "Device to describe: cpu, cuda or cuda:INDEX")
             ->type_name("DEVICE");
     }
 
     ExitCode run(const CommandContext& context) override {
+        if (verify_ && data_.empty()) {
+            fail<UsageError>({.where = "--verify",
+                              .what = "there is nothing to verify",
+                              .expected = "--data FILE"});
+        }
         for (const std::string& line : build_facts()) {
             print(line);
         }

@@ -34,14 +34,14 @@ CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "coho
                           fmt::format("cohort {} ({}, {})", version(), revision(), build_type()));
     app_.require_subcommand(1);
     add(app_, "train", "Train a model on a dataset file", make_train_command());
-    add(app_, "eval", "Accuracy of a trained model", make_eval_command());
+    add(app_, "eval", "Accuracy and loss of a trained model on a dataset", make_eval_command());
     add(app_, "import", "Convert data to the HDF5 layout that training reads",
         make_import_command());
-    add(app_, "info", "Versions, machine, and facts about a model and a dataset",
+    add(app_, "info", "Versions and machine; on request also a dataset and the layers of a model",
         make_info_command());
     CLI::App* bench = app_.add_subcommand("bench", "Measure parts of the program");
     bench->require_subcommand(1);
-    add(*bench, "engine", "Training steps on synthetic data", make_bench_engine_command());
+    add(*bench, "engine", "Time of training steps on synthetic data", make_bench_engine_command());
 }
 
 void CommandLine::add(CLI::App& parent, const std::string& name, const std::string& description,

@@ -9,10 +9,11 @@ namespace cohort {
 namespace {
 
 void declare_job(CLI::App& app, TrainOptions& o) {
-    value(app, "--data", o.data, "Dataset file (HDF5, see docs/data.md)")->type_name("FILE");
+    value(app, "--data", o.data, "Dataset file (HDF5, see docs/data.md); required")
+        ->type_name("FILE");
     value(app, "--model", o.model, "Network: " + CLI::detail::join(model_names(), ", "))
         ->type_name("NAME");
-    value(app, "--out", o.out, "Folder for model.h5, metrics.jsonl and checkpoints")
+    value(app, "--out", o.out, "Folder for model.h5, metrics.jsonl and checkpoints; required")
         ->type_name("DIR");
     app.add_flag("--resume", o.resume, "Continue from the newest valid checkpoint in --out");
     app.add_flag("--overwrite", o.overwrite, "Replace the results that --out holds");
@@ -51,11 +52,12 @@ void declare_optimizer(CLI::App& app, TrainOptions& o) {
 }
 
 void declare_machine(CLI::App& app, TrainOptions& o) {
-    value(app, "--seed", o.seed, "Of initial parameters, sample order, dropout and augmentation");
+    value(app, "--seed", o.seed,
+          "Seed of initial parameters, sample order, dropout and augmentation");
     app.add_flag("--deterministic", o.deterministic, "The same bits in every run");
     value(app, "--device", o.device, "cpu, cuda or cuda:INDEX")->type_name("DEVICE");
-    value(app, "--threads", o.threads, "Threads that compute; 0: all cores");
-    value(app, "--loader-threads", o.loader_threads, "Threads that prepare batches");
+    value(app, "--threads", o.threads, "Threads that compute, up to 1024; 0: all cores");
+    value(app, "--loader-threads", o.loader_threads, "Threads that prepare batches, up to 1024");
 }
 
 void declare_reports(CLI::App& app, TrainOptions& o) {

@@ -26,6 +26,7 @@ class Commands(ProgramTest):
         run("train", code=2)
         run("eval", code=2)
         run("import", code=2)
+        self.assertIn("--data FILE", run("info", "--verify", code=2).stderr)
         run("bench", "engine", "--steps", 0, code=2)
         self.assertIn("resnet20", run("bench", "engine", "--model", "resnet19", code=2).stderr)
 
