@@ -1,7 +1,11 @@
+#include "hook_progress.hpp"
+
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <utility>
 
+#include "cohort/core/log.hpp"
 #include "cohort/core/units.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/options.hpp"
@@ -11,6 +15,10 @@ namespace cohort {
 namespace {
 
 constexpr double kTerminalPeriodSeconds = 0.2;
+
+void wipe_live_line() {
+    std::fputs("\r\033[K", stderr);
+}
 
 class ProgressHook final : public TrainHook {
 public:
@@ -80,6 +88,24 @@ private:
 std::unique_ptr<TrainHook> make_progress_hook(bool terminal,
                                               std::function<void(const std::string&)> write) {
     return std::make_unique<ProgressHook>(terminal, std::move(write));
+}
+
+void draw_live_line(const std::string& line) {
+    std::fputs(("\r" + line + "\033[K").c_str(), stderr);
+    std::fflush(stderr);
+}
+
+LiveLineGuard::LiveLineGuard(bool on) : on_(on) {
+    if (on_) {
+        set_log_before_line(wipe_live_line);
+    }
+}
+
+LiveLineGuard::~LiveLineGuard() {
+    if (on_) {
+        set_log_before_line(nullptr);
+        std::fputc('\n', stderr);
+    }
 }
 
 }  // namespace cohort
