@@ -4,7 +4,7 @@
 #include "cohort/core/error.hpp"
 
 #include "import_formats.hpp"
-#include "import_input.hpp"
+#include "import_select.hpp"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,6 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
-#include <optional>
-#include <system_error>
 #include <utility>
 
 namespace cohort {
@@ -48,130 +46,10 @@ void check_options(const ImportOptions& options) {
     }
 }
 
-/// The format that a file's first bytes and name tell; nothing for other files.
-std::optional<ImportFormat> format_of(const std::string& path) {
-    InputStream stream(path);
-    std::array<std::byte, 8> start{};
-    const auto read = std::span(start).first(stream.read_some(start));
-    const std::vector<std::string> words = name_words(path);
-    const auto named = [&](std::string_view word) {
-        return std::find(words.begin(), words.end(), word) != words.end();
-    };
-    if (looks_like_npy(read)) {
-        return ImportFormat::kNpy;
-    }
-    if (named("csv")) {
-        return ImportFormat::kCsv;
-    }
-    if (named("bin")) {
-        const std::uintmax_t bytes = fs::file_size(path);
-        if (bytes > 0 && bytes % 3073 == 0 && (bytes % 3074 != 0 || named("batch"))) {
-            return ImportFormat::kCifar10;
-        }
-        if (bytes > 0 && bytes % 3074 == 0) {
-            return ImportFormat::kCifar100;
-        }
-    }
-    return looks_like_idx(read) ? std::optional(ImportFormat::kIdx) : std::nullopt;
-}
-
-struct Inputs {
-    std::vector<std::string> files;
-    bool from_folder = false;
-};
-
-/// The files given, or all regular files of the folder given, by name. Of a file and its packed
-/// twin (NAME and NAME.gz) in a folder, the plain one is taken.
-Inputs list_inputs(const ImportOptions& options) {
-    Inputs inputs;
-    std::error_code error;
-    inputs.from_folder =
-        options.inputs.size() == 1 && fs::is_directory(options.inputs.front(), error);
-    if (!inputs.from_folder) {
-        inputs.files = options.inputs;
-        return inputs;
-    }
-    const std::string& folder = options.inputs.front();
-    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-        if (at->is_regular_file(error) && !at->path().filename().string().starts_with('.')) {
-            inputs.files.push_back(at->path().string());
-        }
-    }
-    if (error) {
-        fail<FileError>(
-            {.where = folder, .what = "cannot list the folder", .got = error.message()});
-    }
-    std::sort(inputs.files.begin(), inputs.files.end());
-    const std::vector<std::string> all = inputs.files;
-    std::erase_if(inputs.files, [&](const std::string& path) {
-        return path.ends_with(".gz") &&
-               std::binary_search(all.begin(), all.end(), path.substr(0, path.size() - 3));
-    });
-    return inputs;
-}
-
-using KnownFiles = std::vector<std::pair<std::string, ImportFormat>>;
-
-/// The files of known format. Others are passed over in a folder, refused when given by name.
-KnownFiles known_files(const Inputs& inputs) {
-    KnownFiles known;
-    for (const std::string& path : inputs.files) {
-        if (const auto format = format_of(path)) {
-            known.emplace_back(path, *format);
-        } else if (!inputs.from_folder) {
-            fail<FileError>({.where = path,
-                             .what = "unknown format",
-                             .expected = "IDX, CIFAR binary, NumPy or CSV",
-                             .got = "none of them",
-                             .hint = "--format"});
-        }
-    }
-    return known;
-}
-
-/// The one format of all files; kAuto when there are none.
-ImportFormat common_format(const KnownFiles& known) {
-    const ImportFormat format = known.empty() ? ImportFormat::kAuto : known.front().second;
-    for (const auto& [path, other] : known) {
-        if (other != format) {
-            fail<UsageError>(
-                {.where = "import",
-                 .what = fmt::format("several formats: {} is {}, {} is {}", known.front().first,
-                                     import_format_name(format), path, import_format_name(other)),
-                 .hint = "--format"});
-        }
-    }
-    return format;
-}
-
-/// Settles the format and drops what a folder holds besides.
-ImportFormat choose_format(Inputs& inputs, const ImportOptions& options) {
-    const bool automatic = options.format == ImportFormat::kAuto;
-    if (!automatic && !inputs.from_folder) {
-        return options.format;
-    }
-    const KnownFiles known = known_files(inputs);
-    const ImportFormat format = automatic ? common_format(known) : options.format;
-    inputs.files.clear();
-    for (const auto& [path, other] : known) {
-        if (other == format) {
-            inputs.files.push_back(path);
-        }
-    }
-    if (inputs.files.empty()) {
-        fail<FileError>(
-            {.where = options.inputs.front(),
-             .what = "the folder holds nothing to import",
-             .expected = format == ImportFormat::kAuto
-                             ? "IDX, CIFAR binary, NumPy or CSV files"
-                             : fmt::format("files of format {}", import_format_name(format))});
-    }
-    return format;
-}
-
-std::vector<ImportFile> group_files(const Inputs& inputs, const ImportOptions& options) {
+std::vector<ImportFile> group_files(const std::vector<std::string>& paths,
+                                    const ImportOptions& options) {
     std::vector<ImportFile> files;
-    for (const std::string& path : inputs.files) {
+    for (const std::string& path : paths) {
         files.push_back(
             {path, has_word(path, kTestWords) ? DatasetGroup::kTest : DatasetGroup::kTrain});
     }
@@ -227,6 +105,13 @@ std::string_view import_format_name(ImportFormat format) noexcept {
     return at == kFormats.end() ? "unknown" : at->first;
 }
 
+std::string plain_name(const std::string& path) {
+    std::string name = fs::path(path).filename().string();
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
+}
+
 std::vector<std::string> name_words(const std::string& path) {
     std::vector<std::string> words(1);
     for (const char c : fs::path(path).filename().string()) {
@@ -276,13 +161,13 @@ std::vector<ImportPair> pair_files(const std::vector<ImportFile>& samples,
 
 ImportReport import_dataset(const ImportOptions& options, Hdf5Thread& thread) {
     check_options(options);
-    Inputs inputs = list_inputs(options);
+    ImportSelection selection = select_import_files(options);
+    const std::vector<ImportFile> files = group_files(selection.files, options);
     ImportReport report;
-    report.format = choose_format(inputs, options);
-    report.files = inputs.files;
-    const std::vector<ImportFile> files = group_files(inputs, options);
+    report.format = selection.format;
+    report.files = std::move(selection.files);
     std::string source = fmt::format("{}:", import_format_name(report.format));
-    for (const std::string& path : inputs.files) {
+    for (const std::string& path : report.files) {
         source += " " + fs::path(path).filename().string();
     }
     ImportSink sink(options, thread, std::move(source));

@@ -27,7 +27,7 @@ void import_file(const ImportFile& file, const CifarKind& kind, ImportSink& sink
     std::vector<std::byte> records(kRecordsPerBlock * record);
     std::vector<std::byte> images;
     std::vector<std::int32_t> labels;
-    sink.begin(file, {3, 32, 32}, SampleType::kU8, kind.classes);
+    sink.begin({file, file}, {3, 32, 32}, SampleType::kU8, kind.classes);
     while (const std::size_t got = stream.read_some(records)) {
         if (got % record != 0) {
             stream.fail_here("the file does not hold whole records",

@@ -116,7 +116,8 @@ private:
 
     void take_sample(const std::vector<std::string_view>& fields) {
         if (!begun_) {
-            sink_.begin(file_, {static_cast<std::int64_t>(columns_ - 1)}, SampleType::kF32);
+            sink_.begin({file_, file_}, {static_cast<std::int64_t>(columns_ - 1)},
+                        SampleType::kF32);
             begun_ = true;
         }
         for (std::size_t column = 0; column < fields.size(); ++column) {

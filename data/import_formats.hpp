@@ -18,6 +18,12 @@ struct ImportFile {
     DatasetGroup group = DatasetGroup::kTrain;
 };
 
+/// A file of samples and the file of their labels, the same one in some formats.
+struct ImportPair {
+    ImportFile samples;
+    ImportFile labels;
+};
+
 /// Where the formats put what they read: makes the writer when the first file is known, checks
 /// that all files agree, draws the test split.
 class ImportSink {
@@ -27,12 +33,12 @@ public:
     ImportSink& operator=(const ImportSink&) = delete;
     ~ImportSink();
 
-    /// Announces a file of samples of shape `found` (without N): [H,W] is stored as [1,H,W], and
+    /// Announces files with samples of shape `found` (without N): [H,W] is stored as [1,H,W], and
     /// options.shape of the same size replaces it. `classes` is the format's own, 0 if none.
     /// Errors: FileError when the file does not agree with options.shape or an earlier file.
-    void begin(const ImportFile& file, std::vector<std::int64_t> found, SampleType type,
+    void begin(const ImportPair& files, std::vector<std::int64_t> found, SampleType type,
                std::int64_t classes = 0);
-    /// Adds samples of the announced file. Errors: FileError naming file and sample.
+    /// Adds samples of the announced files. Errors: FileError naming file and sample.
     void append(std::span<const std::byte> samples, std::span<const std::int32_t> labels);
     /// Errors: FileError when train or test is empty.
     void commit();
@@ -49,20 +55,17 @@ private:
     Hdf5Thread& thread_;
     DatasetSpec spec_;
     std::unique_ptr<DatasetWriter> writer_;
-    ImportFile file_;
-    std::int64_t in_file_ = 0;      // samples of file_ so far
+    ImportPair files_;
+    std::int64_t in_file_ = 0;      // samples of files_ so far
     std::uint64_t train_seen_ = 0;  // train samples so far, the split's key
 };
 
+/// A file's name in lower case, without .gz.
+[[nodiscard]] std::string plain_name(const std::string& path);
 /// The words of a file's name in lower case: "X_train.npy" -> x, train, npy.
 [[nodiscard]] std::vector<std::string> name_words(const std::string& path);
 [[nodiscard]] bool has_word(const std::string& path, std::span<const std::string_view> words);
 
-/// A file of samples and the file of their labels.
-struct ImportPair {
-    ImportFile samples;
-    ImportFile labels;
-};
 /// Pairs files in the order of their names within train and within test.
 /// Errors: FileError when a samples or labels file is left over.
 [[nodiscard]] std::vector<ImportPair> pair_files(const std::vector<ImportFile>& samples,
@@ -78,6 +81,14 @@ void import_csv(const std::vector<ImportFile>& files, const std::string& label_c
 /// Do the first bytes of the (unpacked) file look like this format?
 [[nodiscard]] bool looks_like_idx(std::span<const std::byte> start);
 [[nodiscard]] bool looks_like_npy(std::span<const std::byte> start);
+
+/// What the name of an IDX file says of its contents: *-idx1-ubyte are labels, *-idx3-ubyte
+/// samples.
+enum class IdxFileKind { kUnnamed, kSamples, kLabels };
+[[nodiscard]] IdxFileKind idx_file_kind(const std::string& path);
+/// The plain name of the file that belongs to *-images-idx3-ubyte or *-labels-idx1-ubyte; empty for
+/// other names.
+[[nodiscard]] std::string idx_partner(const std::string& path);
 
 /// An integer of `bytes.size()` (1, 2, 4, 8) bytes.
 [[nodiscard]] std::int64_t decode_integer(std::span<const std::byte> bytes, bool big_endian,

@@ -63,6 +63,21 @@ std::vector<std::int32_t> read_labels(const ImportFile& file) {
     return labels;
 }
 
+/// By the header, which must not contradict the name.
+bool holds_labels(const ImportFile& file) {
+    InputStream stream(file.path);
+    const std::size_t rank = read_header(stream).extents.size();
+    const IdxFileKind named = idx_file_kind(file.path);
+    if (named != IdxFileKind::kUnnamed && (named == IdxFileKind::kLabels) != (rank == 1)) {
+        fail<FileError>(
+            {.where = file.path,
+             .what = "the file does not hold what its name says",
+             .expected = rank == 1 ? "samples" : "labels, one extent",
+             .got = rank == 1 ? "labels, one extent" : fmt::format("{} extents", rank)});
+    }
+    return rank == 1;
+}
+
 void import_pair(const ImportPair& pair, ImportSink& sink) {
     const std::vector<std::int32_t> labels = read_labels(pair.labels);
     InputStream stream(pair.samples.path);
@@ -79,7 +94,7 @@ void import_pair(const ImportPair& pair, ImportSink& sink) {
     }
     const SampleType type = header.type == kU8 ? SampleType::kU8 : SampleType::kF32;
     if (!labels.empty()) {
-        sink.begin(pair.samples, {header.extents.begin() + 1, header.extents.end()}, type);
+        sink.begin(pair, {header.extents.begin() + 1, header.extents.end()}, type);
         copy_samples(stream, labels, type, true, sink);
     }
     stream.require_end();
@@ -96,12 +111,39 @@ bool looks_like_idx(std::span<const std::byte> start) {
     return type >= 0x08 && type <= 0x0E && type != 0x0A && rank >= 1 && rank <= 4;
 }
 
+IdxFileKind idx_file_kind(const std::string& path) {
+    const std::string name = plain_name(path);
+    if (name.ends_with("idx1-ubyte")) {
+        return IdxFileKind::kLabels;
+    }
+    for (const char* samples : {"idx2-ubyte", "idx3-ubyte", "idx4-ubyte"}) {
+        if (name.ends_with(samples)) {
+            return IdxFileKind::kSamples;
+        }
+    }
+    return IdxFileKind::kUnnamed;
+}
+
+std::string idx_partner(const std::string& path) {
+    const std::string name = plain_name(path);
+    for (const char* mark : {"-", "."}) {
+        const std::string images = fmt::format("images{}idx3-ubyte", mark);
+        const std::string labels = fmt::format("labels{}idx1-ubyte", mark);
+        if (name.ends_with(images)) {
+            return name.substr(0, name.size() - images.size()) + labels;
+        }
+        if (name.ends_with(labels)) {
+            return name.substr(0, name.size() - labels.size()) + images;
+        }
+    }
+    return "";
+}
+
 void import_idx(const std::vector<ImportFile>& files, ImportSink& sink) {
     std::vector<ImportFile> samples;
     std::vector<ImportFile> labels;
     for (const ImportFile& file : files) {
-        InputStream stream(file.path);
-        (read_header(stream).extents.size() == 1 ? labels : samples).push_back(file);
+        (holds_labels(file) ? labels : samples).push_back(file);
     }
     for (const ImportPair& pair : pair_files(samples, labels)) {
         import_pair(pair, sink);

@@ -168,7 +168,7 @@ void import_pair(const ImportPair& pair, ImportSink& sink) {
     }
     const SampleType type = bytes ? SampleType::kU8 : SampleType::kF32;
     if (!labels.empty()) {
-        sink.begin(pair.samples, {header.shape.begin() + 1, header.shape.end()}, type);
+        sink.begin(pair, {header.shape.begin() + 1, header.shape.end()}, type);
         copy_samples(stream, labels, type, header.big_endian(), sink);
     }
     stream.require_end();

@@ -57,14 +57,15 @@ ImportSink::ImportSink(const ImportOptions& options, Hdf5Thread& thread, std::st
 
 ImportSink::~ImportSink() = default;
 
-void ImportSink::begin(const ImportFile& file, std::vector<std::int64_t> found, SampleType type,
+void ImportSink::begin(const ImportPair& files, std::vector<std::int64_t> found, SampleType type,
                        std::int64_t classes) {
+    const ImportFile& file = files.samples;
     if (std::count(found.begin(), found.end(), 0) > 0) {
         fail<FileError>(
             {.where = file.path, .what = "the samples are empty", .got = format_shape(found)});
     }
     const std::vector<std::int64_t> shape = stored_shape(file, std::move(found), options_.shape);
-    file_ = file;
+    files_ = files;
     in_file_ = 0;
     if (!writer_) {
         spec_.sample_shape = shape;
@@ -89,7 +90,7 @@ void ImportSink::check_labels(std::span<const std::int32_t> labels) const {
         return label < 0 || (spec_.classes > 0 && label >= spec_.classes);
     });
     if (wrong != labels.end()) {
-        fail<FileError>({.where = file_.path,
+        fail<FileError>({.where = files_.labels.path,
                          .what = fmt::format("the label of sample {} is out of range",
                                              in_file_ + (wrong - labels.begin())),
                          .expected = spec_.classes > 0 ? fmt::format("0 to {}", spec_.classes - 1)
@@ -102,14 +103,14 @@ void ImportSink::append(std::span<const std::byte> samples, std::span<const std:
     check_labels(labels);
     const std::int64_t bad = first_not_finite(samples, spec_.type);
     if (bad >= 0) {
-        fail<FileError>({.where = file_.path,
+        fail<FileError>({.where = files_.samples.path,
                          .what = fmt::format("sample {} holds a value that is not finite",
                                              in_file_ + bad / product(spec_.sample_shape))});
     }
-    if (file_.group == DatasetGroup::kTrain && options_.test_fraction > 0) {
+    if (files_.samples.group == DatasetGroup::kTrain && options_.test_fraction > 0) {
         split(samples, labels);
     } else {
-        writer_->append(file_.group, samples, labels);
+        writer_->append(files_.samples.group, samples, labels);
     }
     in_file_ += static_cast<std::int64_t>(labels.size());
 }

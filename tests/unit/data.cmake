@@ -1,4 +1,4 @@
-foreach(topic dataset dataset_h5py hdf5_thread import store)
+foreach(topic dataset dataset_h5py hdf5_thread import import_folder store)
   cohort_add_unit_test(NAME data_${topic}_test SOURCES unit/data_${topic}_test.cpp
     LIBS cohort::data)
 endforeach()
@@ -6,7 +6,9 @@ foreach(topic dataset_h5py import)
   target_compile_definitions(data_${topic}_test PRIVATE
     COHORT_TEST_PYTHON="${Python3_EXECUTABLE}" COHORT_TEST_SOURCE="${PROJECT_SOURCE_DIR}")
 endforeach()
-target_link_libraries(data_import_test PRIVATE ZLIB::ZLIB)
+foreach(topic import import_folder)
+  target_link_libraries(data_${topic}_test PRIVATE ZLIB::ZLIB)
+endforeach()
 foreach(topic augment lease loader order)
   cohort_add_unit_test(NAME data_${topic}_test SOURCES unit/data_${topic}_test.cpp
     LIBS cohort::data)

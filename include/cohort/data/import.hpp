@@ -11,7 +11,7 @@
 namespace cohort {
 
 enum class ImportFormat {
-    kAuto,      ///< from file names and first bytes
+    kAuto,      ///< from file names, else from first bytes
     kIdx,       ///< MNIST-style IDX files, plain or .gz
     kCifar10,   ///< binary version: data_batch_*.bin, test_batch.bin
     kCifar100,  ///< binary version: train.bin, test.bin; fine labels
@@ -25,7 +25,9 @@ enum class ImportFormat {
 
 struct ImportOptions {
     ImportFormat format = ImportFormat::kAuto;
-    /// One folder, or files. A file whose name has the word `test`, `t10k` or `val` goes to the
+    /// One folder, or files. In a folder the files of the format are taken, by name or, when the
+    /// name tells nothing, by first bytes; the log names the others. A known set (CIFAR, pairs of
+    /// IDX files) must be complete there. A file whose name has the word `test`, `t10k` or `val` goes to the
     /// test group, all others to train. Samples and labels are paired by name: `images`,
     /// `samples`, `data` or `x` against `labels`, `targets` or `y`.
     std::vector<std::string> inputs;
