@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace cohort {
@@ -52,10 +53,11 @@ std::vector<float> read_per_channel(const Hdf5Handle& file, const std::string& p
     const std::string where = path + "@" + name;
     std::vector<double> values = hdf5_read_numbers(file.id(), name, path);
     if (values.size() != 1 && values.size() != static_cast<std::size_t>(channels)) {
-        fail<FileError>({.where = where,
-                         .what = "wrong number of values",
-                         .expected = fmt::format("1 or {} (one per channel)", channels),
-                         .got = std::to_string(values.size())});
+        fail<FileError>(
+            {.where = where,
+             .what = "wrong number of values",
+             .expected = channels == 1 ? "1" : fmt::format("1 or {} (one per channel)", channels),
+             .got = std::to_string(values.size())});
     }
     for (const double value : values) {
         const auto single = static_cast<float>(value);
@@ -96,6 +98,34 @@ Hdf5Handle without_chunk_cache(std::string_view where) {
     Hdf5Handle access = hdf5_own(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose, where, "cannot prepare");
     hdf5_check(H5Pset_chunk_cache(access.id(), 0, 0, 1.0), where, "cannot prepare");
     return access;
+}
+
+/// Refuses data stored with a filter, a compression for example, that this HDF5 cannot undo.
+void check_filters(const Hdf5Handle& dataset, const std::string& where) {
+    const Hdf5Handle create =
+        hdf5_own(H5Dget_create_plist(dataset.id()), H5Pclose, where, "cannot read the filters");
+    const int count = hdf5_check(H5Pget_nfilters(create.id()), where, "cannot read the filters");
+    for (int i = 0; i < count; ++i) {
+        unsigned flags = 0;
+        unsigned config = 0;
+        std::size_t values = 0;
+        std::array<char, 64> name{};
+        const H5Z_filter_t filter =
+            hdf5_check(H5Pget_filter2(create.id(), static_cast<unsigned>(i), &flags, &values,
+                                      nullptr, name.size() - 1, name.data(), &config),
+                       where, "cannot read the filters");
+        const bool known = H5Zfilter_avail(filter) > 0;
+        static_cast<void>(H5Eclear2(H5E_DEFAULT));
+        if (!known) {
+            fail<FileError>({.where = where,
+                             .what = "the data is stored with a filter that this HDF5 lacks",
+                             .expected = "gzip, shuffle or another filter of HDF5's own",
+                             .got = fmt::format(
+                                 "{} (filter {})",
+                                 name.front() == '\0' ? "one without a name" : name.data(), filter),
+                             .hint = "compression=\"gzip\""});
+        }
+    }
 }
 
 SampleType read_sample_type(const OpenGroup& open) {
@@ -213,6 +243,7 @@ std::vector<std::int32_t> read_labels(const Hdf5Handle& file, const std::string&
     const std::string name = "/" + group + "/labels";
     const std::string where = path + ":" + name;
     const Hdf5Handle labels = open_existing(file, path, name);
+    check_filters(labels, where);
     const Hdf5Handle type =
         hdf5_own(H5Dget_type(labels.id()), H5Tclose, where, "cannot read the type");
     if (H5Tget_class(type.id()) != H5T_INTEGER) {
@@ -265,6 +296,7 @@ OpenGroup open_group(const std::string& path, const std::string& group) {
     const std::string name = "/" + group + "/samples";
     open.where = path + ":" + name;
     open.samples = open_existing(open.file, path, name, without_chunk_cache(open.where).id());
+    check_filters(open.samples, open.where);
     open.info.type = read_sample_type(open);
     read_sample_shape(open);
     const std::int64_t channels = open.info.sample_shape.front();

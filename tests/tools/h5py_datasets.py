@@ -52,6 +52,12 @@ def label(value):
     return changed(lambda f: f["train/labels"].__setitem__(17, value))
 
 
+def two_means_grey(path):
+    documented(path, X[:, :1])
+    with h5py.File(path, "r+") as f:
+        f.attrs["mean"] = np.array([1.0, 2.0])
+
+
 def virtual(f):
     del f["train/samples"]
     layout = h5py.VirtualLayout(shape=X.shape, dtype=X.dtype)
@@ -86,6 +92,7 @@ CASES = {
     "zero_std": attribute("std", 0.0),
     "nan_mean": attribute("mean", float("nan")),
     "two_means": attribute("mean", np.array([1.0, 2.0])),
+    "two_means_grey": two_means_grey,
     "no_group": changed(lambda f: f.__delitem__("train")),
     "no_samples": changed(lambda f: f.__delitem__("train/samples")),
     "no_labels": changed(lambda f: f.__delitem__("train/labels")),
@@ -93,6 +100,8 @@ CASES = {
     "rank3": replaced("train/samples", data=X[:, 0]),
     "empty": replaced("train/samples", shape=(0, 3, 4, 5), dtype=np.uint8),
     "cut_chunks": replaced("train/samples", data=X, chunks=(64, 3, 2, 5)),
+    "lzf": replaced("train/samples", data=X, chunks=(64, 3, 4, 5), compression="lzf"),
+    "lzf_labels": replaced("train/labels", data=Y, chunks=(64,), compression="lzf"),
     "virtual": changed(virtual),
     "unfinished": changed(unfinished),
     "never_written": replaced("train/samples", shape=X.shape, dtype=np.uint8),
