@@ -15,6 +15,7 @@ namespace cohort {
 struct EffectiveOption {
     std::string name;  ///< long name without dashes
     std::string value;
+    std::string toml;    ///< the value as a config file writes it
     std::string origin;  ///< "default", "command line" or the config file's name
 };
 

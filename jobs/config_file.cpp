@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <fstream>
+#include <charconv>
 #include <string_view>
+#include <utility>
+
+#include "config_reader.hpp"
 
 namespace cohort {
 namespace {
@@ -14,6 +16,10 @@ namespace {
 /// Options that steer the program rather than the job; a config file cannot hold them.
 constexpr std::array<std::string_view, 4> kNotConfigurable{"help", "config", "dump-config",
                                                            "dry-run"};
+
+/// Options of which one decides what the other would decide as well.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kAlternatives{
+    {{"samples", "epochs"}, {"resume", "overwrite"}}};
 
 bool configurable(const std::string& name) {
     return !name.empty() && std::find(kNotConfigurable.begin(), kNotConfigurable.end(), name) ==
@@ -32,38 +38,81 @@ bool is_list(const CLI::Option& option) {
     return option.get_items_expected_max() > 1;
 }
 
-/// The value in force as a config file writes it; lists as `["a","b"]`.
-std::string value_text(const CLI::Option& option) {
-    if (is_flag(option)) {
-        return option.count() > 0 ? "true" : "false";
-    }
-    if (option.count() == 0) {
-        return option.get_default_str();
-    }
-    return is_list(option) ? "[\"" + CLI::detail::join(option.results(), "\",\"") + "\"]"
-                           : CLI::detail::join(option.results(), ",");
+/// Whole text a number or truth value, which TOML leaves without quotes.
+bool is_bare(const std::string& text) {
+    double number = 0;
+    const char* last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, number);
+    return text == "true" || text == "false" || (error == std::errc() && end == last);
 }
 
-bool is_bare(const std::string& value) {
-    if (value == "true" || value == "false" || value.starts_with("[\"")) {
+std::string toml_text(const std::string& text) {
+    return is_bare(text) ? text : quoted(text);
+}
+
+/// Lists as `["a","b"]`.
+std::string list_text(const std::vector<std::string>& entries) {
+    std::string text;
+    for (const std::string& entry : entries) {
+        text += (text.empty() ? "[" : ",") + quoted(entry);
+    }
+    return text + "]";
+}
+
+/// Fills in the value in force, for people and for a config file.
+void set_value(const CLI::Option& option, EffectiveOption& entry) {
+    if (is_flag(option)) {
+        entry.value = option.count() > 0 ? "true" : "false";
+    } else if (option.count() == 0) {
+        entry.value = option.get_default_str();
+    } else if (is_list(option)) {
+        entry.value = entry.toml = list_text(option.results());
+        return;
+    } else {
+        entry.value = CLI::detail::join(option.results(), ",");
+    }
+    entry.toml = entry.value.empty() ? "" : toml_text(entry.value);
+}
+
+/// Whether the command line decides what option `name` of the file would decide.
+bool decided(const CLI::App& app, const std::string& name) {
+    if (app.get_option("--" + name)->count() > 0) {
         return true;
     }
-    char* end = nullptr;
-    std::strtod(value.c_str(), &end);
-    return !value.empty() && *end == '\0';
+    for (const auto& [one, other] : kAlternatives) {
+        const std::string_view alternative = name == one ? other : name == other ? one : "";
+        const CLI::Option* option = alternative.empty()
+                                        ? nullptr
+                                        : app.get_option_no_throw(fmt::format("--{}", alternative));
+        // 0 leaves the choice to the alternative.
+        if (option != nullptr && option->count() > 0 && option->results().front() != "0") {
+            return true;
+        }
+    }
+    return false;
 }
 
-std::vector<CLI::ConfigItem> read_items(const std::string& path) {
-    std::ifstream file(path);
-    std::string probe;
-    if (!file || (std::getline(file, probe), file.bad() || (file.fail() && !file.eof()))) {
-        fail<FileError>({.where = path,
-                         .what = "the config file cannot be read",
-                         .hint = "the path given to --config"});
+/// The arguments that an entry of the file stands for.
+std::vector<std::string> arguments_of(const ConfigEntry& entry, const CLI::Option& option) {
+    const std::string name = "--" + entry.key;
+    if (is_list(option)) {
+        std::vector<std::string> arguments;
+        for (const std::string& value : entry.values) {
+            arguments.push_back(name + "=" + value);
+        }
+        return arguments;
     }
-    file.clear();
-    file.seekg(0);
-    return CLI::ConfigTOML().from_config(file);
+    const std::string value = CLI::detail::join(entry.values, ",");
+    if (!is_flag(option)) {
+        return {name + "=" + value};
+    }
+    if (value != "true" && value != "false") {
+        fail<UsageError>({.where = entry.where,
+                          .what = "not a truth value",
+                          .expected = "true or false",
+                          .got = value});
+    }
+    return value == "true" ? std::vector<std::string>{name} : std::vector<std::string>{};
 }
 
 }  // namespace
@@ -71,39 +120,22 @@ std::vector<CLI::ConfigItem> read_items(const std::string& path) {
 std::vector<std::string> arguments_from_config(const std::string& path, const CLI::App& app,
                                                std::vector<std::string>& names) {
     std::vector<std::string> arguments;
-    for (const CLI::ConfigItem& item : read_items(path)) {
-        if (item.name == "++" || item.name == "--") {
-            continue;
-        }
-        const bool own_section =
-            item.parents.empty() || (item.parents.size() == 1 && item.parents[0] == app.get_name());
-        const CLI::Option* option = own_section && configurable(item.name)
-                                        ? app.get_option_no_throw("--" + item.name)
+    for (const ConfigEntry& entry : read_config(path)) {
+        const bool own_section = entry.section.empty() || entry.section == app.get_name();
+        const CLI::Option* option = own_section && configurable(entry.key)
+                                        ? app.get_option_no_throw("--" + entry.key)
                                         : nullptr;
         if (option == nullptr) {
-            fail<UsageError>({.where = path,
-                              .what = "'" + item.fullname() + "' is not an option of this command",
+            fail<UsageError>({.where = entry.where,
+                              .what = "not an option of this command",
+                              .got = entry.section + (entry.section.empty() ? "" : ".") + entry.key,
                               .hint = "--help for the names, --dump-config for an example"});
         }
-        if (option->count() > 0) {
-            continue;
+        if (!decided(app, entry.key)) {
+            const std::vector<std::string> added = arguments_of(entry, *option);
+            arguments.insert(arguments.end(), added.begin(), added.end());
+            names.push_back(entry.key);
         }
-        const std::string value = CLI::detail::join(item.inputs, ",");
-        if (is_list(*option)) {
-            for (const std::string& entry : item.inputs) {
-                arguments.push_back("--" + item.name + "=" + entry);
-            }
-        } else if (!is_flag(*option)) {
-            arguments.push_back("--" + item.name + "=" + value);
-        } else if (value == "true") {
-            arguments.push_back("--" + item.name);
-        } else if (value != "false") {
-            fail<UsageError>({.where = path + ", " + item.name,
-                              .what = "not a truth value",
-                              .expected = "true or false",
-                              .got = value});
-        }
-        names.push_back(item.name);
     }
     return arguments;
 }
@@ -118,7 +150,7 @@ std::vector<EffectiveOption> effective_options(const CLI::App& app,
         if (!configurable(entry.name)) {
             continue;
         }
-        entry.value = value_text(*option);
+        set_value(*option, entry);
         const bool in_file =
             std::find(from_file.begin(), from_file.end(), entry.name) != from_file.end();
         entry.origin = in_file ? config : option->count() > 0 ? "command line" : "default";
@@ -130,9 +162,8 @@ std::vector<EffectiveOption> effective_options(const CLI::App& app,
 std::string config_text(const std::vector<EffectiveOption>& options) {
     std::string text;
     for (const EffectiveOption& option : options) {
-        if (!option.value.empty()) {
-            text += is_bare(option.value) ? fmt::format("{} = {}\n", option.name, option.value)
-                                          : fmt::format("{} = \"{}\"\n", option.name, option.value);
+        if (!option.toml.empty()) {
+            text += fmt::format("{} = {}\n", option.name, option.toml);
         }
     }
     return text;
