@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cohort/core/thread_team.hpp"
 #include "cohort/core/units.hpp"
 #include "cohort/train/engine_bench.hpp"
 #include "commands.hpp"
@@ -13,6 +14,8 @@ namespace cohort {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kMostSteps = 1'000'000'000;
 
 Json to_json(const EngineBenchOptions& options, const EngineBenchResult& result) {
     Json line{{"bench", "engine"},
@@ -71,10 +74,12 @@ public:
     void declare(CLI::App& app) override {
         value(app, "--model", options_.model, "Network; resnet50 gets 3x224x224, others 3x32x32")
             ->type_name("NAME");
-        value(app, "--batch", options_.batch, "Samples per step");
-        value(app, "--threads", options_.threads, "Threads that compute, up to 1024");
-        value(app, "--steps", options_.steps, "Timed steps");
-        value(app, "--warmup-steps", options_.warmup_steps, "Steps before the timed ones");
+        value(app, "--batch", options_.batch, "Samples per step", {.least = 1});
+        value(app, "--threads", options_.threads, "Threads that compute, up to 1024; 0: all cores",
+              {.least = 0, .most = kMaxThreads});
+        value(app, "--steps", options_.steps, "Timed steps", {.least = 1, .most = kMostSteps});
+        value(app, "--warmup-steps", options_.warmup_steps, "Steps before the timed ones",
+              {.least = 0, .most = kMostSteps});
         value(app, "--device", options_.device, "cpu, cuda or cuda:INDEX")->type_name("DEVICE");
         app.add_flag("--deterministic", options_.deterministic,
                      "Without choices by measurement: the same bits in every run");
@@ -82,7 +87,10 @@ public:
         app.add_flag("--json", json_, "Print one JSON object on one line");
     }
 
-    ExitCode run(const CommandContext& /*context*/) override {
+    ExitCode run(const CommandContext& context) override {
+        if (options_.threads == 0) {
+            options_.threads = context.env.cores;
+        }
         const EngineBenchResult result = bench_engine(options_);
         if (json_) {
             std::puts(to_json(options_, result).dump().c_str());

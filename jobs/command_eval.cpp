@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/thread_team.hpp"
 #include "cohort/train/trainer.hpp"
 #include "commands.hpp"
 #include "option_value.hpp"
@@ -21,9 +22,10 @@ public:
         value(app, "--group", group_, "Group of samples to evaluate on")
             ->check(CLI::IsMember({"train", "test"}));
         value(app, "--device", device_, "cpu, cuda or cuda:INDEX")->type_name("DEVICE");
-        value(app, "--threads", threads_, "Threads that compute, up to 1024; 0: all cores");
-        value(app, "--batch", batch_,
-              "Samples evaluated at once; changes the time, not the result");
+        value(app, "--threads", threads_, "Threads that compute, up to 1024; 0: all cores",
+              {.least = 0, .most = kMaxThreads});
+        value(app, "--batch", batch_, "Samples evaluated at once; changes the time, not the result",
+              {.least = 1});
         app.add_flag("--json", json_, "Print the result as one JSON object on one line");
     }
 

@@ -82,7 +82,9 @@ TEST_F(ConfigFile, UnknownKeysSectionsAndValuesAreErrors) {
 }
 
 TEST_F(ConfigFile, DumpedOptionsComeBackTheSame) {
-    parse({"--data", "my data.h5", "--lr", "1e-3", "--lr-schedule", "step:0.1@10,20"}, "");
+    const std::string odd = "a \"b\" c:\\new\n\x01 'x'";
+    parse({"--out", odd, "--data", "my data.h5", "--lr", "1e-3", "--lr-schedule", "step:0.1@10,20"},
+          "");
     const std::string text = config_text(effective_options(app, from_file, ""));
     EXPECT_THAT(text, HasSubstr("data = \"my data.h5\""));
     EXPECT_THAT(text, HasSubstr("batch = 128"));
@@ -94,10 +96,77 @@ TEST_F(ConfigFile, DumpedOptionsComeBackTheSame) {
     auto arguments = arguments_from_config(path, again, names);
     std::reverse(arguments.begin(), arguments.end());
     again.parse(arguments);
+    EXPECT_EQ(read.out, odd);
     EXPECT_EQ(read.data, "my data.h5");
     EXPECT_EQ(read.lr, 1e-3);
     EXPECT_EQ(read.lr_schedule, "step:0.1@10,20");
     EXPECT_THAT(names, Contains("seed"));
+}
+
+TEST_F(ConfigFile, EmptyValuesAreErrorsThatNameFileAndKey) {
+    for (const char* text : {"lr = 0.1\nmodel = \"\"\nbatch = 7\n", "\nmodel =\nbatch = 7\n",
+                             "\nmodel = '' # none\n", "\nmodel = []\n"}) {
+        try {
+            parse({}, text);
+            FAIL() << text;
+        } catch (const UsageError& error) {
+            EXPECT_THAT(error.what(), HasSubstr(path + ", line 2, model")) << text;
+        }
+    }
+}
+
+TEST_F(ConfigFile, WhatCannotBeReadWholeIsAnError) {
+    for (const char* text :
+         {"batch = 7\nbatch = 8\n", "batch = 7\n[train]\nbatch = 8\n", "batch 7\n", "[train\n",
+          "model = \"lenet\nbatch = 1\n", "data = my file.h5\n", "model = \"a\\q\"\n",
+          "batch = 7 8\n", "model = 'x\n", "augment = [\"flip\"\n", "= 3\n"}) {
+        EXPECT_THROW(parse({}, text), UsageError) << text;
+    }
+}
+
+TEST_F(ConfigFile, TextsAndListsAndCommentsAreRead) {
+    parse({}, R"(data = 'C:\new' # its file
+model="mlp"#x
+augment = [ "flip", "pad-crop:2", ]
+out = "a \"b\" \\ \u0041 # = ["
+)");
+    EXPECT_EQ(options.data, R"(C:\new)");
+    EXPECT_EQ(options.model, "mlp");
+    EXPECT_EQ(options.augment, "flip,pad-crop:2");
+    EXPECT_EQ(options.out, R"(a "b" \ A # = [)");
+}
+
+TEST_F(ConfigFile, CommandLineDecidesTheLengthAgainstTheFile) {
+    parse({"--samples", "500"}, "epochs = 3\n");
+    EXPECT_EQ(options.samples, 500);
+    EXPECT_EQ(options.epochs, 0);
+    EXPECT_EQ(origin("epochs"), "0 from default");
+}
+
+TEST_F(ConfigFile, LengthZeroOnTheCommandLineLeavesItToTheFile) {
+    parse({"--samples", "0"}, "samples = 9\nepochs = 3\n");
+    EXPECT_EQ(options.samples, 0);
+    EXPECT_EQ(options.epochs, 3);
+}
+
+TEST_F(ConfigFile, NumbersThatDoNotFitAreErrors) {
+    for (const std::vector<std::string>& wrong :
+         std::vector<std::vector<std::string>>{{"--batch", "9999999999999999999999"},
+                                               {"--seed", "-1"},
+                                               {"--warmup-samples", "99999999999999999999"},
+                                               {"--threads", "4294967297"},
+                                               {"--lr", "inf"},
+                                               {"--lr", "nan"},
+                                               {"--lr", "1e999"},
+                                               {"--batch", "1.5"},
+                                               {"--batch", "0x10"}}) {
+        std::vector<std::string> reversed{wrong[1], wrong[0]};
+        EXPECT_THROW(app.parse(reversed), CLI::ValidationError) << wrong[0] << " " << wrong[1];
+    }
+    parse({"--batch", "010", "--seed", "18446744073709551615"}, "");
+    EXPECT_EQ(options.batch, 10);
+    EXPECT_EQ(origin("batch"), "10 from command line");
+    EXPECT_EQ(options.seed, 18446744073709551615U);
 }
 
 TEST_F(ConfigFile, ListsKeepTheirEntries) {
