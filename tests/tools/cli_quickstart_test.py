@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""jobs/quickstart.sh with each kind of option.   cli_quickstart_test.py COHORT
+
+The packages and the build are left out: the script finds the program of this build, and a small
+data set in the place of its own.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import cli_support
+from cli_support import ProgramTest, events
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Quickstart(ProgramTest):
+
+    def setUp(self):
+        self.tree = self.out()
+        for folder in ("jobs", "tools", "build/release/jobs", "data"):
+            (self.tree / folder).mkdir(parents=True)
+        shutil.copy(ROOT / "jobs" / "quickstart.sh", self.tree / "jobs")
+        for nothing in ("jobs/install_deps.sh", "tools/cmake"):
+            (self.tree / nothing).write_text("#!/bin/sh\n")
+            (self.tree / nothing).chmod(0o755)
+        (self.tree / "build/release/jobs/cohort").symlink_to(cli_support.PROGRAM)
+        shutil.copy(self.data, self.tree / "data/fashion-mnist.h5")
+
+    def quickstart(self, *arguments, code=0):
+        """Runs the script with a small network, returns what it printed."""
+        done = subprocess.run(
+            ["jobs/quickstart.sh", "--model", "smallcnn", "--threads", "1",
+             *map(str, arguments)],
+            cwd=self.tree, capture_output=True, text=True, timeout=120, check=False,
+            env={**os.environ, "PATH": f"{self.tree}/tools:{os.environ['PATH']}"})
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout
+
+    def applied(self, out="runs/quickstart"):
+        return events(self.tree / out)[-1]["samples_applied"]
+
+    def test_own_choices_and_those_given(self):
+        self.assertIn("== result", self.quickstart())
+        self.assertEqual(self.applied(), 5 * 600)
+        self.quickstart("--samples", 200)
+        self.assertEqual(self.applied(), 200)
+        self.quickstart("--epochs=1", "--overwrite", "--mode", "ring", "--arch", "ring")
+        self.assertEqual(self.applied(), 600)
+        self.quickstart("--epochs", 2, "--resume")
+        self.assertEqual(self.applied(), 1200)
+        self.assertEqual(events(self.tree / "runs/quickstart", "start")[0]["model"], "smallcnn")
+
+    def test_shows_the_folder_that_was_used(self):
+        (self.tree / "data/fashion-mnist.h5").unlink()
+        shown = self.quickstart("--data", self.data, "--out", "else where", "--samples", 40)
+        self.assertIn("else where/model.h5", shown)
+        self.assertEqual(self.applied("else where"), 40)
+        self.assertFalse((self.tree / "runs").exists())
+
+    def test_a_config_file_is_obeyed(self):
+        (self.tree / "job.toml").write_text('out = "from-file"\nsamples = 60\nbatch = 30\n')
+        self.assertIn("from-file/model.h5", self.quickstart("--config", "job.toml"))
+        self.assertEqual(events(self.tree / "from-file")[-1]["updates"], 2)
+
+    def test_old_results_are_not_shown_as_new(self):
+        self.quickstart("--samples", 40)
+        self.assertIn("--lr-schedule", self.quickstart("--help"))
+        for option in ("--dry-run", "--dump-config"):
+            self.assertNotIn("== result", self.quickstart(option))
+        self.assertNotIn("== result", self.quickstart("--batch", "many", code=2))
+        self.assertEqual(self.applied(), 40)
+
+
+if __name__ == "__main__":
+    cli_support.main()
