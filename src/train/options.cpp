@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "cohort/core/error.hpp"
 #include "cohort/core/thread_team.hpp"
 
@@ -53,7 +55,7 @@ void check_options(const TrainOptions& o, int world_size) {
     require(!o.out.empty(), "--out", "a folder for the results", "nothing");
     check_budget(o);
     require(o.batch >= 1, "--batch", ">= 1", std::to_string(o.batch));
-    require(o.lr > 0, "--lr", "> 0", std::to_string(o.lr));
+    require(o.lr > 0 && std::isfinite(o.lr), "--lr", "> 0 and finite", std::to_string(o.lr));
     require(o.momentum >= 0 && o.momentum < 1, "--momentum", "0 <= M < 1",
             std::to_string(o.momentum));
     require(o.weight_decay >= 0, "--weight-decay", ">= 0", std::to_string(o.weight_decay));

@@ -1,6 +1,9 @@
 #include "run_folder.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
@@ -14,6 +17,25 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRefused = ".refused";
+
+/// The folder, or else the nearest one above it that exists, must be one to write into.
+void check_writable(const std::string& out) {
+    fs::path path = fs::absolute(out);
+    std::error_code error;
+    while (!fs::exists(path, error) && !error && path.has_relative_path()) {
+        path = path.parent_path();
+    }
+    const bool folder = fs::is_directory(path, error);
+    if (!folder || access(path.c_str(), W_OK | X_OK) != 0) {
+        const std::string reason = folder  ? errno_text(errno)
+                                   : error ? error.message()
+                                           : "not a folder";
+        fail<FileError>({.where = out,
+                         .what = "results cannot be written there",
+                         .expected = "a folder that exists or can be made",
+                         .got = path.string() + ": " + reason});
+    }
+}
 
 std::vector<std::string> existing_results(const std::string& out) {
     const RunFolder folder(out);
@@ -65,8 +87,8 @@ void remove_results(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-RunLock prepare_run_folder(const TrainOptions& options) {
-    RunLock lock(options.out);
+void check_run_folder(const TrainOptions& options) {
+    check_writable(options.out);
     const std::vector<std::string> found = existing_results(options.out);
     if (!found.empty() && !options.resume && !options.overwrite) {
         fail<UsageError>({.where = "--out " + options.out,
@@ -75,8 +97,13 @@ RunLock prepare_run_folder(const TrainOptions& options) {
                           .hint = "--resume to continue it, --overwrite to replace it, or another "
                                   "folder"});
     }
+}
+
+RunLock prepare_run_folder(const TrainOptions& options) {
+    RunLock lock(options.out);
+    check_run_folder(options);
     if (options.overwrite) {
-        remove_results(found);
+        remove_results(existing_results(options.out));
     }
     remove_torn_files(RunFolder(options.out));
     return lock;

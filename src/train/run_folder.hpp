@@ -23,6 +23,10 @@ struct RunFolder {
     std::string checkpoints;
 };
 
+/// What can be known of the folder without touching it. Errors: UsageError when results are there
+/// and neither `resume` nor `overwrite` was asked for; FileError when it cannot be made or written.
+void check_run_folder(const TrainOptions& options);
+
 /// Makes the folder and keeps other runs out while the lock lives. Results that are there already
 /// are kept with `resume`, deleted with `overwrite`; temporary files of killed runs are always
 /// deleted. Errors: UsageError when they are there and

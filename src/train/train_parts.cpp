@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <limits>
+#include <set>
 #include <sstream>
 
 #include "cohort/core/error.hpp"
@@ -26,7 +28,15 @@ std::int64_t budget_of(const TrainOptions& options, std::int64_t epoch_samples) 
     if (options.samples > 0) {
         return options.samples;
     }
-    return epoch_samples * std::max<std::int64_t>(options.epochs, 1);
+    const std::int64_t epochs = std::max<std::int64_t>(options.epochs, 1);
+    const std::int64_t most = std::numeric_limits<std::int64_t>::max() / epoch_samples;
+    if (epochs > most) {
+        fail<UsageError>({.where = "--epochs",
+                          .what = "that many samples cannot be counted",
+                          .expected = fmt::format("<= {}", most),
+                          .got = std::to_string(epochs)});
+    }
+    return epoch_samples * epochs;
 }
 
 Schedule make_schedule(const TrainOptions& options, std::int64_t budget) {
@@ -99,7 +109,11 @@ AugmentOptions parse_augment(const std::string& text, std::uint64_t seed) {
         return options;
     }
     std::istringstream parts(text);
+    std::set<std::string> kinds;
     for (std::string part; std::getline(parts, part, ',');) {
+        if (!kinds.insert(part.substr(0, part.find(':'))).second) {
+            fail<UsageError>({.where = "--augment", .what = "names one thing twice", .got = text});
+        }
         if (part == "flip") {
             options.flip = true;
         } else if (part == "pad-crop") {

@@ -1,11 +1,13 @@
 #include "cohort/train/trainer.hpp"
 
+#include "run_folder.hpp"
 #include "training_run.hpp"
 
 namespace cohort {
 
 Trainer::Trainer(const TrainOptions& options, const TrainEnvironment& environment) {
     check_options(options, environment.world_size);
+    check_run_folder(options);
     run_ = std::make_unique<Run>(options, environment);
 }
 

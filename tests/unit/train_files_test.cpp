@@ -345,6 +345,24 @@ TEST(RunFolderTest, ResultsAreNeverReplacedUnasked) {
     EXPECT_FALSE(fs::exists(options.out + "/metrics.jsonl"));
 }
 
+TEST(RunFolderTest, IsCheckedWithoutBeingTouched) {
+    const TempFolder folder;
+    TrainOptions options;
+    options.out = folder.file("new/run");
+    check_run_folder(options);
+    EXPECT_FALSE(fs::exists(folder.file("new")));
+    options.out = folder.file("old");
+    fs::create_directories(options.out);
+    std::ofstream(options.out + "/metrics.jsonl") << "{}\n";
+    EXPECT_THROW(check_run_folder(options), UsageError);
+    options.overwrite = true;
+    check_run_folder(options);
+    EXPECT_TRUE(fs::exists(options.out + "/metrics.jsonl"));
+    EXPECT_FALSE(fs::exists(options.out + "/run.lock"));
+    options.out += "/metrics.jsonl/run";
+    EXPECT_THROW(check_run_folder(options), FileError);
+}
+
 TEST(RunFolderTest, TemporaryFilesOfKilledRunsAreDeleted) {
     const TempFolder folder;
     Hdf5Thread hdf5;

@@ -71,8 +71,8 @@ TEST(TrainOptions, AugmentationGrammar) {
     EXPECT_TRUE(both.flip);
     EXPECT_EQ(both.pad, 3);
     EXPECT_EQ(both.seed, 9U);
-    for (const char* wrong :
-         {"crop", "pad-crop:x", "pad-crop:0", "pad-cropping", "flip;pad-crop"}) {
+    for (const char* wrong : {"crop", "pad-crop:x", "pad-crop:0", "pad-cropping", "flip;pad-crop",
+                              "flip,flip", "pad-crop,flip,pad-crop:2"}) {
         EXPECT_THROW((void)parse_augment(wrong, 1), UsageError) << wrong;
     }
 }
