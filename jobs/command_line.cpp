@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iterator>
 
@@ -25,6 +26,30 @@ std::string option_row(const CLI::Option& option) {
     return fmt::format("| `{}` | {} | {} | {} |\n", option.get_name(false, true), value,
                        option.get_default_str().empty() ? "" : "`" + option.get_default_str() + "`",
                        escape_table(option.get_description()));
+}
+
+/// Errors: UsageError when a word that should name a command does not.
+void check_command_words(const CLI::App& root, const std::vector<std::string>& arguments) {
+    const CLI::App* app = &root;
+    std::string path = root.get_name();
+    for (const std::string& word : arguments) {
+        std::vector<std::string> names;
+        for (const CLI::App* command : app->get_subcommands([](const CLI::App*) { return true; })) {
+            names.push_back(command->get_name());
+        }
+        if (names.empty() || word.starts_with('-')) {
+            return;
+        }
+        if (std::find(names.begin(), names.end(), word) == names.end()) {
+            fail<UsageError>({.where = path,
+                              .what = "there is no such command",
+                              .expected = CLI::detail::join(names, ", "),
+                              .got = "'" + word + "'",
+                              .hint = path + " --help"});
+        }
+        app = app->get_subcommand(word);
+        path += " " + word;
+    }
 }
 
 }  // namespace
@@ -75,6 +100,7 @@ ExitCode CommandLine::run(int argc, const char* const* argv) {
         std::fputs(markdown().c_str(), stdout);
         return ExitCode::kDone;
     }
+    check_command_words(app_, arguments);
     Leaf* leaf = &parse(arguments);
     if (!leaf->config.empty()) {
         const auto added = arguments_from_config(leaf->config, *leaf->app, from_file_);

@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
 #include "cohort/core/units.hpp"
 #include "cohort/train/trainer.hpp"
@@ -20,6 +23,7 @@ public:
 
     ExitCode run(const CommandContext& context) override {
         check_one_world(context.env);
+        check_momentum(context);
         const StopSignal stop;
         TrainEnvironment environment;
         environment.stop_requested = [&stop] { return stop.requested(); };
@@ -36,6 +40,21 @@ public:
     }
 
 private:
+    /// What the optimizer would not read must not seem to count.
+    void check_momentum(const CommandContext& context) const {
+        const auto given = [](const EffectiveOption& option) {
+            return option.name == "momentum" && option.origin == "command line";
+        };
+        const bool asked = options_.momentum != TrainOptions{}.momentum ||
+                           std::any_of(context.options.begin(), context.options.end(), given);
+        if (asked && options_.optimizer != "sgd") {
+            fail<UsageError>({.where = "--momentum",
+                              .what = options_.optimizer + " has no momentum to set",
+                              .expected = "--optimizer sgd",
+                              .got = fmt::format("{}", options_.momentum)});
+        }
+    }
+
     static void print_header(const CommandContext& context, const Trainer& trainer) {
         std::vector<std::string> lines = build_facts();
         const auto add = [&lines](const std::vector<std::string>& more) {

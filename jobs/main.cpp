@@ -1,4 +1,6 @@
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 
@@ -24,6 +26,18 @@ cohort::ExitCode run(int argc, const char* const* argv) {
     }
 }
 
+/// What was printed must have arrived: a full disk would otherwise pass for success.
+cohort::ExitCode check_output(cohort::ExitCode code) {
+    const bool flushed = std::fflush(stdout) == 0;
+    const int error = errno;
+    if (flushed && std::ferror(stdout) == 0) {
+        return code;
+    }
+    cohort::log_error("[standard output] cannot be written: {}",
+                      flushed ? "an earlier write failed" : cohort::errno_text(error));
+    return code == cohort::ExitCode::kDone ? cohort::ExitCode::kInput : code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -31,7 +45,7 @@ int main(int argc, char** argv) {
     std::signal(SIGXFSZ, SIG_IGN);
     std::signal(SIGPIPE, SIG_IGN);
     try {
-        return static_cast<int>(run(argc, argv));
+        return static_cast<int>(check_output(run(argc, argv)));
     } catch (const std::exception& error) {
         cohort::log_error("internal error, please report it: {}", error.what());
     }

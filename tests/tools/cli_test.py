@@ -5,6 +5,7 @@ import json
 import pathlib
 import resource
 import signal
+import subprocess
 
 import cli_support
 from cli_support import ProgramTest, events, run
@@ -20,7 +21,8 @@ class Commands(ProgramTest):
 
     def test_wrong_command_lines_are_usage_errors(self):
         run(code=2)
-        run("trian", code=2)
+        self.assertIn("'trian'", run("trian", code=2).stderr)
+        self.assertIn("'engin'", run("bench", "engin", code=2).stderr)
         run("train", "--bogus", code=2)
         run("train", "--batch", "many", code=2)
         run("train", code=2)
@@ -29,6 +31,28 @@ class Commands(ProgramTest):
         self.assertIn("--data FILE", run("info", "--verify", code=2).stderr)
         run("bench", "engine", "--steps", 0, code=2)
         self.assertIn("resnet20", run("bench", "engine", "--model", "resnet19", code=2).stderr)
+
+    def test_values_out_of_range_are_usage_errors(self):
+        self.assertIn("--epochs", self.train("--epochs", "9" * 17, code=2).stderr)
+        for arguments in (["--batch", "9" * 22], ["--seed", -1], ["--warmup-samples", "9" * 20],
+                          ["--lr", "inf"], ["--lr", "nan"], ["--augment", "flip,flip"],
+                          ["--optimizer", "adamw", "--momentum", 0.9]):
+            self.assertIn(arguments[-2], self.train(*arguments, code=2).stderr)
+        model = ("eval", "--data", self.data, "--model-file", self.folder / "no.h5")
+        self.assertIn("--threads", run(*model, "--threads", -3, code=2).stderr)
+        self.assertIn("--batch", run(*model, "--batch", "9" * 20, code=2).stderr)
+        self.assertIn("--warmup-steps",
+                      run("bench", "engine", "--warmup-steps", -1, code=2).stderr)
+        self.assertIn("--seed", run("import", "--seed", -1, code=2).stderr)
+        self.assertFalse(self.out().exists())
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            for command in (["info"], ["--help"], ["--version"], ["info", "--dump-config"]):
+                done = subprocess.run([cli_support.PROGRAM, *command], stdout=full, text=True,
+                                      stderr=subprocess.PIPE, timeout=60, check=False)
+                self.assertEqual(done.returncode, 3, command)
+                self.assertIn("[standard output]", done.stderr)
 
     def test_one_rank_only(self):
         for arguments in (["--mode", "ssgd"], ["--arch", "servers"], ["--servers", 2]):
@@ -68,6 +92,16 @@ class Commands(ProgramTest):
         self.assertRegex(done.stderr, r"momentum = 0.9 +\(default\)")
         self.assertFalse(self.out().exists())
 
+    def test_dry_run_checks_the_output_folder(self):
+        below = ["--data", self.data, "--out", self.data / "below-a-file"]
+        run("train", *below, "--dry-run", code=3)
+        self.train("--samples", 40)
+        before = {path: path.stat().st_mtime_ns for path in self.out().rglob("*")}
+        self.assertIn("--overwrite", self.train("--dry-run", code=2).stderr)
+        self.train("--dry-run", "--overwrite")
+        self.train("--dry-run", "--resume")
+        self.assertEqual({path: path.stat().st_mtime_ns for path in self.out().rglob("*")}, before)
+
     def test_config_file(self):
         config = self.folder / "job.toml"
         dump = self.train("--lr", 0.25, "--dump-config").stdout
@@ -76,6 +110,8 @@ class Commands(ProgramTest):
         self.assertRegex(done.stderr, r"lr = 0.25 +\(.*job.toml\)")
         self.assertRegex(done.stderr, r"batch = 10 +\(command line\)")
         self.assertEqual(run("train", "--config", config, "--dump-config").stdout, dump)
+        config.write_text('model = ""\nbatch = 7\n')
+        self.assertIn("job.toml, line 1, model", run("train", "--config", config, code=2).stderr)
         config.write_text("learning-rate = 1\n")
         self.assertIn("learning-rate", run("train", "--config", config, code=2).stderr)
 
@@ -87,13 +123,14 @@ class Commands(ProgramTest):
 
     def test_bench_prints_one_json_line(self):
         text = run("bench", "engine", "--model", "smallcnn", "--batch", 4, "--steps", 3,
-                   "--json").stdout
+                   "--threads", 0, "--json").stdout
         self.assertEqual(text.count("\n"), 1)
         record = json.loads(text)
         self.assertEqual(record["steps"], 3)
         self.assertAlmostEqual(record["per_second"], 4 / record["median_s"])
         self.assertGreater(record["peak_bytes"], record["arena_bytes"])
         self.assertLessEqual(record["min_s"], record["median_s"])
+        self.assertGreater(record["threads"], 0)
         profile = run("bench", "engine", "--model", "smallcnn", "--batch", 4, "--steps", 3,
                       "--profile").stdout
         self.assertIn("convolutions", profile)
