@@ -120,6 +120,9 @@ void check_exists(const std::string& path) {
     if (fs::status(path, error).type() == fs::file_type::not_found) {
         fail<FileError>({.where = path, .what = "no such file or folder"});
     }
+    if (error) {
+        fail<FileError>({.where = path, .what = "cannot be reached", .got = error.message()});
+    }
 }
 
 /// The one format of all files that have one; kAuto when there are none.

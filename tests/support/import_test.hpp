@@ -27,7 +27,7 @@ inline void write(const std::string& path, const Bytes& bytes) {
 }
 
 inline void write_gz(const std::string& path, const Bytes& bytes) {
-    const gzFile file = ::gzopen(path.c_str(), "wb");
+    gzFile file = ::gzopen(path.c_str(), "wb");
     ::gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
     ::gzclose(file);
 }
@@ -57,8 +57,13 @@ inline Bytes counting(std::size_t count) {
 /// Makes input files in one folder and imports them into another.
 class ImportTest : public ::testing::Test {
 protected:
+    /// Of the input files.
+    const std::string& folder() const { return in_.path(); }
     std::string file(const std::string& name) const { return in_.file(name); }
-    ImportOptions options(std::vector<std::string> names = {}) const {
+    std::string output() const { return out_.file("out.h5"); }
+    std::string output(const std::string& name) const { return out_.file(name); }
+    Hdf5Thread& thread() { return thread_; }
+    ImportOptions options(const std::vector<std::string>& names = {}) const {
         ImportOptions options;
         for (const std::string& name : names) {
             options.inputs.push_back(file(name));
@@ -66,7 +71,7 @@ protected:
         if (names.empty()) {
             options.inputs.push_back(in_.path());
         }
-        options.output = out_.file("out.h5");
+        options.output = output();
         return options;
     }
     ImportReport import(const ImportOptions& options) { return import_dataset(options, thread_); }
@@ -81,7 +86,7 @@ protected:
         return "no FileError";
     }
     RawChunk chunk(const std::string& group) {
-        return open_dataset(out_.file("out.h5"), group, thread_)->read_chunk(0);
+        return open_dataset(output(), group, thread_)->read_chunk(0);
     }
     static std::vector<float> floats(const RawChunk& chunk) {
         std::vector<float> values(chunk.data.size() / sizeof(float));
@@ -98,6 +103,7 @@ protected:
         put("t10k-labels-idx1-ubyte", idx(8, {2}, "\1\2"));
     }
 
+private:
     TempFolder in_;
     TempFolder out_;
     Hdf5Thread thread_;

@@ -53,7 +53,7 @@ TEST_F(ImportFolderTest, NamesMissingPartsOfAKnownSet) {
     write_cifar10();
     fs::remove(file("data_batch_4.bin"));
     expect_both(ImportFormat::kCifar10,
-                AllOf(HasSubstr("[" + in_.path() + "]"), HasSubstr("data_batch_4.bin is missing")));
+                AllOf(HasSubstr("[" + folder() + "]"), HasSubstr("data_batch_4.bin is missing")));
     fs::remove(file("data_batch_2.bin"));
     expect_both(ImportFormat::kCifar10,
                 HasSubstr("data_batch_2.bin, data_batch_4.bin are missing"));

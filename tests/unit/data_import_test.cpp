@@ -25,7 +25,7 @@ TEST_F(ImportTest, IdxFolderPlainAndPacked) {
         EXPECT_THAT(report.train.source, HasSubstr("idx: t10k-images-idx3-ubyte"));
         EXPECT_THAT(chunk("train").labels, ElementsAre(1, 2, 3, 4, 5, 6, 7));
         EXPECT_EQ(chunk("test").data[11], std::byte{11});
-        EXPECT_TRUE(verify_dataset(out_.file("out.h5"), thread_).checksum_recorded);
+        EXPECT_TRUE(verify_dataset(output(), thread()).checksum_recorded);
     }
 }
 
@@ -105,7 +105,7 @@ TEST_F(ImportTest, Cifar10And100) {
     EXPECT_THAT(chunk("train").labels, ElementsAre(0x31));
     EXPECT_THROW(import(options()), UsageError) << "two formats in one folder";
 
-    fs::remove(out_.file("out.h5"));
+    fs::remove(output());
     write(file("train.bin"), "\1\x31" + counting(3000));
     ImportOptions how = options({"train.bin", "test.bin"});
     how.format = ImportFormat::kCifar100;
@@ -142,7 +142,7 @@ TEST_F(ImportTest, CsvManyLinesCrossBuffers) {
     write(file("train.csv"), text);
     write(file("test.csv"), "0,1,2\n");
     EXPECT_EQ(import(options()).train.samples, 50'000);
-    const auto source = open_dataset(out_.file("out.h5"), "train", thread_);
+    const auto source = open_dataset(output(), "train", thread());
     const RawChunk last = source->read_chunk(source->info().chunks() - 1);
     EXPECT_EQ(floats(last).at(static_cast<std::size_t>(last.samples - 1) * 2), 49'999.0F);
 }
@@ -202,7 +202,7 @@ TEST_F(ImportTest, TestFractionSplitsOnceForAll) {
 }
 
 TEST_F(ImportTest, NamesUnusableInputs) {
-    EXPECT_THAT(error(options()), AllOf(HasSubstr(in_.path()), HasSubstr("nothing to import")));
+    EXPECT_THAT(error(options()), AllOf(HasSubstr(folder()), HasSubstr("nothing to import")));
     EXPECT_THAT(error(options({"absent.csv"})), HasSubstr("no such file"));
     write(file("a.txt"), "hello");
     EXPECT_THAT(error(options({"a.txt"})), HasSubstr("unknown format"));
@@ -217,7 +217,7 @@ TEST_F(ImportTest, NamesUnusableInputs) {
     how.shape = {2, 2, 3};
     EXPECT_THAT(error(how), AllOf(HasSubstr("[2,2,3]"), HasSubstr("[2,3]")));
     how = options();
-    how.output = out_.file("none/out.h5");
+    how.output = output("none/out.h5");
     EXPECT_THAT(error(how), AllOf(HasSubstr("none/out.h5"), HasSubstr("No such file")));
     how = options();
     how.test_fraction = 1.0;

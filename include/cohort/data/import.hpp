@@ -27,9 +27,9 @@ struct ImportOptions {
     ImportFormat format = ImportFormat::kAuto;
     /// One folder, or files. In a folder the files of the format are taken, by name or, when the
     /// name tells nothing, by first bytes; the log names the others. A known set (CIFAR, pairs of
-    /// IDX files) must be complete there. A file whose name has the word `test`, `t10k` or `val` goes to the
-    /// test group, all others to train. Samples and labels are paired by name: `images`,
-    /// `samples`, `data` or `x` against `labels`, `targets` or `y`.
+    /// IDX files) must be complete there. A file whose name has the word `test`, `t10k` or `val`
+    /// goes to the test group, all others to train. Samples and labels are paired by name:
+    /// `images`, `samples`, `data` or `x` against `labels`, `targets` or `y`.
     std::vector<std::string> inputs;
     std::string output;               ///< the .h5 file; replaced only by a complete one
     std::vector<std::int64_t> shape;  ///< sample shape [C,H,W] or [F] to store; empty: as found
