@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMostSteps = 1'000'000'000;
+constexpr std::int64_t kMostCount = 1'000'000'000;
 
 Json to_json(const EngineBenchOptions& options, const EngineBenchResult& result) {
     Json line{{"bench", "engine"},
@@ -74,12 +74,12 @@ public:
     void declare(CLI::App& app) override {
         value(app, "--model", options_.model, "Network; resnet50 gets 3x224x224, others 3x32x32")
             ->type_name("NAME");
-        value(app, "--batch", options_.batch, "Samples per step", {.least = 1});
+        value(app, "--batch", options_.batch, "Samples per step", {.least = 1, .most = kMostCount});
         value(app, "--threads", options_.threads, "Threads that compute, up to 1024; 0: all cores",
               {.least = 0, .most = kMaxThreads});
-        value(app, "--steps", options_.steps, "Timed steps", {.least = 1, .most = kMostSteps});
+        value(app, "--steps", options_.steps, "Timed steps", {.least = 1, .most = kMostCount});
         value(app, "--warmup-steps", options_.warmup_steps, "Steps before the timed ones",
-              {.least = 0, .most = kMostSteps});
+              {.least = 0, .most = kMostCount});
         value(app, "--device", options_.device, "cpu, cuda or cuda:INDEX")->type_name("DEVICE");
         app.add_flag("--deterministic", options_.deterministic,
                      "Without choices by measurement: the same bits in every run");

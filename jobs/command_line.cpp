@@ -124,7 +124,12 @@ ExitCode CommandLine::report(const CLI::ParseError& error) {
 std::string CommandLine::markdown() {
     std::string text =
         "# Options\n\nMade by `cohort options --markdown` from the program's own help; do not edit."
-        " Precedence: default < config file < command line.\n";
+        " Precedence: default < config file < command line; `--samples` there also goes before "
+        "`epochs` in"
+        " the file, and the other way round. A config file is TOML, a line per option: `lr = 0.1`,"
+        " `model = \"lenet\"`, `resume = true`, `input = [\"a.npy\", \"b.npy\"]`, at the top or "
+        "below"
+        " `[train]`; `--dump-config` prints one.\n";
     for (const std::unique_ptr<Leaf>& leaf : leaves_) {
         const bool nested = leaf->app->get_parent() != &app_;
         text += fmt::format(
