@@ -14,17 +14,25 @@
 namespace cohort {
 namespace {
 
-// A step has dozens of regions of some 100 us; a short yield phase keeps hand-over cheap, and the
-// futex wait behind atomic::wait frees the core when the wait is longer than that.
+/// Tells the processor that this is a waiting loop.
+void pause_briefly() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+// Between two regions of a step there are some microseconds: a short spin covers them. Longer waits
+// sleep. There is no yield in between: on a busy core it would give a whole time slice to another
+// process at every region, whereas a sleeper is woken ahead of those that compute.
 template <class T>
 void wait_while_equal(std::atomic<T>& value, T old) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
     while (value.load(std::memory_order_acquire) == old) {
         if (std::chrono::steady_clock::now() >= deadline) {
             value.wait(old, std::memory_order_acquire);
             return;
         }
-        std::this_thread::yield();
+        pause_briefly();
     }
 }
 
@@ -60,7 +68,9 @@ struct ThreadTeam::State {
     std::atomic<std::uint64_t> caller{this_thread_serial()};
     const std::function<void(int)>* work = nullptr;
     std::atomic<unsigned> round{0};
-    std::atomic<int> running{0};
+    std::atomic<int> running{0};  ///< members whose work of this round is not done
+    /// Per member: the last round whose work somebody has taken.
+    std::unique_ptr<std::atomic<unsigned>[]> taken;
     std::atomic<bool> stop{false};
     std::vector<std::exception_ptr> errors;
     std::vector<std::thread> threads;
@@ -75,11 +85,20 @@ struct ThreadTeam::State {
         }
     }
 
-    void run_member(int member) noexcept {
+    /// Runs a member's work of round `now` unless another thread has taken it.
+    void run_member(int member, unsigned now) noexcept {
+        unsigned before = now - 1;
+        if (!taken[static_cast<std::size_t>(member)].compare_exchange_strong(
+                before, now, std::memory_order_acq_rel)) {
+            return;
+        }
         try {
             (*work)(member);
         } catch (...) {
             errors[static_cast<std::size_t>(member)] = std::current_exception();
+        }
+        if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+            running.notify_one();
         }
     }
 
@@ -99,17 +118,11 @@ struct ThreadTeam::State {
         unsigned seen = 0;
         while (true) {
             wait_while_equal(round, seen);
-            if (round.load(std::memory_order_acquire) == seen) {
-                continue;  // spurious wake-up
-            }
-            ++seen;
+            seen = round.load(std::memory_order_acquire);  // the caller may be rounds ahead
             if (stop.load(std::memory_order_acquire)) {
                 return;
             }
-            run_member(member);
-            if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-                running.notify_one();
-            }
+            run_member(member, seen);
         }
     }
 };
@@ -125,6 +138,7 @@ ThreadTeam::ThreadTeam(int size, std::function<void()> on_start)
     state_->size = size;
     state_->on_start = std::move(on_start);
     state_->errors.resize(static_cast<std::size_t>(size));
+    state_->taken = std::make_unique<std::atomic<unsigned>[]>(static_cast<std::size_t>(size));
     state_->threads.reserve(static_cast<std::size_t>(size) - 1);
     if (state_->on_start) {
         state_->on_start();
@@ -166,12 +180,16 @@ void ThreadTeam::run(const std::function<void(int)>& work) {
     const Claim claim(state.busy);
     state.adopt_caller();
     state.work = &work;
+    state.running.store(state.size, std::memory_order_release);
+    const unsigned now = state.round.fetch_add(1, std::memory_order_acq_rel) + 1;
     if (state.size > 1) {
-        state.running.store(state.size - 1, std::memory_order_release);
-        state.round.fetch_add(1, std::memory_order_acq_rel);
         state.round.notify_all();
     }
-    state.run_member(0);
+    // What no member has taken up meanwhile the caller does itself: on busy cores a woken thread
+    // may be a time slice away, and then a small region would cost milliseconds.
+    for (int member = 0; member < state.size; ++member) {
+        state.run_member(member, now);
+    }
     for (int left = state.running.load(std::memory_order_acquire); left != 0;
          left = state.running.load(std::memory_order_acquire)) {
         wait_while_equal(state.running, left);

@@ -66,8 +66,12 @@ TEST_P(ThreadTeamOfSize, StartsEveryMemberBeforeItsFirstWork) {
 TEST_P(ThreadTeamOfSize, StartsEveryNewCaller) {
     std::atomic<int> starts{0};
     ThreadTeam team(GetParam(), [&starts] { ++starts; });
-    team.run([](int) {});
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (starts < GetParam() && std::chrono::steady_clock::now() < limit) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     const int members = starts;
+    EXPECT_EQ(members, GetParam());
     for (int caller = 1; caller <= 3; ++caller) {  // each may get the ended one's thread id
         std::thread([&team] {
             team.adopt_caller();
@@ -101,8 +105,38 @@ TEST(ThreadTeam, CallerIsMemberZero) {
     team.run(
         [&ids](int member) { ids[static_cast<std::size_t>(member)] = std::this_thread::get_id(); });
     EXPECT_EQ(ids[0], std::this_thread::get_id());
-    EXPECT_NE(ids[1], ids[0]);
-    EXPECT_NE(ids[2], ids[1]);
+}
+
+TEST(ThreadTeam, MembersWorkAtTheSameTime) {
+    ThreadTeam team(2);
+    std::atomic<bool> other_started{false};
+    team.run([&](int member) {
+        if (member == 1) {
+            other_started = true;
+            return;
+        }
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (!other_started && std::chrono::steady_clock::now() < limit) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        EXPECT_TRUE(other_started) << "the caller was alone";
+    });
+}
+
+TEST(ThreadTeam, CallerDoesTheWorkOfMembersThatDoNotWake) {
+    std::atomic<bool> asleep{true};
+    const std::thread::id caller = std::this_thread::get_id();
+    ThreadTeam team(3, [&] {
+        while (asleep && std::this_thread::get_id() != caller) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+    });
+    for (int round = 0; round < 3; ++round) {
+        std::vector<int> done(3, 0);
+        team.run([&done](int member) { ++done[static_cast<std::size_t>(member)]; });
+        EXPECT_EQ(done, (std::vector<int>{1, 1, 1}));
+    }
+    asleep = false;
 }
 
 TEST(ThreadTeam, RefusesToBeEmpty) {

@@ -9,8 +9,8 @@ namespace cohort {
 inline constexpr int kMaxThreads = 1024;
 
 /// A fixed team of threads that runs one function on every member and waits for all of them.
-/// The caller is member 0. Members that wait yield briefly and then sleep: they never burn a
-/// core while another rank of the same machine computes.
+/// The caller is member 0. Members that wait spin for some microseconds and then sleep: they never
+/// burn a core while another rank of the same machine computes.
 class ThreadTeam {
 public:
     /// @param size number of members including the caller, 1..kMaxThreads
@@ -30,7 +30,9 @@ public:
     /// Errors: std::logic_error while another thread runs the team.
     void adopt_caller();
 
-    /// Adopts the caller, runs `work(member)` on every member and returns when all are done. An
+    /// Adopts the caller, runs `work(member)` once for every member and returns when all are done.
+    /// A member that has not woken by the time the caller is free is done by the caller, so work
+    /// must not wait for other members; nothing may depend on which thread does it. An
     /// exception of the lowest-numbered member that threw is rethrown here. Not reentrant.
     /// Errors: std::logic_error when a run is in progress, whichever thread started it.
     void run(const std::function<void(int member)>& work);
