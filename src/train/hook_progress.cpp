@@ -1,7 +1,10 @@
 #include "hook_progress.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <utility>
 
@@ -16,8 +19,20 @@ namespace {
 
 constexpr double kTerminalPeriodSeconds = 0.2;
 
+/// True while a live line is on the terminal. Standard error is one per process, and so is this.
+std::atomic<bool> live_line_shown{false};
+
 void wipe_live_line() {
-    std::fputs("\r\033[K", stderr);
+    if (live_line_shown.exchange(false)) {
+        std::fputs("\r\033[K", stderr);
+    }
+}
+
+/// Columns of the terminal behind standard error; 80 when it does not say.
+std::size_t terminal_columns() {
+    constexpr std::size_t kUsual = 80;
+    winsize size{};
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
 }
 
 class ProgressHook final : public TrainHook {
@@ -53,25 +68,34 @@ public:
 
     void on_end(TrainControl& run, StopReason /*reason*/) override {
         if (window_.samples() > 0) {
-            draw(run);
+            if (terminal_) {
+                log_info("{}", line(run));  // stays, unlike a line that is drawn over
+            } else {
+                write_(line(run));
+            }
         }
     }
 
 private:
     void draw(const TrainControl& run) {
         drawn_ = run.clock().now();
-        const double rate = window_.samples_per_s(drawn_);
+        write_(line(run));
+    }
+
+    /// What matters most comes first: a terminal of 80 columns shows up to the remaining time.
+    [[nodiscard]] std::string line(const TrainControl& run) const {
+        const double rate = window_.samples_per_s(run.clock().now());
         const std::int64_t done = run.progress().samples_applied;
         const std::int64_t left = run.budget_samples() - done;
         const std::string eta =
             rate > 0 ? format_duration(Clock::Seconds(static_cast<double>(left) / rate)) : "-";
-        write_(fmt::format(
-            "epoch {:.2f}  {}/{} samples  loss {:.4f} (z {:+.1f})  accuracy {:.2f} %"
-            "  {:.0f} samples/s  lr {:.4g}  eta {}",
-            static_cast<double>(done) / static_cast<double>(run.epoch_samples()),
+        return fmt::format(
+            "{}/{}  loss {:.4f}  accuracy {:.2f} %  {:.0f} samples/s  eta {}  lr {:.4g}"
+            "  epoch {:.2f}  loss z {:+.1f}",
             format_count(static_cast<std::uint64_t>(done)),
-            format_count(static_cast<std::uint64_t>(run.budget_samples())), window_.loss(), score_,
-            100 * window_.accuracy(), rate, learning_rate_, eta));
+            format_count(static_cast<std::uint64_t>(run.budget_samples())), window_.loss(),
+            100 * window_.accuracy(), rate, eta, learning_rate_,
+            static_cast<double>(done) / static_cast<double>(run.epoch_samples()), score_);
     }
 
     bool terminal_;
@@ -91,7 +115,10 @@ std::unique_ptr<TrainHook> make_progress_hook(bool terminal,
 }
 
 void draw_live_line(const std::string& line) {
-    std::fputs(("\r" + line + "\033[K").c_str(), stderr);
+    // A line that wraps could not be drawn over: leave out what does not fit.
+    const std::string shown = line.substr(0, terminal_columns() - 1);
+    live_line_shown = true;
+    std::fputs(("\r" + shown + "\033[K").c_str(), stderr);
     std::fflush(stderr);
 }
 
@@ -104,7 +131,9 @@ LiveLineGuard::LiveLineGuard(bool on) : on_(on) {
 LiveLineGuard::~LiveLineGuard() {
     if (on_) {
         set_log_before_line(nullptr);
-        std::fputc('\n', stderr);
+        if (live_line_shown.exchange(false)) {
+            std::fputc('\n', stderr);
+        }
     }
 }
 

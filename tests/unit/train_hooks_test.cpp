@@ -142,12 +142,12 @@ TEST_F(TrainHooks, PlainProgressComesEveryPeriodWithRateAndEta) {
         hook->on_step(run, run.step(20, 1, 0.5));
     }
     ASSERT_EQ(lines.size(), 2U);
-    EXPECT_THAT(lines[0], HasSubstr("100/1,000 samples"));
+    EXPECT_THAT(lines[0], HasSubstr("100/1,000 "));
     EXPECT_THAT(lines[0], HasSubstr("loss 0.5000"));
     EXPECT_THAT(lines[0], HasSubstr("accuracy 50.00 %"));
     EXPECT_THAT(lines[0], HasSubstr("20 samples/s"));
     EXPECT_THAT(lines[0], HasSubstr("eta 0:45"));
-    EXPECT_THAT(lines[1], HasSubstr("200/1,000 samples"));
+    EXPECT_THAT(lines[1], HasSubstr("200/1,000 "));
 }
 
 TEST_F(TrainHooks, ProgressLeavesEvaluationPausesOutOfTheRate) {
