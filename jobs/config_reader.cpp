@@ -87,9 +87,9 @@ private:
     }
 
     std::string value() {
-        const std::string text = rest_.starts_with('"')    ? escaped_text()
-                                 : rest_.starts_with('\'') ? plain_text()
-                                                           : bare();
+        std::string text = rest_.starts_with('"')    ? escaped_text()
+                           : rest_.starts_with('\'') ? plain_text()
+                                                     : bare();
         if (text.empty()) {
             fail<UsageError>({.where = where_,
                               .what = "the value is empty",
@@ -111,7 +111,7 @@ private:
         if (end == std::string_view::npos) {
             refuse("a closing '");
         }
-        const std::string text(rest_.substr(1, end - 1));
+        std::string text(rest_.substr(1, end - 1));
         rest_.remove_prefix(end + 1);
         return text;
     }
