@@ -54,7 +54,8 @@ std::string toml_text(const std::string& text) {
 std::string list_text(const std::vector<std::string>& entries) {
     std::string text;
     for (const std::string& entry : entries) {
-        text += (text.empty() ? "[" : ",") + quoted(entry);
+        text += text.empty() ? '[' : ',';
+        text += quoted(entry);
     }
     return text + "]";
 }
