@@ -99,7 +99,7 @@ std::vector<std::string> arguments_of(const ConfigEntry& entry, const CLI::Optio
     if (is_list(option)) {
         std::vector<std::string> arguments;
         for (const std::string& value : entry.values) {
-            arguments.push_back(name + "=" + value);
+            arguments.push_back(fmt::format("{}={}", name, value));
         }
         return arguments;
     }
