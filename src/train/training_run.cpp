@@ -47,7 +47,7 @@ TrainSummary Trainer::Run::run() {
         throw;
     }
     save_model();
-    const TrainSummary summary = summarize();
+    TrainSummary summary = summarize();
     metrics_->write(summary_json(summary, options_));
     return summary;
 }
