@@ -131,15 +131,20 @@ bool has_word(const std::string& path, std::span<const std::string_view> words) 
     });
 }
 
-std::vector<ImportPair> pair_files(const std::vector<ImportFile>& samples,
-                                   const std::vector<ImportFile>& labels) {
+std::vector<ImportPair> pair_files(const std::vector<ImportFile>& files,
+                                   bool (*holds_labels)(const ImportFile&)) {
+    std::vector<ImportFile> samples;
+    std::vector<ImportFile> labels;
+    for (const ImportFile& file : files) {
+        (holds_labels(file) ? labels : samples).push_back(file);
+    }
     std::vector<ImportPair> pairs;
     for (const DatasetGroup group : {DatasetGroup::kTrain, DatasetGroup::kTest}) {
-        const auto of_group = [&](std::vector<ImportFile> files) {
-            std::erase_if(files, [&](const ImportFile& file) { return file.group != group; });
-            std::sort(files.begin(), files.end(),
+        const auto of_group = [&](std::vector<ImportFile> some) {
+            std::erase_if(some, [&](const ImportFile& file) { return file.group != group; });
+            std::sort(some.begin(), some.end(),
                       [](const ImportFile& a, const ImportFile& b) { return a.path < b.path; });
-            return files;
+            return some;
         };
         const std::vector<ImportFile> left = of_group(samples);
         const std::vector<ImportFile> right = of_group(labels);

@@ -66,10 +66,11 @@ private:
 [[nodiscard]] std::vector<std::string> name_words(const std::string& path);
 [[nodiscard]] bool has_word(const std::string& path, std::span<const std::string_view> words);
 
-/// Pairs files in the order of their names within train and within test.
+/// Pairs samples with labels files in the order of their names within train and within test.
+/// @param holds_labels  tells the two kinds apart
 /// Errors: FileError when a samples or labels file is left over.
-[[nodiscard]] std::vector<ImportPair> pair_files(const std::vector<ImportFile>& samples,
-                                                 const std::vector<ImportFile>& labels);
+[[nodiscard]] std::vector<ImportPair> pair_files(const std::vector<ImportFile>& files,
+                                                 bool (*holds_labels)(const ImportFile&));
 
 void import_idx(const std::vector<ImportFile>& files, ImportSink& sink);
 void import_cifar10(const std::vector<ImportFile>& files, ImportSink& sink);

@@ -140,12 +140,7 @@ std::string idx_partner(const std::string& path) {
 }
 
 void import_idx(const std::vector<ImportFile>& files, ImportSink& sink) {
-    std::vector<ImportFile> samples;
-    std::vector<ImportFile> labels;
-    for (const ImportFile& file : files) {
-        (holds_labels(file) ? labels : samples).push_back(file);
-    }
-    for (const ImportPair& pair : pair_files(samples, labels)) {
+    for (const ImportPair& pair : pair_files(files, holds_labels)) {
         import_pair(pair, sink);
     }
 }

@@ -193,12 +193,7 @@ bool looks_like_npy(std::span<const std::byte> start) {
 }
 
 void import_npy(const std::vector<ImportFile>& files, ImportSink& sink) {
-    std::vector<ImportFile> samples;
-    std::vector<ImportFile> labels;
-    for (const ImportFile& file : files) {
-        (holds_labels(file) ? labels : samples).push_back(file);
-    }
-    for (const ImportPair& pair : pair_files(samples, labels)) {
+    for (const ImportPair& pair : pair_files(files, holds_labels)) {
         import_pair(pair, sink);
     }
 }

@@ -206,7 +206,7 @@ dnnl::algorithm ConvPlan::choose(Direction direction, std::int64_t samples) {
                 measure(direction, kWinograd, samples) < measure(direction, kDirect, samples);
         }
     } catch (const dnnl::error&) {
-        winograd = false;  // not implemented for this shape or machine
+        winograd = false;  // oneDNN has none for this shape or machine
     }
     if (tuning_ != nullptr) {
         tuning_->remember(key, winograd ? 1 : 0);

@@ -22,8 +22,8 @@ struct ConvPrimitives {
 };
 
 /// Makes and keeps the primitives of one convolution. Each direction runs direct or as Winograd
-/// F(4x4, 3x3) (Lavin & Gray 2015): a third of the multiplications at 1e-4 of the largest value as
-/// error bound (tested), whichever is faster here, measured at the first slice size. In
+/// F(4x4, 3x3) (Lavin & Gray 2015): a quarter of the multiplications at 1e-4 of the largest value
+/// as error bound (tested), whichever is faster here, measured at the first slice size. In
 /// deterministic mode a fixed rule decides.
 class ConvPlan {
 public:

@@ -13,19 +13,12 @@ void draw(Initialisation how, const FlatRange& range, Rng rng, float* to) {
     const auto count = static_cast<double>(shape.elements());
     const double outputs = static_cast<double>(shape[0]);
     const double fan_in = count / outputs;
-    const double fan_out = shape.rank() > 1 ? count / static_cast<double>(shape[1]) : outputs;
     switch (how) {
         case Initialisation::kZero: std::fill_n(to, range.size, 0.0F); break;
         case Initialisation::kOne: std::fill_n(to, range.size, 1.0F); break;
         case Initialisation::kHeNormal: {
             const auto deviation = static_cast<float>(std::sqrt(2.0 / fan_in));
             std::generate_n(to, range.size, [&] { return deviation * rng.next_normal(); });
-            break;
-        }
-        case Initialisation::kGlorotUniform: {
-            const auto limit = static_cast<float>(std::sqrt(6.0 / (fan_in + fan_out)));
-            std::generate_n(to, range.size,
-                            [&] { return limit * (2.0F * rng.next_uniform() - 1.0F); });
             break;
         }
     }

@@ -15,8 +15,7 @@ namespace cohort {
 
 /// How a parameter is drawn at the start.
 enum class Initialisation {
-    kHeNormal,       ///< normal, variance 2 / fan-in (He et al. 2015)
-    kGlorotUniform,  ///< uniform, variance 2 / (fan-in + fan-out) (Glorot & Bengio 2010)
+    kHeNormal,  ///< normal, variance 2 / fan-in (He et al. 2015)
     kZero,
     kOne,
 };
