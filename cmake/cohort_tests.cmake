@@ -73,3 +73,53 @@ function(cohort_add_benchmark)
   target_link_libraries(${ARG_NAME} PRIVATE
     ${ARG_LIBS} benchmark::benchmark benchmark::benchmark_main cohort_build_settings)
 endfunction()
+
+# Options that let `mpirun` start ranks on this host alone, whatever its network and cores.
+set(COHORT_MPIRUN_OPTIONS --oversubscribe --bind-to none --mca pml ob1
+  --mca btl_tcp_if_include lo --mca oob_tcp_if_include lo)
+execute_process(COMMAND id -u OUTPUT_VARIABLE cohort_user OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(cohort_user STREQUAL "0")
+  list(PREPEND COHORT_MPIRUN_OPTIONS --allow-run-as-root)
+endif()
+
+# cohort_add_mpi_test(NAME comm_world_test SOURCES mpi/comm_world_test.cpp LIBS cohort::comm
+#                     RANKS 1 2 4 [BTL self,vader,tcp] [LABELS mpi] [TIMEOUT 60])
+#
+# One GoogleTest executable, with tests/support/mpi_main.cpp as its main, and one ctest entry per
+# number of ranks and list of transports (BTL; default: self,vader,tcp). A world of another size
+# fails.
+function(cohort_add_mpi_test)
+  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS;RANKS;BTL" ${ARGN})
+  if(ARG_UNPARSED_ARGUMENTS OR NOT ARG_NAME OR NOT ARG_SOURCES OR NOT ARG_RANKS)
+    message(FATAL_ERROR "cohort_add_mpi_test: wrong arguments: ${ARGN}")
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS mpi)
+  endif()
+  if(NOT ARG_BTL)
+    set(ARG_BTL "self,vader,tcp")
+  endif()
+  add_executable(${ARG_NAME} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
+  target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${ARG_NAME} PRIVATE
+    ${ARG_LIBS} cohort::comm GTest::gtest GTest::gmock cohort_build_settings)
+  set_target_properties(${ARG_NAME} PROPERTIES CXX_EXTENSIONS OFF)
+  foreach(btl IN LISTS ARG_BTL)
+    string(REPLACE "," "_" transport "${btl}")
+    foreach(ranks IN LISTS ARG_RANKS)
+      set(entry ${ARG_NAME}_${ranks})
+      if(NOT btl STREQUAL "self,vader,tcp")
+        set(entry ${ARG_NAME}_${transport}_${ranks})
+      endif()
+      add_test(NAME ${entry}
+        COMMAND ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl ${btl} -n ${ranks}
+          $<TARGET_FILE:${ARG_NAME}> --ranks ${ranks})
+      set(processors ${ranks})
+      if(processors GREATER 2)
+        set(processors 2)
+      endif()
+      cohort_test_properties(${entry} TIMEOUT "${ARG_TIMEOUT}" PROCESSORS ${processors}
+        LABELS ${ARG_LABELS})
+    endforeach()
+  endforeach()
+endfunction()

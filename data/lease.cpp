@@ -33,14 +33,13 @@ void check_state(const SampleSetInfo& info, const LeaseState& state) {
 
 LeaseBook::LeaseBook(const SampleSetInfo& info, const OrderOptions& order, std::int64_t limit,
                      const LeaseState& from)
-    : info_(info),
-      order_options_(order),
+    : epoch_samples_(info.samples),
+      reader_(info, order),
       limit_(limit),
       epoch_(from.epoch),
       position_(from.position),
       fresh_(from.applied),
-      next_id_(from.next_id),
-      order_(EpochOrder(info, order, from.epoch)) {
+      next_id_(from.next_id) {
     check_state(info, from);
     account_.leased = account_.applied = from.applied;
     for (const LeaseSlice& slice : from.pending) {
@@ -50,6 +49,22 @@ LeaseBook::LeaseBook(const SampleSetInfo& info, const OrderOptions& order, std::
 }
 
 std::optional<Lease> LeaseBook::take(std::int64_t n) {
+    const std::optional<LeasedSlice> taken = take_slice(n);
+    if (!taken) {
+        return std::nullopt;
+    }
+    return Lease{.id = taken->id,
+                 .epoch = taken->slice.epoch,
+                 .position = taken->slice.position,
+                 .samples = reader_.samples(taken->slice)};
+}
+
+std::optional<LeaseSlice> LeaseBook::slice_of(std::uint64_t id) const {
+    const auto found = outstanding_.find(id);
+    return found == outstanding_.end() ? std::nullopt : std::optional(found->second.slice);
+}
+
+std::optional<LeasedSlice> LeaseBook::take_slice(std::int64_t n) {
     if (n < 1) {
         fail<UsageError>({.where = "lease",
                           .what = "no samples asked for",
@@ -90,45 +105,23 @@ std::optional<LeaseSlice> LeaseBook::take_fresh(std::int64_t n) {
     if (fresh_ >= limit_) {
         return std::nullopt;
     }
-    if (position_ == info_.samples) {
+    if (position_ == epoch_samples_) {
         ++epoch_;
         position_ = 0;
     }
     const LeaseSlice slice{epoch_, position_,
-                           std::min({n, info_.samples - position_, limit_ - fresh_})};
+                           std::min({n, epoch_samples_ - position_, limit_ - fresh_})};
     position_ += slice.count;
     fresh_ += slice.count;
     return slice;
 }
 
-Lease LeaseBook::issue(const LeaseSlice& slice, std::uint64_t turn) {
-    Lease lease{.id = next_id_++, .epoch = slice.epoch, .position = slice.position, .samples = {}};
-    append_samples(slice, lease.samples);
-    outstanding_[lease.id] = {slice, turn};
+LeasedSlice LeaseBook::issue(const LeaseSlice& slice, std::uint64_t turn) {
+    const std::uint64_t id = next_id_++;
+    outstanding_[id] = {slice, turn};
     account_.leased += slice.count;
     account_.outstanding += slice.count;
-    return lease;
-}
-
-void LeaseBook::append_samples(const LeaseSlice& slice, std::vector<std::int64_t>& out) {
-    out.reserve(static_cast<std::size_t>(slice.count));
-    if (order_->epoch() != slice.epoch) {
-        order_.emplace(info_, order_options_, slice.epoch);
-        window_ = -1;
-    }
-    const std::int64_t end = slice.position + slice.count;
-    for (std::int64_t at = slice.position; at < end;) {
-        const std::int64_t window = order_->window_of(at);
-        if (window != window_) {
-            window_samples_ = order_->window_samples(window);
-            window_ = window;
-        }
-        const std::int64_t begin = order_->window_begin(window);
-        const std::int64_t stop = std::min(end, order_->window_begin(window + 1));
-        out.insert(out.end(), window_samples_.begin() + (at - begin),
-                   window_samples_.begin() + (stop - begin));
-        at = stop;
-    }
+    return {id, slice};
 }
 
 std::optional<LeaseBook::Out> LeaseBook::end(std::uint64_t id) {

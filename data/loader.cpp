@@ -30,6 +30,22 @@ void check_counts(const LoaderOptions& options) {
     }
 }
 
+void check_evaluation(const SampleSetInfo& info, std::int64_t begin, std::int64_t end,
+                      std::int64_t batch_size) {
+    if (batch_size < 1) {
+        fail<UsageError>({.where = "evaluation",
+                          .what = "empty batches",
+                          .expected = "a batch of at least 1",
+                          .got = fmt::format("{}", batch_size)});
+    }
+    if (begin < 0 || begin > end || end > info.samples) {
+        fail<UsageError>({.where = "evaluation",
+                          .what = "a range that is not within the set",
+                          .expected = fmt::format("within 0..{}", info.samples),
+                          .got = fmt::format("{}..{}", begin, end)});
+    }
+}
+
 std::size_t cache_capacity(const SampleSetInfo& info, const LoaderOptions& options) {
     constexpr std::size_t kDefault = std::size_t{64} << 20;
     if (options.cache_bytes > 0) {
@@ -221,22 +237,22 @@ void Loader::Impl::stop() noexcept {
 bool for_each_batch(Loader& loader, std::int64_t batch_size,
                     const std::function<void(const LoadedBatch&)>& use,
                     const std::function<bool()>& give_up) {
-    if (batch_size < 1) {
-        fail<UsageError>({.where = "evaluation",
-                          .what = "empty batches",
-                          .expected = "a batch of at least 1",
-                          .got = fmt::format("{}", batch_size)});
-    }
-    const std::int64_t samples = loader.info().samples;
-    std::int64_t submitted = 0;
-    std::int64_t used = 0;
+    return for_each_batch(loader, 0, loader.info().samples, batch_size, use, give_up);
+}
+
+bool for_each_batch(Loader& loader, std::int64_t begin, std::int64_t end, std::int64_t batch_size,
+                    const std::function<void(const LoadedBatch&)>& use,
+                    const std::function<bool()>& give_up) {
+    check_evaluation(loader.info(), begin, end, batch_size);
+    std::int64_t submitted = begin;
+    std::int64_t used = begin;
     std::uint64_t id = 0;
     try {
-        for (int ahead = 0; used < samples;) {
-            for (; ahead <= loader.prefetch() && submitted < samples; ++ahead) {
+        for (int ahead = 0; used < end;) {
+            for (; ahead <= loader.prefetch() && submitted < end; ++ahead) {
                 Lease lease{.id = id++, .epoch = 0, .position = submitted, .samples = {}};
-                const std::int64_t end = std::min(samples, submitted + batch_size);
-                for (; submitted < end; ++submitted) {
+                const std::int64_t stop = std::min(end, submitted + batch_size);
+                for (; submitted < stop; ++submitted) {
                     lease.samples.push_back(submitted);
                 }
                 loader.submit(std::move(lease));

@@ -47,7 +47,7 @@ StoreBlock make_store_block(std::uint64_t file_bytes, std::uint32_t crc32) {
     return block;
 }
 
-void verify_store_file(const std::string& path) {
+StoreStamp verify_store_file(const std::string& path) {
     const FileDescriptor file = open_readable(path);
     const std::uint64_t length = file_bytes(file, path);
     StoreBlock block{};
@@ -89,6 +89,7 @@ void verify_store_file(const std::string& path) {
                          .expected = fmt::format("CRC-32 {:08x}", *crc),
                          .got = fmt::format("{:08x}", actual)});
     }
+    return {*bytes, *crc};
 }
 
 template <>

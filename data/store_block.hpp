@@ -26,9 +26,9 @@ using StoreBlock = std::array<std::byte, kStoreBlockBytes>;
 
 [[nodiscard]] StoreBlock make_store_block(std::uint64_t file_bytes, std::uint32_t crc32);
 
-/// Reads the whole file and compares it with its first block. Errors: FileError saying whether
-/// the file is foreign, of another version, truncated or damaged.
-void verify_store_file(const std::string& path);
+/// Reads the whole file and compares it with its first block, which it returns. Errors: FileError
+/// saying whether the file is foreign, of another version, truncated or damaged.
+StoreStamp verify_store_file(const std::string& path);
 
 /// Names shared by writer and reader.
 inline constexpr const char* kStoreFormatAttribute = "format";

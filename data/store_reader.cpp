@@ -50,6 +50,7 @@ struct StoreReader::State {
     Hdf5Thread& thread;
     Hdf5Handle file;  ///< used and closed on the HDF5 thread
     StoreFormat format;
+    StoreStamp stamp;
     std::vector<std::string> names;
 
     void open();
@@ -133,7 +134,7 @@ Hdf5Handle StoreReader::State::open_object(std::string_view object) const {
 
 StoreReader::StoreReader(std::string path, Hdf5Thread& thread)
     : state_(std::make_unique<State>(std::move(path), thread)) {
-    verify_store_file(state_->path);
+    state_->stamp = verify_store_file(state_->path);
     thread.run([&] { state_->open(); });
 }
 
@@ -145,6 +146,10 @@ const std::string& StoreReader::path() const noexcept {
 
 const StoreFormat& StoreReader::format() const noexcept {
     return state_->format;
+}
+
+StoreStamp StoreReader::stamp() const noexcept {
+    return state_->stamp;
 }
 
 void StoreReader::require_format(const StoreFormat& expected) const {

@@ -67,6 +67,8 @@ CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "coho
     CLI::App* bench = app_.add_subcommand("bench", "Measure parts of the program");
     bench->require_subcommand(1);
     add(*bench, "engine", "Time of training steps on synthetic data", make_bench_engine_command());
+    add(*bench, "exchange", "Time of the exchange between the ranks that mpirun starts",
+        make_bench_exchange_command());
 }
 
 void CommandLine::add(CLI::App& parent, const std::string& name, const std::string& description,

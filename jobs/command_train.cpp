@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <new>
 
+#include "cohort/comm/world.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
 #include "cohort/core/units.hpp"
@@ -24,22 +27,57 @@ public:
     ExitCode run(const CommandContext& context) override {
         check_one_world(context.env);
         check_momentum(context);
+        check_options(options_, context.env.world_size);
         const StopSignal stop;
+        World world({.servers = server_ranks(options_),
+                     .stall_limit_s = options_.stall_limit_s,
+                     .lost_after_s = options_.lost_after_s,
+                     .chunk_bytes = options_.chunk_bytes});
         TrainEnvironment environment;
         environment.stop_requested = [&stop] { return stop.requested(); };
         environment.live_line = context.env.stderr_is_terminal;
         environment.cores = context.env.cores;
-        environment.world_size = context.env.world_size;
-        Trainer trainer(options_, environment);
-        print_header(context, trainer);
-        if (dry_run_) {
-            log_info("dry run: nothing was trained or written");
-            return ExitCode::kDone;
+        environment.world = &world;
+        try {
+            const ExitCode code = train(context, environment);
+            world.finalize();
+            return code;
+        } catch (const Error&) {  // on all ranks, in order
+            world.finalize();
+            throw;
+        } catch (const std::bad_alloc&) {
+            if (world.size() > 1) {
+                world.abort(ExitCode::kDevice, "out of memory");
+            }
+            throw;
+        } catch (const std::exception& error) {
+            if (world.size() > 1) {
+                world.abort(static_cast<ExitCode>(EXIT_FAILURE),
+                            std::string("internal error, please report it: ") + error.what());
+            }
+            throw;
         }
-        return finish(trainer.run());
     }
 
 private:
+    /// The same on every rank; rank 0 talks.
+    [[nodiscard]] ExitCode train(const CommandContext& context,
+                                 const TrainEnvironment& environment) const {
+        Trainer trainer(options_, environment);
+        const bool first = environment.world->rank() == 0;
+        if (first) {
+            print_header(context, trainer, environment.world->map());
+        }
+        if (dry_run_) {
+            if (first) {
+                log_info("dry run: nothing was trained or written");
+            }
+            return ExitCode::kDone;
+        }
+        const TrainSummary summary = trainer.run();
+        return first ? finish(summary) : ExitCode::kDone;
+    }
+
     /// What the optimizer would not read must not seem to count.
     void check_momentum(const CommandContext& context) const {
         const auto given = [](const EffectiveOption& option) {
@@ -55,13 +93,20 @@ private:
         }
     }
 
-    static void print_header(const CommandContext& context, const Trainer& trainer) {
+    void print_header(const CommandContext& context, const Trainer& trainer,
+                      const RankMap& map) const {
         std::vector<std::string> lines = build_facts();
         const auto add = [&lines](const std::vector<std::string>& more) {
             lines.insert(lines.end(), more.begin(), more.end());
         };
         add(machine_facts(context.env));
-        add({"device " + trainer.device().description(), model_facts(trainer.graph()),
+        if (map.size() > 1) {
+            add(map.facts());
+        }
+        const TrainOptions job = resolved(options_);
+        add({fmt::format("{} worker(s), {} server(s), mode {}, {} samples per worker and step",
+                         map.workers(), map.servers, job.mode, job.batch)});
+        add({"device " + trainer.device(), model_facts(trainer.graph()),
              dataset_facts("train", trainer.train_info()),
              dataset_facts("test", trainer.test_info()),
              fmt::format("budget {} samples", trainer.budget_samples()), "options:"});
@@ -79,10 +124,15 @@ private:
                  summary.samples_per_s, format_duration(Clock::Seconds(progress.train_seconds)),
                  format_duration(Clock::Seconds(progress.wall_seconds)));
         log_info(
-            "samples: {} leased = {} applied + {} returned ({} not finite, {} at the end) + {} "
-            "outstanding",
+            "samples: {} leased = {} applied + {} returned ({} not finite, {} in void rounds, {} "
+            "at the end, {} other) + {} outstanding",
             accounts.leased, accounts.applied, accounts.returned(), accounts.returned_non_finite,
-            accounts.returned_stop, accounts.outstanding);
+            accounts.returned_void_round, accounts.returned_stop, accounts.returned_other,
+            accounts.outstanding);
+        if (summary.bytes_sent > 0) {
+            log_info("exchange: {} sent between ranks, {:.1f} s of processor time to move it",
+                     format_bytes(summary.bytes_sent), summary.comm_cpu_seconds);
+        }
         if (summary.test) {
             log_info("test accuracy {:.2f} %, loss {:.4f}", 100 * summary.test->accuracy,
                      summary.test->loss);
@@ -93,9 +143,8 @@ private:
         }
         if (!summary.outputs_saved) {
             log_error("some results in {} could not be saved, see above", options_.out);
-            return ExitCode::kInput;
         }
-        return summary.reason == StopReason::kSignal ? ExitCode::kRequeue : ExitCode::kDone;
+        return exit_code(summary);
     }
 
     TrainOptions options_;

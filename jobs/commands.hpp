@@ -11,5 +11,6 @@ namespace cohort {
 [[nodiscard]] std::unique_ptr<Command> make_import_command();
 [[nodiscard]] std::unique_ptr<Command> make_info_command();
 [[nodiscard]] std::unique_ptr<Command> make_bench_engine_command();
+[[nodiscard]] std::unique_ptr<Command> make_bench_exchange_command();
 
 }  // namespace cohort

@@ -15,6 +15,7 @@ packages=(
     dataset-fashion-mnist
     # tests and checks
     libgtest-dev libgmock-dev libbenchmark-dev python3 python3-h5py python3-numpy clang-format
+    slurm-wlm munge iproute2
 )
 # Nice to have: without them builds repeat work and two checks do less, which they say.
 extras=(ccache clang-tidy-16 shellcheck)

@@ -1,13 +1,27 @@
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <thread>
 
 #include "cohort/core/log.hpp"
 #include "command_line.hpp"
 
 namespace {
+
+/// Command line and config file are the same for all ranks of a host: one of them complains.
+bool one_of_a_host() {
+    return cohort::read_launch_env().local_rank == 0;
+}
+
+/// Another rank says why. mpirun ends all ranks when the first one leaves with a code: not before
+/// that other one has spoken.
+cohort::ExitCode leave_last(cohort::ExitCode code) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    return code;
+}
 
 /// Runs the program; the only place where errors become exit codes. Training adds the rank and
 /// the step to the message of an error that leaves it.
@@ -16,8 +30,17 @@ cohort::ExitCode run(int argc, const char* const* argv) {
     try {
         return line.run(argc, argv);
     } catch (const CLI::ParseError& error) {
-        return line.report(error);
+        return one_of_a_host() ? line.report(error) : leave_last(cohort::ExitCode::kUsage);
+    } catch (const cohort::UsageError& error) {
+        if (!one_of_a_host()) {
+            return leave_last(error.exit_code());
+        }
+        cohort::log_error("{}", error.what());
+        return error.exit_code();
     } catch (const cohort::Error& error) {
+        if (*error.what() == '\0') {
+            return leave_last(error.exit_code());
+        }
         cohort::log_error("rank {}: {}", cohort::read_launch_env().world_rank, error.what());
         return error.exit_code();
     } catch (const std::bad_alloc&) {

@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# From a fresh Debian 12 machine to a trained network: installs what is missing, builds, imports
-# Fashion-MNIST into HDF5 and trains LeNet on it. Can be run again; what is there is kept, the
+# From a fresh Debian 12 machine to trained networks: installs what is missing, builds, imports
+# Fashion-MNIST into HDF5 and trains LeNet on it with four workers, one of them at half its speed:
+# once with a parameter server, once as a ring. Can be run again; what is there is kept, the
 # training starts anew.
 #
-#   jobs/quickstart.sh [TRAIN-OPTION...]    e.g. --model resnet20 --epochs 10 --threads 2
+#   jobs/quickstart.sh [TRAIN-OPTION...]    e.g. --arch servers --mode asgd
 #
 # Takes every option of `cohort train`; what is given, here or in a --config file, replaces the
-# choice made below. Relative paths start at the root of the source tree.
+# choice made below. With --arch, --out or --config there is one training instead of two. Relative
+# paths start at the root of the source tree. WORKERS=N in the environment: another number of workers.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 idx_folder=/usr/share/datasets/fashion-mnist
 data=data/fashion-mnist.h5
-out=runs/quickstart
+runs=runs/quickstart
+workers=${WORKERS:-4}
 build=build/release
 cohort=$build/jobs/cohort
 
@@ -53,12 +56,14 @@ given() {
 
 options=()
 given --data || options+=(--data "$data")
-given --out || options+=(--out "$out")
 given --resume --overwrite || options+=(--overwrite)
 given --model || options+=(--model lenet)
-given --batch || options+=(--batch 128)
+given --batch || options+=(--batch 32)
 given --samples --epochs || options+=(--epochs 5)
 given --lr-schedule || options+=(--lr-schedule cosine:0)
+
+# setting NAME: the value of an effective option, of the settings in `settings`.
+setting() { sed -nE "/^$1 = /{s/^$1 = \"?//;s/\"?\$//p;q}" <<<"$settings"; }
 
 if ! given --data; then
     step "data"
@@ -70,32 +75,66 @@ if ! given --data; then
     fi
 fi
 
-step "training"
-# The other threads of a multi-threaded library would spin while they wait and cost this run cores.
-export OMP_WAIT_POLICY=passive
+# train_with [OPTION...]: one training with four workers, one of them slowed.
+train_with() {
+    local servers ranks slow=()
+    settings=$("$cohort" train "${options[@]}" "$@" "${arguments[@]}" --dump-config)
+    servers=0
+    if [[ $(setting arch) == servers ]]; then
+        servers=$(setting servers)
+        servers=$((servers > 0 ? servers : 1))
+    fi
+    ranks=$((servers + workers))
+    if ! given --inject && ((workers > 1)); then
+        slow=(--inject "rank=$((ranks - 1)),cpu=0.5")
+        echo "worker $((workers - 1)) (rank $((ranks - 1))) computes at half its speed"
+    fi
+    outs+=("$(setting out)")
+    COHORT=$cohort jobs/launch.sh -n "$ranks" -- train "${options[@]}" "$@" "${slow[@]}" \
+        "${arguments[@]}"
+}
+
+outs=()
+case " ${arguments[*]} " in
+    *" --dump-config "*) exec "$cohort" train "${options[@]}" --out "$runs" "${arguments[@]}" ;;
+esac
 started=$(mktemp)
 trap 'rm -f "$started"' EXIT
-"$cohort" train "${options[@]}" "$@"
+if given --arch || given --out || [[ -n $config ]]; then
+    step "training"
+    given --out || options+=(--out "$runs")
+    train_with
+else
+    step "training with $workers workers and a parameter server"
+    train_with --arch servers --out "$runs/servers"
+    step "training with $workers workers as a ring"
+    train_with --arch ring --out "$runs/ring"
+fi
 
-# Shows the result if this run wrote one, which a dry run does not.
-settings=$("$cohort" train "${options[@]}" "$@" --dump-config)
-python3 - "$settings" "$started" <<'END'
+# Shows what this run wrote; a dry run writes nothing.
+python3 - "$started" "${outs[@]}" <<'END'
 import json
 import os
 import sys
-import tomllib
 
-out = tomllib.loads(sys.argv[1])["out"]
-metrics = f"{out}/metrics.jsonl"
-if not os.path.exists(metrics) or os.path.getmtime(metrics) < os.path.getmtime(sys.argv[2]):
+rows = []
+for out in sys.argv[2:]:
+    metrics = f"{out}/metrics.jsonl"
+    if os.path.exists(metrics) and os.path.getmtime(metrics) >= os.path.getmtime(sys.argv[1]):
+        with open(metrics, encoding="utf-8") as lines:
+            rows.append((out, json.loads(lines.readlines()[-1])))
+if not rows:
     sys.exit()
-with open(metrics, encoding="utf-8") as lines:
-    summary = json.loads(lines.readlines()[-1])
 print("\n== result")
-print(f"test accuracy   {100 * summary['test_accuracy']:.2f} %")
-print(f"test loss       {summary['test_loss']:.4f}")
-print(f"training speed  {summary['samples_per_s']:.0f} samples/s")
-print(f"wall time       {summary['wall_s']:.1f} s")
-print(f"model           {out}/model.h5")
-print(f"metrics         {metrics}")
+print(f"{'':22}" + "".join(f"{row['arch'] + ' ' + row['mode']:>20}" for _, row in rows))
+for title, text in (
+        ("ranks", lambda r: f"{r['servers']} + {r['workers']}" if r["servers"] else r["workers"]),
+        ("test accuracy", lambda r: f"{100 * r['test_accuracy']:.2f} %"),
+        ("test loss", lambda r: f"{r['test_loss']:.4f}"),
+        ("training speed", lambda r: f"{r['samples_per_s']:.0f} samples/s"),
+        ("wall time", lambda r: f"{r['wall_s']:.1f} s"),
+        ("sent between ranks", lambda r: f"{r['bytes_sent'] / 2**30:.2f} GiB")):
+    print(f"{title:22}" + "".join(f"{text(row):>20}" for _, row in rows))
+for out, _ in rows:
+    print(f"model and metrics     {out}/model.h5, {out}/metrics.jsonl")
 END

@@ -23,6 +23,10 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 /// One request may arrive as several TERMs: launchers send it to the process and to its group.
 constexpr std::chrono::seconds kOneRequest{1};
 
+const char* name_of(int number) {
+    return number == SIGINT ? "INT" : number == SIGTERM ? "TERM" : "USR1";
+}
+
 }  // namespace
 
 StopSignal::StopSignal() {
@@ -32,6 +36,8 @@ StopSignal::StopSignal() {
         sigaddset(&set, number);
     }
     pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    // Launched with USR1 ignored, so that one that comes too early does not kill.
+    std::signal(SIGUSR1, SIG_DFL);
     signals_ = signalfd(-1, &set, SFD_CLOEXEC);
     quit_ = eventfd(0, EFD_CLOEXEC);
     check_invariant(signals_ >= 0 && quit_ >= 0, "signalfd and eventfd are available");
@@ -77,7 +83,7 @@ void StopSignal::watch() {
             terminated = terminated.value_or(now);
         }
         if (!requested_.exchange(true)) {
-            log_warn("signal {}: finishing the step, then checkpoint and exit{}", number,
+            log_warn("signal {}: finishing the step, then checkpoint and exit{}", name_of(number),
                      number == SIGINT    ? " (Ctrl-C again ends at once)"
                      : number == SIGTERM ? " (TERM again ends at once)"
                                          : "");

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "cohort/model/zoo.hpp"
+#include "cohort/sched/modes.hpp"
 #include "option_value.hpp"
 
 namespace cohort {
@@ -20,10 +21,39 @@ void declare_job(CLI::App& app, TrainOptions& o) {
 }
 
 void declare_exchange(CLI::App& app, TrainOptions& o) {
-    value(app, "--mode", o.mode, "Synchronization mode; one rank: ring")->type_name("MODE");
-    value(app, "--arch", o.arch, "How gradients travel; one rank: ring")
-        ->check(CLI::IsMember({"servers", "ring"}));
-    value(app, "--servers", o.servers, "Parameter server ranks; with rings: 0");
+    value(app, "--arch", o.arch, "How gradients travel")->check(CLI::IsMember({"servers", "ring"}));
+    value(app, "--servers", o.servers,
+          "Parameter server ranks, the first of the job; 0: one with --arch servers");
+    value(app, "--mode", o.mode,
+          "Who waits for whom (docs/modes.md); servers: " +
+              CLI::detail::join(mode_names(Architecture::kServers), ", ") +
+              "; ring: " + CLI::detail::join(mode_names(Architecture::kRing), ", ") +
+              "; empty: the first of each")
+        ->type_name("MODE");
+    value(app, "--stale-momentum", o.stale_momentum,
+          "What workers get whose gradients come late (servers): the parameters of after their "
+          "lag, or plain ones")
+        ->check(CLI::IsMember({"look-ahead", "keep"}));
+    value(app, "--all-reduce", o.all_reduce,
+          "How a ring sums: own ring, own with sums in member order, MPI's; auto: the faster of "
+          "ring and mpi, measured at start (--deterministic: ordered)")
+        ->check(CLI::IsMember({"auto", "ring", "ordered", "mpi"}));
+    value(app, "--bucket-bytes", o.bucket_bytes,
+          "Bytes of gradient that a ring sums at a time, while the rest is computed; 0: an "
+          "eighth of it, 64 KiB to 4 MiB");
+    value(app, "--chunk-bytes", o.chunk_bytes, "Bytes of a message to or from servers");
+}
+
+void declare_waiting(CLI::App& app, TrainOptions& o) {
+    value(app, "--stall-limit-s", o.stall_limit_s,
+          "Seconds of waiting after which a warning names who is missing; after twice as long the "
+          "job ends with exit code 4");
+    value(app, "--lost-after-s", o.lost_after_s,
+          "Seconds of silence after which a rank is lost; not above --stall-limit-s");
+    value(app, "--inject", o.inject,
+          "Slowness on purpose: \"rank=R,cpu=SHARE[,from=10s][,to=40s]\", several with ';'; the "
+          "world rank R computes at SHARE of its speed")
+        ->type_name("LIST");
 }
 
 void declare_length(CLI::App& app, TrainOptions& o) {
@@ -56,13 +86,16 @@ void declare_machine(CLI::App& app, TrainOptions& o) {
           "Seed of initial parameters, sample order, dropout and augmentation");
     app.add_flag("--deterministic", o.deterministic, "The same bits in every run");
     value(app, "--device", o.device, "cpu, cuda or cuda:INDEX")->type_name("DEVICE");
-    value(app, "--threads", o.threads, "Threads that compute, up to 1024; 0: all cores");
+    value(app, "--threads", o.threads,
+          "Threads that compute, up to 1024; 0: all cores, shared by the workers of a host");
     value(app, "--loader-threads", o.loader_threads, "Threads that prepare batches, up to 1024");
 }
 
 void declare_reports(CLI::App& app, TrainOptions& o) {
     value(app, "--eval-every-samples", o.eval_every_samples,
           "Samples between evaluations on the test group; 0: once per epoch");
+    value(app, "--eval-share", o.eval_share,
+          "Share of a core of rank 0 that evaluates beside training in modes that do not wait");
     value(app, "--checkpoint-every-s", o.checkpoint_every_s,
           "Seconds between checkpoints; 0: not by time");
     value(app, "--checkpoint-every-samples", o.checkpoint_every_samples,
@@ -76,6 +109,7 @@ void declare_reports(CLI::App& app, TrainOptions& o) {
 void declare_train_options(CLI::App& app, TrainOptions& options) {
     declare_job(app, options);
     declare_exchange(app, options);
+    declare_waiting(app, options);
     declare_length(app, options);
     declare_optimizer(app, options);
     declare_machine(app, options);

@@ -20,6 +20,7 @@ public:
         check_decay_rate("beta1", momentum);
         beta1_ = momentum;
     }
+    [[nodiscard]] double momentum() const noexcept override { return beta1_; }
 
     [[nodiscard]] std::vector<OptimizerScalar> scalars() const override {
         return {{"beta1", beta1_},

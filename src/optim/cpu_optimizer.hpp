@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,7 @@ private:
     Stream& stream_;
     std::vector<Run> runs_;  // tensors of the range without padding, neighbours joined
     std::vector<Slot> slots_;
+    std::atomic<std::int64_t> rest_{0};  // floats of the running update not yet applied
 };
 
 [[nodiscard]] std::unique_ptr<Optimizer> make_cpu_sgd(const OptimizerOptions& options,

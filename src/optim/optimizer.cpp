@@ -90,6 +90,14 @@ void Optimizer::update(std::span<float> theta, std::span<const float> gradient, 
     apply_all(theta, gradient);
 }
 
+void Optimizer::restore_scalars(std::span<const std::pair<std::string, double>> saved) {
+    const double setting = momentum();
+    for (const auto& [name, value] : saved) {
+        set_scalar(name, value);
+    }
+    set_momentum(setting);
+}
+
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, const FlatLayout& layout,
                                           std::int64_t begin, std::int64_t end, Device& device,
                                           Stream& stream) {
@@ -169,7 +177,15 @@ void CpuOptimizer::begin_update(double fraction, double lr) {
                           .expected = "fraction > 0 and learning rate >= 0",
                           .got = fmt::format("fraction {}, learning rate {}", fraction, lr)});
     }
+    const std::int64_t rest = rest_;
+    if (rest != 0 && rest != size_) {
+        fail<UsageError>({.where = "optimizer",
+                          .what = "an update begins before the one before it is complete",
+                          .expected = "pieces that cover the range",
+                          .got = fmt::format("{} of {} floats not applied", rest, size_)});
+    }
     set_factors(fraction, lr);
+    rest_ = size_;
 }
 
 void CpuOptimizer::apply_all(std::span<float> theta, std::span<const float> gradient) {
@@ -200,6 +216,12 @@ void CpuOptimizer::apply(std::int64_t offset, std::span<float> theta,
                           .expected = fmt::format("equal sizes inside [0, {})", size_),
                           .got = fmt::format("{} parameters and {} gradients at {}", count,
                                              gradient.size(), offset)});
+    }
+    if (rest_.fetch_sub(count, std::memory_order_relaxed) < count) {
+        fail<UsageError>({.where = "optimizer",
+                          .what = "more pieces than an update has",
+                          .expected = "each part of the range once after begin_update",
+                          .got = fmt::format("{} floats at {} besides the whole", count, offset)});
     }
     auto run_at = std::partition_point(runs_.begin(), runs_.end(),
                                        [&](const Run& r) { return r.end <= offset; });

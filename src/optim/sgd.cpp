@@ -19,6 +19,8 @@ public:
         momentum_ = momentum;
     }
 
+    [[nodiscard]] double momentum() const noexcept override { return momentum_; }
+
     [[nodiscard]] std::vector<OptimizerScalar> scalars() const override {
         return {{"momentum", momentum_}};
     }

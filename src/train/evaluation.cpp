@@ -61,14 +61,14 @@ std::shared_ptr<SampleSource> open_for(const ModelFile& model, const std::string
 
 }  // namespace
 
-std::optional<EvaluationReport> evaluate_all(Replica& replica, Loader& loader, std::int64_t batch,
-                                             const std::function<bool()>& abandon) {
-    const SteadyClock clock;
-    const auto start = clock.now();
+std::optional<BatchResult> evaluate_range(Replica& replica, Loader& loader, std::int64_t begin,
+                                          std::int64_t end, std::int64_t batch,
+                                          const std::function<bool()>& abandon,
+                                          const std::function<void(std::int64_t)>& progress) {
     BatchResult total;
     try {
         const bool whole = for_each_batch(
-            loader, batch,
+            loader, begin, end, batch,
             [&](const LoadedBatch& loaded) {
                 if (abandon()) {
                     throw Abandoned();
@@ -77,19 +77,35 @@ std::optional<EvaluationReport> evaluate_all(Replica& replica, Loader& loader, s
                 total.loss_sum += result.loss_sum;
                 total.correct += result.correct;
                 total.samples += result.samples;
+                if (progress) {
+                    progress(total.samples);
+                }
             },
             abandon);
-        if (!whole) {
-            return std::nullopt;
-        }
+        return whole ? std::optional(total) : std::nullopt;
     } catch (const Abandoned&) {
         return std::nullopt;
     }
-    const double count = static_cast<double>(total.samples);
-    return EvaluationReport{.accuracy = static_cast<double>(total.correct) / count,
-                            .loss = total.loss_sum / count,
-                            .samples = total.samples,
-                            .seconds = (clock.now() - start).count()};
+}
+
+EvaluationReport evaluation_report(const BatchResult& sums, double seconds) {
+    const double count = static_cast<double>(sums.samples);
+    return {.accuracy = static_cast<double>(sums.correct) / count,
+            .loss = sums.loss_sum / count,
+            .samples = sums.samples,
+            .seconds = seconds};
+}
+
+std::optional<EvaluationReport> evaluate_all(Replica& replica, Loader& loader, std::int64_t batch,
+                                             const std::function<bool()>& abandon) {
+    const SteadyClock clock;
+    const auto start = clock.now();
+    const std::optional<BatchResult> sums =
+        evaluate_range(replica, loader, 0, loader.info().samples, batch, abandon);
+    if (!sums) {
+        return std::nullopt;
+    }
+    return evaluation_report(*sums, (clock.now() - start).count());
 }
 
 EvaluationReport evaluate_model(const std::string& model_file, const std::string& data,

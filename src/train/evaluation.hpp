@@ -15,4 +15,14 @@ namespace cohort {
                                                            std::int64_t batch,
                                                            const std::function<bool()>& abandon);
 
+/// Sums over the samples [begin, end) of `loader`'s set, in stored order; an empty range gives
+/// zeros. part_of(set size, part, parts) cuts a set among workers.
+/// @param abandon as above  @param progress told after every batch how many samples are done
+[[nodiscard]] std::optional<BatchResult> evaluate_range(
+    Replica& replica, Loader& loader, std::int64_t begin, std::int64_t end, std::int64_t batch,
+    const std::function<bool()>& abandon, const std::function<void(std::int64_t)>& progress = {});
+
+/// The report on a whole set from its sums. @param seconds that it took
+[[nodiscard]] EvaluationReport evaluation_report(const BatchResult& sums, double seconds);
+
 }  // namespace cohort

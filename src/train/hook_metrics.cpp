@@ -16,6 +16,7 @@ public:
 
     void on_step(TrainControl& run, const StepReport& step) override {
         learning_rate_ = step.learning_rate;
+        gradient_norm_ = step.applied ? step.gradient_norm : gradient_norm_;
         window_.add(step);
         if (!step.applied) {
             run.metrics().write(Json{{"event", "dropped"},
@@ -31,9 +32,9 @@ public:
     void on_evaluation(TrainControl& run, const EvaluationReport& evaluation) override {
         write_window(run, evaluation.seconds);
         run.metrics().write(Json{{"event", "evaluation"},
-                                 {"samples_applied", run.progress().samples_applied},
-                                 {"updates", run.progress().updates},
-                                 {"train_s", run.progress().train_seconds},
+                                 {"samples_applied", evaluation.samples_applied},
+                                 {"updates", evaluation.updates},
+                                 {"train_s", evaluation.train_seconds},
                                  {"test_accuracy", evaluation.accuracy},
                                  {"test_loss", evaluation.loss},
                                  {"test_samples", evaluation.samples},
@@ -67,6 +68,7 @@ private:
                                      {"loss", window_.loss()},
                                      {"accuracy", window_.accuracy()},
                                      {"lr", learning_rate_},
+                                     {"gradient_norm", gradient_norm_},
                                      {"samples_per_s", window_.samples_per_s(now)}}
                                     .dump());
         }
@@ -75,6 +77,7 @@ private:
 
     StepWindow window_;
     double learning_rate_ = 0;
+    double gradient_norm_ = 0;  ///< of the last update
 };
 
 }  // namespace

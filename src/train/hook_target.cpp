@@ -16,7 +16,7 @@ public:
     void on_evaluation(TrainControl& run, const EvaluationReport& evaluation) override {
         const double target = run.options().target_accuracy;
         if (target > 0 && evaluation.accuracy >= target) {
-            run.reach_target();
+            run.reach_target(evaluation.train_seconds);
             run.request_stop(StopReason::kTarget);
         }
     }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,8 +12,20 @@
 #include "cohort/core/log.hpp"
 
 namespace cohort {
+void append_line(const std::string& path, std::string_view line) noexcept {
+    const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (file < 0) {
+        return;
+    }
+    const iovec pieces[] = {{const_cast<char*>(line.data()), line.size()},
+                            {const_cast<char*>("\n"), 1}};
+    static_cast<void>(::writev(file, pieces, 2) < 0);  // nobody is left to be told
+    ::close(file);
+}
+
 MetricsFile::MetricsFile(std::string path, std::int64_t keep_bytes)
-    : path_(std::move(path)), file_(open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)) {
+    : path_(std::move(path)),
+      file_(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
     struct stat facts {};
     if (file_ < 0 || fstat(file_, &facts) != 0) {
         const std::string reason = errno_text(errno);

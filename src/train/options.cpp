@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "cohort/comm/ring_exchange.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/thread_team.hpp"
+#include "cohort/sched/modes.hpp"
+#include "cohort/train/inject.hpp"
 
 namespace cohort {
 namespace {
@@ -19,22 +23,46 @@ void require(bool holds, const char* option, const std::string& expected, const 
     }
 }
 
-void check_one_rank(const TrainOptions& options, int world_size) {
-    if (world_size > 1) {
-        fail<UsageError>({.where = "cohort train",
-                          .what = "this build trains on one rank",
-                          .expected = "a world of 1 rank",
-                          .got = fmt::format("{} ranks", world_size),
-                          .hint = "without mpirun"});
+/// The last rank of each role must exist, and the mode must fit.
+void check_ranks(const TrainOptions& options, int world_size) {
+    const Architecture architecture = parse_architecture(options.arch);
+    const bool ring = architecture == Architecture::kRing;
+    require(!ring || options.servers == 0, "--servers", "0 with --arch ring",
+            std::to_string(options.servers));
+    require(options.servers >= 0, "--servers", ">= 1", std::to_string(options.servers));
+    const int servers = server_ranks(options);
+    if (world_size < servers + 1) {
+        fail<UsageError>({.where = "--arch " + options.arch,
+                          .what = "too few ranks",
+                          .expected = fmt::format("{} server(s) and at least one worker", servers),
+                          .got = fmt::format("{} rank(s)", world_size),
+                          .hint = fmt::format("mpirun -n {}, or --arch ring", servers + 2)});
     }
-    if (options.arch != "ring" || options.mode != "ring" || options.servers != 0) {
-        fail<UsageError>({.where = "--arch, --mode, --servers",
-                          .what = "this build trains on one rank, which is a ring of one",
-                          .expected = "--arch ring --mode ring --servers 0",
-                          .got = fmt::format("--arch {} --mode {} --servers {}", options.arch,
-                                             options.mode, options.servers),
-                          .hint = "leaving the three options out"});
+    const SyncPlan plan = make_plan(resolved(options).mode, architecture, world_size - servers,
+                                    parse_stale_momentum(options.stale_momentum));
+    require(!options.deterministic || is_synchronous(plan, world_size - servers), "--deterministic",
+            "a mode in which every update waits for all workers", plan.name);
+    for (const Injection& injection : parse_injections(options.inject)) {
+        require(injection.rank < world_size, "--inject",
+                fmt::format("ranks 0 to {}", world_size - 1), std::to_string(injection.rank));
     }
+}
+
+void check_exchange(const TrainOptions& o) {
+    constexpr std::int64_t kLeast = 1024;
+    constexpr std::int64_t kMost = std::int64_t{1} << 30;
+    const std::string sizes = fmt::format("{} to {}", kLeast, kMost);
+    (void)parse_all_reduce(o.all_reduce);
+    require(o.bucket_bytes == 0 || (o.bucket_bytes >= kLeast && o.bucket_bytes <= kMost),
+            "--bucket-bytes", sizes + ", or 0 for an eighth of the gradient",
+            std::to_string(o.bucket_bytes));
+    require(o.chunk_bytes >= kLeast && o.chunk_bytes <= kMost, "--chunk-bytes", sizes,
+            std::to_string(o.chunk_bytes));
+    require(o.stall_limit_s > 0, "--stall-limit-s", "> 0", std::to_string(o.stall_limit_s));
+    require(o.lost_after_s > 0 && o.lost_after_s <= o.stall_limit_s, "--lost-after-s",
+            "> 0, at most --stall-limit-s", std::to_string(o.lost_after_s));
+    require(o.eval_share > 0 && o.eval_share <= 1, "--eval-share", "0 < S <= 1",
+            std::to_string(o.eval_share));
 }
 
 void check_budget(const TrainOptions& o) {
@@ -49,8 +77,22 @@ void check_budget(const TrainOptions& o) {
 
 }  // namespace
 
+int server_ranks(const TrainOptions& options) {
+    const bool ring = parse_architecture(options.arch) == Architecture::kRing;
+    return ring ? 0 : std::max(options.servers, 1);
+}
+
+TrainOptions resolved(TrainOptions options) {
+    if (options.mode.empty()) {
+        options.mode = default_mode(parse_architecture(options.arch));
+    }
+    options.servers = server_ranks(options);
+    return options;
+}
+
 void check_options(const TrainOptions& o, int world_size) {
-    check_one_rank(o, world_size);
+    check_ranks(o, world_size);
+    check_exchange(o);
     require(!o.data.empty(), "--data", "a dataset file (see cohort import)", "nothing");
     require(!o.out.empty(), "--out", "a folder for the results", "nothing");
     check_budget(o);

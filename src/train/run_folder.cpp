@@ -1,12 +1,15 @@
 #include "run_folder.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <filesystem>
 #include <system_error>
 
+#include "checkpoint_folder.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
 #include "cohort/data/store.hpp"
@@ -16,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kRefused = ".refused";
+/// Of the reason in an exit code file.
+constexpr std::size_t kReasonBytes = 2000;
 
 /// The folder, or else the nearest one above it that exists, must be one to write into.
 void check_writable(const std::string& out) {
@@ -40,29 +44,15 @@ void check_writable(const std::string& out) {
 std::vector<std::string> existing_results(const std::string& out) {
     const RunFolder folder(out);
     std::vector<std::string> found = list_checkpoints(folder.checkpoints);
+    const std::vector<std::string> refused = refused_files(folder.checkpoints);
+    found.insert(found.end(), refused.begin(), refused.end());
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder.checkpoints, error)) {
-        if (entry.path().extension() == kRefused) {
-            found.push_back(entry.path().string());
-        }
-    }
     for (const std::string& path : {folder.model, folder.metrics}) {
         if (fs::exists(path, error)) {
             found.push_back(path);
         }
     }
     return found;
-}
-
-/// Out of the way of later resumes and of counting, but not lost.
-void put_aside(const std::string& path) {
-    std::error_code error;
-    fs::rename(path, path + kRefused, error);
-    if (error) {
-        log_warn("{} cannot be renamed: {}", path, error.message());
-    } else {
-        log_warn("{} is now called {}", path, fs::path(path + kRefused).filename().string());
-    }
 }
 
 /// What runs that were killed were writing.
@@ -73,6 +63,25 @@ void remove_torn_files(const RunFolder& folder) {
             log_info("{}/{}: left by a process that was killed, deleted", parent, name);
         }
     }
+}
+
+/// False when there is such a file already or it cannot be written whole.
+bool write_new_file(const std::string& path, const std::string& text) {
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0) {
+        return false;
+    }
+    std::size_t written = 0;
+    while (written < text.size()) {
+        const ssize_t put = write(file, text.data() + written, text.size() - written);
+        if (put < 0 && errno != EINTR) {
+            unlink(path.c_str());
+            break;
+        }
+        written += static_cast<std::size_t>(std::max<ssize_t>(put, 0));
+    }
+    close(file);
+    return written == text.size();
 }
 
 void remove_results(const std::vector<std::string>& paths) {
@@ -105,22 +114,25 @@ RunLock prepare_run_folder(const TrainOptions& options) {
     if (options.overwrite) {
         remove_results(existing_results(options.out));
     }
-    remove_torn_files(RunFolder(options.out));
+    const RunFolder folder(options.out);
+    remove_torn_files(folder);
+    remove_orphan_shards(folder.checkpoints);
+    remove_results({folder.exit_code});
     return lock;
 }
 
-std::optional<TrainSnapshot> find_checkpoint(
+std::optional<FoundCheckpoint> find_manifest(
     const std::string& folder, const std::vector<std::pair<std::string, std::string>>& identity,
     Hdf5Thread& thread) {
     std::vector<std::string> refused;
     std::string reason;
     for (const std::string& path : list_checkpoints(folder)) {
         try {
-            TrainSnapshot snapshot = read_checkpoint(path, identity, thread);
+            FoundCheckpoint found{path, read_manifest(path, identity, thread)};
             log_info("resuming from {}, {} samples applied", path,
-                     snapshot.progress.samples_applied);
-            std::for_each(refused.begin(), refused.end(), put_aside);
-            return snapshot;
+                     found.snapshot.progress.samples_applied);
+            std::for_each(refused.begin(), refused.end(), put_checkpoint_aside);
+            return found;
         } catch (const FileError& error) {
             log_warn("checkpoint refused: {}", error.what());
             refused.push_back(path);
@@ -133,6 +145,18 @@ std::optional<TrainSnapshot> find_checkpoint(
                          .hint = "--overwrite to start anew"});
     }
     return std::nullopt;
+}
+
+bool write_exit_code(const std::string& out, ExitCode code, std::string_view reason) noexcept {
+    try {
+        std::string line(reason.substr(0, kReasonBytes));
+        std::replace_if(
+            line.begin(), line.end(), [](unsigned char c) { return c < ' '; }, ' ');
+        return write_new_file(RunFolder(out).exit_code,
+                              std::to_string(static_cast<int>(code)) + "\n" + line + "\n");
+    } catch (const std::exception&) {
+        return false;  // no memory
+    }
 }
 
 }  // namespace cohort

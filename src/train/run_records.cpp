@@ -1,18 +1,12 @@
 #include <nlohmann/json.hpp>
 
-#include <cmath>
-
 #include "cohort/core/version.hpp"
-#include "cohort/optim/vector_math.hpp"
-#include "training_run.hpp"
+#include "run_records.hpp"
 
 namespace cohort {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// One rank exchanges nothing.
-constexpr std::int64_t kBytesExchanged = 0;
 
 template <class T>
 Json or_null(bool known, const T& value) {
@@ -27,14 +21,16 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
     const bool tested = summary.test.has_value();
     return Json{
         {"event", "summary"},
-        {"mode", options.mode},
+        {"mode", summary.mode},
         {"arch", options.arch},
-        {"workers", 1},
-        {"servers", options.servers},
+        {"workers", summary.workers},
+        {"servers", summary.servers},
         {"samples_applied", progress.samples_applied},
         {"samples_returned", summary.accounts.returned()},
         {"returned_non_finite", summary.accounts.returned_non_finite},
+        {"returned_void_round", summary.accounts.returned_void_round},
         {"returned_stop", summary.accounts.returned_stop},
+        {"returned_other", summary.accounts.returned_other},
         {"samples_leased", summary.accounts.leased},
         {"samples_outstanding", summary.accounts.outstanding},
         {"updates", progress.updates},
@@ -44,9 +40,15 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
         {"wall_s", progress.wall_seconds},
         {"train_s", progress.train_seconds},
         {"samples_per_s", summary.samples_per_s},
-        {"bytes_sent", kBytesExchanged},
-        {"bytes_received", kBytesExchanged},
+        {"bytes_sent", summary.bytes_sent},
+        {"bytes_received", summary.bytes_received},
         {"cpu_s", progress.cpu_seconds},
+        {"comm_cpu_s", summary.comm_cpu_seconds},
+        {"staging_bytes", summary.staging_bytes},
+        {"snapshot_bytes", summary.snapshot_bytes},
+        {"compute_s", summary.compute_s},
+        {"exposed_s", summary.exposed_s},
+        {"exchange_s", or_null(summary.exchange_s > 0, summary.exchange_s)},
         {"arena_bytes", summary.arena_bytes},
         {"peak_bytes", summary.peak_bytes},
         {"stop_reason", to_string(summary.reason)},
@@ -54,20 +56,27 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
         .dump();
 }
 
-std::string start_json(const TrainOptions& options, const TrainParts& parts,
+std::string start_json(const JobParts& parts, const RankMap& map, const std::string& device,
                        const TrainProgress& progress) {
+    const TrainOptions& options = parts.options;
     const SampleSetInfo& train = parts.train_set->info();
     return Json{{"event", progress.samples_applied > 0 ? "resume" : "start"},
                 {"version", version()},
                 {"revision", revision()},
                 {"samples_applied", progress.samples_applied},
                 {"model", options.model},
-                {"parameters", parts.replica.graph().parameters().elements()},
+                {"parameters", parts.graph.parameters().elements()},
                 {"data", options.data},
                 {"source", train.source},
                 {"train_samples", train.samples},
                 {"test_samples", parts.test_set->info().samples},
+                {"arch", options.arch},
+                {"mode", options.mode},
+                {"workers", map.workers()},
+                {"servers", map.servers},
+                {"nodes", map.nodes()},
                 {"batch", options.batch},
+                {"reference_batch", parts.reference_batch},
                 {"budget_samples", parts.budget_samples},
                 {"optimizer", options.optimizer},
                 {"lr", options.lr},
@@ -77,8 +86,13 @@ std::string start_json(const TrainOptions& options, const TrainParts& parts,
                 {"augment", options.augment},
                 {"seed", options.seed},
                 {"deterministic", options.deterministic},
-                {"device", parts.device->description()}}
+                {"device", device}}
         .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string failure_json(int exit_code, const std::string& reason) {
+    return Json{{"event", "error"}, {"message", reason}, {"exit_code", exit_code}}.dump(
+        -1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string error_json(const std::exception& error, int exit_code, const TrainProgress& progress) {
@@ -88,20 +102,6 @@ std::string error_json(const std::exception& error, int exit_code, const TrainPr
                 {"samples_applied", progress.samples_applied},
                 {"updates", progress.updates}}
         .dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string non_finite_reason(const BatchResult& result, Replica& replica) {
-    if (!std::isfinite(result.loss_sum)) {
-        return "the loss is not finite";
-    }
-    const std::span<const float> gradients = replica.gradients();
-    if (replica.device().kind() == DeviceKind::kCpu) {
-        return is_finite(gradients) ? "" : "the gradient is not finite";
-    }
-    std::vector<float> host(gradients.size());
-    replica.stream().copy(host.data(), gradients.data(), gradients.size_bytes());
-    replica.stream().synchronize();
-    return is_finite(host) ? "" : "the gradient is not finite";
 }
 
 }  // namespace cohort

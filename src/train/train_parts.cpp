@@ -18,47 +18,6 @@ namespace {
 
 constexpr int kDefaultCropPixels = 4;
 
-std::unique_ptr<Optimizer> make_run_optimizer(const TrainOptions& options, Replica& replica) {
-    const FlatLayout& layout = replica.graph().parameters();
-    return make_optimizer(optimizer_options(options), layout, 0, layout.total(), replica.device(),
-                          replica.stream());
-}
-
-std::int64_t budget_of(const TrainOptions& options, std::int64_t epoch_samples) {
-    if (options.samples > 0) {
-        return options.samples;
-    }
-    const std::int64_t epochs = std::max<std::int64_t>(options.epochs, 1);
-    const std::int64_t most = std::numeric_limits<std::int64_t>::max() / epoch_samples;
-    if (epochs > most) {
-        fail<UsageError>({.where = "--epochs",
-                          .what = "that many samples cannot be counted",
-                          .expected = fmt::format("<= {}", most),
-                          .got = std::to_string(epochs)});
-    }
-    return epoch_samples * epochs;
-}
-
-Schedule make_schedule(const TrainOptions& options, std::int64_t budget) {
-    std::string text = options.lr_schedule;
-    if (options.warmup_samples > 0) {
-        text += fmt::format("+warmup:{}", options.warmup_samples);
-    }
-    const Schedule schedule = Schedule::parse(text);
-    return schedule.needs_end() ? schedule.with_end(budget) : schedule;
-}
-
-Graph make_run_model(const TrainOptions& options, const SampleSetInfo& train,
-                     const SampleSetInfo& test) {
-    if (train.sample_shape != test.sample_shape || train.classes != test.classes) {
-        fail<FileError>({.where = options.data,
-                         .what = "the train and test groups hold different samples",
-                         .expected = format_shape(train.sample_shape),
-                         .got = format_shape(test.sample_shape)});
-    }
-    return make_model(options.model, Shape(train.sample_shape), train.classes);
-}
-
 /// A whole number >= 1.
 bool parse_pixels(const std::string& text, int& pixels) {
     const char* last = text.data() + text.size();
@@ -66,32 +25,7 @@ bool parse_pixels(const std::string& text, int& pixels) {
     return error == std::errc() && end == last && pixels >= 1;
 }
 
-LoaderOptions loader_options(const TrainOptions& options, const AugmentOptions& augment,
-                             const OrderOptions& order, Device& device) {
-    LoaderOptions loader;
-    loader.augment = augment;
-    loader.threads = options.loader_threads;
-    loader.order = order;
-    loader.allocator = host_allocator(device);
-    return loader;
-}
-
 }  // namespace
-
-TrainParts::TrainParts(const TrainOptions& options, int cores)
-    : train_set(open_dataset(options.data, "train", hdf5)),
-      test_set(open_dataset(options.data, "test", hdf5)),
-      device(make_device(options.device, options.threads > 0 ? options.threads : cores)),
-      replica(make_run_model(options, train_set->info(), test_set->info()), *device,
-              {.deterministic = options.deterministic}),
-      optimizer(make_run_optimizer(options, replica)),
-      budget_samples(budget_of(options, train_set->info().samples)),
-      schedule(make_schedule(options, budget_samples)),
-      order{.seed = options.seed},
-      train_loader(train_set, loader_options(options, parse_augment(options.augment, options.seed),
-                                             order, *device)),
-      test_loader(test_set, loader_options(options, {}, {.shuffle = false}, *device)) {
-}
 
 OptimizerOptions optimizer_options(const TrainOptions& options) {
     OptimizerOptions choice;

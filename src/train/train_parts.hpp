@@ -16,25 +16,6 @@
 
 namespace cohort {
 
-/// What a training run works with, opened and checked, in the order in which it must be made (and
-/// taken apart in reverse).
-struct TrainParts {
-    /// Errors: see Trainer::Trainer.
-    TrainParts(const TrainOptions& options, int cores);
-
-    Hdf5Thread hdf5;
-    std::shared_ptr<SampleSource> train_set;
-    std::shared_ptr<SampleSource> test_set;
-    std::unique_ptr<Device> device;
-    Replica replica;
-    std::unique_ptr<Optimizer> optimizer;
-    std::int64_t budget_samples;
-    Schedule schedule;
-    OrderOptions order;
-    Loader train_loader;
-    Loader test_loader;
-};
-
 /// The optimizer that the options ask for.
 [[nodiscard]] OptimizerOptions optimizer_options(const TrainOptions& options);
 

@@ -1,24 +1,226 @@
 #include "cohort/train/trainer.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "coordinator.hpp"
+#include "job_parts.hpp"
 #include "run_folder.hpp"
-#include "training_run.hpp"
+#include "server_loop.hpp"
+#include "worker_loop.hpp"
 
 namespace cohort {
+namespace {
+
+/// Cores of this rank: those that it shares with other workers are divided among them.
+int share_of_cores(const World& world, int cores) {
+    const RankInfo& self = world.map().ranks[static_cast<std::size_t>(world.rank())];
+    const auto sharing = std::ranges::count_if(world.map().ranks, [&](const RankInfo& other) {
+        return other.role == Role::kWorker && other.node == self.node && other.cores == self.cores;
+    });
+    return std::max(1, cores / std::max(1, static_cast<int>(sharing)));
+}
+
+TrainEnvironment on_this_rank(TrainEnvironment environment, const World& world) {
+    environment.cores = share_of_cores(world, environment.cores);
+    return environment;
+}
+
+/// Small enough that most of the gradient is on its way before backward ends, large enough that
+/// messages are few.
+std::int64_t bucket_bytes(const TrainOptions& options, const Graph& graph) {
+    constexpr std::int64_t kBuckets = 8;
+    constexpr std::int64_t kLeast = 64 << 10;
+    constexpr std::int64_t kMost = 4 << 20;
+    const auto gradient = graph.parameters().total() * static_cast<std::int64_t>(sizeof(float));
+    return options.bucket_bytes > 0 ? options.bucket_bytes
+                                    : std::clamp(gradient / kBuckets, kLeast, kMost);
+}
+
+RingOptions ring_options(const TrainOptions& options, const Graph& graph) {
+    RingOptions ring{.algorithm = parse_all_reduce(options.all_reduce),
+                     .bucket_bytes = bucket_bytes(options, graph)};
+    if (options.deterministic && ring.algorithm == AllReduceAlgorithm::kAuto) {
+        ring.algorithm = AllReduceAlgorithm::kOrdered;  // a measurement would choose
+    }
+    return ring;
+}
+
+}  // namespace
+
+/// This rank's part of a run: its role, and on rank 0 the coordinator beside it.
+class Trainer::Run {
+public:
+    /// Errors: those of Trainer::Trainer.
+    Run(const TrainOptions& options, const TrainEnvironment& environment, World& world)
+        : world_(world),
+          environment_(on_this_rank(environment, world)),
+          links_{world.messenger(), world.operations(), world.map()},
+          parts_(resolved(options), world.map().workers()) {
+        if (world.role() == Role::kServer) {
+            server_.emplace(links_, parts_, world.rank());
+        } else {
+            worker_.emplace(links_, parts_, environment_, world.map().worker_of_rank(world.rank()),
+                            ring_exchanges(world, ring_options(parts_.options, parts_.graph)));
+        }
+        if (world.rank() == 0) {
+            coordinator_.emplace(links_, parts_, environment_, device());
+        }
+    }
+
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+    ~Run() { world_.on_failure({}); }
+
+    [[nodiscard]] const JobParts& parts() const noexcept { return parts_; }
+    [[nodiscard]] std::string device() const {
+        return worker_ ? worker_->device().description()
+                       : "cpu, applies updates (parameter server)";
+    }
+
+    TrainSummary run() {
+        world_.on_failure([this](ExitCode code, const std::string& reason) {
+            if (has_folder()) {
+                if (coordinator_) {
+                    coordinator_->record_failure(code, reason);
+                }
+                write_exit_code(parts_.options.out, code, reason);
+            }
+        });
+        if (!coordinator_) {
+            run_role();
+            return {};
+        }
+        TrainSummary summary;
+        std::exception_ptr failure;
+        std::thread coordinator([&] {
+            try {
+                summary = coordinator_->run();
+            } catch (...) {
+                failure = std::current_exception();
+            }
+        });
+        try {
+            run_role();
+        } catch (...) {
+            coordinator_->cancel(std::current_exception());
+            coordinator.join();
+            end_job(std::current_exception());
+        }
+        coordinator.join();
+        if (failure) {
+            std::rethrow_exception(failure);
+        }
+        return summary;
+    }
+
+private:
+    /// The output folder is this run's: rank 0 has locked it before it tells anybody to begin.
+    [[nodiscard]] bool has_folder() const {
+        if (coordinator_) {
+            return coordinator_->owns_folder();
+        }
+        return worker_ ? worker_->begun() : server_->begun();
+    }
+
+    void run_role() {
+        if (coordinator_) {
+            work();
+            return;
+        }
+        try {
+            work();
+        } catch (...) {
+            end_job(std::current_exception());
+        }
+    }
+
+    void work() {
+        if (server_) {
+            server_->run();
+        } else {
+            worker_->run();
+        }
+    }
+
+    /// A role that has failed cannot say farewell: the others would wait for it.
+    [[noreturn]] void end_job(const std::exception_ptr& failure) {
+        if (world_.size() > 1) {
+            try {
+                std::rethrow_exception(failure);
+            } catch (const Error& error) {
+                world_.abort(error.exit_code(), error.what());
+            } catch (const std::bad_alloc&) {
+                world_.abort(ExitCode::kDevice, "out of memory");
+            } catch (const std::exception& error) {
+                world_.abort(static_cast<ExitCode>(EXIT_FAILURE),
+                             std::string("internal error, please report it: ") + error.what());
+            }
+        }
+        std::rethrow_exception(failure);
+    }
+
+    World& world_;
+    TrainEnvironment environment_;
+    Links links_;
+    JobParts parts_;
+    std::optional<ServerLoop> server_;
+    std::optional<WorkerLoop> worker_;
+    std::optional<Coordinator> coordinator_;
+};
+
+ExitCode exit_code(const TrainSummary& summary) noexcept {
+    if (!summary.outputs_saved) {
+        return ExitCode::kInput;
+    }
+    return summary.reason == StopReason::kSignal ? ExitCode::kRequeue : ExitCode::kDone;
+}
 
 Trainer::Trainer(const TrainOptions& options, const TrainEnvironment& environment) {
-    check_options(options, environment.world_size);
-    check_run_folder(options);
-    run_ = std::make_unique<Run>(options, environment);
+    if (environment.world == nullptr) {
+        own_world_ = std::make_unique<World>(WorldOptions{.alone = true});
+    }
+    World& world = own_world_ ? *own_world_ : *environment.world;
+    ExitCode code = ExitCode::kDone;
+    std::string message;
+    try {
+        check_options(options, world.size());
+        if (world.rank() == 0) {
+            check_run_folder(options);
+        }
+        run_ = std::make_unique<Run>(options, environment, world);
+    } catch (const Error& error) {
+        if (world.size() == 1) {
+            throw;
+        }
+        code = error.exit_code();
+        message = error.what();
+    } catch (const std::bad_alloc&) {
+        if (world.size() == 1) {
+            throw;
+        }
+        code = ExitCode::kDevice;
+        message = "out of memory";
+    }
+    if (const ExitCode agreed = world.agree(code, message); agreed != ExitCode::kDone) {
+        throw Error(agreed, world.rank() == 0 ? message : "");
+    }
 }
 
 Trainer::~Trainer() = default;
 
 const Graph& Trainer::graph() const noexcept {
-    return run_->parts().replica.graph();
+    return run_->parts().graph;
 }
 
-const Device& Trainer::device() const noexcept {
-    return *run_->parts().device;
+std::string Trainer::device() const {
+    return run_->device();
 }
 
 const SampleSetInfo& Trainer::train_info() const noexcept {
@@ -30,7 +232,7 @@ const SampleSetInfo& Trainer::test_info() const noexcept {
 }
 
 std::int64_t Trainer::budget_samples() const noexcept {
-    return run_->budget_samples();
+    return run_->parts().budget_samples;
 }
 
 TrainSummary Trainer::run() {

@@ -3,13 +3,11 @@
 #include <deque>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/train/events.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/options.hpp"
-#include "cohort/train/snapshot.hpp"
 
 namespace cohort {
 
@@ -26,21 +24,7 @@ public:
     std::int64_t epoch_samples() const override { return 100; }
     MetricsFile& metrics() override { return metrics_file; }
     void request_stop(StopReason reason) override { stop = stop.value_or(reason); }
-    void reach_target() override { run_progress.tta_seconds = run_progress.train_seconds; }
-    void evaluate() override {
-        run_progress.evaluated_at = run_progress.samples_applied;
-        evaluations.push_back(run_progress.samples_applied);
-    }
-    TrainSnapshot snapshot() override {
-        TrainSnapshot made;
-        made.progress = run_progress;
-        made.parameters = {1.0F, 2.0F};
-        made.metrics_bytes = metrics_file.position();
-        return made;
-    }
-    void report_checkpoint(const CheckpointReport& checkpoint) override {
-        checkpoints.push_back(checkpoint);
-    }
+    void reach_target(double train_seconds) override { run_progress.tta_seconds = train_seconds; }
 
     /// One iteration of `seconds`: an applied batch of `samples`, all with loss `loss`.
     StepReport step(std::int64_t samples, double seconds, double loss = 1.0) {
@@ -71,8 +55,6 @@ public:
     VirtualClock virtual_clock;
     MetricsFile metrics_file;
     std::optional<StopReason> stop;
-    std::vector<std::int64_t> evaluations;  ///< samples applied at each
-    std::vector<CheckpointReport> checkpoints;
 };
 
 }  // namespace cohort

@@ -22,7 +22,8 @@ class Quickstart(ProgramTest):
         self.tree = self.out()
         for folder in ("jobs", "tools", "build/release/jobs", "data"):
             (self.tree / folder).mkdir(parents=True)
-        shutil.copy(ROOT / "jobs" / "quickstart.sh", self.tree / "jobs")
+        for script in ("quickstart.sh", "launch.sh"):
+            shutil.copy(ROOT / "jobs" / script, self.tree / "jobs")
         for nothing in ("jobs/install_deps.sh", "tools/cmake"):
             (self.tree / nothing).write_text("#!/bin/sh\n")
             (self.tree / nothing).chmod(0o755)
@@ -43,15 +44,22 @@ class Quickstart(ProgramTest):
         return events(self.tree / out)[-1]["samples_applied"]
 
     def test_own_choices_and_those_given(self):
-        self.assertIn("== result", self.quickstart())
-        self.assertEqual(self.applied(), 5 * 600)
-        self.quickstart("--samples", 200)
-        self.assertEqual(self.applied(), 200)
+        shown = self.quickstart("--epochs", 2)
+        self.assertRegex(shown, "servers ssgd +ring ring")
+        for arch, rank in (("servers", 4), ("ring", 3)):
+            out = f"runs/quickstart/{arch}"
+            self.assertEqual(self.applied(out), 2 * 600)
+            self.assertEqual(events(self.tree / out)[-1]["workers"], 4)
+            self.assertEqual(events(self.tree / out, "start")[0]["model"], "smallcnn")
+            self.assertIn(f"(rank {rank}) computes at half its speed", shown)
+        self.quickstart("--arch", "servers", "--servers", 2, "--mode", "asgd", "--samples", 200)
+        summary = events(self.tree / "runs/quickstart")[-1]
+        self.assertEqual([summary[name] for name in ("servers", "workers", "mode", "updates")],
+                         [2, 4, "asgd", 7])
         self.quickstart("--epochs=1", "--overwrite", "--mode", "ring", "--arch", "ring")
         self.assertEqual(self.applied(), 600)
-        self.quickstart("--epochs", 2, "--resume")
+        self.quickstart("--epochs", 2, "--arch", "ring", "--resume")
         self.assertEqual(self.applied(), 1200)
-        self.assertEqual(events(self.tree / "runs/quickstart", "start")[0]["model"], "smallcnn")
 
     def test_shows_the_folder_that_was_used(self):
         (self.tree / "data/fashion-mnist.h5").unlink()
@@ -63,10 +71,10 @@ class Quickstart(ProgramTest):
     def test_a_config_file_is_obeyed(self):
         (self.tree / "job.toml").write_text('out = "from-file"\nsamples = 60\nbatch = 30\n')
         self.assertIn("from-file/model.h5", self.quickstart("--config", "job.toml"))
-        self.assertEqual(events(self.tree / "from-file")[-1]["updates"], 2)
+        self.assertEqual(events(self.tree / "from-file")[-1]["updates"], 1)
 
     def test_old_results_are_not_shown_as_new(self):
-        self.quickstart("--samples", 40)
+        self.quickstart("--arch", "ring", "--samples", 40)
         self.assertIn("--lr-schedule", self.quickstart("--help"))
         for option in ("--dry-run", "--dump-config"):
             self.assertNotIn("== result", self.quickstart(option))

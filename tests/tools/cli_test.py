@@ -54,12 +54,12 @@ class Commands(ProgramTest):
                 self.assertEqual(done.returncode, 3, command)
                 self.assertIn("[standard output]", done.stderr)
 
-    def test_one_rank_only(self):
-        for arguments in (["--mode", "ssgd"], ["--arch", "servers"], ["--servers", 2]):
-            self.assertIn("one rank", self.train(*arguments, code=2).stderr)
-        two = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}
-        self.assertIn("one rank", self.train(code=2, environment=two).stderr)
+    def test_one_rank_is_a_ring_of_one(self):
+        for arguments, word in ((["--mode", "asgd"], "asgd"), (["--arch", "servers"], "too few"),
+                                (["--servers", 2], "--servers")):
+            self.assertIn(word, self.train(*arguments, code=2).stderr)
         self.assertFalse(self.out().exists())
+        self.train("--samples", 40, "--mode", "ssgd")
 
     def test_tasks_that_nobody_joins_do_not_all_train(self):
         step = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1"}

@@ -91,6 +91,25 @@ TEST_P(EveryOptimizer, PiecesInAnyOrderEqualTheWhole) {
     EXPECT_EQ(pieces.theta, whole.theta);
 }
 
+TEST_P(EveryOptimizer, RefusesUpdatesThatOverlap) {
+    const std::int64_t total = layout_.total();
+    OptimizerRun run(options_, layout_, 0, total, fill(layout_, 0));
+    const std::vector<float> g = fill(layout_, 1);
+    const auto piece = [&](std::int64_t begin, std::int64_t end) {
+        const auto at = static_cast<std::size_t>(begin);
+        const auto n = static_cast<std::size_t>(end - begin);
+        run.optimizer->apply(begin, std::span(run.theta).subspan(at, n),
+                             std::span(g).subspan(at, n));
+    };
+    EXPECT_THROW(piece(0, 16), UsageError);  // no update has begun
+    OptimizerRun fresh(options_, layout_, 0, total, fill(layout_, 0));
+    fresh.optimizer->begin_update(1, 0.05);
+    fresh.optimizer->apply(0, std::span(fresh.theta).first(16), std::span(g).first(16));
+    EXPECT_THROW(fresh.optimizer->begin_update(1, 0.05), UsageError);
+    fresh.optimizer->apply(16, std::span(fresh.theta).subspan(16), std::span(g).subspan(16));
+    fresh.optimizer->begin_update(1, 0.05);
+}
+
 TEST_P(EveryOptimizer, PaddingStaysZeroWhateverItsGradient) {
     OptimizerRun run(options_, layout_, 0, layout_.total(), fill(layout_, 0));
     std::vector<float> g(static_cast<std::size_t>(layout_.total()),

@@ -13,7 +13,6 @@
 namespace cohort {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 class TrainHooks : public testing::Test {
@@ -77,42 +76,13 @@ TEST_F(TrainHooks, NanGuardStaysSilentOnRareDrops) {
     EXPECT_EQ(run.stop, std::nullopt);
 }
 
-TEST_F(TrainHooks, EvaluatesOncePerEpochEvenWhenBatchesStraddle) {
-    const auto hook = make_evaluation_hook();
-    hook->on_start(run);
-    for (int i = 0; i < 8; ++i) {
-        hook->on_step(run, run.step(30, 1));
-    }
-    EXPECT_THAT(run.evaluations, ElementsAre(120, 210));
-}
-
-TEST_F(TrainHooks, EvaluatesAtTheEndOnlyWhenParametersAreNew) {
-    run.run_options.eval_every_samples = 50;
-    const auto hook = make_evaluation_hook();
-    hook->on_step(run, run.step(50, 1));
-    hook->on_evaluation(run, {});
-    hook->on_end(run, StopReason::kBudget);
-    EXPECT_THAT(run.evaluations, ElementsAre(50));
-    hook->on_step(run, run.step(10, 1));
-    hook->on_end(run, StopReason::kSignal);
-    EXPECT_THAT(run.evaluations, ElementsAre(50));
-    hook->on_end(run, StopReason::kBudget);
-    EXPECT_THAT(run.evaluations, ElementsAre(50, 60));
-}
-
-TEST_F(TrainHooks, EvaluationThatWasDueWhenTheRunStoppedIsMadeUp) {
-    run.run_progress.samples_applied = 130;
-    make_evaluation_hook()->on_start(run);
-    EXPECT_THAT(run.evaluations, ElementsAre(130));
-}
-
 TEST_F(TrainHooks, TargetStopsAtTheAccuracyAndNotBelow) {
     run.run_options.target_accuracy = 0.9;
-    run.run_progress.train_seconds = 12;
+    run.run_progress.train_seconds = 15;
     const auto hook = make_target_hook();
-    hook->on_evaluation(run, {.accuracy = 0.8999});
+    hook->on_evaluation(run, {.accuracy = 0.8999, .train_seconds = 10});
     EXPECT_EQ(run.stop, std::nullopt);
-    hook->on_evaluation(run, {.accuracy = 0.9});
+    hook->on_evaluation(run, {.accuracy = 0.9, .train_seconds = 12});
     EXPECT_EQ(run.stop, StopReason::kTarget);
     EXPECT_EQ(run.run_progress.tta_seconds, 12);
 }
@@ -183,7 +153,8 @@ TEST_F(TrainHooks, MetricsRecordWindowsEvaluationsAndDrops) {
     hook->on_step(run, run.step(30, 1, 1.0));
     hook->on_step(run, run.dropped_step(8));
     hook->on_step(run, run.step(10, 1, 3.0));
-    hook->on_evaluation(run, {.accuracy = 0.5, .loss = 1.5, .samples = 7, .seconds = 0});
+    hook->on_evaluation(
+        run, {.accuracy = 0.5, .loss = 1.5, .samples = 7, .seconds = 0, .samples_applied = 40});
     hook->on_end(run, StopReason::kBudget);
     const auto lines = metrics_lines();
     ASSERT_EQ(lines.size(), 4U);
@@ -195,6 +166,7 @@ TEST_F(TrainHooks, MetricsRecordWindowsEvaluationsAndDrops) {
     EXPECT_EQ(lines[2]["samples_applied"], 50);
     EXPECT_EQ(lines[3]["event"], "evaluation");
     EXPECT_DOUBLE_EQ(lines[3]["test_accuracy"], 0.5);
+    EXPECT_EQ(lines[3]["samples_applied"], 40) << "where the snapshot was taken";
 }
 
 }  // namespace

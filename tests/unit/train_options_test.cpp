@@ -36,11 +36,45 @@ TEST(TrainOptions, DefaultsPassWithDataAndOut) {
     EXPECT_EQ(complaint([](TrainOptions&) {}), "");
 }
 
-TEST(TrainOptions, OneRankSaysSo) {
-    EXPECT_THAT(complaint([](TrainOptions&) {}, 2), HasSubstr("this build trains on one rank"));
-    EXPECT_THAT(complaint([](TrainOptions& o) { o.mode = "ssgd"; }), HasSubstr("one rank"));
+TEST(TrainOptions, RolesNeedRanksAndModesAnArchitecture) {
+    EXPECT_EQ(complaint([](TrainOptions&) {}, 4), "");
+    EXPECT_EQ(complaint([](TrainOptions& o) { o.arch = "servers"; }, 2), "");
     EXPECT_THAT(complaint([](TrainOptions& o) { o.arch = "servers"; }), HasSubstr("--arch ring"));
-    EXPECT_THAT(complaint([](TrainOptions& o) { o.servers = 1; }), HasSubstr("--servers"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.servers = 1; }, 4), HasSubstr("--servers"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.mode = "asgd"; }, 4), HasSubstr("asgd"));
+    const auto two_servers = [](TrainOptions& o) {
+        o.arch = "servers";
+        o.servers = 2;
+    };
+    EXPECT_THAT(complaint(two_servers, 2), HasSubstr("2 server(s) and at least one worker"));
+    EXPECT_EQ(complaint(two_servers, 3), "");
+}
+
+TEST(TrainOptions, WhatWasLeftOpenIsFilledIn) {
+    TrainOptions ring;
+    EXPECT_EQ(resolved(ring).mode, "ring");
+    EXPECT_EQ(server_ranks(ring), 0);
+    TrainOptions servers;
+    servers.arch = "servers";
+    EXPECT_EQ(resolved(servers).mode, "ssgd");
+    EXPECT_EQ(resolved(servers).servers, 1);
+    servers.mode = "asgd";
+    EXPECT_EQ(resolved(servers).mode, "asgd");
+}
+
+TEST(TrainOptions, LimitsOfWaitingAndSizesAreChecked) {
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.stall_limit_s = 0; }),
+                HasSubstr("--stall-limit-s"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.lost_after_s = 61; }),
+                HasSubstr("--lost-after-s"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.bucket_bytes = 1; }),
+                HasSubstr("--bucket-bytes"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.chunk_bytes = 0; }), HasSubstr("--chunk-bytes"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.eval_share = 0; }), HasSubstr("--eval-share"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.all_reduce = "tree"; }),
+                HasSubstr("--all-reduce"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.inject = "rank=1,cpu=0.5"; }),
+                HasSubstr("--inject"));
 }
 
 TEST(TrainOptions, NamesTheOptionThatIsWrong) {

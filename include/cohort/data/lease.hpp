@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cohort/data/order.hpp"
+#include "cohort/data/slice_reader.hpp"
 
 namespace cohort {
 
@@ -24,12 +25,10 @@ struct Lease {
     }
 };
 
-/// Positions [position, position + count) of an epoch.
-struct LeaseSlice {
-    std::uint32_t epoch = 0;
-    std::int64_t position = 0;
-    std::int64_t count = 0;
-    friend bool operator==(const LeaseSlice&, const LeaseSlice&) = default;
+/// A lease by its place in the order, without its samples (see SliceReader).
+struct LeasedSlice {
+    std::uint64_t id = 0;
+    LeaseSlice slice;
 };
 
 /// Samples by what became of them: leased = applied + returned + outstanding, always. A sample
@@ -69,6 +68,10 @@ public:
     /// At most `n` >= 1 samples, never across the end of an epoch. std::nullopt when all
     /// samples up to the limit are applied or out; leases may still come back then.
     [[nodiscard]] std::optional<Lease> take(std::int64_t n);
+    /// The same without looking up the samples, for who hands leases to others.
+    [[nodiscard]] std::optional<LeasedSlice> take_slice(std::int64_t n);
+    /// What an outstanding lease covers; std::nullopt for any other id.
+    [[nodiscard]] std::optional<LeaseSlice> slice_of(std::uint64_t id) const;
 
     /// Ends an outstanding lease. False when `id` is not outstanding (already ended, revoked, or
     /// never given out): then nothing changes and its gradient must not be used.
@@ -90,15 +93,14 @@ private:
         std::uint64_t turn = 0;
     };
 
-    [[nodiscard]] Lease issue(const LeaseSlice& slice, std::uint64_t turn);
+    [[nodiscard]] LeasedSlice issue(const LeaseSlice& slice, std::uint64_t turn);
     [[nodiscard]] LeaseSlice take_waiting(std::int64_t n, std::uint64_t& turn);
     [[nodiscard]] std::optional<LeaseSlice> take_fresh(std::int64_t n);
-    void append_samples(const LeaseSlice& slice, std::vector<std::int64_t>& out);
     [[nodiscard]] std::optional<Out> end(std::uint64_t id);
     void put_in_line(const LeaseSlice& slice, std::uint64_t turn);
 
-    SampleSetInfo info_;
-    OrderOptions order_options_;
+    std::int64_t epoch_samples_;
+    SliceReader reader_;
     std::int64_t limit_;
     std::uint32_t epoch_;
     std::int64_t position_;
@@ -108,9 +110,6 @@ private:
     std::uint64_t next_turn_ = 0;
     std::map<std::uint64_t, Out> outstanding_;  // by id; their turns are before all waiting ones
     std::map<Turn, LeaseSlice> waiting_;        // returned
-    std::optional<EpochOrder> order_;           // of the window below
-    std::int64_t window_ = -1;
-    std::vector<std::int64_t> window_samples_;
 };
 
 }  // namespace cohort

@@ -103,5 +103,11 @@ private:
 [[nodiscard]] bool for_each_batch(Loader& loader, std::int64_t batch_size,
                                   const std::function<void(const LoadedBatch&)>& use,
                                   const std::function<bool()>& give_up = {});
+/// The same for the samples [begin, end) only.
+/// Errors: also UsageError for a range that is not within the set.
+[[nodiscard]] bool for_each_batch(Loader& loader, std::int64_t begin, std::int64_t end,
+                                  std::int64_t batch_size,
+                                  const std::function<void(const LoadedBatch&)>& use,
+                                  const std::function<bool()>& give_up = {});
 
 }  // namespace cohort

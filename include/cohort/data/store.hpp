@@ -21,6 +21,13 @@ struct StoreFormat {
     friend bool operator==(const StoreFormat&, const StoreFormat&) = default;
 };
 
+/// What tells one store file from every other: its length and the CRC-32 of its contents.
+struct StoreStamp {
+    std::uint64_t bytes = 0;
+    std::uint32_t crc32 = 0;
+    friend bool operator==(const StoreStamp&, const StoreStamp&) = default;
+};
+
 /// An attribute's value.
 using StoreValue = std::variant<std::string, double, std::int64_t, std::uint64_t>;
 
@@ -87,6 +94,8 @@ public:
 
     [[nodiscard]] const std::string& path() const noexcept;
     [[nodiscard]] const StoreFormat& format() const noexcept;
+    /// Of the file as it was verified.
+    [[nodiscard]] StoreStamp stamp() const noexcept;
     /// FileError unless format() equals `expected`.
     void require_format(const StoreFormat& expected) const;
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cohort/tensor/device.hpp"
@@ -81,14 +82,19 @@ public:
     /// An update in pieces, e.g. as chunks arrive: begin_update once, then apply for disjoint
     /// pieces that cover the range. Pieces may be applied from several threads at once.
     /// @param fraction f > 0  @param lr eta >= 0
-    /// Errors: UsageError for other values, or for decoupled decay with eta lambda >= 1.
+    /// Errors: UsageError for other values, for decoupled decay with eta lambda >= 1, or when the
+    /// update before has been applied in part.
     virtual void begin_update(double fraction, double lr) = 0;
-    /// @param offset first float of the piece, counted from `begin`. Errors: ShapeError.
+    /// @param offset first float of the piece, counted from `begin`. Errors: ShapeError;
+    /// UsageError when the pieces of an update sum to more than the range.
     virtual void apply(std::int64_t offset, std::span<float> theta,
                        std::span<const float> gradient) = 0;
 
     /// Changes m (sgd) or beta1 (adamw) from the next update on. Errors: UsageError.
     virtual void set_momentum(double momentum) = 0;
+    [[nodiscard]] virtual double momentum() const noexcept = 0;
+    /// Takes the scalars of a checkpoint, except m (beta1), which stays as the options have it.
+    void restore_scalars(std::span<const std::pair<std::string, double>> saved);
 
     /// State for checkpoints; consistent between two updates.
     [[nodiscard]] virtual std::vector<OptimizerSlot> slots() = 0;

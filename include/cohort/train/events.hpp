@@ -39,12 +39,13 @@ struct TrainProgress {
 /// Batches over which drops are counted.
 inline constexpr std::int64_t kDropWindow = 100;
 
-/// One iteration of the training loop.
+/// One update, or a mini-batch or round that was dropped.
 struct StepReport {
-    BatchResult result;  ///< of this batch
+    BatchResult result;  ///< of its mini-batches together
     double learning_rate = 0;
+    double gradient_norm = 0;     ///< mean over its mini-batches of the norm of their gradients
     bool applied = false;         ///< false: dropped because loss or gradient was not finite
-    std::int64_t epoch = 0;       ///< of the batch
+    std::int64_t epoch = 0;       ///< of the oldest of its leases
     std::string dropped_because;  ///< empty when applied
 };
 
@@ -53,7 +54,10 @@ struct EvaluationReport {
     double accuracy = 0;  ///< 0..1
     double loss = 0;      ///< mean cross entropy, nats
     std::int64_t samples = 0;
-    double seconds = 0;  ///< the pause it cost
+    double seconds = 0;  ///< the pause it cost; of the slowest worker, 0 when nobody waited
+    std::int64_t samples_applied = 0;  ///< where the run stood: the snapshot that was evaluated
+    std::int64_t updates = 0;
+    double train_seconds = 0;
 };
 
 /// A checkpoint that was written or could not be.
@@ -70,15 +74,16 @@ struct SampleAccounts {
     std::int64_t leased = 0;
     std::int64_t applied = 0;
     std::int64_t returned_non_finite = 0;  ///< dropped by the NaN guard
+    std::int64_t returned_void_round = 0;  ///< another member of the round was not finite
     std::int64_t returned_stop = 0;        ///< leased ahead, not needed when the run ended
+    std::int64_t returned_other = 0;       ///< late, interrupted, or lost with its worker
     std::int64_t outstanding = 0;
     [[nodiscard]] std::int64_t returned() const noexcept {
-        return returned_non_finite + returned_stop;
+        return returned_non_finite + returned_void_round + returned_stop + returned_other;
     }
 };
 
 struct TrainOptions;
-struct TrainSnapshot;
 class Clock;
 class MetricsFile;
 
@@ -100,18 +105,12 @@ public:
 
     /// Ends the run after this step; the first reason counts.
     virtual void request_stop(StopReason reason) = 0;
-    /// Notes the training time at which the target accuracy was reached.
-    virtual void reach_target() = 0;
-    /// Evaluates on the test group and tells all hooks. The pause does not count as training.
-    virtual void evaluate() = 0;
-    /// Copies everything a checkpoint holds. Waits for the device, nothing else.
-    [[nodiscard]] virtual TrainSnapshot snapshot() = 0;
-    /// Tells all hooks what became of a checkpoint.
-    virtual void report_checkpoint(const CheckpointReport& checkpoint) = 0;
+    /// Notes that the target accuracy was reached after `train_seconds` of training.
+    virtual void reach_target(double train_seconds) = 0;
 };
 
-/// Something that follows a run: checkpoints, metrics, the live line, ... Called on the training
-/// thread between steps, in the order in which hooks were added. The defaults do nothing.
+/// Something that follows a run: metrics, the live line, a guard, ... Called on the coordinator's
+/// thread, in the order in which hooks were added. The defaults do nothing.
 class TrainHook {
 public:
     TrainHook() = default;
@@ -122,7 +121,7 @@ public:
     virtual void on_step(TrainControl& run, const StepReport& step);
     virtual void on_evaluation(TrainControl& run, const EvaluationReport& evaluation);
     virtual void on_checkpoint(TrainControl& run, const CheckpointReport& checkpoint);
-    /// After the last step, before model and summary are written.
+    /// After the last step and evaluation, before checkpoint, model and summary are written.
     virtual void on_end(TrainControl& run, StopReason reason);
 };
 

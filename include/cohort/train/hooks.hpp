@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include "cohort/data/hdf5_thread.hpp"
 #include "cohort/train/events.hpp"
 
 namespace cohort {
@@ -12,9 +11,6 @@ namespace cohort {
 /// Ends the run with NumericalError when 5 batches in a row, or 20 of the last 100, had to be
 /// dropped because loss or gradient was not finite; warns about each.
 [[nodiscard]] std::unique_ptr<TrainHook> make_nan_guard_hook();
-
-/// Evaluates every `eval_every_samples` (0: every epoch) and at the end, unless a signal ends it.
-[[nodiscard]] std::unique_ptr<TrainHook> make_evaluation_hook();
 
 /// Ends the run once the test accuracy reaches `target_accuracy` and notes the training time.
 [[nodiscard]] std::unique_ptr<TrainHook> make_target_hook();
@@ -31,12 +27,5 @@ namespace cohort {
 /// @param write  receives each line
 [[nodiscard]] std::unique_ptr<TrainHook> make_progress_hook(
     bool terminal, std::function<void(const std::string&)> write);
-
-/// Checkpoints every `checkpoint_every_s` and `checkpoint_every_samples` into `folder`: training
-/// stops for the copy in memory only, the file is written on a thread of its own. The end of the
-/// run waits for it and writes the last one. Keeps the newest `keep_checkpoints`. One that failed
-/// is tried again after `checkpoint_every_s`, 30 s at most.
-[[nodiscard]] std::unique_ptr<TrainHook> make_checkpoint_hook(std::string folder,
-                                                              Hdf5Thread& thread);
 
 }  // namespace cohort

@@ -6,6 +6,10 @@
 
 namespace cohort {
 
+/// Adds a line to a file in one piece, without any object that owns it: the last word of a process
+/// that ends. Errors are not told.
+void append_line(const std::string& path, std::string_view line) noexcept;
+
 /// metrics.jsonl: one JSON object per line, each line complete when write() returns. A line that
 /// cannot be written is logged as an error once, and `failures` counts it; training goes on.
 class MetricsFile {

@@ -8,16 +8,24 @@ namespace cohort {
 /// Everything a training run can be told. Each field is the `cohort train` option of the same
 /// name (underscores for dashes); docs/options.md lists them.
 struct TrainOptions {
-    std::string data;                      ///< dataset file (HDF5)
-    std::string model = "lenet";           ///< name for make_model
-    std::string mode = "ring";             ///< who waits for whom
-    std::string arch = "ring";             ///< "servers" or "ring"
-    int servers = 0;                       ///< parameter server ranks
-    std::int64_t batch = 128;              ///< samples per step and worker
-    double lr = 0.01;                      ///< learning rate at the start of the schedule
-    std::string lr_schedule = "constant";  ///< text form of a Schedule
-    std::int64_t warmup_samples = 0;       ///< linear warm-up of the learning rate
-    std::string optimizer = "sgd";         ///< "sgd" or "adamw"
+    std::string data;                    ///< dataset file (HDF5)
+    std::string model = "lenet";         ///< name for make_model
+    std::string mode;                    ///< who waits for whom; empty: ring or ssgd, by arch
+    std::string arch = "ring";           ///< "servers" or "ring"
+    int servers = 0;                     ///< parameter server ranks; 0: none, or 1 by arch
+    std::string all_reduce = "auto";     ///< ring: "auto", "ring", "ordered", "mpi"
+    std::int64_t bucket_bytes = 0;       ///< ring: gradients leave in pieces of this size; 0: auto
+    std::int64_t chunk_bytes = 1 << 20;  ///< servers: transfers leave in pieces of this size
+    double stall_limit_s = 60;           ///< a wait this long warns, twice as long ends the job
+    double lost_after_s = 15;            ///< a rank silent for this long is lost
+    double eval_share = 0.25;            ///< of a core of rank 0, evaluating in asynchronous modes
+    std::string stale_momentum = "look-ahead";  ///< servers: "look-ahead" or "keep"
+    std::string inject;                         ///< slowness on purpose, see parse_injections
+    std::int64_t batch = 128;                   ///< samples per step and worker
+    double lr = 0.01;                           ///< learning rate at the start of the schedule
+    std::string lr_schedule = "constant";       ///< text form of a Schedule
+    std::int64_t warmup_samples = 0;            ///< linear warm-up of the learning rate
+    std::string optimizer = "sgd";              ///< "sgd" or "adamw"
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 0;
@@ -39,6 +47,12 @@ struct TrainOptions {
     double log_every_s = 5;  ///< progress lines and train metrics
     std::string out;         ///< folder for model.h5, metrics.jsonl and checkpoints
 };
+
+/// Server ranks that the options ask for: 0 with rings.
+[[nodiscard]] int server_ranks(const TrainOptions& options);
+
+/// The options with `mode` and `servers` filled in where they were left to the program.
+[[nodiscard]] TrainOptions resolved(TrainOptions options);
 
 /// Checks everything that can be known without opening a file.
 /// Errors: UsageError naming the option, what is allowed and what was given.

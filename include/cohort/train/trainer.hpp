@@ -5,10 +5,11 @@
 #include <optional>
 #include <string>
 
+#include "cohort/comm/world.hpp"
 #include "cohort/core/clock.hpp"
+#include "cohort/core/error.hpp"
 #include "cohort/data/sample_source.hpp"
 #include "cohort/model/graph.hpp"
-#include "cohort/tensor/device.hpp"
 #include "cohort/train/events.hpp"
 #include "cohort/train/options.hpp"
 
@@ -19,45 +20,71 @@ struct TrainEnvironment {
     std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
     std::function<bool()> stop_requested = [] { return false; };  ///< asked after every step
     bool live_line = false;  ///< rewrite one line on standard error instead of logging lines
-    int cores = 1;           ///< threads of the device when the options say 0
-    int world_size = 1;
+    int cores = 1;           ///< that this process may use; ranks that share them divide them
+    World* world = nullptr;  ///< the ranks of the job; null: this process alone
 };
 
 /// The outcome of a run; also the last line of metrics.jsonl.
 struct TrainSummary {
     StopReason reason = StopReason::kBudget;
+    std::string mode;
+    int workers = 1;
+    int servers = 0;
     TrainProgress progress;
     SampleAccounts accounts;
     std::optional<EvaluationReport> test;  ///< the last evaluation, if there was one
     double samples_per_s = 0;              ///< applied in this part / its time without evaluation
-    std::uint64_t arena_bytes = 0;         ///< activations and workspaces of the network
-    std::uint64_t peak_bytes = 0;          ///< most resident memory of the process so far
+    std::uint64_t arena_bytes = 0;     ///< activations and workspaces of the network, largest rank
+    std::uint64_t peak_bytes = 0;      ///< most resident memory of a process so far, largest rank
+    std::uint64_t staging_bytes = 0;   ///< most memory for pushes at any time, largest server
+    std::uint64_t snapshot_bytes = 0;  ///< the same for parameters on their way out
+    std::uint64_t bytes_sent = 0;      ///< between ranks, all ranks together
+    std::uint64_t bytes_received = 0;
+    double comm_cpu_seconds = 0;  ///< of the communication threads, all ranks together
+    /// Mean seconds per mini-batch of a worker (rings: worker 0's): in forward and backward, from
+    /// the end of backward until it could go on, and, rings, of the whole exchange, its hidden part
+    /// too.
+    double compute_s = 0;
+    double exposed_s = 0;
+    double exchange_s = 0;
     bool outputs_saved = true;  ///< false: the last checkpoint, model.h5 or metrics are incomplete
 };
 
+/// What a program ends with after a run: kInput when results could not be saved, kRequeue after a
+/// signal, else kDone.
+[[nodiscard]] ExitCode exit_code(const TrainSummary& summary) noexcept;
+
 /// One training run: opens and checks data, model, device and options when made, trains in run().
+/// With many ranks every rank makes one and runs it, as worker or as server; rank 0 also
+/// coordinates.
 class Trainer {
 public:
-    /// Errors: UsageError, FileError, ShapeError, DeviceError: all that can be known before the
-    /// first step. Touches nothing in options.out.
+    /// Collective. Errors: UsageError, FileError, ShapeError, DeviceError: all that can be known
+    /// before the first step, on every rank when one rank has one (rank 0 gets the text, the
+    /// others an empty one). Touches nothing in options.out.
     Trainer(const TrainOptions& options, const TrainEnvironment& environment);
     Trainer(const Trainer&) = delete;
     Trainer& operator=(const Trainer&) = delete;
     ~Trainer();
 
     [[nodiscard]] const Graph& graph() const noexcept;
-    [[nodiscard]] const Device& device() const noexcept;
+    /// Device of this rank's role, for people.
+    [[nodiscard]] std::string device() const;
     [[nodiscard]] const SampleSetInfo& train_info() const noexcept;
     [[nodiscard]] const SampleSetInfo& test_info() const noexcept;
     /// Samples after which the run ends.
     [[nodiscard]] std::int64_t budget_samples() const noexcept;
 
-    /// Trains until the budget, the target accuracy or a stop request. Once per object.
-    /// Errors: NumericalError when training diverged; FileError, DeviceError; each with the step.
+    /// Trains until the budget, the target accuracy or a stop request. Collective, once per
+    /// object. The summary is rank 0's; other ranks get an empty one.
+    /// Errors, on rank 0: NumericalError when training diverged; FileError, DeviceError; each with
+    /// the step; all ranks have stopped in order then. A role that fails on a rank of many ends
+    /// the job (World::abort).
     TrainSummary run();
 
 private:
     class Run;
+    std::unique_ptr<World> own_world_;  ///< when none was given
     std::unique_ptr<Run> run_;
 };
 

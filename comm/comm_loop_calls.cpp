@@ -1,0 +1,191 @@
+// What other threads ask of the communication thread.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <exception>
+#include <future>
+#include <optional>
+#include <utility>
+
+#include "cohort/core/bytes.hpp"
+#include "cohort/core/log.hpp"
+#include "comm_loop.hpp"
+
+namespace cohort {
+namespace {
+
+double seconds_of(clockid_t clock) {
+    timespec time{};
+    ::clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// How long this process has been running: a pause in which it was stopped does not count.
+class RunningTime {
+public:
+    /// Asked many times a second.
+    [[nodiscard]] std::chrono::duration<double> look() {
+        const Instant now = std::chrono::steady_clock::now();
+        if (now - last_ < kOwnPause) {
+            sum_ += now - last_;
+        }
+        last_ = now;
+        return sum_;
+    }
+
+private:
+    static constexpr std::chrono::milliseconds kOwnPause{500};
+    Instant last_ = std::chrono::steady_clock::now();
+    std::chrono::duration<double> sum_{0};
+};
+
+constexpr std::chrono::milliseconds kLook{50};
+/// From here on a wait for the communication thread has a name.
+constexpr std::chrono::milliseconds kWorthAName{100};
+
+/// For when MPI holds the communication thread and nobody else can be reached.
+[[noreturn]] void leave_at_once(const std::string& why) {
+    log_error("{}", why);
+    ::_exit(static_cast<int>(ExitCode::kPeer));
+}
+
+}  // namespace
+
+// MPI cannot be told to wait for a while only: a rank that ends before its MPI has started keeps
+// the others in MPI_Init.
+void CommLoop::start() {
+    std::promise<void> ready;
+    std::future<void> started = ready.get_future();
+    thread_ = std::thread([this, &ready] { thread_main(ready); });
+    const double stall_limit = options_.stall_limit_s > 0 ? options_.stall_limit_s : 60;
+    const std::chrono::duration<double> limit(2 * stall_limit);
+    RunningTime time;
+    while (uses_mpi_ && started.wait_for(kLook) != std::future_status::ready) {
+        const bool begun = mpi_started_.load();  // then the ranks' meeting has limits of its own
+        if (time.look() > (begun ? 3 * limit : limit)) {
+            leave_at_once(fmt::format("rank {}: {}: not all ranks came within {:.0f} s",
+                                      env_.world_rank, begun ? "start" : "MPI start",
+                                      time.look().count()));
+        }
+    }
+    started.get();
+}
+
+void CommLoop::shut_down() {
+    post([this] { stopping_ = true; });
+    const auto leaving = board_.begin("shutting down", 0);
+    // Past the end of the loop nobody looks at the named waits: MPI_Finalize has its own limit.
+    const std::chrono::duration<double> limit(3 * options_.stall_limit_s);
+    auto ended = std::async(std::launch::async, [this] { thread_.join(); });
+    RunningTime time;
+    while (ended.wait_for(kLook) != std::future_status::ready) {
+        if (time.look() > limit) {
+            leave_at_once(
+                fmt::format("rank {}: MPI does not end within {:.0f} s", rank(), limit.count()));
+        }
+    }
+}
+
+Verdict CommLoop::agree(Verdict own, std::string_view name) {
+    const std::uint32_t sequence = agreement_->next();
+    if (rank() == 0) {
+        post([this, sequence, own = std::move(own)] { arrived(sequence, 0, own); });
+    } else {
+        send(0, {.type = PacketType::kArrived, .sequence = sequence}, encode(std::move(own)));
+    }
+    return agreement_->wait(sequence, name, board_, rank());
+}
+
+bool CommLoop::try_post(std::function<void()> command) {
+    {
+        const std::lock_guard lock(command_mutex_);
+        if (!takes_commands_) {
+            return false;
+        }
+        commands_.push_back(std::move(command));
+    }
+    wake();
+    return true;
+}
+
+void CommLoop::post(std::function<void()> command) {
+    if (!try_post(std::move(command))) {
+        fail<PeerError>({.where = "world", .what = "it is finalized already"});
+    }
+}
+
+void CommLoop::send(int to, const PacketHeader& header, std::vector<std::byte> body) {
+    check_invariant(running(), "messages are sent before the world is finalized");
+    post([this, to, header, body = std::move(body)] { control_->send(to, header, body); });
+}
+
+void CommLoop::start_transfer(std::shared_ptr<Outgoing> transfer) {
+    check_invariant(running(), "transfers are started before the world is finalized");
+    transfer->changed = [this] { wake(); };
+    post([this, transfer = std::move(transfer)] {
+        transfers_->start(transfer);
+        if (transfer->to.rank != rank()) {
+            control_->send(transfer->to.rank, transfer->header, transfer->body);
+        }
+    });
+}
+
+void CommLoop::add_poller(Poller& poller) {
+    post([this, &poller] { pollers_.push_back(&poller); });
+}
+
+void CommLoop::remove_poller(Poller& poller) {
+    try {
+        run([this, &poller] { std::erase(pollers_, &poller); });
+    } catch (const PeerError&) {
+        return;  // the thread has ended, and polls nobody
+    }
+}
+
+bool CommLoop::on_thread() const noexcept {
+    return thread_id_.load() == std::this_thread::get_id();
+}
+
+void CommLoop::run(const std::function<void()>& work) {
+    if (on_thread()) {
+        work();
+        return;
+    }
+    std::promise<void> done;
+    std::future<void> ended = done.get_future();
+    post([&work, &done] {
+        try {
+            work();
+            done.set_value();
+        } catch (...) {
+            done.set_exception(std::current_exception());
+        }
+    });
+    std::optional<OperationBoard::Wait> named;
+    if (ended.wait_for(kWorthAName) != std::future_status::ready) {
+        named = board_.begin("own communication thread", 0);
+    }
+    ended.get();
+}
+
+TrafficCounters CommLoop::counters() const {
+    const std::lock_guard lock(clock_mutex_);
+    return {.bytes_sent = traffic_.bytes_sent.load(),
+            .bytes_received = traffic_.bytes_received.load(),
+            .messages_sent = traffic_.messages_sent.load(),
+            .messages_received = traffic_.messages_received.load(),
+            .cpu_seconds = clock_runs_ ? seconds_of(cpu_clock_) : cpu_seconds_};
+}
+
+void CommLoop::stop_cpu_clock() {
+    const std::lock_guard lock(clock_mutex_);
+    cpu_seconds_ = clock_runs_ ? seconds_of(cpu_clock_) : 0;
+    clock_runs_ = false;
+}
+
+void CommLoop::on_failure(std::function<void(ExitCode, const std::string&)> record) {
+    end_.on_failure(std::move(record));
+}
+
+}  // namespace cohort

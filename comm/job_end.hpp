@@ -1,0 +1,60 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cohort/comm/operations.hpp"
+#include "cohort/comm/rank_map.hpp"
+#include "cohort/core/error.hpp"
+#include "control.hpp"
+
+namespace cohort {
+
+/// Why a job ends, and which rank says so.
+struct Failure {
+    ExitCode code = ExitCode::kPeer;
+    std::string reason;
+    int origin = 0;
+};
+
+/// How a job ends when something failed.
+class JobEnd {
+public:
+    explicit JobEnd(OperationBoard& board) : board_(board) {}
+
+    /// Thread safe, as is request().
+    void on_failure(std::function<void(ExitCode, const std::string&)> record);
+    /// Asks the communication thread to end the job. The first one counts.
+    void request(Failure failure);
+    [[nodiscard]] std::optional<Failure> requested() const;
+
+    /// What a rank has to reach the others with.
+    struct Reach {
+        const RankMap& map;
+        int own_rank = 0;
+        ControlChannel* control = nullptr;  ///< null without MPI
+        std::vector<int> expected;          ///< other ranks that are alive
+    };
+    /// Ends this process, and with it the job. On the communication thread.
+    ///  1. log and record here
+    ///  2. the rank where it began tells the others, which log, record and answer; it waits for
+    ///     their answers, at most kGrace
+    ///  3. MPI_Abort there; by the others only if that does not reach them in twice the time
+    [[noreturn]] void end(const Failure& failure, const Reach& reach) noexcept;
+
+private:
+    void leave_record(const Failure& failure, const Reach& reach);
+    static void tell(const Failure& failure, const Reach& reach);
+
+    OperationBoard& board_;
+    mutable std::mutex mutex_;
+    std::function<void(ExitCode, const std::string&)> record_;
+    std::optional<Failure> requested_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,61 @@
+#include <algorithm>
+#include <array>
+
+#include "cohort/core/clock.hpp"
+#include "cohort/core/log.hpp"
+#include "cohort/core/units.hpp"
+#include "ring_engine.hpp"
+#include "ring_set_up.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::uint64_t kRounds = 7;
+constexpr std::uint64_t kWarmUp = 2;
+
+/// Median seconds of a round of one bucket.
+double measure(RingEngine& engine) {
+    const SteadyClock clock;
+    std::vector<double> seconds;
+    for (std::uint64_t round = 1; round <= kRounds; ++round) {
+        static_cast<void>(engine.begin(round, round));
+        const Clock::Seconds start = clock.now();
+        engine.hand_in({});
+        static_cast<void>(engine.wait());
+        if (round > kWarmUp) {
+            seconds.push_back((clock.now() - start).count());
+        }
+    }
+    return *std::min_element(seconds.begin(), seconds.end());  // without what others do meanwhile
+}
+
+/// That of the slowest member, the same number on all.
+double slowest(const RingSetting& setting, double seconds) {
+    SetUpRecord own;
+    own.seconds = seconds;
+    double most = 0;
+    for (const SetUpRecord& record :
+         gather_records(setting.thread, setting.members, setting.self, own)) {
+        most = std::max(most, record.seconds);
+    }
+    return most;
+}
+
+}  // namespace
+
+AllReduceAlgorithm choose_all_reduce(const RingSetting& setting) {
+    RingSetting trial = setting;
+    trial.buckets.floats = std::min(setting.buckets.floats, setting.buckets.size);
+    const double ring =
+        slowest(trial, measure(*make_shared_engine(trial, AllReduceAlgorithm::kRing)));
+    const double mpi = slowest(trial, measure(*make_mpi_engine(trial)));
+    const auto chosen = ring <= mpi ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kMpi;
+    if (setting.self == 0) {
+        log_info("All-reduce: {} (a bucket of {}: ring {:.0f} us, mpi {:.0f} us)", to_text(chosen),
+                 format_bytes(static_cast<std::uint64_t>(trial.buckets.floats) * sizeof(float)),
+                 ring * 1e6, mpi * 1e6);
+    }
+    return chosen;
+}
+
+}  // namespace cohort

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cohort/comm/ring_exchange.hpp"
+#include "comm_thread.hpp"
+#include "ring_buckets.hpp"
+
+namespace cohort {
+
+/// How the buckets of a round become sums. The caller's thread calls these in the order of
+/// RingExchange; ordinals of rounds count 1, 2, ...
+class RingEngine {
+public:
+    RingEngine() = default;
+    RingEngine(const RingEngine&) = delete;
+    RingEngine& operator=(const RingEngine&) = delete;
+    virtual ~RingEngine() = default;
+
+    /// @return this member's buffer for the round
+    [[nodiscard]] virtual float* begin(std::uint64_t ordinal, std::uint64_t round) = 0;
+    /// The first `buckets` of this member are final; more than in the call before.
+    virtual void arrive(std::int64_t buckets) = 0;
+    /// This member's tail; all buckets are final.
+    virtual void hand_in(const RingTail& tail) = 0;
+    /// Blocks until the round is over. @return the tails of all members
+    [[nodiscard]] virtual std::vector<RingTail> wait() = 0;
+};
+
+/// What an engine is made from, the same on all members but for `self`.
+struct RingSetting {
+    CommThread& thread;
+    std::vector<int> members;  ///< world ranks
+    std::vector<int> nodes;    ///< of the members
+    int self = 0;              ///< member index of this rank
+    Buckets buckets;
+    AllReduceAlgorithm asked = AllReduceAlgorithm::kAuto;  ///< by the options
+};
+
+/// One member: its contribution is the sum.
+[[nodiscard]] std::unique_ptr<RingEngine> make_solo_engine(const Buckets& buckets);
+/// kRing and kOrdered. Collective over the members. Errors: DeviceError.
+[[nodiscard]] std::unique_ptr<RingEngine> make_shared_engine(const RingSetting& setting,
+                                                             AllReduceAlgorithm algorithm);
+/// kMpi. Collective over the members.
+[[nodiscard]] std::unique_ptr<RingEngine> make_mpi_engine(const RingSetting& setting);
+
+/// kAuto: runs rounds of one bucket with both; the times of the slowest member decide, so that all
+/// members choose alike. Collective over the members. The first member logs the times.
+[[nodiscard]] AllReduceAlgorithm choose_all_reduce(const RingSetting& setting);
+
+}  // namespace cohort

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "comm_thread.hpp"
+
+namespace cohort {
+
+/// What a member tells the others while an exchange is being made. Travels as its bytes.
+struct SetUpRecord {
+    std::int32_t collective = 0;   ///< proposed number, see CommThread::last_collective
+    std::int32_t descriptor = -1;  ///< of the memory that it created for its node
+    std::int64_t floats = 0;
+    std::int64_t bucket_floats = 0;
+    std::int64_t algorithm = 0;     ///< AllReduceAlgorithm that the options ask for
+    double seconds = 0;             ///< a measurement
+    std::array<char, 256> error{};  ///< why it cannot take part; empty: it can
+
+    void set_error(const char* text) noexcept;
+};
+
+/// The members' records in the order of `members` (world ranks), after all have come. Collective
+/// over the members, blocking, a named wait. Cost: 2 (n-1) small messages.
+/// @param self  index of this rank in `members`
+[[nodiscard]] std::vector<SetUpRecord> gather_records(CommThread& thread,
+                                                      const std::vector<int>& members, int self,
+                                                      const SetUpRecord& own);
+
+/// Throws the DeviceError of the first member that has one, with its rank; the same on all.
+void check_records(const RankMap& map, const std::vector<int>& members,
+                   const std::vector<SetUpRecord>& records);
+
+}  // namespace cohort

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cohort/core/clock.hpp"
+
+namespace cohort {
+
+/// A wait that has passed its limit.
+struct Stall {
+    std::string name;  ///< of the operation, e.g. "parameters"
+    std::uint64_t sequence = 0;
+    double seconds = 0;        ///< waited so far, since the last sign of progress
+    std::vector<int> missing;  ///< world ranks it waits for, as far as they are known
+    bool fatal = false;        ///< past twice the limit: the job must end
+};
+
+/// What it means that a wait takes longer than the limit.
+enum class WaitLimit : std::uint8_t {
+    kFatal,  ///< a peer owes something: a stall at the limit, fatal at twice the limit
+    kWarn,   ///< long work of unknown length: a stall each time the limit passes, never fatal
+    kNone    ///< idleness, as when there is no work: named and remembered, never a stall
+};
+
+/// Every wait of this rank, by name: what is being waited for now, and the last ones that ended.
+/// Thread safe.
+class OperationBoard {
+public:
+    static constexpr std::size_t kRemembered = 64;
+
+    /// @param limit after which a wait is a stall (WaitLimit says how grave); must be > 0
+    OperationBoard(Clock::Seconds limit, std::shared_ptr<const Clock> clock);
+    ~OperationBoard();
+
+    /// A wait from begin() to the end of this object's life. Movable.
+    class Wait {
+    public:
+        Wait(Wait&&) noexcept;
+        Wait& operator=(Wait&&) noexcept;
+        ~Wait();
+
+        /// There was progress: the limit counts from now. The duration on record still counts from
+        /// begin(). From any thread while this object lives.
+        void renew() noexcept;
+
+    private:
+        friend class OperationBoard;
+        Wait(OperationBoard& board, std::uint64_t id) noexcept;
+        OperationBoard* board_;
+        std::uint64_t id_;
+    };
+
+    /// @param missing  asked (by another thread, while the Wait lives) for the world ranks that are
+    ///                 still missing; may be empty when nobody in particular is
+    [[nodiscard]] Wait begin(std::string_view name, std::uint64_t sequence,
+                             std::function<std::vector<int>()> missing = {},
+                             WaitLimit limit = WaitLimit::kFatal);
+
+    /// Waits that are stalls since the last call, each once. The communication thread asks some
+    /// times a second.
+    [[nodiscard]] std::vector<Stall> check();
+
+    /// This process has not been running for `pause`, up to now: no running wait is to be counted
+    /// for it.
+    void forgive(Clock::Seconds pause);
+
+    /// Running and remembered operations, oldest first, one line each: name, sequence, duration.
+    [[nodiscard]] std::vector<std::string> last_operations() const;
+
+private:
+    void end(std::uint64_t id) noexcept;
+    void renew(std::uint64_t id) noexcept;
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace cohort

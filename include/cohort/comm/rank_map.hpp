@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cohort {
+
+enum class Role : std::uint8_t { kServer, kWorker };
+
+/// What is known of one rank of the job.
+struct RankInfo {
+    int rank = 0;  ///< in the world
+    std::string host;
+    std::int64_t pid = 0;
+    int node = 0;       ///< index of its host, in the order of the lowest rank there
+    int node_rank = 0;  ///< among the ranks of its host
+    std::string cores;  ///< cores it may run on, "0-3,8"
+    Role role = Role::kWorker;
+
+    template <class Io>
+    void fields(Io& io) {
+        io(rank, host, pid, node, node_rank, cores, role);
+    }
+};
+
+/// Who is where, the same on every rank. With parameter servers the ranks 0..S-1 are servers and
+/// the others workers; with rings all are workers. Worker index and server index count from 0
+/// within the role and are not world ranks.
+struct RankMap {
+    std::vector<RankInfo> ranks;  ///< by world rank
+    int servers = 0;              ///< S; 0 with rings
+
+    [[nodiscard]] int size() const noexcept { return static_cast<int>(ranks.size()); }
+    [[nodiscard]] int workers() const noexcept { return size() - servers; }
+    [[nodiscard]] int rank_of_worker(int worker) const noexcept { return servers + worker; }
+    [[nodiscard]] int rank_of_server(int server) const noexcept { return server; }
+    [[nodiscard]] int worker_of_rank(int rank) const noexcept { return rank - servers; }
+    [[nodiscard]] int nodes() const noexcept;
+    /// World ranks on a node, ascending.
+    [[nodiscard]] std::vector<int> on_node(int node) const;
+    /// "rank 3 (host h1, pid 4711)".
+    [[nodiscard]] std::string describe(int rank) const;
+    /// The same for several, with commas; "nobody" for none.
+    [[nodiscard]] std::string describe(const std::vector<int>& some) const;
+    /// Lines for the start-up header: rank -> role -> host -> cores, ranks of one host on one line.
+    [[nodiscard]] std::vector<std::string> facts() const;
+};
+
+}  // namespace cohort

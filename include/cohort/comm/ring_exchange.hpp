@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cohort/comm/world.hpp"
+
+namespace cohort {
+
+/// How a ring sums.
+enum class AllReduceAlgorithm : std::uint8_t {
+    kAuto,     ///< the faster of kRing and kMpi, measured at start
+    kRing,     ///< own ring between nodes, shared memory inside
+    kOrdered,  ///< own, every sum in member order: the same bits however ranks are placed
+    kMpi       ///< MPI_Iallreduce
+};
+
+/// "auto", "ring", "ordered", "mpi". Errors: UsageError.
+[[nodiscard]] AllReduceAlgorithm parse_all_reduce(std::string_view text);
+[[nodiscard]] std::string_view to_text(AllReduceAlgorithm algorithm) noexcept;
+
+struct RingOptions {
+    AllReduceAlgorithm algorithm = AllReduceAlgorithm::kAuto;
+    std::int64_t bucket_bytes = 4 << 20;
+    /// Node of each member, to treat ranks of one host as if they were on several; empty: as they
+    /// lie. Members on one node must share a host.
+    std::vector<int> nodes;
+};
+
+/// What one member says at the end of a round; all members get all of them.
+struct RingTail {
+    std::int64_t samples = 0;
+    double loss_sum = 0;
+    std::int64_t correct = 0;
+    std::uint64_t finite = 1;  ///< 0 voids the round for everybody
+    double compute_s = 0;      ///< own time of the step, without waiting
+    double gradient_norm = 0;
+};
+
+struct RingTimes {
+    double exchange_s = 0;  ///< from the first bucket that was ready to the end of the round
+    double exposed_s = 0;   ///< of it, what wait() waited
+};
+
+/// Sums float buffers over a fixed list of ranks, round after round, in buckets that leave while
+/// the rest is still being computed. One thread per rank calls it. Idea: members write
+/// weighted gradients into memory that the ranks of a node share; each bucket is reduce-scattered
+/// and all-gathered by the communication thread (or by the waiting caller, within one node).
+/// Cost per member and round: 2 (n-1)/n of the bytes between nodes, n nodes.
+class RingExchange {
+public:
+    /// Collective over `members` (world ranks, the order of sums). @param floats per round, > 0
+    /// Errors: UsageError when this rank is no member; DeviceError when memory is short.
+    RingExchange(World& world, std::vector<int> members, std::int64_t floats,
+                 const RingOptions& options);
+    ~RingExchange();
+    RingExchange(const RingExchange&) = delete;
+    RingExchange& operator=(const RingExchange&) = delete;
+
+    /// Starts round `round` (the same number on all members, ascending) and returns the buffer to
+    /// write this member's contribution to, [floats].
+    [[nodiscard]] std::span<float> begin(std::uint64_t round);
+    /// [begin, end) of the buffer is final. Buckets leave from the end of the buffer to its start,
+    /// each as soon as it and all behind it are final.
+    void ready(std::int64_t begin, std::int64_t end);
+    /// All of the buffer is final; hands in this member's tail.
+    void finish(const RingTail& tail);
+    /// Waits for the round's end. Afterwards the buffer holds the sums (undefined when a tail says
+    /// it is not finite) until the round after the next begins.
+    /// @return the tails of all members in order
+    [[nodiscard]] std::vector<RingTail> wait();
+
+    [[nodiscard]] RingTimes times() const noexcept;  ///< of the last round
+    /// What is used, after kAuto was decided.
+    [[nodiscard]] AllReduceAlgorithm algorithm() const noexcept;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cohort/comm/messenger.hpp"
+#include "cohort/comm/operations.hpp"
+#include "cohort/comm/rank_map.hpp"
+#include "cohort/core/error.hpp"
+
+namespace cohort {
+
+struct WorldOptions {
+    int servers = 0;                     ///< ranks 0..servers-1 are servers
+    double stall_limit_s = 60;           ///< a named wait warns after this, twice is fatal
+    double lost_after_s = 15;            ///< a rank silent for this long is lost
+    std::int64_t chunk_bytes = 1 << 20;  ///< of transfers
+    bool alone = false;                  ///< a world of this process only, without MPI
+};
+
+/// The ranks of this job: who they are, messages between them, and how the job ends. One
+/// communication thread per rank owns MPI; it sleeps when nothing moves. A world of one rank
+/// that no launcher started, or with `alone`, uses no MPI at all.
+class World {
+public:
+    /// Collective over all ranks. Errors: UsageError when there are fewer than servers + 1 ranks;
+    /// PeerError when MPI cannot be started.
+    explicit World(const WorldOptions& options);
+    World(const World&) = delete;
+    World& operator=(const World&) = delete;
+    /// Without finalize() before (an error is on its way up): ends the whole job.
+    ~World();
+
+    [[nodiscard]] int rank() const noexcept;
+    [[nodiscard]] int size() const noexcept { return map().size(); }
+    [[nodiscard]] const RankMap& map() const noexcept;
+    [[nodiscard]] Role role() const noexcept;
+    [[nodiscard]] Messenger& messenger() noexcept;
+    [[nodiscard]] OperationBoard& operations() noexcept;
+
+    /// Collective: "did all of us get here?" A rank that failed passes its code and message, the
+    /// others kDone and "". Returns the worst code; on rank 0 `message` becomes what to print:
+    /// each different message once with the ranks that said so. Nobody may go on unless it is
+    /// kDone.
+    [[nodiscard]] ExitCode agree(ExitCode code, std::string& message);
+
+    /// Called once, on the communication thread, before the process ends because of a failure
+    /// here or elsewhere: to leave a record (exit code, reason). Must not throw or block.
+    void on_failure(std::function<void(ExitCode, const std::string&)> record);
+
+    /// Ends the job from any thread: all ranks log `reason` (with rank, host, pid of this one) and
+    /// this rank's last operations, and exit with `code`.
+    [[noreturn]] void abort(ExitCode code, const std::string& reason);
+
+    /// Collective: waits for all ranks, then shuts MPI down. Nothing may be sent after it.
+    void finalize();
+
+    struct Impl;
+    /// For the collectives of this module.
+    [[nodiscard]] Impl& impl() noexcept { return *impl_; }
+
+private:
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint_desk.hpp"
+#include "cohort/train/hooks.hpp"
+#include "cohort/train/metrics_file.hpp"
+#include "cohort/train/trainer.hpp"
+#include "evaluation_desk.hpp"
+#include "gathering.hpp"
+#include "job_parts.hpp"
+#include "lease_desk.hpp"
+#include "links.hpp"
+#include "run_lock.hpp"
+#include "snapshot_evaluator.hpp"
+#include "update_flow.hpp"
+
+namespace cohort {
+
+/// Owns a run: the plan and its engine, the leases, evaluations, checkpoints, metrics, and when it
+/// ends. Lives on a thread of rank 0 and is told of everything by messages (protocol.hpp).
+class Coordinator final : public TrainControl, private RunBooks {
+public:
+    /// @param links, parts, environment outlive it  @param device described in the metrics
+    /// To be made before anybody can send to the coordinator's port. Errors: UsageError for the
+    /// mode.
+    Coordinator(Links links, JobParts& parts, const TrainEnvironment& environment,
+                std::string device);
+
+    /// The whole run, once. Errors: NumericalError when training diverged; FileError; whatever
+    /// cancel() was told. All roles have stopped then, unless they had failed.
+    TrainSummary run();
+    /// The output folder is this run's. From any thread.
+    [[nodiscard]] bool owns_folder() const noexcept { return owns_folder_; }
+    /// Leaves the last line of metrics.jsonl when the job ends because of a lost rank. From any
+    /// thread; does not wait.
+    void record_failure(ExitCode code, const std::string& reason) const noexcept;
+    /// A role on this rank has failed: run() ends with its error. From any thread.
+    void cancel(std::exception_ptr error);
+
+    [[nodiscard]] const TrainOptions& options() const override { return parts_.options; }
+    [[nodiscard]] const TrainProgress& progress() const override { return progress_; }
+    [[nodiscard]] const Clock& clock() const override { return *environment_.clock; }
+    [[nodiscard]] std::int64_t budget_samples() const override { return parts_.budget_samples; }
+    [[nodiscard]] std::int64_t epoch_samples() const override {
+        return parts_.train_set->info().samples;
+    }
+    [[nodiscard]] MetricsFile& metrics() override { return *metrics_; }
+    void request_stop(StopReason reason) override { stop_ = stop_.value_or(reason); }
+    void reach_target(double train_seconds) override;
+
+private:
+    // RunBooks
+    [[nodiscard]] LeaseDesk& leases() override { return *leases_; }
+    [[nodiscard]] UpdateEngine& engine() override { return *engine_; }
+    [[nodiscard]] std::int64_t samples_applied() const override {
+        return progress_.samples_applied;
+    }
+    [[nodiscard]] bool stopping() const override { return stop_ || leases_->finished(); }
+    [[nodiscard]] UpdateExtras decide(std::int64_t samples) override;
+    void commit(const UpdateRecord& update) override;
+    void taken(const UpdateExtras& extras, int evaluation_parts) override;
+    void drop(const BatchResult& result, const std::string& because) override;
+    void spent(double compute_s, double exposed_s, double exchange_s) override;
+
+    void fail_run(const std::exception& error, ExitCode code);
+
+    // The run, in the order of its steps.
+    void begin();
+    BeginOrder restore();
+    void make_hooks();
+    void train();
+    void finish();
+    void final_evaluation();
+    void final_checkpoint();
+    void final_model();
+    void dismiss();
+    void stop_workers();
+    [[nodiscard]] bool await_farewells();
+    void said_farewell(const Message& message);
+    [[nodiscard]] bool role_failed();
+    [[nodiscard]] TrainSummary summarize();
+
+    /// Handles one message or none, and what is due.
+    void step();
+    /// step() until `done` holds, as a named wait.
+    template <class Done, class Missing>
+    void wait_until(const char* name, WaitLimit limit, const Done& done, const Missing& missing);
+    void handle(const Message& message);
+    void gathered(const Gathered& snapshot);
+    void evaluated(const EvaluationReport& report);
+    void report_checkpoint(const CheckpointReport& report);
+    void watch_updates();
+    void update_times();
+    [[nodiscard]] RunSnapshot run_snapshot();
+    void save_model(const Gathered& snapshot);
+    void check_cancelled();
+
+    Links links_;
+    JobParts& parts_;
+    const TrainEnvironment& environment_;
+    std::string device_;
+    SyncPlan plan_;
+    bool synchronous_;
+    std::vector<ShardRange> shards_;
+    Gathering gathering_;
+    std::unique_ptr<UpdateFlow> flow_;
+    bool flow_begun_ = false;  ///< the roles have been told to begin
+    bool training_ = false;    ///< updates are waited for
+
+    std::optional<RunLock> lock_;  ///< on the output folder
+    std::atomic<bool> owns_folder_{false};
+    TrainProgress progress_;
+    TrainProgress earlier_;  ///< of the parts before this one (times)
+    std::int64_t version_ = 0;
+    double reference_batches_ = 0;
+    std::optional<LeaseDesk> leases_;
+    std::optional<UpdateEngine> engine_;
+    std::optional<EvaluationDesk> evaluations_;
+    std::optional<CheckpointDesk> checkpoints_;
+    std::unique_ptr<SnapshotEvaluator> evaluator_;  ///< asynchronous modes
+    std::optional<StopReason> stop_;
+    std::optional<EvaluationReport> test_;
+    std::optional<Gathered> model_;  ///< parameters of the end
+    std::vector<Farewell> farewells_;
+    std::vector<int> at_work_;  ///< world ranks that have not said farewell
+    bool workers_stopped_ = false;
+    struct Spent {
+        std::int64_t batches = 0;
+        double compute_s = 0;
+        double exposed_s = 0;
+        double exchange_s = 0;
+    } spent_;
+    bool outputs_saved_ = true;
+
+    Clock::Seconds started_{0};
+    double pauses_ = 0;  ///< seconds that training stood still for evaluations, in this part
+    double cpu_at_start_ = 0;
+    std::unique_ptr<MetricsFile> metrics_;
+    std::vector<std::unique_ptr<TrainHook>> hooks_;
+
+    std::mutex mutex_;  ///< of what other threads read or write
+    std::vector<int> awaited_;
+    std::exception_ptr cancelled_;
+    std::optional<OperationBoard::Wait> waiting_;  ///< what the coordinator waits for, if anything
+    std::int64_t waiting_version_ = -1;
+};
+
+}  // namespace cohort

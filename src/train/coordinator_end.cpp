@@ -1,0 +1,245 @@
+// How a run ends: the last evaluation, checkpoint and model, and the summary.
+#include <algorithm>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
+#include "coordinator.hpp"
+#include "run_folder.hpp"
+#include "run_records.hpp"
+#include "settle.hpp"
+
+namespace cohort {
+namespace {
+
+/// Number of the snapshot that becomes the model; evaluations count from 1.
+constexpr std::uint64_t kModelGather = ~std::uint64_t{0};
+
+}  // namespace
+
+template <class Done, class Missing>
+void Coordinator::wait_until(const char* name, WaitLimit limit, const Done& done,
+                             const Missing& missing) {
+    const auto publish = [&] {
+        const std::lock_guard lock(mutex_);
+        awaited_ = missing();
+    };
+    publish();
+    waiting_ = links_.operations.begin(
+        name, static_cast<std::uint64_t>(version_),
+        [this] {
+            const std::lock_guard lock(mutex_);
+            return awaited_;
+        },
+        limit);
+    while (!done()) {
+        step();
+        publish();
+    }
+    waiting_.reset();
+}
+
+void Coordinator::finish() {
+    leases_->return_all();
+    final_evaluation();
+    for (const auto& hook : hooks_) {
+        hook->on_end(*this, stop_.value_or(StopReason::kBudget));
+    }
+    final_checkpoint();
+    dismiss();
+    check_cancelled();
+}
+
+/// Of the final parameters, unless a signal ends the run; split over all workers.
+void Coordinator::final_evaluation() {
+    const auto workers_missing = [this] {
+        if (evaluator_ && !evaluator_->idle()) {
+            return std::vector<int>{links_.messenger.rank()};
+        }
+        std::vector<int> ranks;
+        for (const int part : evaluations_->missing()) {
+            ranks.push_back(links_.map.rank_of_worker(part % links_.map.workers()));
+        }
+        return ranks;
+    };
+    const auto over = [this] {
+        if (environment_.stop_requested()) {
+            request_stop(StopReason::kSignal);
+        }
+        return !evaluations_->running() || stop_ == StopReason::kSignal;
+    };
+    if (evaluator_) {
+        evaluator_->lift_share();
+    }
+    // The evaluator's own work, if it is that, takes as long as it takes.
+    wait_until("evaluation", evaluator_ ? WaitLimit::kWarn : WaitLimit::kFatal, over,
+               workers_missing);
+    if (stop_ != StopReason::kSignal &&
+        !(test_ && progress_.evaluated_at == progress_.samples_applied)) {
+        const UpdateExtras extras{.evaluation = evaluations_->start(), .snapshot = {}};
+        taken(extras, flow_->request(extras));
+        wait_until("evaluation", WaitLimit::kFatal, over, workers_missing);
+    }
+    evaluations_->abandon();
+}
+
+void Coordinator::final_checkpoint() {
+    const auto owners_missing = [this] {
+        std::vector<int> ranks;
+        std::vector<int> parts =
+            checkpoints_->running() ? checkpoints_->missing() : gathering_.missing(kModelGather);
+        for (const int part : parts) {
+            ranks.push_back(part);  // servers are the ranks 0.., and so is worker 0 of a ring
+        }
+        return ranks;
+    };
+    const auto saved = [this] { return !checkpoints_->running(); };
+    if (links_.map.servers > 0) {
+        stop_workers();  // servers hold all that is still wanted
+    }
+    wait_until("checkpoint", WaitLimit::kWarn, saved, owners_missing);
+    UpdateExtras extras;
+    extras.snapshot.gather = kModelGather;
+    if (checkpoints_->wanted_at_end(stop_.value_or(StopReason::kBudget),
+                                    progress_.samples_applied)) {
+        extras.snapshot.checkpoint = checkpoints_->start(progress_.samples_applied);
+    }
+    flow_->request(extras);
+    taken(extras, 0);
+    wait_until("checkpoint", WaitLimit::kWarn, saved, owners_missing);
+    wait_until(
+        "model", WaitLimit::kWarn, [this] { return model_.has_value(); }, owners_missing);
+    save_model(*model_);
+}
+
+void Coordinator::gathered(const Gathered& snapshot) {
+    if (snapshot.id == kModelGather) {
+        model_ = snapshot;
+    } else if (evaluator_ && evaluations_->running() && snapshot.id == evaluations_->id()) {
+        check_invariant(evaluator_->submit(snapshot.id, snapshot.parameters, snapshot.state),
+                        "one evaluation at a time");
+    }
+}
+
+void Coordinator::save_model(const Gathered& snapshot) {
+    const SampleSetInfo& info = parts_.train_set->info();
+    const ModelFile model{.model = options().model,
+                          .sample_shape = info.sample_shape,
+                          .classes = info.classes,
+                          .mean = info.mean,
+                          .std = info.std,
+                          .parameters = snapshot.parameters,
+                          .state = snapshot.state};
+    try {
+        write_model(RunFolder(options().out).model, parts_.graph, model, parts_.hdf5);
+    } catch (const FileError& error) {
+        outputs_saved_ = false;
+        log_error("the model could not be saved: {}", error.what());
+    }
+}
+
+/// Sends everybody home and waits for their last words and bytes. Does nothing on a rank whose own
+/// role has failed: then the whole job ends.
+void Coordinator::dismiss() {
+    waiting_.reset();
+    if (role_failed()) {
+        return;
+    }
+    for (int server = 0; server < links_.map.servers; ++server) {
+        send_order(links_, {links_.map.rank_of_server(server), Port::kServer}, MessageKind::kStop,
+                   Empty());
+    }
+    stop_workers();
+    if (!await_farewells()) {
+        return;
+    }
+    settle(
+        links_, Port::kCoordinator, "last snapshots",
+        [this] { return gathering_.coming(); },  // servers are the ranks 0.., as are their parts
+        [this](const Message& message) {
+            if (static_cast<MessageKind>(message.kind) == MessageKind::kGathered) {
+                (void)gathering_.arrived(message);
+            }
+        });
+}
+
+void Coordinator::stop_workers() {
+    for (int worker = 0; worker < links_.map.workers() && !workers_stopped_; ++worker) {
+        send_order(links_, {links_.map.rank_of_worker(worker), Port::kWorker}, MessageKind::kStop,
+                   Empty());
+    }
+    workers_stopped_ = true;
+}
+
+void Coordinator::said_farewell(const Message& message) {
+    farewells_.push_back(decode<Farewell>(message.body));
+    std::erase(at_work_, message.from.rank);
+}
+
+/// False when this rank's own role failed meanwhile.
+bool Coordinator::await_farewells() {
+    const auto wait = links_.operations.begin("farewell", 0, [this] {
+        const std::lock_guard lock(mutex_);
+        return awaited_;
+    });
+    while (!at_work_.empty()) {
+        {
+            const std::lock_guard lock(mutex_);
+            awaited_ = at_work_;
+        }
+        const auto message =
+            links_.messenger.mailbox(Port::kCoordinator).receive(Clock::Seconds(1));
+        if (message && static_cast<MessageKind>(message->kind) == MessageKind::kFarewell) {
+            said_farewell(*message);
+        } else if (message && static_cast<MessageKind>(message->kind) == MessageKind::kGathered) {
+            (void)gathering_.arrived(*message);
+        }
+        if (role_failed()) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool Coordinator::role_failed() {
+    const std::lock_guard lock(mutex_);
+    return cancelled_ != nullptr;
+}
+
+void Coordinator::record_failure(ExitCode code, const std::string& reason) const noexcept {
+    if (owns_folder_) {
+        append_line(RunFolder(options().out).metrics, failure_json(static_cast<int>(code), reason));
+    }
+}
+
+TrainSummary Coordinator::summarize() {
+    update_times();
+    TrainSummary summary;
+    summary.reason = stop_.value_or(StopReason::kBudget);
+    summary.mode = plan_.name;
+    summary.workers = links_.map.workers();
+    summary.servers = links_.map.servers;
+    summary.progress = progress_;
+    summary.accounts = leases_->accounts();
+    summary.test = test_;
+    const double seconds = progress_.train_seconds - earlier_.train_seconds;
+    const auto samples = progress_.samples_applied - earlier_.samples_applied;
+    summary.samples_per_s = seconds > 0 ? static_cast<double>(samples) / seconds : 0;
+    for (const Farewell& farewell : farewells_) {
+        summary.arena_bytes = std::max(summary.arena_bytes, farewell.arena_bytes);
+        summary.peak_bytes = std::max(summary.peak_bytes, farewell.peak_bytes);
+        summary.staging_bytes = std::max(summary.staging_bytes, farewell.staging_bytes);
+        summary.snapshot_bytes = std::max(summary.snapshot_bytes, farewell.snapshot_bytes);
+        summary.bytes_sent += farewell.bytes_sent;
+        summary.bytes_received += farewell.bytes_received;
+        summary.comm_cpu_seconds += farewell.comm_cpu_s;
+    }
+    const auto batches = static_cast<double>(std::max<std::int64_t>(spent_.batches, 1));
+    summary.compute_s = spent_.compute_s / batches;
+    summary.exposed_s = spent_.exposed_s / batches;
+    summary.exchange_s = spent_.exchange_s / batches;
+    summary.outputs_saved = outputs_saved_ && metrics_->failures() == 0;
+    return summary;
+}
+
+}  // namespace cohort

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cohort/core/clock.hpp"
+#include "cohort/train/inject.hpp"
+
+namespace cohort {
+
+/// CPU time of the thread that asks.
+class ThreadCpuClock final : public Clock {
+public:
+    [[nodiscard]] Seconds now() const override;
+};
+
+/// Makes this rank compute at a share of its speed: after every group of layers it sleeps
+/// (1/share - 1) times what the layers took. What they took is the computing thread's own CPU time
+/// (on a GPU: wall time, the thread only waits there): time that other programs take from this
+/// rank is not stretched once more, so the slowness is the same on a busy machine and on an idle
+/// one. Debts below a millisecond are carried on, oversleeping is paid back; so the form is that
+/// of evenly slower hardware. Used by the computing thread only.
+class Injector {
+public:
+    using Sleep = std::function<void(Clock::Seconds)>;
+
+    /// @param all    of the job; those of `rank` count, the smallest share of those active
+    /// @param busy   what the thread computed; null: ThreadCpuClock
+    /// @param wall   for `from_s` and `to_s` and for how long a sleep really was
+    /// @param sleep  null: this thread sleeps
+    Injector(const std::vector<Injection>& all, int rank, std::shared_ptr<const Clock> wall,
+             std::shared_ptr<const Clock> busy = nullptr, Sleep sleep = {});
+
+    /// Training begins now.
+    void start();
+    /// A mini-batch begins: what the thread did before is not stretched.
+    void begin_step();
+    /// Between two groups of layers: sleeps as due.
+    void pause();
+    /// True when nothing is asked of this rank.
+    [[nodiscard]] bool idle() const noexcept { return mine_.empty(); }
+
+private:
+    [[nodiscard]] double share(Clock::Seconds now) const noexcept;
+
+    std::vector<Injection> mine_;
+    std::shared_ptr<const Clock> wall_;
+    std::shared_ptr<const Clock> busy_;
+    Sleep sleep_;
+    Clock::Seconds started_{0};
+    Clock::Seconds mark_{0};  ///< on the busy clock
+    Clock::Seconds debt_{0};  ///< sleep that is due; negative after oversleeping
+};
+
+}  // namespace cohort

@@ -1,0 +1,129 @@
+#include "lease_desk.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+
+namespace cohort {
+
+LeaseDesk::LeaseDesk(LeaseBook book, std::int64_t limit, const Options& options,
+                     const SampleAccounts& earlier)
+    : book_(std::move(book)),
+      limit_(limit),
+      options_(options),
+      held_(index(options.workers)),
+      earlier_(earlier) {
+}
+
+std::size_t LeaseDesk::ahead_now() const {
+    if (!options_.share_tail) {
+        return static_cast<std::size_t>(options_.ahead);
+    }
+    const LeaseAccount& account = book_.account();
+    const std::int64_t left = limit_ - account.applied - account.outstanding;
+    const std::int64_t round = options_.workers * options_.batch;
+    return static_cast<std::size_t>(std::clamp<std::int64_t>(left / round, 1, options_.ahead));
+}
+
+std::vector<LeaseDesk::Dealt> LeaseDesk::top_up() {
+    std::vector<Dealt> dealt;
+    for (std::size_t holding = 0; holding < ahead_now(); ++holding) {
+        for (std::size_t worker = 0; worker < held_.size(); ++worker) {
+            if (held_[worker].size() > holding) {
+                continue;
+            }
+            const std::optional<LeasedSlice> lease = book_.take_slice(options_.batch);
+            if (!lease) {
+                return dealt;
+            }
+            const LeaseOrder order{.lease = lease->id,
+                                   .epoch = lease->slice.epoch,
+                                   .position = lease->slice.position,
+                                   .count = lease->slice.count};
+            held_[worker].push_back({order, false});
+            worker_of_[lease->id] = static_cast<int>(worker);
+            dealt.push_back({static_cast<int>(worker), order});
+        }
+    }
+    return dealt;
+}
+
+std::optional<LeaseOrder> LeaseDesk::claim(int worker) {
+    for (Held& held : held_.at(index(worker))) {
+        if (!std::exchange(held.claimed, true)) {
+            return held.order;
+        }
+    }
+    return std::nullopt;
+}
+
+LeaseDesk::Held LeaseDesk::drop(std::uint64_t lease) {
+    const auto found = worker_of_.find(lease);
+    check_invariant(found != worker_of_.end(), "a settled lease is outstanding");
+    std::deque<Held>& held = held_.at(index(found->second));
+    const auto at = std::find_if(held.begin(), held.end(),
+                                 [&](const Held& one) { return one.order.lease == lease; });
+    const Held dropped = *at;
+    held.erase(at);
+    worker_of_.erase(found);
+    return dropped;
+}
+
+void LeaseDesk::applied(std::uint64_t lease) {
+    drop(lease);
+    check_invariant(book_.mark_applied(lease), "an applied lease is outstanding");
+}
+
+void LeaseDesk::returned(std::uint64_t lease, ReturnReason reason) {
+    const std::int64_t samples = drop(lease).order.count;
+    check_invariant(book_.mark_returned(lease), "a returned lease is outstanding");
+    if (reason == ReturnReason::kNonFinite) {
+        now_.returned_non_finite += samples;
+    } else if (reason == ReturnReason::kVoidRound) {
+        now_.returned_void_round += samples;
+    } else {
+        now_.returned_other += samples;
+    }
+}
+
+void LeaseDesk::return_all() {
+    for (const auto& [lease, worker] : worker_of_) {
+        const auto& held = held_.at(index(worker));
+        const auto at = std::find_if(held.begin(), held.end(), [id = lease](const Held& one) {
+            return one.order.lease == id;
+        });
+        now_.returned_stop += at->order.count;
+        check_invariant(book_.mark_unused(lease), "a held lease is outstanding");
+    }
+    worker_of_.clear();
+    for (auto& held : held_) {
+        held.clear();
+    }
+}
+
+std::uint32_t LeaseDesk::epoch_of(std::uint64_t lease) const {
+    for (const Held& held : held_.at(index(worker_of_.at(lease)))) {
+        if (held.order.lease == lease) {
+            return held.order.epoch;
+        }
+    }
+    return 0;
+}
+
+SampleAccounts LeaseDesk::accounts() const {
+    const LeaseAccount& book = book_.account();
+    SampleAccounts all;
+    all.returned_non_finite = earlier_.returned_non_finite + now_.returned_non_finite;
+    all.returned_void_round = earlier_.returned_void_round + now_.returned_void_round;
+    all.returned_stop = earlier_.returned_stop + now_.returned_stop;
+    all.returned_other = earlier_.returned_other + now_.returned_other;
+    all.leased = book.leased + earlier_.returned();
+    all.applied = book.applied;
+    all.outstanding = book.outstanding;
+    check_invariant(all.leased == all.applied + all.returned() + all.outstanding,
+                    "every leased sample is accounted for");
+    return all;
+}
+
+}  // namespace cohort

@@ -1,0 +1,326 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cohort/core/bytes.hpp"
+#include "cohort/sched/plan.hpp"
+
+// What coordinator, servers and workers say to each other. A run with servers, numbered:
+//  1. coordinator -> all           kBegin         where parameters come from; from then on leases
+//  2. coordinator -> worker        kLease         ahead of their use, so that batches are ready
+//  3. server -> worker             kParameters    transfer: a shard's parameters of version V
+//  4. worker -> server             kPush          transfer: gradient, leaves while backward runs
+//     worker -> coordinator        kTicket        what it is worth
+//     server -> coordinator        kStaged        the shard holds all of it
+//  5. coordinator -> server        kFire          sum these, update, release; then 3 again
+//                                  kDiscard       forget these
+// and with rings:
+//  3. coordinator -> worker        kRound         who takes part in round r with which lease
+//  4. workers among themselves     the round      comm/ring_exchange
+//  5. worker 0 -> coordinator      kRoundDone     its tails
+// Both: kEvaluated, kSaved, kGathered answer what a fire or round asked for, kEvaluating says that
+// an answer is being worked on; kStop ends the work, kFarewell answers it.
+namespace cohort {
+
+enum class MessageKind : std::uint16_t {
+    kBegin = 1,
+    kLease,
+    kParameters,
+    kPush,
+    kTicket,
+    kStaged,
+    kFire,
+    kDiscard,
+    kRound,
+    kRoundDone,
+    kEvaluating,
+    kEvaluated,
+    kSaved,
+    kGathered,
+    kStopRequested,
+    kStop,
+    kFarewell
+};
+
+struct BeginOrder {
+    std::string checkpoint;  ///< manifest to restore from; empty: initial parameters from the seed
+    std::int64_t version = 0;  ///< of those parameters
+    template <class Io>
+    void fields(Io& io) {
+        io(checkpoint, version);
+    }
+};
+
+/// A lease as a slice of an epoch's order; the worker knows the order.
+struct LeaseOrder {
+    std::uint64_t lease = 0;
+    std::uint32_t epoch = 0;
+    std::int64_t position = 0;
+    std::int64_t count = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(lease, epoch, position, count);
+    }
+};
+
+/// A part of the test group to evaluate with the parameters of one version.
+struct EvaluationOrder {
+    std::uint64_t id = 0;  ///< 0: none
+    std::int32_t part = 0;
+    std::int32_t parts = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(id, part, parts);
+    }
+};
+
+/// What an update is asked to leave behind, besides new parameters.
+struct SnapshotOrder {
+    std::string checkpoint;    ///< manifest path; shards write theirs beside it; empty: none
+    std::uint64_t gather = 0;  ///< id: send parameters and state to the coordinator; 0: none
+    [[nodiscard]] bool empty() const noexcept { return checkpoint.empty() && gather == 0; }
+    template <class Io>
+    void fields(Io& io) {
+        io(checkpoint, gather);
+    }
+};
+
+/// Header of a transfer server -> worker: the shard's parameters, then, from server 0, the state.
+struct ParametersHeader {
+    std::int64_t version = 0;
+    std::int32_t server = 0;
+    EvaluationOrder evaluation;
+    template <class Io>
+    void fields(Io& io) {
+        io(version, server, evaluation);
+    }
+};
+
+/// Header of a transfer worker -> server: the gradient of the shard's range (mean over the batch,
+/// not weighted), then, to server 0, the batch statistics; it leaves backwards.
+struct PushHeader {
+    PushId push;
+    template <class Io>
+    void fields(Io& io) {
+        io(push);
+    }
+};
+
+/// Where a worker's time went since its last push.
+struct WorkerTimes {
+    double input_s = 0;     ///< waiting for the batch
+    double compute_s = 0;   ///< forward and backward, injected slowness included
+    double exchange_s = 0;  ///< from the end of backward until new parameters were there
+    template <class Io>
+    void fields(Io& io) {
+        io(input_s, compute_s, exchange_s);
+    }
+};
+
+struct Ticket {
+    PushId push;
+    std::uint64_t lease = 0;
+    std::int64_t version = 0;
+    std::int64_t samples = 0;
+    double loss_sum = 0;
+    std::int64_t correct = 0;
+    bool finite = true;
+    double gradient_norm = 0;
+    WorkerTimes times;
+    template <class Io>
+    void fields(Io& io) {
+        io(push, lease, version, samples, loss_sum, correct, finite, gradient_norm, times);
+    }
+};
+
+struct Staged {
+    PushId push;
+    std::int32_t server = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(push, server);
+    }
+};
+
+struct WeightedPush {
+    PushId push;
+    double coefficient = 0;  ///< b_p w_p / sum of b
+    template <class Io>
+    void fields(Io& io) {
+        io(push, coefficient);
+    }
+};
+
+struct ReleaseOrder {
+    std::int32_t worker = 0;
+    double lag = 0;  ///< look-ahead in reference batches; 0: plain parameters
+    EvaluationOrder evaluation;
+    template <class Io>
+    void fields(Io& io) {
+        io(worker, lag, evaluation);
+    }
+};
+
+/// An update, or without pushes only releases and snapshots of the current version.
+struct FireOrder {
+    std::int64_t version = 0;  ///< after it
+    double fraction = 0;
+    double lr = 0;
+    std::vector<WeightedPush> pushes;  ///< in the order in which they are summed
+    std::vector<ReleaseOrder> releases;
+    SnapshotOrder snapshot;
+    template <class Io>
+    void fields(Io& io) {
+        io(version, fraction, lr, pushes, releases, snapshot);
+    }
+};
+
+struct DiscardOrder {
+    std::vector<PushId> pushes;
+    template <class Io>
+    void fields(Io& io) {
+        io(pushes);
+    }
+};
+
+/// One worker's share in a round.
+struct RoundMember {
+    std::int32_t worker = 0;
+    std::uint64_t lease = 0;   ///< 0: takes part without samples
+    std::int64_t samples = 0;  ///< b_i
+    template <class Io>
+    void fields(Io& io) {
+        io(worker, lease, samples);
+    }
+};
+
+/// A round grant: fixed before its first bucket leaves. The update is applied by every member;
+/// a tail that is not finite voids it for all. Without members there is no round, only what is
+/// asked for afterwards (then worker i of all does part i, and nobody reports the round).
+struct RoundOrder {
+    std::uint64_t round = 0;
+    double fraction = 0;
+    double lr = 0;
+    std::vector<RoundMember> members;  ///< in ring order
+    bool evaluate = false;             ///< afterwards: member i of n does part i of n
+    std::uint64_t evaluation = 0;
+    SnapshotOrder snapshot;  ///< afterwards, by worker 0
+    template <class Io>
+    void fields(Io& io) {
+        io(round, fraction, lr, members, evaluate, evaluation, snapshot);
+    }
+};
+
+struct RoundMemberReport {
+    std::int64_t samples = 0;
+    double loss_sum = 0;
+    std::int64_t correct = 0;
+    bool finite = true;
+    double compute_s = 0;
+    double gradient_norm = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(samples, loss_sum, correct, finite, compute_s, gradient_norm);
+    }
+};
+
+struct RoundReport {
+    std::uint64_t round = 0;
+    std::int64_t version = 0;  ///< worker 0's after the round; a void round leaves it as it was
+    std::vector<RoundMemberReport> members;  ///< in the order of the grant
+    double exchange_s = 0;                   ///< worker 0's
+    double exposed_s = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(round, version, members, exchange_s, exposed_s);
+    }
+};
+
+/// An evaluation goes on; at most once a second.
+struct EvaluationProgress {
+    std::uint64_t id = 0;
+    std::int32_t part = 0;
+    std::int64_t done = 0;     ///< of the part's samples
+    std::int64_t samples = 0;  ///< of the part
+    template <class Io>
+    void fields(Io& io) {
+        io(id, part, done, samples);
+    }
+};
+
+struct EvaluatedPart {
+    std::uint64_t id = 0;
+    std::int32_t part = 0;
+    double loss_sum = 0;
+    std::int64_t correct = 0;
+    std::int64_t samples = 0;
+    double seconds = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(id, part, loss_sum, correct, samples, seconds);
+    }
+};
+
+/// A shard (or, with rings, worker 0 for all) has written its part of a checkpoint.
+struct SavedPart {
+    std::string checkpoint;  ///< manifest path of the order
+    std::int32_t part = 0;
+    std::string file;   ///< name beside the manifest
+    std::string error;  ///< empty: saved
+    double pause_s = 0;
+    double write_s = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(checkpoint, part, file, error, pause_s, write_s);
+    }
+};
+
+/// Header of a transfer to the coordinator: a shard's parameters, then, from part 0, the state.
+struct GatheredHeader {
+    std::uint64_t gather = 0;
+    std::int64_t version = 0;
+    std::int32_t part = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(gather, version, part);
+    }
+};
+
+/// A rank was asked to stop, by a signal.
+struct StopRequest {
+    std::int32_t rank = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(rank);
+    }
+};
+
+/// A role's last words.
+struct Farewell {
+    bool server = false;
+    std::int32_t index = 0;
+    double cpu_s = 0;  ///< of the process, all threads
+    std::uint64_t peak_bytes = 0;
+    std::uint64_t arena_bytes = 0;     ///< workers
+    std::uint64_t staging_bytes = 0;   ///< servers: most memory for pushes at any time
+    std::uint64_t snapshot_bytes = 0;  ///< servers: the same for parameters on their way out
+    std::uint64_t bytes_sent = 0;      ///< of the rank
+    std::uint64_t bytes_received = 0;
+    double comm_cpu_s = 0;  ///< of the communication thread
+    template <class Io>
+    void fields(Io& io) {
+        io(server, index, cpu_s, peak_bytes, arena_bytes, staging_bytes, snapshot_bytes, bytes_sent,
+           bytes_received, comm_cpu_s);
+    }
+};
+
+struct Empty {
+    template <class Io>
+    void fields(Io& io) {
+        io();
+    }
+};
+
+}  // namespace cohort

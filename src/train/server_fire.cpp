@@ -1,0 +1,110 @@
+// Accumulate, apply, copy: one pass over the shard in blocks that stay in the cache, finished in
+// steps that may be sent while the rest is still being computed. Memory traffic for n pushes, in
+// shards: n + 2 (parameters) + 2 (velocity, sgd) + 1 per copy.
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "cohort/optim/vector_math.hpp"
+#include "cohort/tensor/cpu_team.hpp"
+#include "server_shard.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::int64_t kBlock =
+    std::int64_t{16} * 1024;  // floats: sum, parameters, velocity in the L2 cache
+constexpr std::int64_t kStep = std::int64_t{64} * 1024;  // floats: what becomes final at once
+
+/// Steps that end in any order, reported as a growing first part.
+class Progress {
+public:
+    Progress(std::int64_t steps, const std::function<void(std::int64_t)>& report)
+        : done_(static_cast<std::size_t>(steps)), report_(report) {}
+
+    void done(std::int64_t step) {
+        const std::lock_guard lock(mutex_);
+        done_[static_cast<std::size_t>(step)] = true;
+        const std::size_t before = first_;
+        while (first_ < done_.size() && done_[first_]) {
+            ++first_;
+        }
+        if (first_ > before) {
+            report_(static_cast<std::int64_t>(first_));
+        }
+    }
+
+private:
+    std::mutex mutex_;
+    std::vector<bool> done_;
+    std::size_t first_ = 0;
+    const std::function<void(std::int64_t)>& report_;
+};
+
+}  // namespace
+
+void ServerShard::prepare_scratch(int threads) {
+    for (int thread = 0; thread < threads; ++thread) {
+        sums_.push_back(device_->allocate(kBlock * sizeof(float)));
+    }
+}
+
+void ServerShard::run_steps(const Job& job, const std::function<void(std::int64_t)>& final) {
+    const std::int64_t parameters = range_.parameters();
+    const std::int64_t steps = (parameters + kStep - 1) / kStep;
+    const std::function<void(std::int64_t)> report = [&](std::int64_t done) {
+        final(done == steps ? range_.floats() : done * kStep);
+    };
+    Progress progress(steps, report);
+    std::atomic<std::int64_t> next{0};
+    const auto work = [&](int member) {
+        float* sum = sums_[static_cast<std::size_t>(member)].floats();
+        for (std::int64_t step = next++; step < steps; step = next++) {
+            run_step(job, step * kStep, std::min(parameters, (step + 1) * kStep), sum);
+            progress.done(step);
+        }
+    };
+    ThreadTeam& team = cpu_team(*device_);
+    if (team.size() == 1 || steps < team.size()) {
+        work(0);
+    } else {
+        team.run(work);
+    }
+}
+
+void ServerShard::run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum) {
+    const bool plain = job.terms.size() == 1 && job.terms.front().coefficient == 1;
+    for (std::int64_t at = begin; at < end; at += kBlock) {
+        const std::int64_t n = std::min(kBlock, end - at);
+        if (!job.terms.empty()) {
+            const float* gradient = sum;
+            if (plain) {
+                gradient = job.terms.front().values + at;
+            } else {
+                weighted_sum(job.terms, at, sum, n);
+            }
+            optimizer_->apply(
+                at, theta().subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(n)),
+                {gradient, static_cast<std::size_t>(n)});
+        }
+        copy_block(job, at, n);
+    }
+}
+
+void ServerShard::copy_block(const Job& job, std::int64_t at, std::int64_t n) const {
+    const auto first = static_cast<std::size_t>(at);
+    const auto count = static_cast<std::size_t>(n);
+    for (const FireOutput::Copy& copy : job.output.copies) {
+        const std::span<float> to(copy.values.get() + at, count);
+        if (copy.lag == 0) {
+            std::copy_n(parameters().begin() + at, n, to.begin());
+        } else {
+            look_ahead(parameters().subspan(first, count), job.velocity.subspan(first, count),
+                       job.order.lr, job.momentum, copy.lag, to);
+        }
+    }
+}
+
+}  // namespace cohort

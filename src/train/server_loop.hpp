@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "job_parts.hpp"
+#include "links.hpp"
+
+namespace cohort {
+
+/// What a parameter server is made of. What it refers to outlives the loop.
+struct ServerParts {
+    const Graph& graph;
+    OptimizerOptions optimizer;
+    std::uint64_t seed = 1;      ///< of initial parameters
+    int threads = 0;             ///< that apply updates; 0: the cores this process may use
+    Hdf5Thread* hdf5 = nullptr;  ///< for checkpoints; null: an order that needs one is an error
+};
+
+/// A parameter server's whole life, as protocol.hpp numbers it: takes pushes into memory, applies
+/// the updates that the coordinator orders, in its order, and sends new parameters. Parameters are
+/// sent for releases of fire orders only: the first ones by a fire without pushes after kBegin.
+///
+/// Orders wait for nobody: an update is ordered when all servers have reported its pushes
+/// (kStaged), and sends are never waited for: what is sent lies in snapshots that nobody changes.
+class ServerLoop {
+public:
+    /// To be made before anybody can send to this rank's server port, and to live until run() has
+    /// returned: transfers that are under way write into its memory.
+    /// @param server index. Errors: UsageError when there are too many servers, DeviceError.
+    ServerLoop(Links links, JobParts& job, int server);
+    ServerLoop(Links links, const ServerParts& parts, int server);
+    ServerLoop(const ServerLoop&) = delete;
+    ServerLoop& operator=(const ServerLoop&) = delete;
+    ~ServerLoop();
+
+    /// Works until kStop, takes in what is still on its way, finishes checkpoints, then says
+    /// farewell. Errors: PeerError for orders
+    /// that make no sense, FileError for a checkpoint to begin with that cannot be read.
+    void run();
+
+    /// kBegin has come: the run has begun for this server. From any thread.
+    [[nodiscard]] bool begun() const noexcept;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "cohort/tensor/device.hpp"
+
+namespace cohort {
+
+/// Buffers of one size that are lent by reference count: the last owner's release, on whatever
+/// thread, puts a buffer back for the next one. As many are kept as were ever out at a time; they
+/// outlive the pool as long as somebody holds them. Thread safe.
+class BufferPool {
+public:
+    /// @param device makes the memory; must outlive the pool  @param floats in each buffer
+    BufferPool(Device& device, std::int64_t floats);
+
+    /// A buffer of undefined contents, 64-byte aligned. Errors: DeviceError.
+    [[nodiscard]] std::shared_ptr<float> take();
+    [[nodiscard]] std::int64_t floats() const noexcept { return floats_; }
+    /// Most bytes of buffers that were out at any time.
+    [[nodiscard]] std::uint64_t bytes_most() const;
+
+private:
+    struct State;
+    Device& device_;
+    std::int64_t floats_;
+    std::shared_ptr<State> state_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,233 @@
+#include "server_shard.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/model/replica.hpp"
+
+namespace cohort {
+namespace {
+
+/// What a run's batch norms fold into the running statistics with a whole reference batch.
+constexpr double kBatchNormMomentum = 0.1;
+
+std::size_t bytes_of(std::int64_t floats) {
+    return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+void check_version(const FireOrder& order, std::int64_t version) {
+    const std::int64_t next = version + (order.pushes.empty() ? 0 : 1);
+    if (order.version != next) {
+        fail<PeerError>({.where = "server",
+                         .what = "an order of another version",
+                         .expected = std::to_string(next),
+                         .got = std::to_string(order.version),
+                         .hint = "this is a fault of the program"});
+    }
+}
+
+double scalar(const Optimizer& optimizer, std::string_view name) {
+    for (const OptimizerScalar& one : optimizer.scalars()) {
+        if (one.name == name) {
+            return one.value;
+        }
+    }
+    return 0;
+}
+
+}  // namespace
+
+std::shared_ptr<const float> FireOutput::find(double lag) const {
+    for (const Copy& copy : copies) {
+        if (copy.lag == lag) {
+            return copy.values;
+        }
+    }
+    return nullptr;
+}
+
+ServerShard::ServerShard(const Graph& graph, const ShardRange& range,
+                         const OptimizerOptions& optimizer, int threads)
+    : graph_(graph),
+      range_(range),
+      kind_(optimizer.kind),
+      device_(make_cpu_device(threads)),
+      stream_(device_->create_stream()),
+      theta_(device_->allocate(std::max<std::size_t>(bytes_of(range.floats()), 64))),
+      optimizer_(make_optimizer(optimizer, graph.parameters(), range.begin, range.end, *device_,
+                                *stream_)),
+      snapshots_(*device_, range.floats()),
+      staging_(*device_, range.floats()) {
+    prepare_scratch(threads);
+}
+
+ServerShard::~ServerShard() = default;
+
+std::span<float> ServerShard::theta() noexcept {
+    return {theta_.floats(), static_cast<std::size_t>(range_.floats())};
+}
+std::span<const float> ServerShard::parameters() const noexcept {
+    return {theta_.floats(), static_cast<std::size_t>(range_.parameters())};
+}
+std::span<const float> ServerShard::state() const noexcept {
+    return {theta_.floats() + range_.parameters(), static_cast<std::size_t>(range_.state)};
+}
+
+void ServerShard::initialise(std::uint64_t seed, std::int64_t version) {
+    std::vector<float> all(static_cast<std::size_t>(graph_.parameters().total()));
+    std::vector<float> state(static_cast<std::size_t>(graph_.state().total()));
+    graph_.initialise(seed, all, state);
+    std::copy(all.begin() + range_.begin, all.begin() + range_.end, theta().begin());
+    std::copy_n(state.begin(), range_.state, theta().begin() + range_.parameters());
+    version_ = version;
+    current_.reset();
+}
+
+void ServerShard::restore(const ShardSnapshot& snapshot) {
+    const auto fits = [](const std::vector<float>& values, std::int64_t floats) {
+        return static_cast<std::int64_t>(values.size()) == floats;
+    };
+    const std::vector<OptimizerSlot> slots = optimizer_->slots();
+    bool same = snapshot.begin == range_.begin && snapshot.end == range_.end &&
+                fits(snapshot.parameters, range_.parameters()) &&
+                fits(snapshot.state, range_.state) &&
+                slots.size() == snapshot.optimizer_slots.size();
+    for (std::size_t i = 0; same && i < slots.size(); ++i) {
+        const auto& [name, values] = snapshot.optimizer_slots[i];
+        same = name == slots[i].name && fits(values, range_.parameters());
+    }
+    if (!same) {
+        fail<FileError>(
+            {.where = "checkpoint",
+             .what = "it is of another model, range or optimizer",
+             .expected = fmt::format("[{}, {}), state {}, {} optimizer buffers", range_.begin,
+                                     range_.end, range_.state, slots.size()),
+             .got = fmt::format("[{}, {}), state {}, {} optimizer buffers", snapshot.begin,
+                                snapshot.end, snapshot.state.size(),
+                                snapshot.optimizer_slots.size())});
+    }
+    std::copy(snapshot.parameters.begin(), snapshot.parameters.end(), theta().begin());
+    std::copy(snapshot.state.begin(), snapshot.state.end(), theta().begin() + range_.parameters());
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        std::copy(snapshot.optimizer_slots[i].second.begin(),
+                  snapshot.optimizer_slots[i].second.end(), slots[i].values.begin());
+    }
+    optimizer_->restore_scalars(snapshot.optimizer_scalars);
+    version_ = snapshot.version;
+    current_.reset();
+}
+
+ShardSnapshot ServerShard::capture() {
+    ShardSnapshot snapshot{.part = range_.part,
+                           .begin = range_.begin,
+                           .end = range_.end,
+                           .version = version_,
+                           .parameters = {parameters().begin(), parameters().end()},
+                           .state = {state().begin(), state().end()}};
+    for (const OptimizerSlot& slot : optimizer_->slots()) {
+        snapshot.optimizer_slots.emplace_back(
+            slot.name, std::vector<float>(slot.values.begin(), slot.values.end()));
+    }
+    for (const OptimizerScalar& one : optimizer_->scalars()) {
+        snapshot.optimizer_scalars.emplace_back(one.name, one.value);
+    }
+    return snapshot;
+}
+
+double ServerShard::look_ahead_lag(double lag) const noexcept {
+    return kind_ == OptimizerKind::kSgd && lag > 0 ? lag : 0;
+}
+
+FireOutput ServerShard::prepare(const FireOrder& order) {
+    check_version(order, version_);
+    std::vector<double> lags;
+    for (const ReleaseOrder& release : order.releases) {
+        lags.push_back(look_ahead_lag(release.lag));
+    }
+    if (order.snapshot.gather != 0) {
+        lags.push_back(0);
+    }
+    std::sort(lags.begin(), lags.end());
+    lags.erase(std::unique(lags.begin(), lags.end()), lags.end());
+    FireOutput output;
+    if (order.pushes.empty() && lags == std::vector<double>{0}) {
+        if (std::shared_ptr<float> held = current_.lock()) {
+            return {.copies = {{.lag = 0, .values = std::move(held)}}, .ready = true};
+        }
+    }
+    for (const double lag : lags) {
+        output.copies.push_back({.lag = lag, .values = snapshots_.take()});
+    }
+    return output;
+}
+
+ServerShard::Job ServerShard::make_job(const FireOrder& order, const FireOutput& output) {
+    Job job{.order = order, .output = output};
+    for (const WeightedPush& one : order.pushes) {
+        job.pushes.push_back(staging_.take(one.push));
+        job.terms.push_back({.values = job.pushes.back().get(),
+                             .coefficient = static_cast<float>(one.coefficient)});
+    }
+    if (kind_ == OptimizerKind::kSgd) {
+        job.velocity = optimizer_->slots().front().values;
+        job.momentum = scalar(*optimizer_, "momentum");
+    }
+    return job;
+}
+
+void ServerShard::fire(const FireOrder& order, const FireOutput& output,
+                       const std::function<void(std::int64_t floats)>& final) {
+    check_version(order, version_);
+    if (output.ready) {
+        final(range_.floats());
+        return;
+    }
+    const Job job = make_job(order, output);
+    if (!job.terms.empty()) {
+        optimizer_->begin_update(order.fraction, order.lr);
+        fold_statistics(job);
+    }
+    for (const FireOutput::Copy& copy : output.copies) {
+        std::copy(state().begin(), state().end(), copy.values.get() + range_.parameters());
+    }
+    if (!job.terms.empty() || !output.copies.empty()) {
+        run_steps(job, final);
+    }
+    if (!job.terms.empty()) {
+        version_ = order.version;
+        current_.reset();
+    }
+    if (!output.copies.empty() && output.copies.front().lag == 0) {
+        current_ = output.copies.front().values;
+    }
+}
+
+/// Mean of the pushes' batch statistics with the weights of their gradients, then the usual rule.
+void ServerShard::fold_statistics(const Job& job) {
+    if (range_.state == 0) {
+        return;
+    }
+    double weights = 0;
+    for (const WeightedPush& one : job.order.pushes) {
+        weights += one.coefficient;
+    }
+    if (!(weights > 0)) {
+        return;  // nobody's statistics count
+    }
+    std::vector<SumTerm> terms = job.terms;
+    for (SumTerm& term : terms) {
+        // Weights that do not sum to one shrink a step, never a variance.
+        term.coefficient = static_cast<float>(
+            std::abs(weights - 1) < 1e-9 ? term.coefficient : term.coefficient / weights);
+    }
+    std::vector<float> mean(static_cast<std::size_t>(range_.state));
+    weighted_sum(terms, range_.parameters(), mean.data(), range_.state);
+    fold_batch_statistics(theta().subspan(static_cast<std::size_t>(range_.parameters())), mean,
+                          kBatchNormMomentum, job.order.fraction);
+}
+
+}  // namespace cohort

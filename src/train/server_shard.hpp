@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cohort/optim/optimizer.hpp"
+#include "cohort/train/snapshot.hpp"
+#include "protocol.hpp"
+#include "server_pool.hpp"
+#include "server_staging.hpp"
+#include "server_sum.hpp"
+#include "shards.hpp"
+
+namespace cohort {
+
+/// What an update leaves: parameters that nobody changes, each [ShardRange::floats()], parameters,
+/// then state. They live as long as somebody holds them.
+struct FireOutput {
+    struct Copy {
+        double lag = 0;  ///< reference batches looked ahead; 0: the parameters themselves
+        std::shared_ptr<float> values;
+    };
+    std::vector<Copy> copies;  ///< one per lag that was asked for
+    bool ready = false;        ///< filled already: a snapshot of this version was there
+
+    /// The copy of that lag; null when there is none.
+    [[nodiscard]] std::shared_ptr<const float> find(double lag) const;
+};
+
+/// The memory of one parameter server: its parameters and state, the optimizer with its state,
+/// pushes that wait, snapshots that are on their way. It sends nothing. staging() is thread safe,
+/// the rest belongs to one thread.
+class ServerShard {
+public:
+    /// @param threads that apply updates, >= 1. Errors: DeviceError when memory is short.
+    ServerShard(const Graph& graph, const ShardRange& range, const OptimizerOptions& optimizer,
+                int threads);
+    ServerShard(const ServerShard&) = delete;
+    ServerShard& operator=(const ServerShard&) = delete;
+    ~ServerShard();
+
+    /// Initial parameters, the same numbers as Replica::initialise gives.
+    void initialise(std::uint64_t seed, std::int64_t version);
+    /// Goes on from a checkpoint's range. Errors: FileError when it is another range or of another
+    /// optimizer.
+    void restore(const ShardSnapshot& snapshot);
+    /// A copy of everything, for a checkpoint.
+    [[nodiscard]] ShardSnapshot capture();
+
+    [[nodiscard]] const ShardRange& range() const noexcept { return range_; }
+    [[nodiscard]] std::int64_t version() const noexcept { return version_; }
+    [[nodiscard]] std::span<const float> parameters() const noexcept;
+    [[nodiscard]] std::span<const float> state() const noexcept;
+    [[nodiscard]] PushStaging& staging() noexcept { return staging_; }
+    [[nodiscard]] const PushStaging& staging() const noexcept { return staging_; }
+
+    /// Buffers for what the order releases and gathers. Errors: PeerError for a version that is not
+    /// the next one (without pushes: the current one).
+    [[nodiscard]] FireOutput prepare(const FireOrder& order);
+    /// Carries the order out from the first float to the last: sums its pushes, updates, copies.
+    /// @param output prepare()'s for this order
+    /// @param final  called as it proceeds: the first `floats` of every copy are final
+    /// Errors: PeerError, UsageError for numbers that no update can have.
+    void fire(const FireOrder& order, const FireOutput& output,
+              const std::function<void(std::int64_t floats)>& final);
+
+    /// Most bytes of released parameters alive at any time.
+    [[nodiscard]] std::uint64_t snapshot_bytes_most() const { return snapshots_.bytes_most(); }
+
+    /// The lag that a release of `lag` looks ahead by: only sgd has a velocity to look along.
+    [[nodiscard]] double look_ahead_lag(double lag) const noexcept;
+
+private:
+    struct Job {
+        const FireOrder& order;
+        const FireOutput& output;
+        std::vector<std::shared_ptr<const float>> pushes;
+        std::vector<SumTerm> terms;
+        std::span<const float> velocity;  ///< normalised, for the look-ahead; else empty
+        double momentum = 0;
+    };
+
+    [[nodiscard]] Job make_job(const FireOrder& order, const FireOutput& output);
+    void fold_statistics(const Job& job);
+    void run_steps(const Job& job, const std::function<void(std::int64_t)>& final);
+    void run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum);
+    void copy_block(const Job& job, std::int64_t at, std::int64_t n) const;
+    void prepare_scratch(int threads);
+    [[nodiscard]] std::span<float> theta() noexcept;
+
+    const Graph& graph_;
+    ShardRange range_;
+    OptimizerKind kind_;
+    std::unique_ptr<Device> device_;
+    std::unique_ptr<Stream> stream_;
+    Buffer theta_;  ///< [range_.floats()]: parameters, then state
+    std::unique_ptr<Optimizer> optimizer_;
+    std::vector<Buffer> sums_;  ///< scratch of each thread
+    BufferPool snapshots_;
+    PushStaging staging_;
+    std::int64_t version_ = 0;
+    std::weak_ptr<float> current_;  ///< parameters of version_, while somebody holds them
+};
+
+}  // namespace cohort

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "cohort/comm/messenger.hpp"
+#include "protocol.hpp"
+#include "server_pool.hpp"
+
+namespace cohort {
+
+/// Memory for the pushes of one shard from their announcement to their update. A push that is
+/// discarded before all of its bytes are there keeps its memory until they are. Thread safe.
+class PushStaging final : public TransferSink {
+public:
+    /// @param floats in every push, see ShardRange::floats
+    PushStaging(Device& device, std::int64_t floats);
+
+    /// Memory for an announced push; null for one that is already discarded, that has another
+    /// size, or that came before (the latter two fail in arrived()).
+    std::span<std::byte> accept(const Message& announcement, std::uint64_t bytes) override;
+    /// All bytes of an announced push are there. @return false: it had been discarded and is gone
+    /// Errors: PeerError for a push of another size, or one that is there already.
+    [[nodiscard]] bool arrived(PushId push);
+    /// Forgets a push, whether it is here, coming or still to come.
+    void discard(PushId push);
+    /// Workers of pushes that have memory and are not here completely.
+    [[nodiscard]] std::vector<int> coming() const;
+    /// All bytes of a push are there that nobody wants any more; it may be unknown.
+    void forget(PushId push);
+    /// Hands out a push that is here and forgets it. Errors: PeerError when it is not here.
+    [[nodiscard]] std::shared_ptr<const float> take(PushId push);
+
+    /// Most memory for pushes at any time.
+    [[nodiscard]] std::uint64_t bytes_most() const { return pool_.bytes_most(); }
+
+private:
+    struct Entry {
+        std::shared_ptr<float> data;  // null: discarded before it was announced, or refused
+        std::uint64_t bytes = 0;      // as announced
+        bool here = false;
+        bool discarded = false;
+        bool repeated = false;  // announced more than once
+    };
+
+    BufferPool pool_;
+    std::size_t bytes_;
+    mutable std::mutex mutex_;
+    std::map<PushId, Entry> pushes_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cohort/core/clock.hpp"
+#include "job_parts.hpp"
+#include "protocol.hpp"
+
+namespace cohort {
+
+/// Keeps work on one thread to a share of a core. After each piece of work it says how long to
+/// pause, so that no piece together with its pause uses more than the share; time that was not
+/// used is not saved up. Pure.
+class ShareLimit {
+public:
+    /// @param share of a core, in (0, 1]; 1: no pauses. Errors: UsageError.
+    explicit ShareLimit(double share);
+    /// @param busy  processor time of a piece of work  @param elapsed  wall time it has taken
+    [[nodiscard]] Clock::Seconds pause_after(Clock::Seconds busy,
+                                             Clock::Seconds elapsed) const noexcept;
+
+private:
+    double share_;
+};
+
+/// What became of a submitted snapshot.
+struct SnapshotEvaluation {
+    EvaluatedPart part;  ///< part 0 of 1: the sums over the whole test group
+    std::string error;   ///< empty: evaluated
+};
+
+/// Evaluates snapshots on the test group beside training that does not wait: on a thread of the
+/// low priority (niceness 5, its loader's threads too), with a CPU replica of its own, on at
+/// most `share` of a core (what its loader spends on one batch at a time comes on top). Snapshots
+/// are evaluated in the order of submission, one at a time, at most one waits.
+class SnapshotEvaluator {
+public:
+    using Done = std::function<void(const SnapshotEvaluation&)>;
+
+    /// Starts the thread; replica and loader are made on it with the first snapshot.
+    /// @param parts must outlive it  @param share see ShareLimit
+    /// @param done  called on the evaluator's thread once per accepted snapshot, unless the
+    ///              evaluator is destroyed first; must not throw
+    /// Errors: UsageError for the share, DeviceError when the system refuses a thread.
+    SnapshotEvaluator(const JobParts& parts, double share, Done done);
+    SnapshotEvaluator(const SnapshotEvaluator&) = delete;
+    SnapshotEvaluator& operator=(const SnapshotEvaluator&) = delete;
+    /// Abandons what is being evaluated or waits; returns after the batch in work.
+    ~SnapshotEvaluator();
+
+    /// Queues a snapshot; false, and nothing happens, while another one waits. Never blocks.
+    /// @param parameters [graph.parameters().total()]  @param state [graph.state().total()]
+    /// Errors: ShapeError for other sizes. Thread safe, as all members.
+    [[nodiscard]] bool submit(std::uint64_t id, std::vector<float> parameters,
+                              std::vector<float> state);
+    /// True when submit would be accepted.
+    [[nodiscard]] bool has_room() const;
+    /// Nothing is being evaluated and nothing waits.
+    [[nodiscard]] bool idle() const;
+    /// Training is over: what is left is evaluated without pauses.
+    void lift_share();
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cohort/comm/messenger.hpp"
+#include "cohort/model/replica.hpp"
+#include "cohort/sched/update_engine.hpp"
+#include "job_parts.hpp"
+#include "lease_desk.hpp"
+#include "links.hpp"
+#include "protocol.hpp"
+
+namespace cohort {
+
+/// What an update carries besides new parameters.
+struct UpdateExtras {
+    std::uint64_t evaluation = 0;  ///< 0: none
+    SnapshotOrder snapshot;
+};
+
+/// An update that has been decided: what the run's books need to know.
+struct UpdateRecord {
+    std::int64_t version = 0;  ///< after it
+    double fraction = 0;
+    double learning_rate = 0;
+    std::uint32_t epoch = 0;   ///< of its oldest lease
+    BatchResult result;        ///< over all of its pushes
+    double gradient_norm = 0;  ///< mean over them
+    std::vector<std::uint64_t> leases;
+};
+
+/// The books of a run, as the flow of updates writes them. Implemented by the coordinator.
+class RunBooks {
+public:
+    RunBooks() = default;
+    RunBooks(const RunBooks&) = delete;
+    RunBooks& operator=(const RunBooks&) = delete;
+    virtual ~RunBooks() = default;
+
+    [[nodiscard]] virtual LeaseDesk& leases() = 0;
+    [[nodiscard]] virtual UpdateEngine& engine() = 0;
+    [[nodiscard]] virtual std::int64_t samples_applied() const = 0;
+    /// No new work is given out any more.
+    [[nodiscard]] virtual bool stopping() const = 0;
+    /// What the update after which `samples` are applied should carry; reserves it.
+    [[nodiscard]] virtual UpdateExtras decide(std::int64_t samples) = 0;
+    virtual void commit(const UpdateRecord& update) = 0;
+    /// What decide() asked for is taken from the version that the books have reached.
+    /// @param evaluation_parts  that will come back
+    virtual void taken(const UpdateExtras& extras, int evaluation_parts) = 0;
+    /// A mini-batch or round that is not used, because its numbers are not finite.
+    virtual void drop(const BatchResult& result, const std::string& because) = 0;
+    /// Where the time of a mini-batch went; exchange_s: the hidden part of the exchange included, 0
+    /// when it is not known.
+    virtual void spent(double compute_s, double exposed_s, double exchange_s) = 0;
+};
+
+/// How updates come about: fires of servers, or rounds of a ring. Runs on the coordinator's
+/// thread.
+class UpdateFlow {
+public:
+    UpdateFlow() = default;
+    UpdateFlow(const UpdateFlow&) = delete;
+    UpdateFlow& operator=(const UpdateFlow&) = delete;
+    virtual ~UpdateFlow() = default;
+
+    /// Sends everybody to work, with an evaluation of the parameters to begin with if
+    /// `extras` say so.
+    virtual void begin(const BeginOrder& order, const UpdateExtras& extras) = 0;
+    /// False when the message is not the flow's.
+    virtual bool handle(const Message& message) = 0;
+    /// Snapshots and evaluation of the current version, apart from any update. Only when quiet().
+    /// @return parts of the evaluation
+    virtual int request(const UpdateExtras& extras) = 0;
+    /// No update is under way that the books do not know of.
+    [[nodiscard]] virtual bool quiet() const = 0;
+    /// World ranks whose contribution the next update waits for.
+    [[nodiscard]] virtual std::vector<int> awaited() const = 0;
+};
+
+[[nodiscard]] std::unique_ptr<UpdateFlow> make_servers_flow(Links links, const JobParts& parts,
+                                                            RunBooks& books);
+[[nodiscard]] std::unique_ptr<UpdateFlow> make_ring_flow(Links links, const JobParts& parts,
+                                                         RunBooks& books);
+
+/// Why numbers cannot be used; empty when they are finite.
+[[nodiscard]] std::string non_finite_reason(double loss_sum, bool finite);
+
+/// Sends a protocol message from the coordinator.
+template <class Body>
+void send_order(const Links& links, Address to, MessageKind kind, const Body& body) {
+    links.messenger.send(to, Port::kCoordinator, static_cast<std::uint16_t>(kind), encode(body));
+}
+
+}  // namespace cohort

@@ -1,0 +1,173 @@
+#include "worker_context.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/train/process_usage.hpp"
+#include "evaluation.hpp"
+#include "train_parts.hpp"
+
+namespace cohort {
+namespace {
+
+LoaderOptions loader_options(const JobParts& job, const AugmentOptions& augment,
+                             const OrderOptions& order, Device& device) {
+    LoaderOptions loader;
+    loader.augment = augment;
+    loader.threads = job.options.loader_threads;
+    loader.order = order;
+    loader.allocator = host_allocator(device);
+    return loader;
+}
+
+/// A GPU's computing thread only waits: its own CPU time says nothing there.
+std::shared_ptr<const Clock> busy_clock(const Device& device,
+                                        const std::shared_ptr<const Clock>& wall) {
+    return device.kind() == DeviceKind::kCpu ? std::make_shared<ThreadCpuClock>() : wall;
+}
+
+}  // namespace
+
+WorkerContext::WorkerContext(Links links, JobParts& job, const TrainEnvironment& environment,
+                             int worker)
+    : links_(links),
+      job_(job),
+      environment_(environment),
+      worker_(worker),
+      device_(make_device(job.options.device,
+                          job.options.threads > 0 ? job.options.threads : environment.cores)),
+      replica_(job.graph, *device_, {.deterministic = job.options.deterministic}),
+      train_loader_(job.train_set, loader_options(job, job.augment, job.order, *device_)),
+      test_loader_(job.test_set, loader_options(job, {}, {.shuffle = false}, *device_)),
+      slices_(job.train_set->info(), job.order),
+      injector_(parse_injections(job.options.inject), links.map.rank_of_worker(worker),
+                environment.clock, busy_clock(*device_, environment.clock)) {
+}
+
+void WorkerContext::take_orders() {
+    if (!stop_told_ && environment_.stop_requested()) {
+        stop_told_ = true;
+        tell_coordinator(MessageKind::kStopRequested, StopRequest{.rank = links_.messenger.rank()});
+    }
+    Mailbox& mailbox = links_.messenger.mailbox(Port::kWorker);
+    while (const auto message = mailbox.receive(Clock::Seconds(0))) {
+        handle(*message);
+    }
+}
+
+void WorkerContext::await(std::string_view name, std::uint64_t sequence,
+                          const std::function<bool()>& ready, Missing missing, WaitLimit limit,
+                          Clock::Seconds look) {
+    take_orders();
+    if (ready() || stopped_) {
+        return;
+    }
+    const auto wait = links_.operations.begin(name, sequence, std::move(missing), limit);
+    while (!ready() && !stopped_) {
+        if (const auto message = links_.messenger.mailbox(Port::kWorker).receive(look)) {
+            handle(*message);
+        }
+        take_orders();
+    }
+}
+
+WorkerContext::Missing WorkerContext::from_coordinator() {
+    return [] { return std::vector<int>{coordinator().rank}; };
+}
+
+void WorkerContext::handle(const Message& message) {
+    switch (static_cast<MessageKind>(message.kind)) {
+        case MessageKind::kLease: submit(decode<LeaseOrder>(message.body)); break;
+        case MessageKind::kStop: stopped_ = true; break;
+        case MessageKind::kBegin:
+            begun_ = true;
+            injector_.start();
+            handler_(message);
+            break;
+        default: handler_(message); break;
+    }
+}
+
+void WorkerContext::submit(const LeaseOrder& order) {
+    Lease lease{.id = order.lease, .epoch = order.epoch, .position = order.position, .samples = {}};
+    lease.samples =
+        slices_.samples({.epoch = order.epoch, .position = order.position, .count = order.count});
+    train_loader_.submit(std::move(lease));
+    ++leases_;
+}
+
+std::optional<LoadedBatch> WorkerContext::next_batch(bool heed_stop) {
+    const auto wait = links_.operations.begin("batch", ++batches_);
+    std::optional<LoadedBatch> batch = train_loader_.next([&] {
+        take_orders();
+        return heed_stop && stopped_;
+    });
+    leases_ -= batch ? 1 : 0;
+    return batch;
+}
+
+bool WorkerContext::stopping() {
+    take_orders();
+    return stopped_ || stop_told_;
+}
+
+void WorkerContext::evaluate(const EvaluationOrder& order) {
+    const std::int64_t samples = job_.test_set->info().samples;
+    const std::int64_t begin = samples * order.part / order.parts;
+    const std::int64_t end = samples * (order.part + 1) / order.parts;
+    const Clock::Seconds start = clock().now();
+    Clock::Seconds said = start;
+    auto wait = working("batches of an evaluation", order.id);
+    const auto progress = [&](std::int64_t done) {
+        wait.renew();
+        if (const Clock::Seconds now = clock().now(); now - said >= kProgressEvery) {
+            said = now;
+            tell_coordinator(
+                MessageKind::kEvaluating,
+                EvaluationProgress{
+                    .id = order.id, .part = order.part, .done = done, .samples = end - begin});
+        }
+    };
+    const std::optional<BatchResult> sums = evaluate_range(
+        replica_, test_loader_, begin, end, job_.options.batch, [this] { return stopping(); },
+        progress);
+    if (sums) {
+        tell_coordinator(MessageKind::kEvaluated,
+                         EvaluatedPart{.id = order.id,
+                                       .part = order.part,
+                                       .loss_sum = sums->loss_sum,
+                                       .correct = sums->correct,
+                                       .samples = sums->samples,
+                                       .seconds = (clock().now() - start).count()});
+    }
+}
+
+void WorkerContext::copy(std::span<float> to, std::span<const float> from) {
+    check_invariant(to.size() == from.size(), "a worker copies between buffers of one size");
+    replica_.stream().copy(to.data(), from.data(), from.size_bytes());
+    replica_.stream().synchronize();
+}
+
+void WorkerContext::say_farewell() {
+    const TrafficCounters traffic = links_.messenger.counters();
+    tell_coordinator(MessageKind::kFarewell, Farewell{.server = false,
+                                                      .index = worker_,
+                                                      .cpu_s = process_cpu_seconds(),
+                                                      .peak_bytes = process_peak_bytes(),
+                                                      .arena_bytes = replica_.arena_bytes(),
+                                                      .staging_bytes = 0,
+                                                      .bytes_sent = traffic.bytes_sent,
+                                                      .bytes_received = traffic.bytes_received,
+                                                      .comm_cpu_s = traffic.cpu_seconds});
+}
+
+void refuse_order(const Message& message) {
+    fail<PeerError>({.where = "worker",
+                     .what = "got an order that is not for workers of this run",
+                     .got = fmt::format("kind {} from rank {}", message.kind, message.from.rank),
+                     .hint = "the same program and options on all ranks"});
+}
+
+}  // namespace cohort

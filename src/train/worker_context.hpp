@@ -1,0 +1,127 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "cohort/data/slice_reader.hpp"
+#include "cohort/train/trainer.hpp"
+#include "injection.hpp"
+#include "job_parts.hpp"
+#include "links.hpp"
+#include "protocol.hpp"
+
+namespace cohort {
+
+/// What both executors of a worker work with: its device, replica and loaders, and the orders it
+/// gets. Only the computing thread uses it, unless something else is said.
+class WorkerContext {
+public:
+    using OrderHandler = std::function<void(const Message&)>;
+    using Missing = std::function<std::vector<int>()>;
+
+    /// Errors: UsageError, DeviceError, ShapeError.
+    WorkerContext(Links links, JobParts& job, const TrainEnvironment& environment, int worker);
+
+    [[nodiscard]] const Links& links() const noexcept { return links_; }
+    [[nodiscard]] JobParts& job() noexcept { return job_; }
+    [[nodiscard]] const Clock& clock() const noexcept { return *environment_.clock; }
+    [[nodiscard]] int worker() const noexcept { return worker_; }
+    [[nodiscard]] Replica& replica() noexcept { return replica_; }
+    [[nodiscard]] Injector& injector() noexcept { return injector_; }
+    [[nodiscard]] const Device& device() const noexcept { return *device_; }
+    [[nodiscard]] static Address coordinator() noexcept { return {0, Port::kCoordinator}; }
+
+    /// Who gets the orders that are not the context's own (leases, kStop). kBegin goes to both.
+    void set_orders(OrderHandler handler) { handler_ = std::move(handler); }
+
+    template <class T>
+    void tell_coordinator(MessageKind kind, const T& what) {
+        links_.messenger.send(coordinator(), Port::kWorker, static_cast<std::uint16_t>(kind),
+                              encode(what));
+    }
+
+    /// kBegin has come. From any thread.
+    [[nodiscard]] bool begun() const noexcept { return begun_; }
+    /// kStop has come.
+    [[nodiscard]] bool stopped() const noexcept { return stopped_; }
+    /// Leases that next_batch() has not handed out.
+    [[nodiscard]] std::int64_t leases() const noexcept { return leases_; }
+    /// Takes what has come, and tells the coordinator when this rank was asked to stop.
+    void take_orders();
+    static constexpr Clock::Seconds kProgressEvery{1};
+    /// How often a waiting worker looks whether its rank was asked to stop.
+    static constexpr Clock::Seconds kLook{0.1};
+    /// Takes orders until `ready` or kStop. Sleeps under a named wait, see OperationBoard::begin:
+    /// for what peers owe, or (kNone) for work.
+    /// @param look asks `ready` again after this time if no order came
+    void await(std::string_view name, std::uint64_t sequence, const std::function<bool()>& ready,
+               Missing missing, WaitLimit limit, Clock::Seconds look = kLook);
+    /// A named wait for this rank's own long work, whose length depends on no peer.
+    [[nodiscard]] OperationBoard::Wait working(std::string_view name, std::uint64_t sequence) {
+        return links_.operations.begin(name, sequence, {}, WaitLimit::kWarn);
+    }
+    /// The coordinator's rank, for await.
+    [[nodiscard]] static Missing from_coordinator();
+
+    /// The batch of the oldest lease; sleeps until it is prepared. std::nullopt: kStop came and
+    /// `heed_stop`, or there is no lease. Errors: those of Loader::next.
+    [[nodiscard]] std::optional<LoadedBatch> next_batch(bool heed_stop);
+
+    /// Evaluates a part of the test group with the parameters as they are and reports it. Gives up
+    /// silently between batches when kStop comes or this rank is asked to stop. Says kEvaluating
+    /// at most once in kProgressEvery.
+    void evaluate(const EvaluationOrder& order);
+
+    /// Host memory to device memory or back, at once.
+    void copy(std::span<float> to, std::span<const float> from);
+
+    void say_farewell();
+
+private:
+    /// Whether work that can be given up should be: kStop has come or is being asked for.
+    [[nodiscard]] bool stopping();
+    void handle(const Message& message);
+    void submit(const LeaseOrder& order);
+
+    Links links_;
+    JobParts& job_;
+    const TrainEnvironment& environment_;
+    int worker_;
+    std::unique_ptr<Device> device_;
+    Replica replica_;
+    Loader train_loader_;
+    Loader test_loader_;
+    SliceReader slices_;
+    Injector injector_;
+    OrderHandler handler_;
+    std::int64_t leases_ = 0;
+    std::uint64_t batches_ = 0;
+    std::atomic<bool> begun_{false};
+    bool stopped_ = false;
+    bool stop_told_ = false;
+};
+
+/// One way of exchanging gradients, from a worker's side.
+class WorkerExecutor {
+public:
+    WorkerExecutor() = default;
+    WorkerExecutor(const WorkerExecutor&) = delete;
+    WorkerExecutor& operator=(const WorkerExecutor&) = delete;
+    virtual ~WorkerExecutor() = default;
+    /// An order has come, see WorkerContext::set_orders.
+    virtual void order(const Message& message) = 0;
+    /// Works until kStop.
+    virtual void run() = 0;
+    /// Of the parameters in use.
+    [[nodiscard]] virtual std::int64_t version() const noexcept = 0;
+};
+
+/// An order that this worker cannot know. Errors: PeerError, always.
+[[noreturn]] void refuse_order(const Message& message);
+
+}  // namespace cohort

@@ -1,0 +1,46 @@
+#include "worker_loop.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "worker_context.hpp"
+#include "worker_ring.hpp"
+#include "worker_servers.hpp"
+
+namespace cohort {
+
+WorkerLoop::WorkerLoop(Links links, JobParts& job, const TrainEnvironment& environment, int worker,
+                       RoundExchangeFactory rounds)
+    : context_(std::make_unique<WorkerContext>(links, job, environment, worker)) {
+    if (links.map.servers > 0) {
+        executor_ = make_servers_executor(*context_);
+    } else {
+        executor_ = make_ring_executor(*context_, std::move(rounds));
+    }
+    context_->set_orders([this](const Message& message) { executor_->order(message); });
+}
+
+WorkerLoop::~WorkerLoop() = default;
+
+bool WorkerLoop::begun() const noexcept {
+    return context_->begun();
+}
+
+const Device& WorkerLoop::device() const noexcept {
+    return context_->device();
+}
+
+void WorkerLoop::run() {
+    try {
+        executor_->run();
+    } catch (const Error& error) {
+        throw Error(error.exit_code(),
+                    fmt::format("{} (worker {}, parameters of version {})", error.what(),
+                                context_->worker(), executor_->version()));
+    }
+    context_->say_farewell();
+}
+
+}  // namespace cohort

@@ -1,0 +1,176 @@
+#include "worker_parameters.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+
+namespace cohort {
+namespace {
+
+[[noreturn]] void refuse(std::string_view what, const ParametersHeader& header) {
+    fail<PeerError>({.where = "parameters",
+                     .what = what,
+                     .got = fmt::format("version {} from server {}", header.version, header.server),
+                     .hint = "the same program and options on all ranks"});
+}
+
+}  // namespace
+
+ShardedLayout::ShardedLayout(std::vector<ShardRange> shards) : shards_(std::move(shards)) {
+    for (const ShardRange& shard : shards_) {
+        floats_ += shard.floats();
+    }
+}
+
+ParameterInbox::ParameterInbox(const ShardedLayout& layout, Device& device)
+    : layout_(layout), device_(device) {
+    free_.push_back(memory());  // made here, not on the communication thread
+}
+
+Buffer ParameterInbox::memory() {
+    if (free_.empty()) {
+        return device_.allocate_host(static_cast<std::size_t>(layout_.floats()) * sizeof(float));
+    }
+    Buffer buffer = std::move(free_.back());
+    free_.pop_back();
+    return buffer;
+}
+
+void ParameterInbox::give_back(ReceivedParameters used) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(used.values));
+}
+
+/// Overtaken sets into which nothing is written any more.
+void ParameterInbox::drop_overtaken() {
+    const auto unused = [](const Set& set) {
+        return set.overtaken && std::count(set.parts.begin(), set.parts.end(), Part::kComing) == 0;
+    };
+    for (auto set = std::find_if(sets_.begin(), sets_.end(), unused); set != sets_.end();
+         set = std::find_if(sets_.begin(), sets_.end(), unused)) {
+        free_.push_back(std::move(set->parameters.values));
+        sets_.erase(set);
+    }
+}
+
+ParameterInbox::Set* ParameterInbox::find(const ParametersHeader& header, Part part) {
+    const auto server = static_cast<std::size_t>(header.server);
+    const auto fits = [&](const Set& set) {
+        return set.parameters.version == header.version &&
+               set.parameters.evaluation.id == header.evaluation.id && set.parts[server] == part;
+    };
+    const auto found = std::find_if(sets_.begin(), sets_.end(), fits);
+    return found == sets_.end() ? nullptr : &*found;
+}
+
+std::span<std::byte> ParameterInbox::accept(const Message& announcement, std::uint64_t bytes) {
+    if (static_cast<MessageKind>(announcement.kind) != MessageKind::kParameters) {
+        return {};
+    }
+    const auto header = decode<ParametersHeader>(announcement.body);
+    const auto& shards = layout_.shards();
+    const auto server = static_cast<std::size_t>(header.server);
+    if (server >= shards.size() ||
+        bytes != static_cast<std::uint64_t>(shards[server].floats()) * sizeof(float)) {
+        return {};  // arrived() complains, on the thread that may
+    }
+    const std::lock_guard lock(mutex_);
+    Set* set = find(header, Part::kNone);
+    if (set == nullptr) {
+        sets_.push_back({.parameters = {header.version, header.evaluation, memory()},
+                         .parts = std::vector<Part>(shards.size(), Part::kNone)});
+        set = &sets_.back();
+    }
+    set->parts[server] = Part::kComing;
+    return std::as_writable_bytes(layout_.part(set->parameters.values.floats(), shards[server]));
+}
+
+void ParameterInbox::arrived(const ParametersHeader& header) {
+    const std::lock_guard lock(mutex_);
+    const auto server = static_cast<std::size_t>(header.server);
+    Set* set = server < layout_.shards().size() ? find(header, Part::kComing) : nullptr;
+    if (set == nullptr) {
+        refuse("a part came that does not fit this run's shards", header);
+    }
+    set->parts[server] = Part::kHere;
+    drop_overtaken();
+}
+
+void ParameterInbox::forget(const ParametersHeader& header) {
+    const std::lock_guard lock(mutex_);
+    const auto server = static_cast<std::size_t>(header.server);
+    if (Set* set = server < layout_.shards().size() ? find(header, Part::kComing) : nullptr) {
+        set->parts[server] = Part::kHere;
+    }
+}
+
+std::vector<int> ParameterInbox::coming() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<int> servers;
+    for (const Set& set : sets_) {
+        for (std::size_t server = 0; server < set.parts.size(); ++server) {
+            if (set.parts[server] == Part::kComing) {
+                servers.push_back(static_cast<int>(server));
+            }
+        }
+    }
+    return servers;
+}
+
+bool ParameterInbox::complete(const Set& set) {
+    return !set.overtaken && std::all_of(set.parts.begin(), set.parts.end(),
+                                         [](Part part) { return part == Part::kHere; });
+}
+
+bool ParameterInbox::has_complete() const {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(sets_.begin(), sets_.end(), complete);
+}
+
+std::optional<ReceivedParameters> ParameterInbox::take() {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(sets_.begin(), sets_.end(), complete);
+    if (found == sets_.end()) {
+        return std::nullopt;
+    }
+    ReceivedParameters taken = std::move(found->parameters);
+    sets_.erase(found);
+    overtake_before(taken.version);
+    return taken;
+}
+
+void ParameterInbox::overtake_before(std::int64_t version) {
+    for (Set& set : sets_) {
+        if (set.parameters.version >= version || set.overtaken || complete(set)) {
+            continue;
+        }
+        if (set.parameters.evaluation.id != 0) {
+            fail<PeerError>(
+                {.where = "parameters",
+                 .what = "servers do not send the same versions: an evaluation is lost",
+                 .expected = fmt::format("all parts of version {}", set.parameters.version),
+                 .got = fmt::format("version {}", version)});
+        }
+        set.overtaken = true;
+    }
+    drop_overtaken();
+}
+
+std::vector<int> ParameterInbox::missing() const {
+    const std::lock_guard lock(mutex_);
+    const auto waiting =
+        std::find_if(sets_.begin(), sets_.end(), [](const Set& set) { return !set.overtaken; });
+    std::vector<int> servers;
+    for (const ShardRange& shard : layout_.shards()) {
+        const auto server = static_cast<std::size_t>(shard.part);
+        if (waiting == sets_.end() || waiting->parts[server] != Part::kHere) {
+            servers.push_back(shard.part);
+        }
+    }
+    return servers;
+}
+
+}  // namespace cohort

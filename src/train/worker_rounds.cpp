@@ -1,0 +1,33 @@
+#include "worker_rounds.hpp"
+
+#include <utility>
+
+namespace cohort {
+namespace {
+
+class RingRounds final : public RoundExchange {
+public:
+    RingRounds(World& world, std::vector<int> members, std::int64_t floats,
+               const RingOptions& options)
+        : ring_(world, std::move(members), floats, options) {}
+    [[nodiscard]] std::span<float> begin(std::uint64_t round) override {
+        return ring_.begin(round);
+    }
+    void ready(std::int64_t begin, std::int64_t end) override { ring_.ready(begin, end); }
+    void finish(const RingTail& tail) override { ring_.finish(tail); }
+    [[nodiscard]] std::vector<RingTail> wait() override { return ring_.wait(); }
+    [[nodiscard]] RingTimes times() const noexcept override { return ring_.times(); }
+
+private:
+    RingExchange ring_;
+};
+
+}  // namespace
+
+RoundExchangeFactory ring_exchanges(World& world, const RingOptions& options) {
+    return [&world, options](const std::vector<int>& members, std::int64_t floats) {
+        return std::make_unique<RingRounds>(world, members, floats, options);
+    };
+}
+
+}  // namespace cohort

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cohort/comm/ring_exchange.hpp"
+
+namespace cohort {
+
+/// The sum over a ring's members as a worker uses it: a RingExchange, or in tests something that
+/// needs no ranks. Calls and rules are RingExchange's.
+class RoundExchange {
+public:
+    RoundExchange() = default;
+    RoundExchange(const RoundExchange&) = delete;
+    RoundExchange& operator=(const RoundExchange&) = delete;
+    virtual ~RoundExchange() = default;
+    [[nodiscard]] virtual std::span<float> begin(std::uint64_t round) = 0;
+    virtual void ready(std::int64_t begin, std::int64_t end) = 0;
+    virtual void finish(const RingTail& tail) = 0;
+    [[nodiscard]] virtual std::vector<RingTail> wait() = 0;
+    [[nodiscard]] virtual RingTimes times() const noexcept = 0;
+};
+
+/// Makes an exchange of `floats` over world ranks in ring order; collective over them.
+using RoundExchangeFactory = std::function<std::unique_ptr<RoundExchange>(
+    const std::vector<int>& member_ranks, std::int64_t floats)>;
+
+/// Exchanges of `world`, which must outlive them.
+[[nodiscard]] RoundExchangeFactory ring_exchanges(World& world, const RingOptions& options);
+
+}  // namespace cohort

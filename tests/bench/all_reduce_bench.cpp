@@ -1,0 +1,110 @@
+// Times of the ring exchange over sizes, on the ranks that mpirun starts:
+//   mpirun -n 4 all_reduce_bench [ring|ordered|mpi|auto] [most bytes] [node of each rank ...]
+// A line per size from rank 0: bytes, median and least seconds of a round (after a barrier, on the
+// rank where it took longest), bus bandwidth 2 (n-1)/n * bytes / median, CPU seconds of rank 0 per
+// round.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "cohort/comm/ring_exchange.hpp"
+#include "cohort/core/clock.hpp"
+#include "cohort/core/statistics.hpp"
+
+namespace {
+
+using namespace cohort;
+
+double cpu_seconds() {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& time) {
+        return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+std::vector<RingTail> round_of(RingExchange& ring, std::uint64_t round, double seconds_before) {
+    static_cast<void>(ring.begin(round));
+    ring.finish({.compute_s = seconds_before});
+    return ring.wait();
+}
+
+/// What the members' tails say of the round before, the longest.
+double slowest(const std::vector<RingTail>& tails) {
+    double most = 0;
+    for (const RingTail& tail : tails) {
+        most = std::max(most, tail.compute_s);
+    }
+    return most;
+}
+
+void print(const World& world, const RingExchange& ring, std::int64_t bytes,
+           const std::vector<double>& seconds, double cpu) {
+    const double n = world.size();
+    const double typical = median(seconds);
+    std::printf(
+        "%-8s ranks %d bytes %10lld median_s %.3e min_s %.3e bus_gb_per_s %.3f cpu_s %.2e\n",
+        std::string(to_text(ring.algorithm())).c_str(), world.size(), static_cast<long long>(bytes),
+        typical, *std::min_element(seconds.begin(), seconds.end()),
+        2 * (n - 1) / n * static_cast<double>(bytes) / typical * 1e-9,
+        cpu / static_cast<double>(seconds.size()));
+    std::fflush(stdout);
+}
+
+void measure(World& world, std::int64_t bytes, const RingOptions& options) {
+    const SteadyClock clock;
+    std::vector<int> members(static_cast<std::size_t>(world.size()));
+    std::iota(members.begin(), members.end(), 0);
+    RingOptions barrier_options = options;
+    barrier_options.algorithm = AllReduceAlgorithm::kRing;
+    RingExchange barrier(world, members, 1, barrier_options);
+    RingExchange ring(world, members, bytes / 4, options);
+    const auto repetitions = static_cast<std::uint64_t>(
+        std::clamp<std::int64_t>((std::int64_t{256} << 20) / bytes, 10, 400));
+    std::vector<double> seconds;
+    double last = 0;
+    double cpu = 0;
+    for (std::uint64_t round = 1; round <= repetitions + 5; ++round) {
+        const std::vector<RingTail> tails = round_of(barrier, round, last);
+        if (round > 5) {
+            seconds.push_back(slowest(tails));
+        }
+        const double cpu_before = cpu_seconds();
+        const Clock::Seconds start = clock.now();
+        static_cast<void>(round_of(ring, round, 0));
+        last = (clock.now() - start).count();
+        cpu += round > 4 ? cpu_seconds() - cpu_before : 0;
+    }
+    if (world.rank() == 0) {
+        print(world, ring, bytes, seconds, cpu);
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        World world({});
+        RingOptions options;
+        options.algorithm = parse_all_reduce(argc > 1 ? argv[1] : "ring");
+        const std::int64_t most = argc > 2 ? std::atoll(argv[2]) : 64 << 20;
+        for (int i = 3; i < argc; ++i) {
+            options.nodes.push_back(std::atoi(argv[i]));
+        }
+        for (std::int64_t bytes = 4096; bytes <= most; bytes *= 4) {
+            measure(world, bytes, options);
+        }
+        world.finalize();
+        return 0;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,1 @@
+cohort_add_benchmark(NAME engine_bench SOURCES bench/engine_bench.cpp LIBS cohort::sched)

@@ -1,0 +1,7 @@
+# Several hosts, made of network namespaces; a real Slurm on them. They need root.
+set(cluster ${CMAKE_CURRENT_SOURCE_DIR}/cluster)
+add_test(NAME netns_test COMMAND Python3::Interpreter ${cluster}/netns_test.py)
+add_test(NAME slurm_test
+  COMMAND Python3::Interpreter ${cluster}/slurm_test.py $<TARGET_FILE:cohort> ${PROJECT_SOURCE_DIR})
+cohort_test_properties(netns_test LABELS cluster PROCESSORS 2 TIMEOUT 120)
+cohort_test_properties(slurm_test LABELS cluster PROCESSORS 2 TIMEOUT 400)

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Hosts of network namespaces, and the launcher across them.   netns_test.py"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from netns_hosts import Hosts, bits_per_s, in_own_process_space  # noqa: E402
+
+RECEIVE = r'''
+import socket, sys, time
+with socket.create_server(("", 7000)) as server:
+    print("ready", flush=True)
+    stream = server.accept()[0]
+    stream.recv(1)
+    started, count = time.monotonic(), 0
+    while block := stream.recv(1 << 20):
+        count += len(block)
+    print(8 * count / (time.monotonic() - started))
+'''
+SEND = r'''
+import socket, sys
+with socket.create_connection((sys.argv[1], 7000)) as stream:
+    stream.sendall(bytes(int(sys.argv[2])))
+'''
+
+# In place of cohort: rank 3, on the other host, freezes; the others report it as the job would.
+PROGRAM = r'''#!/usr/bin/env python3
+import os, pathlib, sys, time
+out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+if "--dump-config" in sys.argv:
+    print(f'out = "{out}"')
+    sys.exit(0)
+rank = os.environ["OMPI_COMM_WORLD_RANK"]
+(out / f"rank.{rank}").write_text(os.uname().nodename)
+if rank == "3":
+    time.sleep(600)
+time.sleep(0.5)
+if rank == "0":
+    (out / "exit_code").write_text("4\nrank 3 is lost\n")
+sys.exit(4)
+'''
+
+
+class NetnsTest(unittest.TestCase):
+
+    def rate(self, hosts, megabytes):
+        """Bits per second of a stream from host 0 to host 1."""
+        with subprocess.Popen([*hosts.enter(1), sys.executable, "-c", RECEIVE],
+                              stdout=subprocess.PIPE, text=True) as receiver:
+            self.assertEqual(receiver.stdout.readline(), "ready\n")
+            hosts.run(0, sys.executable, "-c", SEND, hosts.address(1), str(megabytes * 1000000))
+            return float(receiver.stdout.readline())
+
+    def test_rates_limit_and_change_while_in_use(self):
+        with Hosts(2, rate="40mbit") as hosts:
+            slow = self.rate(hosts, 5)
+            hosts.limit(0, "400mbit")
+            fast = self.rate(hosts, 20)
+            hosts.limit(0, None)
+            free = self.rate(hosts, 100)
+        self.assertLess(slow, 1.1 * bits_per_s("40mbit"))
+        self.assertLess(fast, 1.1 * bits_per_s("400mbit"))
+        self.assertGreater(fast, 1.5 * slow)
+        self.assertGreater(free, fast)
+
+    def test_own_names_and_addresses(self):
+        with Hosts(3) as hosts:
+            done = subprocess.run(hosts.launch("-n", "6", "--", slots=2), text=True, check=True,
+                                  capture_output=True, env={**os.environ, "COHORT": "/bin/hostname"})
+            self.assertEqual(sorted(done.stdout.split()), ["h0", "h0", "h1", "h1", "h2", "h2"])
+
+    def test_nothing_is_left(self):
+        hosts = Hosts(2)
+        with subprocess.Popen([*hosts.enter(1), "sleep", "1000"]) as sleeper:
+            while sleeper.pid not in hosts.processes(1):
+                time.sleep(0.01)
+            self.assertEqual(hosts.processes(0), [])
+            hosts.close()
+            self.assertNotEqual(sleeper.wait(timeout=5), 0)
+        self.assertFalse(hosts.folder.exists())
+
+    def test_the_launcher_ends_what_a_finished_job_leaves_on_other_hosts(self):
+        with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
+            program = pathlib.Path(folder) / "program"
+            program.write_text(PROGRAM)
+            program.chmod(0o755)
+            done = subprocess.run(
+                hosts.launch("-n", "4", "--", "train", "--out", folder, slots=2), text=True,
+                check=False, capture_output=True, timeout=60,
+                env={**os.environ, "COHORT": str(program)})
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn("the job has ended, mpirun has not", done.stderr)
+            self.assertIn("exit code 4: rank 3 is lost", done.stderr)
+            self.assertEqual((program.parent / "rank.3").read_text(), "h1")
+            self.assertEqual(hosts.processes(), [])
+
+
+if __name__ == "__main__":
+    in_own_process_space()
+    unittest.main()

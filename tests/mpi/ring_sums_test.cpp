@@ -1,0 +1,264 @@
+// Sums of every algorithm, size and placement of ranks on nodes.
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "cohort/core/error.hpp"
+#include "mpi/ring_rounds.hpp"
+
+namespace cohort {
+namespace {
+
+using enum AllReduceAlgorithm;
+
+void expect_same_bits(const std::vector<float>& got, const std::vector<float>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        if (std::memcmp(&got[i], &want[i], sizeof(float)) != 0 && wrong++ < 3) {
+            ADD_FAILURE() << "at " << i << ": " << got[i] << " instead of " << want[i];
+        }
+    }
+    EXPECT_EQ(wrong, 0U);
+}
+
+class RingSums : public testing::TestWithParam<AllReduceAlgorithm> {};
+
+TEST_P(RingSums, ExactForEverySizeAndPlacement) {
+    const std::vector<int> members = all_ranks();
+    for (const Placement& placement : placements()) {
+        for (const std::int64_t floats : {1, 2, 3, 16, 17, 1000, 4097, 70001}) {
+            SCOPED_TRACE(std::string(placement.name) + ", floats " + std::to_string(floats));
+            RingExchange ring(test_world(), members, floats,
+                              {GetParam(), 4096, placement.nodes(members.size())});
+            for (std::uint64_t round = 1; round <= 3; ++round) {
+                expect_same_bits(run_round(ring, round, exact_value, round == 2),
+                                 serial_sum(members, floats, round, exact_value));
+            }
+        }
+    }
+}
+
+TEST_P(RingSums, ManyRoundsWithBucketsReadyInRandomOrder) {
+    const std::vector<int> members = all_ranks();
+    const std::int64_t floats = 5000;
+    for (const Placement& placement : placements()) {
+        SCOPED_TRACE(placement.name);
+        RingExchange ring(test_world(), members, floats,
+                          {GetParam(), 1024, placement.nodes(members.size())});
+        for (std::uint64_t round = 5; round < 300; round += 1 + round % 3) {
+            std::vector<RingTail> tails;
+            expect_same_bits(run_round(ring, round, exact_value, true, &tails),
+                             serial_sum(members, floats, round, exact_value));
+            ASSERT_EQ(tails.size(), members.size());
+            for (std::size_t i = 0; i < tails.size(); ++i) {
+                EXPECT_EQ(tails[i].samples, members[i] + 10 * static_cast<std::int64_t>(round));
+                EXPECT_EQ(tails[i].loss_sum, members[i] * 0.5);
+            }
+        }
+    }
+}
+
+TEST_P(RingSums, SegmentsOfManyChunks) {
+    const std::vector<int> members = all_ranks();
+    const std::int64_t floats = 1'000'003;
+    for (const Placement& placement : placements()) {
+        SCOPED_TRACE(placement.name);
+        RingExchange ring(test_world(), members, floats,
+                          {GetParam(), 3 << 20, placement.nodes(members.size())});
+        expect_same_bits(run_round(ring, 1, exact_value, true),
+                         serial_sum(members, floats, 1, exact_value));
+        expect_same_bits(run_round(ring, 2, exact_value, false),
+                         serial_sum(members, floats, 2, exact_value));
+    }
+}
+
+TEST_P(RingSums, SubsetsAndOtherOrdersOfRanks) {
+    const int ranks = test_world().size();
+    std::vector<std::vector<int>> sets;
+    for (int skipped = 0; skipped < ranks; ++skipped) {
+        std::vector<int> members;
+        for (int rank = ranks - 1; rank >= 0; --rank) {
+            if (rank != skipped || ranks == 1) {
+                members.push_back(rank);
+            }
+        }
+        sets.push_back(members);
+    }
+    for (const std::vector<int>& members : sets) {
+        if (std::find(members.begin(), members.end(), test_world().rank()) == members.end()) {
+            continue;
+        }
+        for (const Placement& placement : placements()) {
+            SCOPED_TRACE(placement.name);
+            RingExchange ring(test_world(), members, 3001,
+                              {GetParam(), 4096, placement.nodes(members.size())});
+            expect_same_bits(run_round(ring, 1, exact_value, true),
+                             serial_sum(members, 3001, 1, exact_value));
+        }
+    }
+}
+
+TEST_P(RingSums, CloseToTheSerialSumForAnyValues) {
+    const std::vector<int> members = all_ranks();
+    RingExchange ring(test_world(), members, 20000,
+                      {GetParam(), 16384, placements()[2].nodes(members.size())});
+    const std::vector<float> got = run_round(ring, 1, rough_value, true);
+    const std::vector<float> want = serial_sum(members, 20000, 1, rough_value);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+        ASSERT_NEAR(got[i], want[i], 1e-5 * std::ldexp(1.0, static_cast<int>(i % 17)));
+    }
+}
+
+std::string name_of(const testing::TestParamInfo<AllReduceAlgorithm>& info) {
+    return std::string(to_text(info.param));
+}
+INSTANTIATE_TEST_SUITE_P(Algorithms, RingSums, testing::Values(kRing, kOrdered, kMpi, kAuto),
+                         name_of);
+
+/// Rounds as short as they come, now this and now that member late: the next round begins while
+/// messages of this one are still to be sent.
+TEST_P(RingSums, ThousandsOfTinyRoundsInARow) {
+    const std::vector<int> members = all_ranks();
+    for (const Placement& placement : placements()) {
+        SCOPED_TRACE(placement.name);
+        RingExchange ring(test_world(), members, 40,
+                          {GetParam(), 4096, placement.nodes(members.size())});
+        for (std::uint64_t round = 1; round <= 1000; ++round) {
+            const std::span<float> buffer = ring.begin(round);
+            std::fill(buffer.begin(), buffer.end(), 1.0F);
+            if ((round * 7919 + static_cast<unsigned>(test_world().rank()) * 104729U) % 7 == 0) {
+                std::this_thread::sleep_for(std::chrono::microseconds(round % 300));
+            }
+            ring.finish(own_tail(round));
+            (void)ring.wait();
+            ASSERT_EQ(buffer[7], static_cast<float>(members.size())) << round;
+        }
+    }
+}
+
+TEST(RingOrdered, EqualsTheSerialSumBitForBitWhereverTheRanksAre) {
+    const std::vector<int> members = all_ranks();
+    for (const Placement& placement : placements()) {
+        SCOPED_TRACE(placement.name);
+        for (const std::int64_t floats : {5, 20011}) {
+            RingExchange ring(test_world(), members, floats,
+                              {kOrdered, 8192, placement.nodes(members.size())});
+            for (std::uint64_t round = 1; round <= 4; ++round) {
+                expect_same_bits(run_round(ring, round, rough_value, round > 2),
+                                 serial_sum(members, floats, round, rough_value));
+            }
+        }
+    }
+}
+
+TEST(RingOneNode, SumsInMemberOrderBitForBit) {
+    const std::vector<int> members = all_ranks();
+    RingExchange ring(test_world(), members, 50000, {kRing, 32768, {}});
+    expect_same_bits(run_round(ring, 1, rough_value, true),
+                     serial_sum(members, 50000, 1, rough_value));
+}
+
+TEST(RingExchange, SumsStayWhileTheNextRoundRuns) {
+    const std::vector<int> members = all_ranks();
+    RingExchange ring(test_world(), members, 999, {kRing, 1024, {}});
+    const std::span<float> first = ring.begin(1);
+    std::fill(first.begin(), first.end(), 1.0F);
+    ring.finish({});
+    static_cast<void>(ring.wait());
+    static_cast<void>(run_round(ring, 2, exact_value, true));
+    for (const float value : first) {
+        ASSERT_EQ(value, static_cast<float>(members.size()));
+    }
+}
+
+TEST(RingExchange, GoesOnAfterARoundThatATailVoided) {
+    const std::vector<int> members = all_ranks();
+    RingExchange ring(test_world(), members, 100, {kRing, 64, {}});
+    std::span<float> buffer = ring.begin(3);
+    std::fill(buffer.begin(), buffer.end(), std::nanf(""));
+    ring.finish({.samples = 0, .finite = test_world().rank() == 0 ? 0U : 1U});
+    const std::vector<RingTail> tails = ring.wait();
+    EXPECT_EQ(tails[0].finite, 0U);
+    expect_same_bits(run_round(ring, 9, exact_value, false),
+                     serial_sum(members, 100, 9, exact_value));
+}
+
+TEST(RingExchange, TimesAreThoseOfTheRound) {
+    RingExchange ring(test_world(), all_ranks(), 100000, {kRing, 65536, {}});
+    static_cast<void>(run_round(ring, 1, exact_value, true));
+    const RingTimes times = ring.times();
+    EXPECT_GE(times.exchange_s, times.exposed_s * 0.999);
+    EXPECT_GE(times.exposed_s, 0);
+}
+
+TEST(RingExchange, RefusesWhatCannotBe) {
+    World& world = test_world();
+    EXPECT_THROW(RingExchange(world, {world.size()}, 10, {}), UsageError);
+    EXPECT_THROW(RingExchange(world, {}, 10, {}), UsageError);
+    EXPECT_THROW(RingExchange(world, {world.rank(), world.rank()}, 10, {}), UsageError);
+    EXPECT_THROW(RingExchange(world, {world.rank()}, 0, {}), UsageError);
+    EXPECT_THROW(static_cast<void>(parse_all_reduce("fast")), UsageError);
+    EXPECT_EQ(parse_all_reduce("ordered"), kOrdered);
+    if (world.size() > 1) {
+        EXPECT_THROW(RingExchange(world, {(world.rank() + 1) % world.size()}, 10, {}), UsageError);
+    }
+    RingExchange ring(world, {world.rank()}, 10, {});
+    static_cast<void>(ring.begin(1));
+    EXPECT_THROW(ring.ready(5, 11), UsageError);
+}
+
+TEST(RingExchange, MembersThatDisagreeAreTold) {
+    World& world = test_world();
+    if (world.size() == 1) {
+        return;  // nobody to disagree with
+    }
+    EXPECT_THROW(RingExchange(world, all_ranks(), 10 + world.rank(), {kRing, 1024, {}}),
+                 UsageError);
+}
+
+TEST(RingExchange, MembersThatWantAnotherAlgorithmAreTold) {
+    World& world = test_world();
+    if (world.size() == 1) {
+        return;  // nobody to disagree with
+    }
+    for (const AllReduceAlgorithm other :
+         {kOrdered, AllReduceAlgorithm::kMpi, AllReduceAlgorithm::kAuto}) {
+        try {
+            const RingExchange ring(world, all_ranks(), 10,
+                                    {world.rank() == 1 ? other : kRing, 1024, {}});
+            FAIL() << "members disagree on " << to_text(other);
+        } catch (const UsageError& error) {
+            EXPECT_NE(std::string(error.what()).find(to_text(other)), std::string::npos)
+                << error.what();
+        }
+    }
+}
+
+TEST(RingExchange, MayEndRightAfterARound) {
+    const std::vector<int> members = all_ranks();
+    for (const Placement& placement : placements()) {
+        for (const AllReduceAlgorithm algorithm : {kRing, kOrdered, AllReduceAlgorithm::kMpi}) {
+            for (std::uint64_t repetition = 1; repetition <= 60; ++repetition) {
+                RingExchange ring(test_world(), members, 40,
+                                  {algorithm, 64, placement.nodes(members.size())});
+                expect_same_bits(run_round(ring, repetition, exact_value, false),
+                                 serial_sum(members, 40, repetition, exact_value));
+            }
+        }
+    }
+}
+
+TEST(RingExchange, AllOfAWorldOfOne) {
+    World& world = test_world();
+    RingExchange ring(world, {world.rank()}, 77, {});
+    std::vector<RingTail> tails;
+    expect_same_bits(run_round(ring, 4, exact_value, true, &tails),
+                     serial_sum({world.rank()}, 77, 4, exact_value));
+    ASSERT_EQ(tails.size(), 1U);
+    EXPECT_EQ(tails[0].samples, world.rank() + 40);
+}
+
+}  // namespace
+}  // namespace cohort

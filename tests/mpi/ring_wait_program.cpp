@@ -1,0 +1,75 @@
+// One round in which a rank comes late, for ring_wait_test.py:
+//   mpirun -n N ring_wait_program ALGORITHM LATE_RANK SECONDS [node of each rank ...]
+// Every other rank prints the share of a core that it used while it waited.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "cohort/comm/ring_exchange.hpp"
+#include "cohort/core/clock.hpp"
+
+namespace {
+
+using namespace cohort;
+
+double cpu_seconds() {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& time) {
+        return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+void run(World& world, const RingOptions& options, int late, double seconds) {
+    std::vector<int> members(static_cast<std::size_t>(world.size()));
+    std::iota(members.begin(), members.end(), 0);
+    RingExchange ring(world, members, 100000, options);
+    static_cast<void>(ring.begin(41));
+    ring.finish({});
+    static_cast<void>(ring.wait());
+    static_cast<void>(ring.begin(42));
+    if (world.rank() == late) {
+        std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    }
+    const SteadyClock clock;
+    const double cpu = cpu_seconds();
+    const Clock::Seconds start = clock.now();
+    ring.finish({});
+    static_cast<void>(ring.wait());
+    if (world.rank() != late) {
+        std::printf("rank %d core_share %.4f\n", world.rank(),
+                    (cpu_seconds() - cpu) / (clock.now() - start).count());
+    }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    ::signal(SIGPIPE, SIG_IGN);
+    if (argc < 4) {
+        std::fprintf(stderr, "usage: %s ALGORITHM LATE_RANK SECONDS [NODE ...]\n", argv[0]);
+        return 2;
+    }
+    try {
+        const double seconds = std::atof(argv[3]);
+        World world({.stall_limit_s = seconds * 0.6});
+        RingOptions options{.algorithm = parse_all_reduce(argv[1]), .bucket_bytes = 65536};
+        for (int i = 4; i < argc; ++i) {
+            options.nodes.push_back(std::atoi(argv[i]));
+        }
+        run(world, options, std::atoi(argv[2]), seconds);
+        world.finalize();
+        return 0;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return 1;
+    }
+}

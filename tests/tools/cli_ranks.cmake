@@ -1,0 +1,12 @@
+# Training on many ranks from outside, against one process.
+add_executable(micro_batch_reference ${CMAKE_CURRENT_SOURCE_DIR}/support/micro_batch_reference.cpp)
+target_include_directories(micro_batch_reference PRIVATE ${PROJECT_SOURCE_DIR}/src/train)
+target_link_libraries(micro_batch_reference PRIVATE
+  cohort::train CLI11::CLI11 cohort_build_settings)
+# No contraction: sums must be those of the library.
+target_compile_options(micro_batch_reference PRIVATE -ffp-contract=off)
+add_test(NAME cli_ranks_test
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_ranks_test.py
+    $<TARGET_FILE:cohort> $<TARGET_FILE:micro_batch_reference> ${MPIEXEC_EXECUTABLE}
+    ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
+cohort_test_properties(cli_ranks_test TIMEOUT 300 PROCESSORS 2)

@@ -1,0 +1,375 @@
+// Members of a ring; the test plays the coordinator and, with LocalRounds, the ring.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <set>
+
+#include "cohort/core/error.hpp"
+#include "cohort/train/snapshot.hpp"
+#include "support/local_rounds.hpp"
+#include "support/worker_rig.hpp"
+
+namespace cohort {
+namespace {
+
+using test::LocalRounds;
+using test::WorkerRig;
+using testing::HasSubstr;
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+/// A rig whose coordinator gives leases and grants and takes what the workers hold.
+struct Ring : WorkerRig, TransferSink {
+    Ring(const std::string& model, int workers, double stall_limit_s = 60)
+        : WorkerRig(model, workers, 0, stall_limit_s) {
+        network.messenger(0).set_sink(Port::kCoordinator, this);
+    }
+    Ring(const Ring&) = delete;
+    Ring& operator=(const Ring&) = delete;
+    ~Ring() override { stop(); }
+    void start_all(const BeginOrder& order_to_begin = {}) {
+        for (int worker = 0; worker < job.reference_batch / job.options.batch; ++worker) {
+            start(rounds.factory(worker));
+            order(worker, MessageKind::kBegin, order_to_begin);
+        }
+    }
+    std::span<std::byte> accept(const Message& /*announcement*/, std::uint64_t bytes) override {
+        gathered.resize(bytes / sizeof(float));
+        return std::as_writable_bytes(std::span(gathered));
+    }
+    /// A round in which member i has counts[i] samples; the leases follow one another.
+    RoundOrder grant(const std::vector<std::int64_t>& counts) {
+        RoundOrder order_of_round;
+        order_of_round.round = ++granted;
+        order_of_round.lr = 0.05;
+        std::int64_t samples = 0;
+        for (std::size_t worker = 0; worker < counts.size(); ++worker) {
+            RoundMember member{.worker = static_cast<std::int32_t>(worker)};
+            if (counts[worker] > 0) {
+                member.lease = ++leases;
+                member.samples = counts[worker];
+                lease(member.worker, member.lease, position, member.samples);
+                position += member.samples;
+                samples += member.samples;
+            }
+            order_of_round.members.push_back(member);
+        }
+        order_of_round.fraction =
+            static_cast<double>(samples) / static_cast<double>(job.reference_batch);
+        return order_of_round;
+    }
+    void send(const RoundOrder& round) {
+        for (int worker = 0; worker < network.map().workers(); ++worker) {
+            order(worker, MessageKind::kRound, round);
+        }
+    }
+    /// Worker 0's parameters, then its state.
+    std::vector<float> gather(std::int64_t version) {
+        RoundOrder ask;
+        ask.snapshot.gather = 77;
+        send(ask);
+        const auto header = told<GatheredHeader>(MessageKind::kGathered);
+        EXPECT_EQ(header.gather, 77U);
+        EXPECT_EQ(header.version, version);
+        EXPECT_EQ(header.part, 0);
+        return gathered;
+    }
+
+    LocalRounds rounds;
+    std::vector<float> gathered;
+    std::uint64_t granted = 0;
+    std::uint64_t leases = 0;
+    std::int64_t position = 0;
+};
+
+/// One process that does what a ring should: micro-batches weighted and summed in member order.
+struct Reference : test::LoneReplica {
+    explicit Reference(Ring& ring_to_follow)
+        : LoneReplica(ring_to_follow.job.graph),
+          ring(ring_to_follow),
+          optimizer(make_optimizer(ring.job.optimizer, ring.job.graph.parameters(), 0,
+                                   ring.job.graph.parameters().total(), *device,
+                                   replica.stream())) {
+        replica.initialise(ring.job.options.seed);
+    }
+    std::vector<BatchResult> round(const std::vector<std::int64_t>& counts) {
+        std::int64_t all = 0;
+        for (const std::int64_t count : counts) {
+            all += count;
+        }
+        std::vector<float> gradient(replica.gradients().size());
+        std::vector<float> statistics(replica.batch_state().size());
+        std::vector<BatchResult> results;
+        for (const std::int64_t count : counts) {
+            results.emplace_back();
+            if (count == 0) {
+                continue;
+            }
+            results.back() =
+                replica.train_step(view_of(ring.batch(position, count)), ring.job.options.seed);
+            position += count;
+            const auto weight =
+                static_cast<float>(static_cast<double>(count) / static_cast<double>(all));
+            add(gradient, replica.gradients(), weight);
+            add(statistics, replica.batch_state(), weight);
+        }
+        const double fraction =
+            static_cast<double>(all) / static_cast<double>(ring.job.reference_batch);
+        optimizer->update(replica.parameters(), gradient, fraction, 0.05);
+        cohort::fold_batch_statistics(replica.state(), statistics, 0.1, fraction);
+        return results;
+    }
+    static void add(std::vector<float>& to, std::span<const float> from, float weight) {
+        for (std::size_t i = 0; i < to.size(); ++i) {
+            const volatile float product = weight * from[i];  // rounded, never fused
+            to[i] += product;
+        }
+    }
+    [[nodiscard]] std::vector<float> values() {
+        std::vector<float> all(replica.parameters().begin(), replica.parameters().end());
+        all.insert(all.end(), replica.state().begin(), replica.state().end());
+        return all;
+    }
+    Ring& ring;
+    std::unique_ptr<Optimizer> optimizer;
+    std::int64_t position = 0;
+};
+
+/// -0 and +0 are one value.
+void expect_equal(std::span<const float> a, std::span<const float> b) {
+    ASSERT_EQ(a.size(), b.size());
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        different += a[i] == b[i] ? 0 : 1;
+    }
+    EXPECT_EQ(different, 0U);
+}
+
+TEST(WorkerRing, OneMemberEqualsReplicaAndOptimizerBitForBit) {
+    Ring ring("resnet20", 1);
+    ring.start_all();
+    test::LoneReplica lone(ring.job.graph);
+    Replica& replica = lone.replica;
+    replica.initialise(ring.job.options.seed);
+    const auto optimizer =
+        make_optimizer(ring.job.optimizer, ring.job.graph.parameters(), 0,
+                       ring.job.graph.parameters().total(), *lone.device, replica.stream());
+    std::int64_t position = 0;
+    for (const std::int64_t count : {16, 16, 7}) {
+        ring.send(ring.grant({count}));
+        const auto report = ring.told<RoundReport>(MessageKind::kRoundDone);
+        const BatchResult result =
+            replica.train_step(view_of(ring.batch(position, count)), ring.job.options.seed);
+        const double fraction = static_cast<double>(count) / 16;
+        optimizer->update(replica.parameters(), replica.gradients(), fraction, 0.05);
+        replica.fold_batch_statistics(0.1, fraction);
+        ASSERT_EQ(report.members.size(), 1U);
+        EXPECT_EQ(report.members[0].loss_sum, result.loss_sum);
+        EXPECT_EQ(report.members[0].correct, result.correct);
+        EXPECT_EQ(report.members[0].samples, count);
+        position += count;
+    }
+    const std::vector<float> held = ring.gather(3);
+    EXPECT_TRUE(
+        same_bits(std::span(held).first(replica.parameters().size()), replica.parameters()));
+    EXPECT_TRUE(same_bits(std::span(held).subspan(replica.parameters().size()), replica.state()));
+    EXPECT_EQ(ring.rounds.made(), 0) << "nothing to exchange";
+}
+
+TEST(WorkerRing, MembersEqualOneProcessThatSumsInTheirOrder) {
+    Ring ring("resnet20", 3);
+    ring.start_all();
+    Reference reference(ring);
+    const std::vector<std::vector<std::int64_t>> counts{{16, 16, 16}, {16, 16, 5}, {0, 11, 0}};
+    for (const auto& one : counts) {
+        ring.send(ring.grant(one));  // also ahead of the reports
+    }
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+        const auto report = ring.told<RoundReport>(MessageKind::kRoundDone);
+        const auto results = reference.round(counts[i]);
+        EXPECT_EQ(report.round, i + 1);
+        EXPECT_EQ(report.exchange_s, 0.5);
+        ASSERT_EQ(report.members.size(), 3U);
+        for (std::size_t member = 0; member < 3; ++member) {
+            EXPECT_EQ(report.members[member].samples, counts[i][member]);
+            EXPECT_EQ(report.members[member].loss_sum, results[member].loss_sum);
+            EXPECT_TRUE(report.members[member].finite);
+        }
+    }
+    expect_equal(ring.gather(3), reference.values());
+    EXPECT_EQ(ring.rounds.made(), 3) << "one ring for equal members";
+    EXPECT_GT(ring.rounds.pieces(), 7 * 20) << "pieces leave while backward runs";
+}
+
+TEST(WorkerRing, AVoidRoundChangesNothing) {
+    Ring ring("resnet20", 2);
+    ring.rounds.on_tail = [](std::uint64_t round, int rank, RingTail& tail) {
+        tail.finite = round == 2 && rank == 1 ? 0 : tail.finite;
+    };
+    ring.start_all();
+    Reference reference(ring);
+    for (int i = 0; i < 2; ++i) {
+        ring.send(ring.grant({8, 8}));
+    }
+    const auto before = ring.told<RoundReport>(MessageKind::kRoundDone);
+    EXPECT_TRUE(before.members[1].finite);
+    EXPECT_EQ(before.version, 1);
+    const auto report = ring.told<RoundReport>(MessageKind::kRoundDone);
+    EXPECT_EQ(report.version, 1);
+    EXPECT_TRUE(report.members[0].finite);
+    EXPECT_FALSE(report.members[1].finite);
+    reference.round({8, 8});
+    expect_equal(ring.gather(1), reference.values());
+}
+
+TEST(WorkerRing, AMemberWithoutAGrantIsNoStall) {
+    Ring ring("smallcnn", 1, 1e-3);
+    ring.start_all();
+    ring.send(ring.grant({16}));
+    EXPECT_EQ(ring.told<RoundReport>(MessageKind::kRoundDone).version, 1);
+    EXPECT_TRUE(ring.begun(0));
+    ring.until_waiting(0, "round grant");
+    EXPECT_TRUE(ring.stalls(0).empty());
+}
+
+TEST(WorkerRing, AStopOfTheRankEndsAnEvaluationAtTheNextBatch) {
+    Ring ring("smallcnn", 1);
+    const auto clock = std::make_shared<test::SteppingClock>(1);
+    std::atomic<int> stop_at{std::numeric_limits<int>::max()};
+    ring.environment.clock = clock;
+    ring.environment.stop_requested = [&] { return clock->looks() >= stop_at; };
+    ring.start_all();
+    ring.until_waiting(0, "round grant");
+    EXPECT_TRUE(ring.quiet());
+    stop_at = clock->looks() + 2;  // evaluation begins, one batch is done
+    RoundOrder order;
+    order.evaluate = true;
+    order.evaluation = 9;
+    ring.send(order);
+    EXPECT_EQ(ring.told<EvaluationProgress>(MessageKind::kEvaluating).done, 16);
+    ring.told<StopRequest>(MessageKind::kStopRequested);
+    EXPECT_TRUE(ring.quiet());
+    ring.order(0, MessageKind::kStop, Empty{});
+    ring.told<Farewell>(MessageKind::kFarewell);
+    ring.stop();
+}
+
+TEST(WorkerRing, GoesOnFromACheckpointBitForBit) {
+    Ring first("resnet20", 2);
+    first.start_all();
+    first.send(first.grant({16, 16}));
+    RoundOrder second = first.grant({16, 9});
+    const std::string folder = first.job.options.out + "-checkpoints";
+    std::filesystem::create_directories(folder);
+    second.snapshot.checkpoint = checkpoint_path(folder, 57);
+    first.send(second);
+    first.told<RoundReport>(MessageKind::kRoundDone);
+    first.told<RoundReport>(MessageKind::kRoundDone);
+    const auto saved = first.told<SavedPart>(MessageKind::kSaved);
+    ASSERT_EQ(saved.error, "");
+    EXPECT_EQ(saved.checkpoint, second.snapshot.checkpoint);
+    RunSnapshot manifest;
+    manifest.version = 2;
+    manifest.parameters = first.job.graph.parameters().total();
+    manifest.shards = {saved.file};
+    write_manifest(saved.checkpoint, manifest, first.job.hdf5);
+
+    first.send(first.grant({12, 16}));
+    first.told<RoundReport>(MessageKind::kRoundDone);
+    const std::vector<float> straight = first.gather(3);
+
+    // The same workers once more, from the file.
+    for (int worker = 0; worker < 2; ++worker) {
+        first.order(worker, MessageKind::kBegin,
+                    BeginOrder{.checkpoint = saved.checkpoint, .version = 2});
+    }
+    first.position -= 28;
+    first.send(first.grant({12, 16}));
+    first.told<RoundReport>(MessageKind::kRoundDone);
+    EXPECT_TRUE(same_bits(first.gather(3), straight));
+}
+
+TEST(WorkerRing, EvaluationPartsCoverTheTestGroup) {
+    Ring ring("smallcnn", 3);
+    ring.start_all();
+    const auto evaluated = [&ring](std::uint64_t id) {
+        std::int64_t samples = 0;
+        std::set<std::int32_t> parts;
+        for (int i = 0; i < 3; ++i) {
+            const auto part = ring.told<EvaluatedPart>(MessageKind::kEvaluated);
+            EXPECT_EQ(part.id, id);
+            parts.insert(part.part);
+            samples += part.samples;
+        }
+        EXPECT_EQ(parts, (std::set<std::int32_t>{0, 1, 2}));
+        EXPECT_EQ(samples, test::kWorkerTest);
+    };
+    RoundOrder alone;
+    alone.evaluate = true;
+    alone.evaluation = 4;
+    ring.send(alone);
+    evaluated(4);
+    EXPECT_TRUE(ring.quiet()) << "no round, no report";
+}
+
+TEST(WorkerRing, AnEvaluationFollowsItsRound) {
+    Ring ring("smallcnn", 1);
+    ring.start_all();
+    RoundOrder order = ring.grant({16});
+    order.evaluate = true;
+    order.evaluation = 9;
+    ring.send(order);
+    ring.told<RoundReport>(MessageKind::kRoundDone);
+    const auto part = ring.told<EvaluatedPart>(MessageKind::kEvaluated);
+    EXPECT_EQ(part.id, 9U);
+    EXPECT_EQ(part.samples, test::kWorkerTest);
+}
+
+TEST(WorkerRing, GrantsBeforeStopAreCarriedOut) {
+    Ring ring("smallcnn", 2);
+    ring.start_all();
+    for (int i = 0; i < 2; ++i) {
+        const RoundOrder order = ring.grant({16, 16});
+        ring.order(0, MessageKind::kRound, order);
+        ring.order(1, MessageKind::kRound, order);
+    }
+    ring.order(0, MessageKind::kStop, Empty{});
+    ring.told<RoundReport>(MessageKind::kRoundDone);
+    ring.told<RoundReport>(MessageKind::kRoundDone);
+    EXPECT_EQ(ring.told<Farewell>(MessageKind::kFarewell).index, 0);
+    ring.order(1, MessageKind::kStop, Empty{});
+    EXPECT_EQ(ring.told<Farewell>(MessageKind::kFarewell).index, 1);
+}
+
+TEST(WorkerRing, StopsBeforeItBegins) {
+    Ring ring("smallcnn", 1);
+    ring.start();
+    ring.order(0, MessageKind::kStop, Empty{});
+    ring.told<Farewell>(MessageKind::kFarewell);
+    EXPECT_FALSE(ring.error(0));
+}
+
+TEST(WorkerRing, ALeaseThatIsNotTheGrantsEndsTheRun) {
+    Ring ring("smallcnn", 1);
+    ring.start_all();
+    RoundOrder order = ring.grant({16});
+    order.members[0].lease += 1;
+    ring.send(order);
+    try {
+        ASSERT_TRUE(ring.error(0));
+        std::rethrow_exception(ring.error(0));
+    } catch (const Error& error) {
+        EXPECT_EQ(error.exit_code(), ExitCode::kPeer);
+        EXPECT_THAT(error.what(), HasSubstr("order of the grants"));
+    }
+}
+
+}  // namespace
+}  // namespace cohort
