@@ -205,11 +205,11 @@ void RingExchange::finish(const RingTail& tail) {
     ring.handing_in_s = (ring.clock.now() - start).count();
 }
 
-std::vector<RingTail> RingExchange::wait() {
+std::optional<std::vector<RingTail>> RingExchange::wait() {
     Impl& ring = *impl_;
     ring.expect(Impl::Phase::kHandedIn, "wait");
     const Clock::Seconds start = ring.clock.now();
-    std::vector<RingTail> tails = ring.engine->wait();
+    std::optional<std::vector<RingTail>> tails = ring.engine->wait();
     const Clock::Seconds end = ring.clock.now();
     ring.phase = Impl::Phase::kIdle;
     ring.times = {.exchange_s = (end - ring.first_ready).count(),

@@ -34,6 +34,19 @@ void declare_exchange(CLI::App& app, TrainOptions& o) {
           "What workers get whose gradients come late (servers): the parameters of after their "
           "lag, or plain ones")
         ->check(CLI::IsMember({"look-ahead", "keep"}));
+    value(app, "--mode-schedule", o.mode_schedule,
+          "Modes by samples applied, in place of --mode: \"0:ssgd,20000:static:6\"")
+        ->type_name("LIST");
+    value(app, "--lr-rule", o.lr_rule,
+          "What an update of f reference batches is worth: f (per-sample), what the mode's "
+          "publication says (published), or the gain of AdaScale (adascale)")
+        ->check(CLI::IsMember({"per-sample", "published", "adascale"}));
+    value(app, "--noise-scale", o.noise_scale,
+          "Gradient noise scale for adascale, in samples; 0: measured as training goes");
+    value(app, "--node-staging", o.node_staging,
+          "Servers: whether the gradients of a host's workers are summed there before they are "
+          "sent; auto: on hosts with several workers and no server")
+        ->check(CLI::IsMember({"auto", "on", "off"}));
     value(app, "--all-reduce", o.all_reduce,
           "How a ring sums: own ring, own with sums in member order, MPI's; auto: the faster of "
           "ring and mpi, measured at start (--deterministic: ordered)")
@@ -50,6 +63,11 @@ void declare_waiting(CLI::App& app, TrainOptions& o) {
           "job ends with exit code 4");
     value(app, "--lost-after-s", o.lost_after_s,
           "Seconds of silence after which a rank is lost; not above --stall-limit-s");
+    value(app, "--max-lost", o.max_lost,
+          "Workers that may be lost before the job ends with code 4; -1: all but one");
+    value(app, "--compute", o.compute,
+          "network, or sleep:40ms: mini-batches that only take that long, to study modes")
+        ->type_name("KIND");
     value(app, "--inject", o.inject,
           "Slowness on purpose: \"rank=R,cpu=SHARE[,from=10s][,to=40s]\", several with ';'; the "
           "world rank R computes at SHARE of its speed")

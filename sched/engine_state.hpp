@@ -78,6 +78,7 @@ struct UpdateEngine::Impl {
     std::int64_t slowest = 0;    ///< least clock of the active workers, with a gate
     std::uint64_t arrivals = 0;  ///< numbers those that begin to wait
     EngineAccounts accounts;
+    double noise_scale = 0;  ///< phi; 0: not known
 
     using Effects = std::vector<Effect>;
 

@@ -98,19 +98,35 @@ StaleMomentum parse_stale_momentum(std::string_view text) {
                       .got = fmt::format("'{}'", text)});
 }
 
-SyncPlan make_plan(std::string_view mode, Architecture architecture, int workers,
-                   StaleMomentum stale_momentum) {
+SyncPlan::LrUnit parse_lr_rule(std::string_view text) {
+    if (text == "per-sample") {
+        return SyncPlan::LrUnit::kPerSample;
+    }
+    if (text == "published") {
+        return SyncPlan::LrUnit::kPublished;
+    }
+    if (text == "adascale") {
+        return SyncPlan::LrUnit::kAdaScale;
+    }
+    fail<UsageError>({.where = "--lr-rule",
+                      .what = "unknown rule",
+                      .expected = "per-sample, published or adascale",
+                      .got = fmt::format("'{}'", text)});
+}
+
+SyncPlan make_plan(std::string_view mode, const ModeSetting& setting) {
+    const int workers = static_cast<int>(setting.live.size());
     check_invariant(workers > 0, "a plan is for at least one worker");
     SyncPlan plan;
-    if (architecture == Architecture::kServers) {
+    if (setting.architecture == Architecture::kServers) {
         plan = server_plan(mode, workers);
-        const bool stale = !is_synchronous(plan, workers);
-        plan.look_ahead = stale && stale_momentum == StaleMomentum::kLookAhead;
+        plan.look_ahead =
+            !is_synchronous(plan) && setting.stale_momentum == StaleMomentum::kLookAhead;
     } else if (mode == "ring" || mode == "ssgd") {
         plan = one_cohort(workers, workers);
     } else {
         fail_mode(
-            mode, "a mode that does not run on", architecture,
+            mode, "a mode that does not run on", setting.architecture,
             fmt::format("{}, or --arch servers", fmt::join(mode_names(Architecture::kRing), ", ")));
     }
     plan.name = mode;
@@ -128,13 +144,13 @@ std::vector<std::string> mode_names(Architecture architecture) {
     return {"ssgd", "asgd", "static:X"};
 }
 
-bool is_synchronous(const SyncPlan& plan, int workers) {
+bool is_synchronous(const SyncPlan& plan) {
     if (plan.cohorts.size() != 1 || plan.release != SyncPlan::Release::kOnFire) {
         return false;
     }
     const CohortSpec& all = plan.cohorts.front();
-    return all.riders.empty() && all.members.size() == static_cast<std::size_t>(workers) &&
-           all.quorum >= workers && all.count == CohortSpec::Count::kWorkers;
+    return all.riders.empty() && static_cast<std::size_t>(all.quorum) >= all.members.size() &&
+           all.count == CohortSpec::Count::kWorkers;
 }
 
 }  // namespace cohort

@@ -107,6 +107,11 @@ std::vector<Effect> UpdateEngine::take_back(int worker, ReturnReason reason) {
     return effects;
 }
 
+void UpdateEngine::set_noise_scale(double phi) {
+    check_invariant(phi >= 0, "a noise scale is not negative");
+    impl_->noise_scale = phi;
+}
+
 std::vector<Effect> UpdateEngine::stop() {
     std::vector<Effect> effects;
     impl_->drop_pending(effects);

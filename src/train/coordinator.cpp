@@ -47,9 +47,8 @@ Coordinator::Coordinator(Links links, JobParts& parts, const TrainEnvironment& e
       parts_(parts),
       environment_(environment),
       device_(std::move(device)),
-      plan_(make_plan(parts.options.mode, parse_architecture(parts.options.arch),
-                      links.map.workers(), parse_stale_momentum(parts.options.stale_momentum))),
-      synchronous_(is_synchronous(plan_, links.map.workers())),
+      plan_(make_plan(parts.options.mode, mode_setting(parts.options, links.map.workers()))),
+      synchronous_(is_synchronous(plan_)),
       shards_(cut_shards(parts.graph, links.map.servers == 0 ? 1 : links.map.servers)),
       gathering_(shards_),
       flow_(links.map.servers == 0 ? make_ring_flow(links, parts, *this)

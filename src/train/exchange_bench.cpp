@@ -44,21 +44,21 @@ ExchangeReport run_all_reduce(World& world, RingExchange& ring, std::int64_t rep
     for (std::int64_t i = 0; i < kExchangeWarmup; ++i) {
         std::ranges::fill(ring.begin(++round), 0.0F);
         ring.finish({.samples = 1});
-        (void)ring.wait();
+        (void)ring.wait().value();
     }
     const double cpu = process_cpu_seconds();
     for (std::int64_t i = 0; i < repetitions; ++i) {
         const auto start = clock.now();
         (void)ring.begin(++round);
         ring.finish({.samples = 1});
-        (void)ring.wait();
+        (void)ring.wait().value();
         report.seconds.push_back((clock.now() - start).count());
     }
     report.cpu_s = process_cpu_seconds() - cpu;
     const std::span<float> buffer = ring.begin(++round);
     fill_contribution(buffer, world.rank());
     ring.finish({.samples = 1});
-    (void)ring.wait();
+    (void)ring.wait().value();
     report.correct = is_sum(buffer, world.size());
     return report;
 }

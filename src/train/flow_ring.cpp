@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "cohort/core/error.hpp"
+#include "protocol_ring.hpp"
 #include "update_flow.hpp"
 
 namespace cohort {
@@ -60,6 +61,12 @@ public:
         return links_.map.workers();
     }
 
+    void install(SyncPlan /*plan*/, std::vector<std::int64_t> /*batches*/) override {
+        check_invariant(false, "not built yet");
+    }
+    void lost(int /*worker*/) override { check_invariant(false, "not built yet"); }
+    void joined(int /*worker*/) override { check_invariant(false, "not built yet"); }
+
     [[nodiscard]] bool quiet() const override { return granted_.empty(); }
 
     /// The members' own waits say whom a round waits for.
@@ -73,8 +80,8 @@ private:
         std::int64_t samples = 0;
     };
 
-    template <class Body>
-    void send(int worker, MessageKind kind, const Body& body) {
+    template <class Kind, class Body>
+    void send(int worker, Kind kind, const Body& body) {
         send_order(links_, {links_.map.rank_of_worker(worker), Port::kWorker}, kind, body);
     }
 

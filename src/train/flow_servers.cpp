@@ -66,6 +66,12 @@ public:
         return links_.map.workers();
     }
 
+    void install(SyncPlan /*plan*/, std::vector<std::int64_t> /*batches*/) override {
+        check_invariant(false, "not built yet");
+    }
+    void lost(int /*worker*/) override { check_invariant(false, "not built yet"); }
+    void joined(int /*worker*/) override { check_invariant(false, "not built yet"); }
+
     [[nodiscard]] bool quiet() const override { return true; }
 
     [[nodiscard]] std::vector<int> awaited() const override {

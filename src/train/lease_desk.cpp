@@ -13,7 +13,41 @@ LeaseDesk::LeaseDesk(LeaseBook book, std::int64_t limit, const Options& options,
       limit_(limit),
       options_(options),
       held_(index(options.workers)),
+      batches_(index(options.workers), options.batch),
+      next_(index(options.workers), 0),
+      live_(index(options.workers), true),
       earlier_(earlier) {
+}
+
+void LeaseDesk::set_batches(const std::vector<std::int64_t>& batches) {
+    check_invariant(batches.size() == batches_.size(), "a batch size for every worker");
+    batches_ = batches;
+}
+
+void LeaseDesk::shorten_next(int worker, std::int64_t samples) {
+    next_.at(index(worker)) = samples;
+}
+
+void LeaseDesk::set_ahead(int ahead, bool share_tail) {
+    options_.ahead = ahead;
+    options_.share_tail = share_tail;
+}
+
+void LeaseDesk::set_live(int worker, bool live) {
+    live_.at(index(worker)) = live;
+}
+
+std::vector<std::uint64_t> LeaseDesk::held_leases(int worker) const {
+    std::vector<std::uint64_t> leases;
+    for (const Held& held : held_.at(index(worker))) {
+        leases.push_back(held.order.lease);
+    }
+    return leases;
+}
+
+std::int64_t LeaseDesk::samples_of(std::uint64_t lease) const {
+    const std::optional<LeaseSlice> slice = book_.slice_of(lease);
+    return slice ? slice->count : 0;
 }
 
 std::size_t LeaseDesk::ahead_now() const {
@@ -22,25 +56,33 @@ std::size_t LeaseDesk::ahead_now() const {
     }
     const LeaseAccount& account = book_.account();
     const std::int64_t left = limit_ - account.applied - account.outstanding;
-    const std::int64_t round = options_.workers * options_.batch;
-    return static_cast<std::size_t>(std::clamp<std::int64_t>(left / round, 1, options_.ahead));
+    std::int64_t round = 0;
+    for (std::size_t worker = 0; worker < live_.size(); ++worker) {
+        round += live_[worker] ? batches_[worker] : 0;
+    }
+    return static_cast<std::size_t>(
+        std::clamp<std::int64_t>(left / std::max<std::int64_t>(round, 1), 1, options_.ahead));
 }
 
 std::vector<LeaseDesk::Dealt> LeaseDesk::top_up() {
     std::vector<Dealt> dealt;
     for (std::size_t holding = 0; holding < ahead_now(); ++holding) {
         for (std::size_t worker = 0; worker < held_.size(); ++worker) {
-            if (held_[worker].size() > holding) {
+            if (!live_[worker] || held_[worker].size() > holding) {
                 continue;
             }
-            const std::optional<LeasedSlice> lease = book_.take_slice(options_.batch);
+            const std::int64_t wanted = next_[worker] > 0 ? next_[worker] : batches_[worker];
+            const std::optional<LeasedSlice> lease = book_.take_slice(wanted);
             if (!lease) {
                 return dealt;
             }
+            next_[worker] = 0;
+            newest_ = lease->id;
             const LeaseOrder order{.lease = lease->id,
                                    .epoch = lease->slice.epoch,
                                    .position = lease->slice.position,
-                                   .count = lease->slice.count};
+                                   .count = lease->slice.count,
+                                   .work = {}};
             held_[worker].push_back({order, false});
             worker_of_[lease->id] = static_cast<int>(worker);
             dealt.push_back({static_cast<int>(worker), order});

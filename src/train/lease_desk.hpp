@@ -39,6 +39,20 @@ public:
     /// The oldest lease of a worker that no round has claimed yet; claims it.
     [[nodiscard]] std::optional<LeaseOrder> claim(int worker);
 
+    /// Samples of a worker's leases from now on, by worker; multiples of nothing in particular.
+    void set_batches(const std::vector<std::int64_t>& batches);
+    /// The next lease of a worker has this many samples (it was interrupted too often), once.
+    void shorten_next(int worker, std::int64_t samples);
+    /// Leases ahead of their use, and whether fewer at the end, from now on (see Options).
+    void set_ahead(int ahead, bool share_tail);
+    /// A worker that is not live gets none.
+    void set_live(int worker, bool live);
+    /// Leases that a worker holds, oldest first; how many samples one covers.
+    [[nodiscard]] std::vector<std::uint64_t> held_leases(int worker) const;
+    [[nodiscard]] std::int64_t samples_of(std::uint64_t lease) const;
+    /// The highest number given out.
+    [[nodiscard]] std::uint64_t newest() const noexcept { return newest_; }
+
     void applied(std::uint64_t lease);
     void returned(std::uint64_t lease, ReturnReason reason);
     /// Everything outstanding comes back to its old place: the run ends.
@@ -66,6 +80,10 @@ private:
     Options options_;
     std::vector<std::deque<Held>> held_;      ///< by worker, oldest first
     std::map<std::uint64_t, int> worker_of_;  ///< outstanding leases
+    std::vector<std::int64_t> batches_;       ///< by worker
+    std::vector<std::int64_t> next_;          ///< by worker; 0: as batches_
+    std::vector<bool> live_;                  ///< by worker
+    std::uint64_t newest_ = 0;
     SampleAccounts earlier_;
     SampleAccounts now_;  ///< returned in this part, by reason
 };

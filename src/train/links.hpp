@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cohort/comm/membership.hpp"
 #include "cohort/comm/messenger.hpp"
 #include "cohort/comm/operations.hpp"
 #include "cohort/comm/rank_map.hpp"
@@ -11,6 +12,7 @@ struct Links {
     Messenger& messenger;
     OperationBoard& operations;
     const RankMap& map;
+    Membership* membership = nullptr;  ///< null: nobody is ever lost
 };
 
 }  // namespace cohort

@@ -38,9 +38,9 @@ void check_ranks(const TrainOptions& options, int world_size) {
                           .got = fmt::format("{} rank(s)", world_size),
                           .hint = fmt::format("mpirun -n {}, or --arch ring", servers + 2)});
     }
-    const SyncPlan plan = make_plan(resolved(options).mode, architecture, world_size - servers,
-                                    parse_stale_momentum(options.stale_momentum));
-    require(!options.deterministic || is_synchronous(plan, world_size - servers), "--deterministic",
+    const SyncPlan plan =
+        make_plan(resolved(options).mode, mode_setting(options, world_size - servers));
+    require(!options.deterministic || is_synchronous(plan), "--deterministic",
             "a mode in which every update waits for all workers", plan.name);
     for (const Injection& injection : parse_injections(options.inject)) {
         require(injection.rank < world_size, "--inject",
@@ -119,6 +119,16 @@ void check_options(const TrainOptions& o, int world_size) {
             std::to_string(o.keep_checkpoints));
     require(o.log_every_s > 0, "--log-every-s", "> 0", std::to_string(o.log_every_s));
     require(!o.resume || !o.overwrite, "--resume, --overwrite", "one of them", "both");
+}
+
+ModeSetting mode_setting(const TrainOptions& options, int workers) {
+    return {.architecture = parse_architecture(options.arch),
+            .live = std::vector<bool>(static_cast<std::size_t>(workers), true),
+            .batch = options.batch,
+            .workers_at_start = workers,
+            .stale_momentum = parse_stale_momentum(options.stale_momentum),
+            .lr_rule = parse_lr_rule(options.lr_rule),
+            .own_seconds = {}};
 }
 
 }  // namespace cohort

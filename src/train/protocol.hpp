@@ -16,7 +16,10 @@
 //     server -> coordinator        kStaged        the shard holds all of it
 //  5. coordinator -> server        kFire          sum these, update, release; then 3 again
 //                                  kDiscard       forget these
-// and with rings:
+//                                  kReference     keep this one to compare others with
+//     coordinator -> worker        kRevoke        give up leases, and what is computed on them
+//                                  kJoin          begin anew: you were lost
+// and with rings (protocol_ring.hpp):
 //  3. coordinator -> worker        kRound         who takes part in round r with which lease
 //  4. workers among themselves     the round      comm/ring_exchange
 //  5. worker 0 -> coordinator      kRoundDone     its tails
@@ -41,7 +44,14 @@ enum class MessageKind : std::uint16_t {
     kGathered,
     kStopRequested,
     kStop,
-    kFarewell
+    kFarewell,
+    kReference,
+    kSummed,
+    kRevoke,
+    kJoin,
+    kRankEvent,       ///< of this rank's communication thread, to its own coordinator
+    kRingFirst = 64,  ///< protocol_ring.hpp
+    kNodeFirst = 96   ///< protocol_node.hpp
 };
 
 struct BeginOrder {
@@ -53,15 +63,67 @@ struct BeginOrder {
     }
 };
 
+/// What to do with a lease.
+struct WorkOrder {
+    Work work = Work::kGradient;
+    std::int32_t steps = 1;           ///< kDelta: local steps that the lease is cut into
+    double lr = 0;                    ///< kDelta: of the local steps
+    std::vector<std::int32_t> group;  ///< world ranks that average gradients at every local step,
+                                      ///< this one included; empty: nobody
+    template <class Io>
+    void fields(Io& io) {
+        io(work, steps, lr, group);
+    }
+};
+
 /// A lease as a slice of an epoch's order; the worker knows the order.
 struct LeaseOrder {
     std::uint64_t lease = 0;
     std::uint32_t epoch = 0;
     std::int64_t position = 0;
     std::int64_t count = 0;
+    WorkOrder work;
+    bool validation = false;  ///< its gradient is compared with, not applied: see kReference
     template <class Io>
     void fields(Io& io) {
-        io(lease, epoch, position, count);
+        io(lease, epoch, position, count, work, validation);
+    }
+};
+
+/// Leases that have come back. Batches of them are skipped; a mini-batch that is being computed on
+/// one of them is given up between two layers. When the worker's parameters are older than
+/// `version` it waits for new ones, which are on their way; else it starts its next lease at once.
+struct RevokeOrder {
+    std::vector<std::uint64_t> leases;
+    std::uint64_t up_to = 0;  ///< and all with this number or a lower one
+    std::int64_t version = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(leases, up_to, version);
+    }
+};
+
+/// To a worker that was lost: it gives everything up, its pushes count from 1 under the new
+/// incarnation, and it goes on with parameters of `version` or newer, which are on their way.
+struct JoinOrder {
+    std::uint32_t incarnation = 0;
+    std::int64_t version = 0;
+    std::uint64_t leases_up_to = 0;  ///< as RevokeOrder::up_to
+    template <class Io>
+    void fields(Io& io) {
+        io(incarnation, version, leases_up_to);
+    }
+};
+
+/// What Membership tells the coordinator.
+struct RankNews {
+    std::int32_t rank = 0;
+    bool returned = false;
+    bool dead = false;
+    std::string reason;
+    template <class Io>
+    void fields(Io& io) {
+        io(rank, returned, dead, reason);
     }
 };
 
@@ -129,27 +191,46 @@ struct Ticket {
     bool finite = true;
     double gradient_norm = 0;
     WorkerTimes times;
+    Work work = Work::kGradient;
+    bool given_up = false;    ///< interrupted after its payload had begun to leave: to be discarded
+    bool validation = false;  ///< of a validation lease
+    std::int32_t slot = -1;   ///< >= 0: the payload lies in memory of the node (protocol_node.hpp)
     template <class Io>
     void fields(Io& io) {
-        io(push, lease, version, samples, loss_sum, correct, finite, gradient_norm, times);
+        io(push, lease, version, samples, loss_sum, correct, finite, gradient_norm, times, work,
+           given_up, validation, slot);
     }
 };
 
 struct Staged {
     PushId push;
     std::int32_t server = 0;
+    double reference_dot = 0;      ///< of this shard's part with its part of the reference
+    double reference_squares = 0;  ///< sum of squares of the reference's part; 0: there is none
     template <class Io>
     void fields(Io& io) {
-        io(push, server);
+        io(push, server, reference_dot, reference_squares);
+    }
+};
+
+/// The sum of squares of a shard's part of an update's mean gradient, when FireOrder asks for it.
+struct Summed {
+    std::int64_t version = 0;
+    std::int32_t server = 0;
+    double squares = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(version, server, squares);
     }
 };
 
 struct WeightedPush {
     PushId push;
-    double coefficient = 0;  ///< b_p w_p / sum of b
+    double coefficient = 0;    ///< b_p w_p / sum of b
+    std::int64_t version = 0;  ///< that it was computed on, for the delay compensation
     template <class Io>
     void fields(Io& io) {
-        io(push, coefficient);
+        io(push, coefficient, version);
     }
 };
 
@@ -168,12 +249,24 @@ struct FireOrder {
     std::int64_t version = 0;  ///< after it
     double fraction = 0;
     double lr = 0;
+    Work work = Work::kGradient;
+    double delay_compensation = 0;     ///< lambda
+    bool measure = false;              ///< answer with kSummed
     std::vector<WeightedPush> pushes;  ///< in the order in which they are summed
     std::vector<ReleaseOrder> releases;
     SnapshotOrder snapshot;
     template <class Io>
     void fields(Io& io) {
-        io(version, fraction, lr, pushes, releases, snapshot);
+        io(version, fraction, lr, work, delay_compensation, measure, pushes, releases, snapshot);
+    }
+};
+
+/// A staged push becomes what others are compared with, in place of the one before.
+struct ReferenceOrder {
+    PushId push;
+    template <class Io>
+    void fields(Io& io) {
+        io(push);
     }
 };
 
@@ -182,59 +275,6 @@ struct DiscardOrder {
     template <class Io>
     void fields(Io& io) {
         io(pushes);
-    }
-};
-
-/// One worker's share in a round.
-struct RoundMember {
-    std::int32_t worker = 0;
-    std::uint64_t lease = 0;   ///< 0: takes part without samples
-    std::int64_t samples = 0;  ///< b_i
-    template <class Io>
-    void fields(Io& io) {
-        io(worker, lease, samples);
-    }
-};
-
-/// A round grant: fixed before its first bucket leaves. The update is applied by every member;
-/// a tail that is not finite voids it for all. Without members there is no round, only what is
-/// asked for afterwards (then worker i of all does part i, and nobody reports the round).
-struct RoundOrder {
-    std::uint64_t round = 0;
-    double fraction = 0;
-    double lr = 0;
-    std::vector<RoundMember> members;  ///< in ring order
-    bool evaluate = false;             ///< afterwards: member i of n does part i of n
-    std::uint64_t evaluation = 0;
-    SnapshotOrder snapshot;  ///< afterwards, by worker 0
-    template <class Io>
-    void fields(Io& io) {
-        io(round, fraction, lr, members, evaluate, evaluation, snapshot);
-    }
-};
-
-struct RoundMemberReport {
-    std::int64_t samples = 0;
-    double loss_sum = 0;
-    std::int64_t correct = 0;
-    bool finite = true;
-    double compute_s = 0;
-    double gradient_norm = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(samples, loss_sum, correct, finite, compute_s, gradient_norm);
-    }
-};
-
-struct RoundReport {
-    std::uint64_t round = 0;
-    std::int64_t version = 0;  ///< worker 0's after the round; a void round leaves it as it was
-    std::vector<RoundMemberReport> members;  ///< in the order of the grant
-    double exchange_s = 0;                   ///< worker 0's
-    double exposed_s = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(round, version, members, exchange_s, exposed_s);
     }
 };
 

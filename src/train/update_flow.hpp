@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,24 @@ struct UpdateRecord {
     std::vector<std::uint64_t> leases;
 };
 
+/// Where a worker's time went with one push, as it arrives.
+struct PushTimes {
+    int worker = 0;
+    std::int64_t samples = 0;
+    double own_s = 0;  ///< input, compute, sending: without waiting for others
+};
+
+/// What became of a push.
+struct PushOutcome {
+    int worker = 0;
+    std::int64_t samples = 0;
+    double lag = 0;                        ///< reference batches
+    std::int64_t lag_updates = 0;          ///< updates
+    double weight = 1;                     ///< applied with; 0 when it was not
+    bool over_bound = false;               ///< applied although its lag passed the bound
+    std::optional<ReturnReason> returned;  ///< why it was not applied
+};
+
 /// The books of a run, as the flow of updates writes them. Implemented by the coordinator.
 class RunBooks {
 public:
@@ -56,6 +75,10 @@ public:
     /// Where the time of a mini-batch went; exchange_s: the hidden part of the exchange included, 0
     /// when it is not known.
     virtual void spent(double compute_s, double exposed_s, double exchange_s) = 0;
+    virtual void timed(const PushTimes& times) = 0;
+    virtual void settled(const PushOutcome& outcome) = 0;
+    /// A plan that install() was given is in force: all that comes now is under it.
+    virtual void installed(const SyncPlan& plan) = 0;
 };
 
 /// How updates come about: fires of servers, or rounds of a ring. Runs on the coordinator's
@@ -77,6 +100,13 @@ public:
     virtual int request(const UpdateExtras& extras) = 0;
     /// No update is under way that the books do not know of.
     [[nodiscard]] virtual bool quiet() const = 0;
+    /// Puts another plan in force at the next fence, in which nothing is lost; of several that wait
+    /// the newest counts. @param batches samples of a worker's leases from then on; empty: as
+    /// before
+    virtual void install(SyncPlan plan, std::vector<std::int64_t> batches) = 0;
+    /// The worker's rank has been excluded from the job; or it belongs to it again.
+    virtual void lost(int worker) = 0;
+    virtual void joined(int worker) = 0;
     /// World ranks whose contribution the next update waits for.
     [[nodiscard]] virtual std::vector<int> awaited() const = 0;
 };
@@ -90,8 +120,8 @@ public:
 [[nodiscard]] std::string non_finite_reason(double loss_sum, bool finite);
 
 /// Sends a protocol message from the coordinator.
-template <class Body>
-void send_order(const Links& links, Address to, MessageKind kind, const Body& body) {
+template <class Kind, class Body>
+void send_order(const Links& links, Address to, Kind kind, const Body& body) {
     links.messenger.send(to, Port::kCoordinator, static_cast<std::uint16_t>(kind), encode(body));
 }
 

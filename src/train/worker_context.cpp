@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -100,12 +101,31 @@ void WorkerContext::submit(const LeaseOrder& order) {
 
 std::optional<LoadedBatch> WorkerContext::next_batch(bool heed_stop) {
     const auto wait = links_.operations.begin("batch", ++batches_);
-    std::optional<LoadedBatch> batch = train_loader_.next([&] {
-        take_orders();
-        return heed_stop && stopped_;
-    });
-    leases_ -= batch ? 1 : 0;
-    return batch;
+    for (;;) {
+        std::optional<LoadedBatch> batch = train_loader_.next([&] {
+            take_orders();
+            return heed_stop && stopped_;
+        });
+        leases_ -= batch ? 1 : 0;
+        if (!batch || !revoked(batch->lease().id)) {
+            return batch;
+        }
+    }
+}
+
+void WorkerContext::revoke(const RevokeOrder& order) {
+    revoked_up_to_ = std::max(revoked_up_to_, order.up_to);
+    revoked_.insert(order.leases.begin(), order.leases.end());
+    revoked_.erase(revoked_.begin(), revoked_.upper_bound(revoked_up_to_));
+}
+
+bool WorkerContext::revoked(std::uint64_t lease) const {
+    return lease <= revoked_up_to_ || revoked_.contains(lease);
+}
+
+std::optional<BatchResult> WorkerContext::train_step(const BatchView& batch,
+                                                     StepObserver& observer) {
+    return replica_.train_step(batch, job_.options.seed, observer);
 }
 
 bool WorkerContext::stopping() {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -39,8 +40,8 @@ public:
     /// Who gets the orders that are not the context's own (leases, kStop). kBegin goes to both.
     void set_orders(OrderHandler handler) { handler_ = std::move(handler); }
 
-    template <class T>
-    void tell_coordinator(MessageKind kind, const T& what) {
+    template <class Kind, class T>
+    void tell_coordinator(Kind kind, const T& what) {
         links_.messenger.send(coordinator(), Port::kWorker, static_cast<std::uint16_t>(kind),
                               encode(what));
     }
@@ -71,6 +72,17 @@ public:
     /// The batch of the oldest lease; sleeps until it is prepared. std::nullopt: kStop came and
     /// `heed_stop`, or there is no lease. Errors: those of Loader::next.
     [[nodiscard]] std::optional<LoadedBatch> next_batch(bool heed_stop);
+
+    /// Leases that have come back: next_batch() skips their batches, revoked() says so.
+    void revoke(const RevokeOrder& order);
+    [[nodiscard]] bool revoked(std::uint64_t lease) const;
+    /// Counts how often this worker was lost; goes into its pushes.
+    [[nodiscard]] std::uint32_t incarnation() const noexcept { return incarnation_; }
+    void begin_incarnation(std::uint32_t incarnation) noexcept { incarnation_ = incarnation; }
+    /// A mini-batch on the replica's parameters, or what `--compute` puts in its place. Nothing
+    /// when the observer interrupted it.
+    [[nodiscard]] std::optional<BatchResult> train_step(const BatchView& batch,
+                                                        StepObserver& observer);
 
     /// Evaluates a part of the test group with the parameters as they are and reports it. Gives up
     /// silently between batches when kStop comes or this rank is asked to stop. Says kEvaluating
@@ -104,6 +116,9 @@ private:
     std::atomic<bool> begun_{false};
     bool stopped_ = false;
     bool stop_told_ = false;
+    std::uint32_t incarnation_ = 0;
+    std::uint64_t revoked_up_to_ = 0;
+    std::set<std::uint64_t> revoked_;  ///< above revoked_up_to_
 };
 
 /// One way of exchanging gradients, from a worker's side.

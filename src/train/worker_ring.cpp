@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "protocol_ring.hpp"
 #include "server_checkpoints.hpp"
 #include "train_parts.hpp"
 #include "worker_ring_observer.hpp"
@@ -176,7 +177,7 @@ RingExecutor::Sum RingExecutor::compute(const RoundOrder& order, const RoundMemb
         const std::span<float> buffer = exchange_->begin(order.round);
         std::fill(buffer.begin(), buffer.end(), 0.0F);
         exchange_->finish({});
-        return {exchange_->wait(), buffer};
+        return {exchange_->wait().value(), buffer};
     }
     std::int64_t all = 0;
     for (const RoundMember& member : order.members) {
@@ -188,7 +189,7 @@ RingExecutor::Sum RingExecutor::compute(const RoundOrder& order, const RoundMemb
     RingObserver observer(replica_, context_.injector(), *exchange_, buffer,
                           static_cast<float>(share));
     exchange_->finish(train(batch, observer));
-    return {exchange_->wait(), buffer};
+    return {exchange_->wait().value(), buffer};
 }
 
 LoadedBatch RingExecutor::batch_of(const RoundMember& mine) {

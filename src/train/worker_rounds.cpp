@@ -15,7 +15,7 @@ public:
     }
     void ready(std::int64_t begin, std::int64_t end) override { ring_.ready(begin, end); }
     void finish(const RingTail& tail) override { ring_.finish(tail); }
-    [[nodiscard]] std::vector<RingTail> wait() override { return ring_.wait(); }
+    [[nodiscard]] std::optional<std::vector<RingTail>> wait() override { return ring_.wait(); }
     [[nodiscard]] RingTimes times() const noexcept override { return ring_.times(); }
 
 private:

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,7 +22,7 @@ public:
     [[nodiscard]] virtual std::span<float> begin(std::uint64_t round) = 0;
     virtual void ready(std::int64_t begin, std::int64_t end) = 0;
     virtual void finish(const RingTail& tail) = 0;
-    [[nodiscard]] virtual std::vector<RingTail> wait() = 0;
+    [[nodiscard]] virtual std::optional<std::vector<RingTail>> wait() = 0;
     [[nodiscard]] virtual RingTimes times() const noexcept = 0;
 };
 

@@ -33,7 +33,7 @@ double cpu_seconds() {
 std::vector<RingTail> round_of(RingExchange& ring, std::uint64_t round, double seconds_before) {
     static_cast<void>(ring.begin(round));
     ring.finish({.compute_s = seconds_before});
-    return ring.wait();
+    return ring.wait().value();
 }
 
 /// What the members' tails say of the round before, the longest.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cohort/sched/modes.hpp"
+#include "../support/plan_for.hpp"
 #include "cohort/sched/update_engine.hpp"
 
 namespace cohort {
@@ -45,7 +45,8 @@ void run_pushes(benchmark::State& state, SyncPlan plan) {
 }
 
 void run_mode(benchmark::State& state, const std::string& mode) {
-    run_pushes(state, make_plan(mode, Architecture::kServers, static_cast<int>(state.range(0))));
+    run_pushes(state,
+               test::plan_for(mode, Architecture::kServers, static_cast<int>(state.range(0))));
 }
 
 void BM_Ssgd(benchmark::State& state) {
@@ -59,7 +60,8 @@ void BM_Static16(benchmark::State& state) {
 }
 /// A lag rule and a gate look at all workers with every push.
 void BM_GateAndLagRule(benchmark::State& state) {
-    SyncPlan plan = make_plan("asgd", Architecture::kServers, static_cast<int>(state.range(0)));
+    SyncPlan plan =
+        test::plan_for("asgd", Architecture::kServers, static_cast<int>(state.range(0)));
     plan.clock_bound = 4;
     plan.lag_rule = {.bound = 2};
     run_pushes(state, plan);

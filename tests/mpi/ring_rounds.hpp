@@ -85,7 +85,7 @@ inline std::vector<float> run_round(RingExchange& ring, std::uint64_t round, Val
             static_cast<unsigned>(round) * 31U + static_cast<unsigned>(test_world().rank()));
     }
     ring.finish(own_tail(round));
-    const std::vector<RingTail> all = ring.wait();
+    const std::vector<RingTail> all = ring.wait().value();
     if (tails != nullptr) {
         *tails = all;
     }

@@ -132,7 +132,7 @@ TEST_P(RingSums, ThousandsOfTinyRoundsInARow) {
                 std::this_thread::sleep_for(std::chrono::microseconds(round % 300));
             }
             ring.finish(own_tail(round));
-            (void)ring.wait();
+            (void)ring.wait().value();
             ASSERT_EQ(buffer[7], static_cast<float>(members.size())) << round;
         }
     }
@@ -179,7 +179,7 @@ TEST(RingExchange, GoesOnAfterARoundThatATailVoided) {
     std::span<float> buffer = ring.begin(3);
     std::fill(buffer.begin(), buffer.end(), std::nanf(""));
     ring.finish({.samples = 0, .finite = test_world().rank() == 0 ? 0U : 1U});
-    const std::vector<RingTail> tails = ring.wait();
+    const std::vector<RingTail> tails = ring.wait().value();
     EXPECT_EQ(tails[0].finite, 0U);
     expect_same_bits(run_round(ring, 9, exact_value, false),
                      serial_sum(members, 100, 9, exact_value));

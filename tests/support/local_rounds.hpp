@@ -79,7 +79,7 @@ private:
             round.tails[rank_] = mine;
             all_.changed_.notify_all();
         }
-        std::vector<RingTail> wait() override {
+        std::optional<std::vector<RingTail>> wait() override {
             std::unique_lock lock(all_.mutex_);
             Round& round = all_.rounds_[round_];
             all_.changed_.wait(lock, [&] { return round.tails.size() == members_.size(); });

@@ -5,16 +5,18 @@
 
 #include "cohort/sched/modes.hpp"
 #include "support/engine_script.hpp"
+#include "support/plan_for.hpp"
 
 namespace cohort {
 namespace {
 
 using test::EngineScript;
+using test::plan_for;
 using testing::ElementsAre;
 
 /// asgd on 4 workers with a bound of one reference batch, four updates.
 SyncPlan bounded(SyncPlan::LagAction action) {
-    SyncPlan plan = make_plan("asgd", Architecture::kServers, 4);
+    SyncPlan plan = plan_for("asgd", Architecture::kServers, 4);
     plan.lag_rule = {.bound = 1, .action = action};
     return plan;
 }
@@ -66,7 +68,7 @@ TEST(LagRule, DiscountAppliesWithLessWeight) {
 }
 
 TEST(LagRule, InstalledInMidRunInterruptsWhoIsOverIt) {
-    EngineScript run(make_plan("asgd", Architecture::kServers, 4), 4);
+    EngineScript run(plan_for("asgd", Architecture::kServers, 4), 4);
     run.pushes({0, 1, 2, 0, 1, 2, 0});
     EXPECT_THAT(run.installs(bounded(SyncPlan::LagAction::kRefresh)),
                 ElementsAre("interrupt 3 @7", "return 3 interrupted"));
@@ -85,7 +87,7 @@ TEST(LagRule, AHealthyClusterNeverNoticesTheDefaultBound) {
 }
 
 TEST(Lag, IsKnownHoweverLongAWorkerTakes) {
-    EngineScript run(make_plan("asgd", Architecture::kServers, 2), 2);
+    EngineScript run(plan_for("asgd", Architecture::kServers, 2), 2);
     for (int i = 0; i < 50'000; ++i) {
         run.pushes(0);
         run.fires.clear();

@@ -4,16 +4,18 @@
 #include "cohort/core/error.hpp"
 #include "cohort/sched/modes.hpp"
 #include "support/engine_script.hpp"
+#include "support/plan_for.hpp"
 
 namespace cohort {
 namespace {
 
 using test::EngineScript;
+using test::plan_for;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
 SyncPlan servers(std::string_view mode, int workers) {
-    return make_plan(mode, Architecture::kServers, workers);
+    return plan_for(mode, Architecture::kServers, workers);
 }
 
 TEST(Tail, NobodyWaitsForWhoHasNoLeaseLeft) {
@@ -197,7 +199,7 @@ TEST(Accounts, ALeaseIsAppliedOnce) {
 }
 
 TEST(VoidRound, LeasesReturnAndTheVersionStays) {
-    EngineScript run(make_plan("ring", Architecture::kRing, 2), 2);
+    EngineScript run(plan_for("ring", Architecture::kRing, 2), 2);
     EXPECT_THAT(run.carry_out(run.engine.take_back(0, ReturnReason::kVoidRound)),
                 ElementsAre("return 0 void"));
     EXPECT_EQ(run.engine.version(), 0);

@@ -5,16 +5,18 @@
 
 #include "cohort/sched/modes.hpp"
 #include "support/engine_script.hpp"
+#include "support/plan_for.hpp"
 
 namespace cohort {
 namespace {
 
 using test::EngineScript;
+using test::plan_for;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
 SyncPlan servers(std::string_view mode, int workers) {
-    return make_plan(mode, Architecture::kServers, workers);
+    return plan_for(mode, Architecture::kServers, workers);
 }
 
 /// One cohort of all workers.
@@ -56,7 +58,7 @@ TEST(Asgd, AHealthyWorkersLagIsOneReferenceBatchLessItsOwnPart) {
 
 TEST(Asgd, ReleasesLookAheadByTheLagOfTheLastPush) {
     EngineScript ahead(servers("asgd", 4), 4);
-    EngineScript keep(make_plan("asgd", Architecture::kServers, 4, StaleMomentum::kKeep), 4);
+    EngineScript keep(plan_for("asgd", Architecture::kServers, 4, StaleMomentum::kKeep), 4);
     ahead.pushes({0, 1, 2, 0});
     keep.pushes({0, 1, 2, 0});
     EXPECT_EQ(ahead.fires[0].releases[0].lag, 0);
@@ -133,7 +135,7 @@ TEST(Static, MeanLagIsWorkersOverXLessOneWhateverTheirSpeeds) {
 }
 
 TEST(Ring, IsOneUpdateOfAll) {
-    EngineScript run(make_plan("ring", Architecture::kRing, 2), 2);
+    EngineScript run(plan_for("ring", Architecture::kRing, 2), 2);
     EXPECT_THAT(run.pushes({0, 1}), ElementsAre("fire 1: 0 1 | go 0 1"));
     EXPECT_EQ(run.fires[0].fraction, 1);
 }

@@ -1,4 +1,5 @@
 #include "cohort/sched/modes.hpp"
+#include "support/plan_for.hpp"
 
 #include <gmock/gmock.h>
 
@@ -7,6 +8,7 @@
 namespace cohort {
 namespace {
 
+using test::plan_for;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -15,35 +17,35 @@ constexpr Architecture kServers = Architecture::kServers;
 constexpr Architecture kRing = Architecture::kRing;
 
 TEST(Modes, SsgdIsOneCohortThatWaitsForAll) {
-    const SyncPlan plan = make_plan("ssgd", kServers, 3);
+    const SyncPlan plan = plan_for("ssgd", kServers, 3);
     ASSERT_EQ(plan.cohorts.size(), 1u);
     EXPECT_THAT(plan.cohorts[0].members, ElementsAre(0, 1, 2));
     EXPECT_EQ(plan.cohorts[0].quorum, 3);
     EXPECT_FALSE(plan.look_ahead);
-    EXPECT_TRUE(is_synchronous(plan, 3));
+    EXPECT_TRUE(is_synchronous(plan));
 }
 
 TEST(Modes, AsgdIsACohortPerWorker) {
-    const SyncPlan plan = make_plan("asgd", kServers, 2);
+    const SyncPlan plan = plan_for("asgd", kServers, 2);
     ASSERT_EQ(plan.cohorts.size(), 2u);
     EXPECT_THAT(plan.cohorts[1].members, ElementsAre(1));
     EXPECT_TRUE(plan.look_ahead);
-    EXPECT_FALSE(make_plan("asgd", kServers, 2, StaleMomentum::kKeep).look_ahead);
-    EXPECT_FALSE(is_synchronous(plan, 2));
+    EXPECT_FALSE(plan_for("asgd", kServers, 2, StaleMomentum::kKeep).look_ahead);
+    EXPECT_FALSE(is_synchronous(plan));
 }
 
 TEST(Modes, StaticWaitsForX) {
-    const SyncPlan plan = make_plan("static:2", kServers, 4);
+    const SyncPlan plan = plan_for("static:2", kServers, 4);
     EXPECT_EQ(plan.name, "static:2");
     EXPECT_EQ(plan.cohorts.at(0).quorum, 2);
     EXPECT_TRUE(plan.look_ahead);
-    EXPECT_FALSE(is_synchronous(plan, 4));
-    EXPECT_TRUE(is_synchronous(make_plan("static:4", kServers, 4), 4));
+    EXPECT_FALSE(is_synchronous(plan));
+    EXPECT_TRUE(is_synchronous(plan_for("static:4", kServers, 4)));
 }
 
 TEST(Modes, OneWorkerIsAlwaysSynchronous) {
     for (const char* mode : {"ssgd", "asgd", "static:1"}) {
-        EXPECT_TRUE(is_synchronous(make_plan(mode, kServers, 1), 1)) << mode;
+        EXPECT_TRUE(is_synchronous(plan_for(mode, kServers, 1))) << mode;
     }
 }
 
@@ -54,7 +56,7 @@ TEST(Modes, EveryNameMakesAPlanThatFits) {
                 if (mode.ends_with("X")) {
                     mode.back() = '1';
                 }
-                EXPECT_NO_THROW(check_plan(make_plan(mode, architecture, workers), workers));
+                EXPECT_NO_THROW(check_plan(plan_for(mode, architecture, workers), workers));
             }
         }
     }
@@ -64,7 +66,7 @@ TEST(Modes, EveryNameMakesAPlanThatFits) {
 
 TEST(Modes, ErrorsSayWhatIsPossible) {
     const auto make = [](const char* mode, Architecture architecture) {
-        return [=] { (void)make_plan(mode, architecture, 4); };
+        return [=] { (void)plan_for(mode, architecture, 4); };
     };
     EXPECT_THAT(make("sync", kServers),
                 ThrowsMessage<UsageError>(HasSubstr("ssgd, asgd, static:X, got 'sync'")));

@@ -11,6 +11,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/train/snapshot.hpp"
+#include "protocol_ring.hpp"
 #include "support/local_rounds.hpp"
 #include "support/worker_rig.hpp"
 

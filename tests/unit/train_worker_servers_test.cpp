@@ -11,6 +11,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/optim/vector_math.hpp"
 #include "evaluation.hpp"
+#include "protocol_ring.hpp"
 #include "support/worker_rig.hpp"
 
 namespace cohort {

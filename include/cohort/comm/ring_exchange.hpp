@@ -3,12 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cohort/comm/world.hpp"
+#include "cohort/core/error.hpp"
 
 namespace cohort {
 
@@ -23,6 +25,11 @@ enum class AllReduceAlgorithm : std::uint8_t {
 /// "auto", "ring", "ordered", "mpi". Errors: UsageError.
 [[nodiscard]] AllReduceAlgorithm parse_all_reduce(std::string_view text);
 [[nodiscard]] std::string_view to_text(AllReduceAlgorithm algorithm) noexcept;
+
+/// A ring could not be made because a member was lost. An expected outcome: make another one.
+struct RingBroken : PeerError {
+    using PeerError::PeerError;
+};
 
 struct RingOptions {
     AllReduceAlgorithm algorithm = AllReduceAlgorithm::kAuto;
@@ -55,7 +62,8 @@ struct RingTimes {
 class RingExchange {
 public:
     /// Collective over `members` (world ranks, the order of sums). @param floats per round, > 0
-    /// Errors: UsageError when this rank is no member; DeviceError when memory is short.
+    /// Errors: UsageError when this rank is no member; DeviceError when memory is short; RingBroken
+    /// when a member is excluded (see Membership) before all have come.
     RingExchange(World& world, std::vector<int> members, std::int64_t floats,
                  const RingOptions& options);
     ~RingExchange();
@@ -72,8 +80,10 @@ public:
     void finish(const RingTail& tail);
     /// Waits for the round's end. Afterwards the buffer holds the sums (undefined when a tail says
     /// it is not finite) until the round after the next begins.
-    /// @return the tails of all members in order
-    [[nodiscard]] std::vector<RingTail> wait();
+    /// @return the tails of all members in order; nothing when a member was excluded from the job
+    /// before the round was over here: the buffer is undefined, and this exchange can only be
+    /// destroyed. Other members may have completed the round.
+    [[nodiscard]] std::optional<std::vector<RingTail>> wait();
 
     [[nodiscard]] RingTimes times() const noexcept;  ///< of the last round
     /// What is used, after kAuto was decided.

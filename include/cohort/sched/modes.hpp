@@ -24,11 +24,26 @@ enum class StaleMomentum : std::uint8_t {
 /// "look-ahead" or "keep". Errors: UsageError.
 [[nodiscard]] StaleMomentum parse_stale_momentum(std::string_view text);
 
-/// The plan that `--mode` names ("ssgd", "asgd", "static:4", "ring") over workers 0..n-1.
-/// Errors: UsageError for an unknown name, a parameter out of range, or a mode that the
-/// architecture cannot run, each with what is possible.
-[[nodiscard]] SyncPlan make_plan(std::string_view mode, Architecture architecture, int workers,
-                                 StaleMomentum stale_momentum = StaleMomentum::kLookAhead);
+/// "per-sample", "published" or "adascale". Errors: UsageError.
+[[nodiscard]] SyncPlan::LrUnit parse_lr_rule(std::string_view text);
+
+/// What a plan is made for.
+struct ModeSetting {
+    Architecture architecture = Architecture::kServers;
+    std::vector<bool> live;  ///< by worker: who takes part; the plan's N is the number of true
+    std::int64_t batch = 1;  ///< b: samples of a lease at the start of the run
+    std::int64_t workers_at_start = 0;  ///< with `batch`: B; 0: live.size()
+    StaleMomentum stale_momentum = StaleMomentum::kLookAhead;
+    SyncPlan::LrUnit lr_rule = SyncPlan::LrUnit::kPerSample;
+    /// Measured seconds of a worker's own iteration, by worker; empty, or 0 for one: not known.
+    /// `dynamic`, `ring:x`, `cutoff` and the like group and rank workers by it.
+    std::vector<double> own_seconds;
+};
+
+/// The plan that `--mode` names ("ssgd", "static:4", "hier:2:8", "ring:6" ...). Workers that are
+/// not live have no place in it. Errors: UsageError for an unknown name, a parameter out of range,
+/// or a mode that the architecture cannot run, each with what is possible.
+[[nodiscard]] SyncPlan make_plan(std::string_view mode, const ModeSetting& setting);
 
 /// The mode for an architecture when none is named: "ring" or "ssgd".
 [[nodiscard]] std::string default_mode(Architecture architecture);
@@ -36,7 +51,8 @@ enum class StaleMomentum : std::uint8_t {
 /// Names with their parameters, for help texts: "static:X".
 [[nodiscard]] std::vector<std::string> mode_names(Architecture architecture);
 
-/// True when every update waits for all workers, so that all hold the same parameters after it.
-[[nodiscard]] bool is_synchronous(const SyncPlan& plan, int workers);
+/// True when every update waits for all workers of the plan, so that all hold the same parameters
+/// after it.
+[[nodiscard]] bool is_synchronous(const SyncPlan& plan);
 
 }  // namespace cohort

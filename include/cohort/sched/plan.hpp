@@ -38,6 +38,8 @@ struct PushTicket {
     double loss_sum = 0;       ///< nats, over the samples
     double gradient_norm = 0;  ///< of the mean gradient
     Work work = Work::kGradient;
+    double reference_dot = 0;   ///< with the reference gradient of SyncPlan::validate_every
+    double reference_norm = 0;  ///< of that gradient; 0: there is none yet
 };
 
 /// A push as a firing set sees it.
@@ -78,7 +80,11 @@ struct SyncPlan {
     enum class Release : std::uint8_t { kOnFire, kOnArrival };
     enum class LagAction : std::uint8_t { kRefresh, kDrop, kDiscount };
     using Work = cohort::Work;
-    enum class LrUnit : std::uint8_t { kPerSample, kPublished };
+    enum class LrUnit : std::uint8_t {
+        kPerSample,  ///< f = sum of b / B
+        kPublished,  ///< f = sum of b / published_unit
+        kAdaScale    ///< gain f (phi + B) / (phi + f B) in place of f, phi: see set_noise_scale
+    };
 
     struct LagRule {
         double bound = 0;  ///< D, reference batches; a push with more lag is over the bound
@@ -101,6 +107,9 @@ struct SyncPlan {
     std::function<double(const FiredPush& push, const FiringSet& set)> weight;
     /// The plan's own acceptance test; none: accepted.
     std::function<bool(const PushTicket& ticket)> accept;
+    /// Every so many updates a worker computes a gradient on samples that are not applied; the
+    /// servers compare pushes with it (PushTicket::reference_dot). 0: never.
+    int validate_every = 0;
     double delay_compensation = 0;  ///< lambda of g + lambda g g (theta - theta_released); 0: none
 
     Work work = Work::kGradient;

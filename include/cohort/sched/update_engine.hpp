@@ -126,6 +126,9 @@ public:
     [[nodiscard]] std::vector<Effect> install(SyncPlan plan);
     /// Takes a worker's unpushed leases back (stop, void round).
     [[nodiscard]] std::vector<Effect> take_back(int worker, ReturnReason reason);
+    /// kAdaScale: phi, the noise scale of the gradient in samples. Without one (0, the start) the
+    /// gain of an update is its f.
+    void set_noise_scale(double phi);
     /// The end: refuses what is pending, takes all leases back, all workers are idle.
     [[nodiscard]] std::vector<Effect> stop();
 

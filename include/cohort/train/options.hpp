@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "cohort/sched/modes.hpp"
+
 namespace cohort {
 
 /// Everything a training run can be told. Each field is the `cohort train` option of the same
@@ -11,6 +13,7 @@ struct TrainOptions {
     std::string data;                    ///< dataset file (HDF5)
     std::string model = "lenet";         ///< name for make_model
     std::string mode;                    ///< who waits for whom; empty: ring or ssgd, by arch
+    std::string mode_schedule;           ///< "0:ssgd,20000:static:6": modes by samples applied
     std::string arch = "ring";           ///< "servers" or "ring"
     int servers = 0;                     ///< parameter server ranks; 0: none, or 1 by arch
     std::string all_reduce = "auto";     ///< ring: "auto", "ring", "ordered", "mpi"
@@ -20,12 +23,17 @@ struct TrainOptions {
     double lost_after_s = 15;            ///< a rank silent for this long is lost
     double eval_share = 0.25;            ///< of a core of rank 0, evaluating in asynchronous modes
     std::string stale_momentum = "look-ahead";  ///< servers: "look-ahead" or "keep"
-    std::string inject;                         ///< slowness on purpose, see parse_injections
-    std::int64_t batch = 128;                   ///< samples per step and worker
-    double lr = 0.01;                           ///< learning rate at the start of the schedule
-    std::string lr_schedule = "constant";       ///< text form of a Schedule
-    std::int64_t warmup_samples = 0;            ///< linear warm-up of the learning rate
-    std::string optimizer = "sgd";              ///< "sgd" or "adamw"
+    std::string lr_rule = "per-sample";         ///< "per-sample", "published" or "adascale"
+    double noise_scale = 0;  ///< adascale: phi, samples; 0: measured as training goes
+    int max_lost = -1;       ///< workers that may be lost before the job ends; -1: all but one
+    std::string node_staging = "auto";     ///< servers: sum a node's gradients before they are sent
+    std::string compute = "network";       ///< "network", or "sleep:40ms" in its place
+    std::string inject;                    ///< slowness on purpose, see parse_injections
+    std::int64_t batch = 128;              ///< samples per step and worker
+    double lr = 0.01;                      ///< learning rate at the start of the schedule
+    std::string lr_schedule = "constant";  ///< text form of a Schedule
+    std::int64_t warmup_samples = 0;       ///< linear warm-up of the learning rate
+    std::string optimizer = "sgd";         ///< "sgd" or "adamw"
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 0;
@@ -53,6 +61,9 @@ struct TrainOptions {
 
 /// The options with `mode` and `servers` filled in where they were left to the program.
 [[nodiscard]] TrainOptions resolved(TrainOptions options);
+
+/// What modes are made for at the start of a run. Errors: UsageError.
+[[nodiscard]] ModeSetting mode_setting(const TrainOptions& options, int workers);
 
 /// Checks everything that can be known without opening a file.
 /// Errors: UsageError naming the option, what is allowed and what was given.

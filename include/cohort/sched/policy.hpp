@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cohort/sched/modes.hpp"
+#include "cohort/sched/plan.hpp"
+
+namespace cohort {
+
+/// What is known of one worker.
+struct WorkerTelemetry {
+    bool live = true;
+    double own_seconds = 0;  ///< EWMA of its own time (input, compute, sending) per `batch` samples
+                             ///< of the run, without waiting for others; 0: not known
+    double last_seconds = 0;   ///< the newest of these
+    std::int64_t pushes = 0;   ///< accepted
+    std::int64_t samples = 0;  ///< applied
+    double lag = 0;            ///< of its last push, reference batches
+    double since_push_s = 0;   ///< time since its last push arrived
+};
+
+/// What the coordinator knows when it asks for the next plan.
+struct Telemetry {
+    double seconds = 0;  ///< of training
+    std::int64_t samples_applied = 0;
+    std::int64_t budget_samples = 0;
+    std::int64_t updates = 0;
+    std::vector<WorkerTelemetry> workers;
+};
+
+/// What to change; nothing, mostly.
+struct Decision {
+    std::optional<SyncPlan> plan;
+    std::vector<std::int64_t> batches;  ///< samples of a lease, by worker; empty: as before
+    std::string reason;                 ///< one line for the log, when something changes
+};
+
+/// Turns telemetry into "next plan and batch sizes". Pure: no clock, no threads. One object per
+/// `--mode`; a plain mode is a policy that only reacts to workers that leave or come.
+class ModePolicy {
+public:
+    ModePolicy() = default;
+    ModePolicy(const ModePolicy&) = delete;
+    ModePolicy& operator=(const ModePolicy&) = delete;
+    virtual ~ModePolicy() = default;
+
+    /// The first plan. To be called once, before decide().
+    [[nodiscard]] virtual Decision start() = 0;
+    /// Asked after every update and whenever a worker was lost or has joined; must be cheap.
+    [[nodiscard]] virtual Decision decide(const Telemetry& telemetry) = 0;
+};
+
+/// The policy that `--mode` names: every mode of make_plan, and "lb-bsp", "sync-switch:SHARE",
+/// "flexrr", "cutoff", "dynamic", "ring:x", which change plans or batches as times change.
+/// @param setting  own_seconds may be empty. Errors: UsageError, as make_plan.
+[[nodiscard]] std::unique_ptr<ModePolicy> make_policy(std::string_view mode,
+                                                      const ModeSetting& setting);
+
+/// One entry of `--mode-schedule`.
+struct ScheduledMode {
+    std::int64_t samples = 0;  ///< from which on
+    std::string mode;
+};
+/// "0:ssgd,20000:static:6,40000:dynamic": ascending, the first at 0. Errors: UsageError.
+[[nodiscard]] std::vector<ScheduledMode> parse_mode_schedule(std::string_view text);
+
+/// Exponentially weighted mean of a worker's own times: each new one counts a fifth, the first as
+/// it is; after a jump by more than half in either direction three times in a row it starts anew.
+class OwnTime {
+public:
+    void add(double seconds);
+    [[nodiscard]] double seconds() const noexcept { return mean_; }
+    [[nodiscard]] double last() const noexcept { return last_; }
+
+private:
+    double mean_ = 0;
+    double last_ = 0;
+    int jumps_ = 0;
+};
+
+}  // namespace cohort
