@@ -50,19 +50,15 @@ void UpdateEngine::Impl::apply(const std::vector<PendingPush>& pushes, int quoru
         const double lag = history.lag(push.ticket.version);
         update.pushes.push_back({.ticket = push.ticket,
                                  .lag = lag,
-                                 .lag_updates = history.version() - push.ticket.version,
-                                 .over_bound = over_bound(lag)});
+                                 .lag_updates = history.version() - push.ticket.version});
         update.samples += push.ticket.samples;
     }
     pending -= static_cast<std::int64_t>(pushes.size());
-    const std::int64_t unit = plan.lr_unit == SyncPlan::LrUnit::kPublished
-                                  ? plan.published_unit
-                                  : options.reference_batch;
-    update.fraction = static_cast<double>(update.samples) / static_cast<double>(unit);
+    update.fraction = worth(update.samples);
     update.version = history.version() + 1;
     weigh(update, quorum);
     account(update);
-    history.append(update.fraction);
+    history.append(batches_of(update.samples), update.fraction);
     release_contributors(update);
     effects.emplace_back(std::move(update));
     if (history.full()) {
@@ -70,13 +66,36 @@ void UpdateEngine::Impl::apply(const std::vector<PendingPush>& pushes, int quoru
     }
 }
 
-/// The plan's weights; what is over the bound weighs min(1, 1/(lag + f)) of that.
+/// Reference batches that so many samples are.
+double UpdateEngine::Impl::batches_of(std::int64_t samples) const noexcept {
+    return static_cast<double>(samples) / static_cast<double>(options.reference_batch);
+}
+
+/// f of an update, by the plan's rule.
+double UpdateEngine::Impl::worth(std::int64_t samples) const noexcept {
+    if (plan.lr_unit == SyncPlan::LrUnit::kPublished) {
+        return static_cast<double>(samples) / static_cast<double>(plan.published_unit);
+    }
+    const double f = batches_of(samples);
+    if (plan.lr_unit == SyncPlan::LrUnit::kAdaScale && noise_scale > 0) {
+        const auto batch = static_cast<double>(options.reference_batch);
+        return f * (noise_scale + batch) / (noise_scale + f * batch);
+    }
+    return f;
+}
+
+/// The plan's weights; what is over the bound weighs min(1, 1/(lag + its own reference batches)) of
+/// that. Pushes of another work than the plan's are applied as they are.
 void UpdateEngine::Impl::weigh(Fire& update, int quorum) {
+    if (update.work != plan.work) {
+        return;
+    }
     const FiringSet set{.version = update.version,
                         .reference_batch = options.reference_batch,
                         .workers = live_workers,
                         .quorum = quorum,
                         .reference_batches = history.reference_batches(),
+                        .fraction = update.fraction,
                         .pushes = &update.pushes};
     for (FiredPush& push : update.pushes) {
         if (plan.weight) {
@@ -84,8 +103,9 @@ void UpdateEngine::Impl::weigh(Fire& update, int quorum) {
             check_invariant(std::isfinite(push.weight) && push.weight >= 0,
                             "weights are finite and not negative");
         }
+        push.over_bound = over_bound(push.lag);
         if (push.over_bound) {
-            push.weight *= std::min(1.0, 1 / (push.lag + update.fraction));
+            push.weight *= std::min(1.0, 1 / (push.lag + batches_of(update.samples)));
         }
     }
 }
@@ -104,7 +124,7 @@ void UpdateEngine::Impl::release_contributors(Fire& update) {
         WorkerState& w = worker(push.ticket.id.worker);
         if (w.live && w.incarnation == push.ticket.id.incarnation) {
             --w.pending;
-            w.last_lag = push.lag;
+            w.last_lag = history.worth(push.ticket.version, update.version - 1);
         }
     }
     update.releases.reserve(update.pushes.size());

@@ -32,7 +32,6 @@ void UpdateEngine::Impl::place_workers() {
     }
     for (std::size_t i = 0; i < cohorts.size(); ++i) {
         cohorts[i].spec = plan.cohorts[i];
-        cohorts[i].version = history.version();
         for (const int member : plan.cohorts[i].members) {
             worker(member).cohort = i;
             worker(member).rider = false;
@@ -44,7 +43,8 @@ void UpdateEngine::Impl::place_workers() {
 }
 
 /// 1. What the new plan's pushes cannot be mixed with is applied, under the old plan. 2. The other
-/// pending pushes move to their workers' new cohorts, where they count whatever their version.
+/// pending pushes move to their workers' new cohorts, where they count whatever their version; so
+/// do those that are computed now, until the cohort fires.
 /// 3. Clocks start again. 4. What now meets its quorum fires, the cohort first whose newest push is
 /// the oldest; whom nothing holds back any more is released, who is over the new bound interrupted.
 void UpdateEngine::Impl::install(SyncPlan next, Effects& effects) {

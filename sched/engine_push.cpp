@@ -25,7 +25,7 @@ void UpdateEngine::Impl::push(const PushTicket& ticket, Effects& effects) {
     check_invariant(ticket.version >= w.version && ticket.version <= history.version(),
                     "a push was computed on the parameters its worker was released with");
     wait(w);
-    w.last_lag = history.lag(ticket.version);
+    w.last_lag = history.worth(ticket.version, history.version());
     if (const std::optional<ReturnReason> reason = judge(w, ticket)) {
         effects.emplace_back(Refuse{.push = ticket.id, .reason = *reason});
         give_back(w, *lease, *reason, effects);
@@ -57,8 +57,8 @@ std::optional<ReturnReason> UpdateEngine::Impl::judge(WorkerState& w, const Push
     if (too_late(w, ticket.version)) {
         return ReturnReason::kDropped;
     }
-    const bool lags =
-        over_bound(w.last_lag) && plan.lag_rule->action != SyncPlan::LagAction::kDiscount;
+    const bool lags = over_bound(history.lag(ticket.version)) &&
+                      plan.lag_rule->action != SyncPlan::LagAction::kDiscount;
     if (lags && w.setbacks < kSetbacks) {
         ++w.setbacks;
         return ReturnReason::kDropped;

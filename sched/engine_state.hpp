@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -37,7 +38,7 @@ struct WorkerState {
     int counted = 0;           ///< pending pushes, of any incarnation, that count
     std::int64_t version = 0;  ///< released with
     std::int64_t clock = 0;
-    double last_lag = 0;  ///< of its last push
+    double last_lag = 0;  ///< of its last push, in the optimizer's unit: sum of f
     int setbacks = 0;     ///< interruptions and refusals in a row, for its lag
     ReturnReason last_return = ReturnReason::kDropped;
     std::vector<OpenLease> leases;  ///< in the order in which they are worked on
@@ -47,14 +48,17 @@ struct WorkerState {
     [[nodiscard]] bool computing() const noexcept { return active() && !waiting; }
 };
 
+/// Older than any version: nothing is late for a cohort that has not fired.
+inline constexpr std::int64_t kNeverFired = std::numeric_limits<std::int64_t>::min();
+
 struct CohortState {
     CohortSpec spec;
     std::vector<PendingPush> pending;
-    int counting = 0;                ///< what the quorum counts among them
-    int able = 0;                    ///< members that can still add to that
-    std::int64_t version = 0;        ///< of its last fire, or of the plan's installation
-    std::vector<std::int64_t> late;  ///< versions of its last fires, oldest first
-    bool touched = false;            ///< to be looked at: may fire
+    int counting = 0;                    ///< what the quorum counts among them
+    int able = 0;                        ///< members that can still add to that
+    std::int64_t version = kNeverFired;  ///< of its last fire under this plan
+    std::vector<std::int64_t> late;      ///< versions of its last fires, oldest first
+    bool touched = false;                ///< to be looked at: may fire
 };
 
 /// In a row; the push after them is admitted.
@@ -117,6 +121,8 @@ struct UpdateEngine::Impl {
 
     // Fires (engine_fire.cpp).
     [[nodiscard]] bool over_bound(double lag) const noexcept;
+    [[nodiscard]] double batches_of(std::int64_t samples) const noexcept;
+    [[nodiscard]] double worth(std::int64_t samples) const noexcept;
     [[nodiscard]] bool fires(const CohortState& cohort) const noexcept;
     void fire(CohortState& cohort, Effects& effects);
     void apply(const std::vector<PendingPush>& pushes, int quorum, Effects& effects);

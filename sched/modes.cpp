@@ -3,71 +3,29 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
-#include <numeric>
-#include <optional>
+#include <algorithm>
 
 #include "cohort/core/error.hpp"
+#include "mode_table.hpp"
 
 namespace cohort {
 namespace {
 
-[[noreturn]] void fail_mode(std::string_view mode, std::string_view what, Architecture architecture,
-                            const std::string& expected) {
-    fail<UsageError>({.where = "--mode",
-                      .what = fmt::format(
-                          "{} {}", what, architecture == Architecture::kRing ? "rings" : "servers"),
-                      .expected = expected,
-                      .got = fmt::format("'{}'", mode)});
+/// Pushes may be used although others were applied since the version they were computed on.
+bool pushes_may_lag(const SyncPlan& plan) {
+    const bool only_fresh =
+        plan.late == SyncPlan::Late::kDrop &&
+        std::all_of(plan.cohorts.begin(), plan.cohorts.end(), [](const CohortSpec& cohort) {
+            return cohort.fresh_only && cohort.riders.empty();
+        });
+    const bool one = plan.cohorts.size() == 1;
+    return !is_synchronous(plan) && !(one && only_fresh);
 }
 
-/// One cohort of all workers.
-SyncPlan one_cohort(int workers, int quorum) {
-    SyncPlan plan;
-    plan.cohorts.resize(1);
-    plan.cohorts[0].members.resize(static_cast<std::size_t>(workers));
-    std::iota(plan.cohorts[0].members.begin(), plan.cohorts[0].members.end(), 0);
-    plan.cohorts[0].quorum = quorum;
-    return plan;
-}
-
-SyncPlan cohorts_of_one(int workers) {
-    SyncPlan plan;
-    for (int worker = 0; worker < workers; ++worker) {
-        plan.cohorts.push_back({.members = {worker}, .riders = {}});
-    }
-    return plan;
-}
-
-/// X of "static:X"; nothing for any other text.
-std::optional<int> parse_static(std::string_view mode) {
-    constexpr std::string_view kPrefix = "static:";
-    if (!mode.starts_with(kPrefix)) {
-        return {};
-    }
-    const std::string_view digits = mode.substr(kPrefix.size());
-    int x = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), x);
-    const bool whole = error == std::errc{} && end == digits.data() + digits.size();
-    return whole ? x : 0;  // no number of workers
-}
-
-SyncPlan server_plan(std::string_view mode, int workers) {
-    if (mode == "ssgd") {
-        return one_cohort(workers, workers);
-    }
-    if (mode == "asgd") {
-        return cohorts_of_one(workers);
-    }
-    if (const std::optional<int> x = parse_static(mode)) {
-        if (*x < 1 || *x > workers) {
-            fail_mode(mode, "no such number of workers per update with", Architecture::kServers,
-                      fmt::format("static:X with X from 1 to the {} workers", workers));
-        }
-        return one_cohort(workers, *x);
-    }
-    fail_mode(mode, "unknown mode with", Architecture::kServers,
-              fmt::format("{}", fmt::join(mode_names(Architecture::kServers), ", ")));
+[[noreturn]] void fail_word(std::string_view option, std::string_view what,
+                            std::string_view expected, std::string_view got) {
+    fail<UsageError>(
+        {.where = option, .what = what, .expected = expected, .got = fmt::format("'{}'", got)});
 }
 
 }  // namespace
@@ -79,10 +37,7 @@ Architecture parse_architecture(std::string_view text) {
     if (text == "ring") {
         return Architecture::kRing;
     }
-    fail<UsageError>({.where = "--arch",
-                      .what = "unknown architecture",
-                      .expected = "servers or ring",
-                      .got = fmt::format("'{}'", text)});
+    fail_word("--arch", "unknown architecture", "servers or ring", text);
 }
 
 StaleMomentum parse_stale_momentum(std::string_view text) {
@@ -92,10 +47,7 @@ StaleMomentum parse_stale_momentum(std::string_view text) {
     if (text == "keep") {
         return StaleMomentum::kKeep;
     }
-    fail<UsageError>({.where = "--stale-momentum",
-                      .what = "unknown treatment of momentum",
-                      .expected = "look-ahead or keep",
-                      .got = fmt::format("'{}'", text)});
+    fail_word("--stale-momentum", "unknown treatment of momentum", "look-ahead or keep", text);
 }
 
 SyncPlan::LrUnit parse_lr_rule(std::string_view text) {
@@ -108,40 +60,29 @@ SyncPlan::LrUnit parse_lr_rule(std::string_view text) {
     if (text == "adascale") {
         return SyncPlan::LrUnit::kAdaScale;
     }
-    fail<UsageError>({.where = "--lr-rule",
-                      .what = "unknown rule",
-                      .expected = "per-sample, published or adascale",
-                      .got = fmt::format("'{}'", text)});
+    fail_word("--lr-rule", "unknown rule", "per-sample, published or adascale", text);
 }
 
 SyncPlan make_plan(std::string_view mode, const ModeSetting& setting) {
-    const int workers = static_cast<int>(setting.live.size());
-    check_invariant(workers > 0, "a plan is for at least one worker");
-    SyncPlan plan;
-    if (setting.architecture == Architecture::kServers) {
-        plan = server_plan(mode, workers);
-        plan.look_ahead =
-            !is_synchronous(plan) && setting.stale_momentum == StaleMomentum::kLookAhead;
-    } else if (mode == "ring" || mode == "ssgd") {
-        plan = one_cohort(workers, workers);
-    } else {
-        fail_mode(
-            mode, "a mode that does not run on", setting.architecture,
-            fmt::format("{}, or --arch servers", fmt::join(mode_names(Architecture::kRing), ", ")));
+    const ParsedMode parsed = parse_mode(mode, setting);
+    ModeRequest request{.setting = setting, .values = parsed.values, .live = {}};
+    for (std::size_t worker = 0; worker < setting.live.size(); ++worker) {
+        if (setting.live[worker]) {
+            request.live.push_back(static_cast<int>(worker));
+        }
     }
-    plan.name = mode;
+    check_invariant(!request.live.empty(), "a plan is for at least one worker");
+    SyncPlan plan = parsed.entry->plan(request);
+    if (plan.name.empty()) {
+        plan.name = mode;
+    }
+    plan.lr_unit = setting.lr_rule;
+    plan.look_ahead = setting.stale_momentum == StaleMomentum::kLookAhead && pushes_may_lag(plan);
     return plan;
 }
 
 std::string default_mode(Architecture architecture) {
     return architecture == Architecture::kRing ? "ring" : "ssgd";
-}
-
-std::vector<std::string> mode_names(Architecture architecture) {
-    if (architecture == Architecture::kRing) {
-        return {"ring", "ssgd"};
-    }
-    return {"ssgd", "asgd", "static:X"};
 }
 
 bool is_synchronous(const SyncPlan& plan) {

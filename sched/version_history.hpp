@@ -5,24 +5,32 @@
 
 namespace cohort {
 
-/// How many reference batches had been applied when a version was made. Keeps the versions that
-/// somebody may still compute on.
+/// What had been applied when a version was made: samples in reference batches, by which lag is
+/// measured, and the sum of f, by which the optimizer moves on. Keeps the versions that somebody
+/// may still compute on.
 class VersionHistory {
 public:
     VersionHistory(std::int64_t version, double reference_batches)
-        : first_(version), sums_{reference_batches} {}
+        : first_(version), sums_{{.batches = reference_batches, .worth = 0}} {}
 
     [[nodiscard]] std::int64_t version() const noexcept {
         return first_ + static_cast<std::int64_t>(sums_.size()) - 1;
     }
-    [[nodiscard]] double reference_batches() const noexcept { return sums_.back(); }
+    [[nodiscard]] double reference_batches() const noexcept { return sums_.back().batches; }
     /// Reference batches applied since `version`, one of those kept.
     [[nodiscard]] double lag(std::int64_t version) const noexcept {
-        return sums_.back() - sums_[static_cast<std::size_t>(version - first_)];
+        return sums_.back().batches - at(version).batches;
+    }
+    /// Sum of f of the updates after version `from` up to `to`, both kept.
+    [[nodiscard]] double worth(std::int64_t from, std::int64_t to) const noexcept {
+        return at(to).worth - at(from).worth;
     }
 
-    /// A new version, worth `fraction` reference batches.
-    void append(double fraction) { sums_.push_back(sums_.back() + fraction); }
+    /// A new version. @param batches  samples of its update / B  @param worth  f
+    void append(double batches, double worth) {
+        sums_.push_back(
+            {.batches = sums_.back().batches + batches, .worth = sums_.back().worth + worth});
+    }
     /// Worth the work of finding out what may go.
     [[nodiscard]] bool full() const noexcept { return sums_.size() >= limit_; }
     /// Forgets the versions before `oldest`.
@@ -33,9 +41,17 @@ public:
     }
 
 private:
+    struct Sums {
+        double batches = 0;
+        double worth = 0;
+    };
+    [[nodiscard]] const Sums& at(std::int64_t version) const noexcept {
+        return sums_[static_cast<std::size_t>(version - first_)];
+    }
+
     static constexpr std::size_t kLeast = 1024;
     std::int64_t first_;
-    std::vector<double> sums_;  ///< by version - first_
+    std::vector<Sums> sums_;  ///< by version - first_
     std::size_t limit_ = kLeast;
 };
 

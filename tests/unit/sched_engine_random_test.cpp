@@ -309,7 +309,8 @@ void RandomRun::applied(const Fire& fire) {
             --s.pending;
         }
     }
-    batches_.push_back(batches_.back() + fire.fraction);
+    const auto reference_batch = 8.0 * static_cast<double>(states_.size());
+    batches_.push_back(batches_.back() + static_cast<double>(fire.samples) / reference_batch);
     for (const Fire::Release& release : fire.releases) {
         ASSERT_TRUE(state(release.worker).waiting) << "released once";
         start(release.worker, fire.version);

@@ -58,6 +58,7 @@ struct FiringSet {
     int workers = 0;                                 ///< live ones, N
     int quorum = 0;                                  ///< of the cohort
     double reference_batches = 0;                    ///< applied before this update
+    double fraction = 0;                             ///< f of this update
     const std::vector<FiredPush>* pushes = nullptr;  ///< in order of arrival
 };
 

@@ -26,7 +26,7 @@ inline constexpr std::size_t kReturnReasons = 6;
 struct Fire {
     struct Release {
         int worker = 0;
-        double lag = 0;  ///< of its last push, reference batches: for the look-ahead; else 0
+        double lag = 0;  ///< of its last push, as a sum of f: for the look-ahead; else 0
     };
     std::int64_t version = 0;       ///< V after the update
     std::int64_t samples = 0;       ///< sum of b_p
@@ -68,7 +68,7 @@ struct EngineOptions {
     int workers = 1;
     std::int64_t reference_batch = 1;  ///< B, samples
     std::int64_t version = 0;          ///< to go on from
-    double reference_batches = 0;      ///< applied so far (sum of f)
+    double reference_batches = 0;      ///< applied so far
 };
 
 /// What became of the samples that were leased:

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cohort/sched/modes.hpp"
+#include "cohort/sched/policy.hpp"
+
+namespace cohort {
+
+/// A parameter of a mode: a number, or one of a few words.
+struct ModeParameter {
+    enum class Most : std::uint8_t { kAny, kOne, kWorkers, kBelowWorkers };
+    std::string_view name;
+    double least = 0;
+    Most most = Most::kAny;
+    std::optional<double> fallback = {};       ///< when left out; none: it must be given
+    bool whole = true;                         ///< no fractions
+    std::vector<std::string_view> words = {};  ///< its value is the index of one of these
+};
+
+/// What a plan is asked for.
+struct ModeRequest {
+    const ModeSetting& setting;
+    std::vector<double> values;  ///< of the parameters, in range for setting.live.size() workers
+    std::vector<int> live;       ///< worker indices, ascending, at least one
+
+    [[nodiscard]] int workers() const noexcept { return static_cast<int>(live.size()); }
+    /// A whole parameter.
+    [[nodiscard]] int whole(std::size_t i) const { return static_cast<int>(values.at(i)); }
+    /// A parameter that counts workers, of those that are left.
+    [[nodiscard]] int of_workers(std::size_t i) const;
+    /// Samples of `pushes` pushes of the usual size.
+    [[nodiscard]] std::int64_t samples_of(std::int64_t pushes) const noexcept {
+        return pushes * setting.batch;
+    }
+    /// B: one push of each worker that the run started with.
+    [[nodiscard]] std::int64_t reference_batch() const noexcept;
+};
+
+/// A mode: a name, its parameters, and a function that makes its plan.
+struct ModeEntry {
+    std::string_view name;
+    bool servers = true;
+    bool rings = false;
+    std::vector<ModeParameter> parameters;
+    SyncPlan (*plan)(const ModeRequest& request) = nullptr;
+    /// Makes the policy; null: the plan stays as it is.
+    std::unique_ptr<ModePolicy> (*policy)(std::string mode, const ModeSetting& setting,
+                                          std::vector<double> values) = nullptr;
+    char separator = ':';  ///< between parameters
+};
+
+/// A mode as the command line writes it, understood.
+struct ParsedMode {
+    const ModeEntry* entry = nullptr;
+    std::vector<double> values;
+};
+
+/// All modes, in the order of docs/modes.md.
+[[nodiscard]] const std::vector<ModeEntry>& mode_table();
+[[nodiscard]] ParsedMode parse_mode(std::string_view mode, const ModeSetting& setting);
+
+// The parts of the table.
+[[nodiscard]] std::vector<ModeEntry> waiting_modes();
+[[nodiscard]] std::vector<ModeEntry> free_modes();
+[[nodiscard]] std::vector<ModeEntry> grouped_modes();
+[[nodiscard]] std::vector<ModeEntry> adaptive_modes();
+
+/// One cohort of all live workers.
+[[nodiscard]] SyncPlan one_cohort(const ModeRequest& request, int quorum);
+/// A cohort for each live worker.
+[[nodiscard]] SyncPlan cohorts_of_one(const ModeRequest& request);
+
+}  // namespace cohort

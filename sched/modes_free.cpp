@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <cmath>
+
+#include "mode_table.hpp"
+
+// Modes in which every push is an update of its own.
+namespace cohort {
+namespace {
+
+constexpr double kClockBound = 3;       ///< ssp, in pushes
+constexpr double kCompensation = 0.04;  ///< dcasgd, Zheng et al. 2017
+constexpr double kLagBound = 2;         ///< saps, in reference batches
+constexpr double kTolerance = 0.1;      ///< zeno++, of the reference's square
+constexpr double kValidateEvery = 8;    ///< zeno++, in updates
+
+SyncPlan asgd(const ModeRequest& request) {
+    SyncPlan plan = cohorts_of_one(request);
+    plan.published_unit = request.samples_of(1);
+    return plan;
+}
+
+SyncPlan ssp(const ModeRequest& request) {
+    SyncPlan plan = asgd(request);
+    plan.clock_bound = request.whole(0);
+    return plan;
+}
+
+/// The step is eta / (lag + 1) whatever the update is worth.
+double published_step(const FiredPush& push, const FiringSet& set) {
+    return 1 / (set.fraction * static_cast<double>(push.lag_updates + 1));
+}
+
+SyncPlan dynsgd(const ModeRequest& request) {
+    SyncPlan plan = asgd(request);
+    plan.weight = published_step;
+    return plan;
+}
+
+SyncPlan adadelay(const ModeRequest& request) {
+    SyncPlan plan = asgd(request);
+    plan.weight = [smoothness = request.values[0], growth = request.values[1]](
+                      const FiredPush& push, const FiringSet& set) {
+        return 1 / (smoothness +
+                    growth * std::sqrt(static_cast<double>(set.version + push.lag_updates)));
+    };
+    return plan;
+}
+
+SyncPlan dcasgd(const ModeRequest& request) {
+    SyncPlan plan = asgd(request);
+    plan.delay_compensation = request.values[0];
+    return plan;
+}
+
+SyncPlan saps(const ModeRequest& request) {
+    SyncPlan plan = asgd(request);
+    plan.lag_rule = {.bound = request.values[0],
+                     .action = static_cast<SyncPlan::LagAction>(request.whole(1))};
+    return plan;
+}
+
+/// What brings a push down to the reference's length; 1 when it is not longer, or there is no
+/// reference yet.
+double shortening(const PushTicket& ticket) {
+    const bool longer = ticket.reference_norm > 0 && ticket.gradient_norm > ticket.reference_norm;
+    return longer ? ticket.reference_norm / ticket.gradient_norm : 1;
+}
+
+double no_longer_than_reference(const FiredPush& push, const FiringSet& /*set*/) {
+    return shortening(push.ticket);
+}
+
+SyncPlan zeno(const ModeRequest& request) {
+    SyncPlan plan = asgd(request);
+    plan.validate_every = request.whole(1);
+    plan.accept = [tolerance = request.values[0]](const PushTicket& ticket) {
+        const double least = -tolerance * ticket.reference_norm * ticket.reference_norm;
+        return ticket.reference_norm == 0 || shortening(ticket) * ticket.reference_dot >= least;
+    };
+    plan.weight = no_longer_than_reference;
+    return plan;
+}
+
+}  // namespace
+
+std::vector<ModeEntry> free_modes() {
+    return {
+        {.name = "asgd", .parameters = {}, .plan = asgd},
+        {.name = "ssp", .parameters = {{.name = "S", .fallback = kClockBound}}, .plan = ssp},
+        {.name = "dynsgd", .parameters = {}, .plan = dynsgd},
+        {.name = "adadelay",
+         .parameters = {{.name = "L", .least = 1e-6, .fallback = 1, .whole = false},
+                        {.name = "C", .fallback = 0, .whole = false}},
+         .plan = adadelay,
+         .separator = ','},
+        {.name = "dcasgd",
+         .parameters = {{.name = "LAMBDA", .fallback = kCompensation, .whole = false}},
+         .plan = dcasgd},
+        {.name = "saps",
+         .parameters = {{.name = "D", .fallback = kLagBound, .whole = false},
+                        {.name = "ACTION",
+                         .fallback = 0,
+                         .words = {"refresh", "drop", "discount"}}},  // as SyncPlan::LagAction
+         .plan = saps},
+        {.name = "zeno++",
+         .parameters = {{.name = "EPSILON", .fallback = kTolerance, .whole = false},
+                        {.name = "EVERY", .least = 1, .fallback = kValidateEvery}},
+         .plan = zeno},
+    };
+}
+
+}  // namespace cohort

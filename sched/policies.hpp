@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cohort/sched/policy.hpp"
+
+namespace cohort {
+
+// A policy per mode that changes plans or batches while it runs.
+// @param mode  as the command line writes it  @param values  of its parameters
+
+[[nodiscard]] std::unique_ptr<ModePolicy> make_dynamic_policy(std::string mode,
+                                                              const ModeSetting& setting,
+                                                              std::vector<double> values);
+[[nodiscard]] std::unique_ptr<ModePolicy> make_ring_policy(std::string mode,
+                                                           const ModeSetting& setting,
+                                                           std::vector<double> values);
+[[nodiscard]] std::unique_ptr<ModePolicy> make_cutoff_policy(std::string mode,
+                                                             const ModeSetting& setting,
+                                                             std::vector<double> values);
+[[nodiscard]] std::unique_ptr<ModePolicy> make_lb_bsp_policy(std::string mode,
+                                                             const ModeSetting& setting,
+                                                             std::vector<double> values);
+[[nodiscard]] std::unique_ptr<ModePolicy> make_sync_switch_policy(std::string mode,
+                                                                  const ModeSetting& setting,
+                                                                  std::vector<double> values);
+[[nodiscard]] std::unique_ptr<ModePolicy> make_flexrr_policy(std::string mode,
+                                                             const ModeSetting& setting,
+                                                             std::vector<double> values);
+
+}  // namespace cohort

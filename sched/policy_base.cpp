@@ -1,0 +1,90 @@
+#include "policy_base.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "speeds.hpp"
+
+namespace cohort {
+
+PolicyBase::PolicyBase(std::string mode, const ModeSetting& setting)
+    : mode_(std::move(mode)), setting_(setting) {
+    setting_.own_seconds.resize(setting_.live.size(), 0);
+    index_live();
+    times_ = own_times(setting_.own_seconds, live_);
+}
+
+Decision PolicyBase::start() {
+    return {.plan = make_plan(mode_, setting_), .batches = {}, .reason = ""};
+}
+
+Decision PolicyBase::decide(const Telemetry& telemetry) {
+    const int before = static_cast<int>(live_.size());
+    const bool changed = note(telemetry);
+    if (live_.empty()) {
+        return {};
+    }
+    if (!changed) {
+        return adapt(telemetry);
+    }
+    wished_ = false;
+    return remake(
+        fmt::format("{} workers live, {} before", static_cast<int>(live_.size()), before));
+}
+
+Decision PolicyBase::adapt(const Telemetry& /*telemetry*/) {
+    const auto workers = static_cast<std::int64_t>(live_.size());
+    if (pushes_ < next_look_ && pushes_ >= next_look_ - workers) {
+        return {};
+    }
+    next_look_ = pushes_ + workers;
+    times_ = own_times(setting_.own_seconds, live_);
+    const bool before = std::exchange(wished_, wishes());
+    if (!before || !wished_) {
+        return {};
+    }
+    wished_ = false;
+    return change();
+}
+
+Decision PolicyBase::remake(std::string reason) {
+    return {.plan = make_plan(mode_, setting_), .batches = {}, .reason = std::move(reason)};
+}
+
+/// Takes over who is live and how fast. True when workers left or came.
+bool PolicyBase::note(const Telemetry& telemetry) {
+    check_invariant(telemetry.workers.size() == setting_.live.size(), "telemetry of every worker");
+    bool changed = false;
+    pushes_ = 0;
+    for (std::size_t i = 0; i < telemetry.workers.size(); ++i) {
+        const WorkerTelemetry& worker = telemetry.workers[i];
+        changed = changed || setting_.live[i] != worker.live;
+        setting_.live[i] = worker.live;
+        setting_.own_seconds[i] = worker.own_seconds;
+        pushes_ += worker.pushes;
+    }
+    if (changed) {
+        index_live();
+        times_ = own_times(setting_.own_seconds, live_);
+        next_look_ = pushes_ + static_cast<std::int64_t>(live_.size());
+    }
+    return changed;
+}
+
+void PolicyBase::index_live() {
+    live_.clear();
+    for (std::size_t i = 0; i < setting_.live.size(); ++i) {
+        if (setting_.live[i]) {
+            live_.push_back(static_cast<int>(i));
+        }
+    }
+}
+
+std::string list_of(const std::vector<int>& workers) {
+    return fmt::format("{}", fmt::join(workers, " "));
+}
+
+}  // namespace cohort

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cohort/sched/policy.hpp"
+
+namespace cohort {
+
+/// What policies have in common: they know who is live and how fast, make the plan anew when
+/// workers leave or come, and look at the times once in N accepted pushes. What they want to change
+/// they must want at two looks in a row.
+class PolicyBase : public ModePolicy {
+public:
+    PolicyBase(std::string mode, const ModeSetting& setting);
+
+    Decision start() override;
+    Decision decide(const Telemetry& telemetry) final;
+
+protected:
+    /// Between changes of membership.
+    virtual Decision adapt(const Telemetry& telemetry);
+    /// Workers left or came.
+    virtual Decision remake(std::string reason);
+    /// At a look: would a change pay now?
+    [[nodiscard]] virtual bool wishes() const { return false; }
+    /// Carries it out.
+    [[nodiscard]] virtual Decision change() { return {}; }
+
+    [[nodiscard]] const std::string& mode() const noexcept { return mode_; }
+    [[nodiscard]] const ModeSetting& setting() const noexcept { return setting_; }
+    [[nodiscard]] const std::vector<int>& live() const noexcept { return live_; }
+    /// Own times, in the order of live().
+    [[nodiscard]] const std::vector<double>& times() const noexcept { return times_; }
+
+private:
+    bool note(const Telemetry& telemetry);
+    void index_live();
+
+    std::string mode_;
+    ModeSetting setting_;
+    std::vector<int> live_;
+    std::vector<double> times_;
+    std::int64_t pushes_ = 0;
+    std::int64_t next_look_ = 0;
+    bool wished_ = false;  ///< at the look before
+};
+
+/// "3 5 7"
+[[nodiscard]] std::string list_of(const std::vector<int>& workers);
+
+}  // namespace cohort

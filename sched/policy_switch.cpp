@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <utility>
+
+#include "batch_balance.hpp"
+#include "policies.hpp"
+#include "policy_base.hpp"
+
+// ssgd for a share of the budget, then asgd (Li et al. 2021).
+namespace cohort {
+namespace {
+
+/// While somebody is a straggler asgd stands in for ssgd, and its samples do not count for the
+/// share.
+class SyncSwitchPolicy final : public PolicyBase {
+public:
+    SyncSwitchPolicy(std::string mode, const ModeSetting& setting, double share)
+        : PolicyBase(std::move(mode), setting), share_(share), waiting_(share > 0) {}
+
+protected:
+    Decision adapt(const Telemetry& telemetry) override {
+        const std::int64_t applied = telemetry.samples_applied - seen_;
+        seen_ = telemetry.samples_applied;
+        synchronous_ += waiting_ ? applied : 0;
+        if (over_) {
+            return {};
+        }
+        if (static_cast<double>(synchronous_) >=
+            share_ * static_cast<double>(telemetry.budget_samples)) {
+            over_ = true;
+            return std::exchange(waiting_, false) ? remake("the synchronous share is done")
+                                                  : Decision();
+        }
+        return PolicyBase::adapt(telemetry);
+    }
+    Decision remake(std::string reason) override {
+        return {.plan = make_plan(waiting_ ? "ssgd" : "asgd", setting()),
+                .batches = {},
+                .reason = std::move(reason)};
+    }
+    /// A straggler for ssgd, nobody any more for asgd.
+    [[nodiscard]] bool wishes() const override {
+        constexpr double kStraggles = 1.5;
+        constexpr double kKeepsUp = 1.2;
+        const double slowest = *std::max_element(times().begin(), times().end());
+        const double others = median_of(times());
+        return waiting_ ? slowest > kStraggles * others : slowest < kKeepsUp * others;
+    }
+    Decision change() override {
+        waiting_ = !waiting_;
+        return remake(waiting_ ? "all keep up again" : "a worker straggles");
+    }
+
+private:
+    double share_;
+    bool waiting_;                  ///< under ssgd
+    bool over_ = false;             ///< the share is done
+    std::int64_t seen_ = 0;         ///< samples applied
+    std::int64_t synchronous_ = 0;  ///< of those: not under asgd
+};
+
+}  // namespace
+
+std::unique_ptr<ModePolicy> make_sync_switch_policy(std::string mode, const ModeSetting& setting,
+                                                    std::vector<double> values) {
+    return std::make_unique<SyncSwitchPolicy>(std::move(mode), setting, values.at(0));
+}
+
+}  // namespace cohort
