@@ -54,7 +54,7 @@ void UpdateEngine::Impl::apply(const std::vector<PendingPush>& pushes, int quoru
         update.samples += push.ticket.samples;
     }
     pending -= static_cast<std::int64_t>(pushes.size());
-    update.fraction = worth(update.samples);
+    update.fraction = worth(update.samples, update.work);
     update.version = history.version() + 1;
     weigh(update, quorum);
     account(update);
@@ -71,8 +71,11 @@ double UpdateEngine::Impl::batches_of(std::int64_t samples) const noexcept {
     return static_cast<double>(samples) / static_cast<double>(options.reference_batch);
 }
 
-/// f of an update, by the plan's rule.
-double UpdateEngine::Impl::worth(std::int64_t samples) const noexcept {
+/// f of an update, by the plan's rule; deltas have had their learning rate already.
+double UpdateEngine::Impl::worth(std::int64_t samples, Work work) const noexcept {
+    if (work == Work::kDelta) {
+        return batches_of(samples);
+    }
     if (plan.lr_unit == SyncPlan::LrUnit::kPublished) {
         return static_cast<double>(samples) / static_cast<double>(plan.published_unit);
     }

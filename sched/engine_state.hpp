@@ -122,7 +122,7 @@ struct UpdateEngine::Impl {
     // Fires (engine_fire.cpp).
     [[nodiscard]] bool over_bound(double lag) const noexcept;
     [[nodiscard]] double batches_of(std::int64_t samples) const noexcept;
-    [[nodiscard]] double worth(std::int64_t samples) const noexcept;
+    [[nodiscard]] double worth(std::int64_t samples, Work work) const noexcept;
     [[nodiscard]] bool fires(const CohortState& cohort) const noexcept;
     void fire(CohortState& cohort, Effects& effects);
     void apply(const std::vector<PendingPush>& pushes, int quorum, Effects& effects);

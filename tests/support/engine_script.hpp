@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -116,7 +117,8 @@ public:
     }
 
     UpdateEngine engine;
-    std::vector<Fire> fires;  ///< all so far
+    std::vector<Fire> fires;                       ///< all so far
+    std::function<void(const Effect&)> on_effect;  ///< called for each, in order
 
 private:
     struct State {
@@ -147,6 +149,9 @@ inline EngineScript::Lines EngineScript::carry_out(const std::vector<Effect>& ef
     Lines lines;
     for (const Effect& effect : effects) {
         lines.push_back(to_text(effect));
+        if (on_effect) {
+            on_effect(effect);
+        }
         if (const auto* back = std::get_if<ReturnLease>(&effect)) {
             std::erase(state(back->worker).leases, back->lease);
         }
