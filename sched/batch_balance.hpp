@@ -5,9 +5,6 @@
 
 namespace cohort {
 
-/// A worker that takes so much longer than the median is helped.
-inline constexpr double kBehind = 1.2;
-
 /// Samples of a lease for each worker, in proportion to its speed: of all ways to hand out
 /// times.size() * batch samples in pieces of batch/8, the one in which the slowest is done first.
 /// At least a piece and at most two batches each; what is no whole piece goes to the fastest.
@@ -15,7 +12,7 @@ inline constexpr double kBehind = 1.2;
 [[nodiscard]] std::vector<std::int64_t> proportional_batches(const std::vector<double>& times,
                                                              std::int64_t batch);
 
-/// The same sum, as equal as it may be: who takes more than kBehind times as long as the median
+/// The same sum, as equal as it may be: who takes more than a fifth longer than the median
 /// hands pieces of batch/8 to the fastest.
 [[nodiscard]] std::vector<std::int64_t> helped_batches(const std::vector<double>& times,
                                                        std::int64_t batch);

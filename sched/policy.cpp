@@ -54,7 +54,8 @@ std::vector<ScheduledMode> parse_mode_schedule(std::string_view text) {
         const std::string_view piece = rest.substr(0, comma);
         if (std::optional<ScheduledMode> entry = parse_entry(piece)) {
             entries.push_back(*std::move(entry));
-        } else if (!entries.empty() && piece.find(':') == std::string_view::npos) {
+        } else if (!entries.empty() && !piece.empty() &&
+                   piece.find(':') == std::string_view::npos) {
             entries.back().mode += fmt::format(",{}", piece);
         } else {
             fail_schedule("no number of samples before a mode", text);

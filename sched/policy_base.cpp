@@ -3,17 +3,24 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "cohort/core/error.hpp"
 #include "speeds.hpp"
 
 namespace cohort {
+namespace {
+
+constexpr std::int64_t kFirstLook = 4;  ///< pushes of each worker: a mean needs some
+
+}  // namespace
 
 PolicyBase::PolicyBase(std::string mode, const ModeSetting& setting)
     : mode_(std::move(mode)), setting_(setting) {
     setting_.own_seconds.resize(setting_.live.size(), 0);
     index_live();
+    next_look_ = kFirstLook * static_cast<std::int64_t>(live_.size());
     times_ = own_times(setting_.own_seconds, live_);
 }
 
@@ -37,7 +44,7 @@ Decision PolicyBase::decide(const Telemetry& telemetry) {
 
 Decision PolicyBase::adapt(const Telemetry& /*telemetry*/) {
     const auto workers = static_cast<std::int64_t>(live_.size());
-    if (pushes_ < next_look_ && pushes_ >= next_look_ - workers) {
+    if (pushes_ < next_look_) {
         return {};
     }
     next_look_ = pushes_ + workers;
@@ -58,7 +65,7 @@ Decision PolicyBase::remake(std::string reason) {
 bool PolicyBase::note(const Telemetry& telemetry) {
     check_invariant(telemetry.workers.size() == setting_.live.size(), "telemetry of every worker");
     bool changed = false;
-    pushes_ = 0;
+    const std::int64_t before = std::exchange(pushes_, 0);
     for (std::size_t i = 0; i < telemetry.workers.size(); ++i) {
         const WorkerTelemetry& worker = telemetry.workers[i];
         changed = changed || setting_.live[i] != worker.live;
@@ -66,6 +73,7 @@ bool PolicyBase::note(const Telemetry& telemetry) {
         setting_.own_seconds[i] = worker.own_seconds;
         pushes_ += worker.pushes;
     }
+    next_look_ += std::min<std::int64_t>(pushes_ - before, 0);  // who came back counts anew
     if (changed) {
         index_live();
         times_ = own_times(setting_.own_seconds, live_);

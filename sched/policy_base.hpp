@@ -9,8 +9,8 @@
 namespace cohort {
 
 /// What policies have in common: they know who is live and how fast, make the plan anew when
-/// workers leave or come, and look at the times once in N accepted pushes. What they want to change
-/// they must want at two looks in a row.
+/// workers leave or come, and look at the times once in N accepted pushes, when each worker has
+/// pushed a few times. What they want to change they must want at two looks in a row.
 class PolicyBase : public ModePolicy {
 public:
     PolicyBase(std::string mode, const ModeSetting& setting);

@@ -12,17 +12,15 @@
 namespace cohort {
 namespace {
 
-/// How batches are cut, and when that is worth a change.
-struct BalanceRule {
-    std::vector<std::int64_t> (*balance)(const std::vector<double>& times, std::int64_t batch);
-    double behind;  ///< changes only when somebody takes so much longer than the median
-};
+/// How batches are cut.
+using Balance = std::vector<std::int64_t> (*)(const std::vector<double>& times, std::int64_t batch);
 
+/// Changes when the slowest is done a tenth earlier by it.
 class BatchPolicy final : public PolicyBase {
 public:
-    BatchPolicy(std::string mode, const ModeSetting& setting, BalanceRule rule)
+    BatchPolicy(std::string mode, const ModeSetting& setting, Balance balance)
         : PolicyBase(std::move(mode), setting),
-          rule_(rule),
+          balance_(balance),
           batches_(setting.live.size(), setting.batch) {}
 
 protected:
@@ -31,22 +29,20 @@ protected:
         batches_.assign(batches_.size(), setting().batch);
         Decision made = PolicyBase::remake(std::move(reason));
         if (wishes()) {
-            take(rule_.balance(times(), setting().batch));
+            take(balance_(times(), setting().batch));
         }
         made.batches = batches_;
         return made;
     }
     [[nodiscard]] bool wishes() const override {
-        constexpr double kGain = 1.05;
+        constexpr double kGain = 1.1;
         const std::vector<double> now = lease_times(batches(), times());
-        const std::vector<double> then =
-            lease_times(rule_.balance(times(), setting().batch), times());
+        const std::vector<double> then = lease_times(balance_(times(), setting().batch), times());
         const double slowest = *std::max_element(now.begin(), now.end());
-        return slowest > rule_.behind * median_of(now) &&
-               slowest > kGain * *std::max_element(then.begin(), then.end());
+        return slowest > kGain * *std::max_element(then.begin(), then.end());
     }
     Decision change() override {
-        take(rule_.balance(times(), setting().batch));
+        take(balance_(times(), setting().batch));
         return {.plan = {},
                 .batches = batches_,
                 .reason = fmt::format("batches by own time: {}", fmt::join(batches_, " "))};
@@ -68,7 +64,7 @@ private:
         }
     }
 
-    BalanceRule rule_;
+    Balance balance_;
     std::vector<std::int64_t> batches_;  ///< by worker
 };
 
@@ -76,14 +72,12 @@ private:
 
 std::unique_ptr<ModePolicy> make_lb_bsp_policy(std::string mode, const ModeSetting& setting,
                                                std::vector<double> /*values*/) {
-    return std::make_unique<BatchPolicy>(std::move(mode), setting,
-                                         BalanceRule{.balance = proportional_batches, .behind = 0});
+    return std::make_unique<BatchPolicy>(std::move(mode), setting, proportional_batches);
 }
 
 std::unique_ptr<ModePolicy> make_flexrr_policy(std::string mode, const ModeSetting& setting,
                                                std::vector<double> /*values*/) {
-    return std::make_unique<BatchPolicy>(std::move(mode), setting,
-                                         BalanceRule{.balance = helped_batches, .behind = kBehind});
+    return std::make_unique<BatchPolicy>(std::move(mode), setting, helped_batches);
 }
 
 }  // namespace cohort
