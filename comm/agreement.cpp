@@ -50,21 +50,48 @@ Verdict combine(const std::vector<Verdict>& verdicts) {
     return result;
 }
 
-bool Agreement::arrived(std::uint32_t sequence, int rank, Verdict verdict) {
+std::optional<Verdict> Agreement::arrived(std::uint32_t sequence, int rank, Verdict verdict) {
     const std::lock_guard lock(mutex_);
-    auto& here = collecting_[sequence];
-    here.emplace(rank, std::move(verdict));
-    return here.size() == static_cast<std::size_t>(ranks_);
+    if (const auto past = past_.find(sequence); past != past_.end()) {
+        return past->second;
+    }
+    collecting_[sequence].insert_or_assign(rank, std::move(verdict));
+    return std::nullopt;
 }
 
-Verdict Agreement::conclude(std::uint32_t sequence) {
+bool Agreement::all_here(const std::map<int, Verdict>& here) const {
+    for (int rank = 0; rank < ranks_; ++rank) {
+        if (!here.contains(rank) && !members_.excluded(rank)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+std::vector<std::uint32_t> Agreement::complete() const {
     const std::lock_guard lock(mutex_);
-    std::vector<Verdict> all;
+    std::vector<std::uint32_t> sequences;
+    for (const auto& [sequence, here] : collecting_) {
+        if (all_here(here)) {
+            sequences.push_back(sequence);
+        }
+    }
+    return sequences;
+}
+
+Agreement::Conclusion Agreement::conclude(std::uint32_t sequence) {
+    const std::lock_guard lock(mutex_);
+    std::vector<Verdict> all(static_cast<std::size_t>(ranks_));
+    Conclusion conclusion;
     for (auto& [rank, verdict] : collecting_[sequence]) {
-        all.push_back(std::move(verdict));
+        all[static_cast<std::size_t>(rank)] = std::move(verdict);
+        conclusion.arrived.push_back(rank);
     }
     collecting_.erase(sequence);
-    return combine(all);
+    conclusion.verdict = combine(all);
+    conclusion.verdict.epoch = members_.epoch();
+    past_.emplace(sequence, conclusion.verdict);
+    return conclusion;
 }
 
 void Agreement::agreed(std::uint32_t sequence, Verdict verdict) {
@@ -88,7 +115,7 @@ std::vector<int> Agreement::missing(std::uint32_t sequence, int own_rank) const 
     const auto here = collecting_.find(sequence);
     std::vector<int> late;
     for (int rank = 0; rank < ranks_; ++rank) {
-        if (here != collecting_.end() && !here->second.contains(rank)) {
+        if (here != collecting_.end() && !here->second.contains(rank) && !members_.excluded(rank)) {
             late.push_back(rank);
         }
     }
@@ -105,6 +132,11 @@ Verdict Agreement::wait(std::uint32_t sequence, std::string_view name, Operation
     results_.erase(sequence);
     lock.unlock();
     return verdict;
+}
+
+bool Agreement::wait_for(std::uint32_t sequence, std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit, [&] { return results_.contains(sequence); });
 }
 
 }  // namespace cohort

@@ -30,6 +30,8 @@ constexpr auto kMovingFor = 20ms;
 constexpr auto kLookEvery = 100ms;
 /// A pause between two looks that was not a wait for others: the process was stopped or starved.
 constexpr auto kOwnPause = 500ms;
+/// How long MPI may hold the thread after a worker's death.
+constexpr auto kStuckWithTheDead = 2s;
 
 }  // namespace
 
@@ -99,24 +101,27 @@ void CommLoop::open() {
         mpi_started_.store(true);
         roster_ = meet(options_, env_, comms_);
         const RankMap& map = roster_.map;
+        members_.open(map.size());
         const int node = map.ranks[static_cast<std::size_t>(rank())].node;
         bells_.open(comms_.node, map.on_node(node), rank(), map.size());
         control_ = std::make_unique<ControlChannel>(comms_.world, map.size(), bells_, traffic_);
         watch_ = std::make_unique<PeerWatch>(map, rank(), roster_.same_pids, options_.lost_after_s,
-                                             *control_);
+                                             *control_, members_);
     } else {
         roster_ = alone(options_, env_);
+        members_.open(1);
     }
     transfers_ =
         std::make_unique<Transfers>(comms_.transfer, rank(), roster_.tag_limit,
                                     static_cast<std::uint64_t>(options_.chunk_bytes), ports_,
                                     bells_, traffic_, [this](int rank) { heard(rank); });
-    agreement_ = std::make_unique<Agreement>(roster_.map.size());
+    agreement_ = std::make_unique<Agreement>(roster_.map.size(), members_);
+    left_alone_at_.resize(roster_.map.ranks.size());
     all_on_node_ = roster_.map.nodes() == 1;
 }
 
 void CommLoop::close() noexcept {
-    if (!uses_mpi_) {
+    if (!uses_mpi_ || leaving_) {
         return;
     }
     try {
@@ -142,7 +147,8 @@ void CommLoop::loop() {
         steps_.fetch_add(1, std::memory_order_relaxed);
         const Instant now = std::chrono::steady_clock::now();
         if (now - last_look_ > kLookEvery) {
-            if (now - last_look_ > kOwnPause) {
+            // Nor is a wait counted while the others do not count on this rank.
+            if (now - last_look_ > kOwnPause || members_.excluded(rank())) {
                 board_.forgive(now - last_look_);
             }
             last_look_ = now;
@@ -153,8 +159,8 @@ void CommLoop::loop() {
             pause = kShortestSleep;
             continue;
         }
-        if (stopping_ && transfers_->sent_all() && (!control_ || control_->quiet()) &&
-            leave_commands()) {
+        const bool all_left = transfers_->sent_all() && (!control_ || control_->quiet());
+        if (stopping_ && (leaving_ || all_left) && leave_commands()) {
             return;
         }
         if (now - last_moved_ < kYieldFor) {
@@ -223,7 +229,8 @@ bool CommLoop::poll_pollers() {
 }
 
 void CommLoop::look_after(Instant now) {
-    for (const Stall& stall : board_.check()) {
+    const auto excluded = [this](int rank) { return members_.excluded(rank); };
+    for (const Stall& stall : board_.check(excluded)) {
         const std::string text =
             fmt::format("waiting for {} (#{}) for {:.1f} s: missing {}", stall.name, stall.sequence,
                         stall.seconds, map().describe(stall.missing));
@@ -232,15 +239,18 @@ void CommLoop::look_after(Instant now) {
         }
         log_warn("rank {}: {}", rank(), text);
     }
-    if (watch_) {
-        if (const auto loss = watch_->check(now)) {
-            end_here({ExitCode::kPeer, loss->reason, rank()});
-        }
-    }
+    look_after_members(now);
 }
 
 void CommLoop::deliver(Packet&& packet) {
     const PacketHeader header = packet.header;
+    const bool from_excluded = members_.excluded(packet.source);
+    if (rank() == 0 && from_excluded && watch_->returned(packet.source)) {
+        static_cast<void>(
+            tell_watcher({.rank = packet.source,
+                          .kind = RankEvent::Kind::kReturned,
+                          .reason = map().describe(packet.source) + " has come back"}));
+    }
     switch (header.type) {
         case PacketType::kMessage:
             ports_.mailbox(header.to).put({.from = {.rank = packet.source, .port = header.from},
@@ -252,9 +262,23 @@ void CommLoop::deliver(Packet&& packet) {
             arrived(header.sequence, packet.source, decode<Verdict>(packet.body));
             break;
         case PacketType::kAgreed:
-            agreement_->agreed(header.sequence, decode<Verdict>(packet.body));
+            agreed(header.sequence, decode<Verdict>(packet.body));
             break;
+        case PacketType::kMembership:
+            members_.apply(decode<MembershipState>(packet.body));
+            membership_changed();
+            break;
+        case PacketType::kSuspect: {
+            const auto suspect = decode<Suspect>(packet.body);
+            if (watch_->note(suspect.rank)) {
+                lost({suspect.rank, suspect.dead, suspect.reason});
+            }
+            break;
+        }
         case PacketType::kAbort: {
+            if (from_excluded) {
+                break;  // it leaves alone
+            }
             const auto verdict = decode<Verdict>(packet.body);
             end_here({verdict.code, verdict.message, packet.source});
         }
@@ -263,30 +287,19 @@ void CommLoop::deliver(Packet&& packet) {
     }
 }
 
-void CommLoop::arrived(std::uint32_t sequence, int from, Verdict verdict) {
-    if (!agreement_->arrived(sequence, from, std::move(verdict))) {
-        return;
-    }
-    Verdict result = agreement_->conclude(sequence);
-    const auto body = encode(result);
-    for (int other = 1; other < map().size(); ++other) {
-        control_->send(other, {.type = PacketType::kAgreed, .sequence = sequence}, body);
-    }
-    agreement_->agreed(sequence, std::move(result));
-}
-
 void CommLoop::start_watchdog() {
     if (!uses_mpi_) {
         return;
     }
-    const auto cause = [this]() -> std::optional<Failure> {
-        if (const auto loss = watch_->find_dead()) {
+    const auto cause = [this](std::chrono::duration<double> stuck) -> std::optional<Failure> {
+        const auto loss = watch_->find_dead();
+        if (loss && (ends_the_job(loss->rank) || stuck > kStuckWithTheDead)) {
             return Failure{ExitCode::kPeer, loss->reason, rank()};
         }
         return end_.requested();
     };
     // The communication thread is inside MPI, so this rank just leaves: the others, or mpirun, see
-    // it go.
+    // it go. Without a worker they go on.
     const auto leave = [this](Failure failure) {
         if (!ending_.exchange(true)) {
             failure.origin = rank();
@@ -303,13 +316,14 @@ void CommLoop::end_here(const Failure& failure) noexcept {
     }
     std::vector<int> expected;
     for (int other = 0; other < map().size(); ++other) {
-        if (other != rank() && watch_ && watch_->alive(other)) {
+        if (other != rank() && watch_ && watch_->alive(other) && !members_.excluded(other)) {
             expected.push_back(other);
         }
     }
+    const bool alone = members_.excluded(rank());  // it is not this rank's job any more
     end_.end(failure, {.map = map(),
                        .own_rank = rank(),
-                       .control = control_.get(),
+                       .control = alone ? nullptr : control_.get(),
                        .expected = std::move(expected)});
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "agreement.hpp"
+#include "cohort/comm/membership.hpp"
 #include "comm_thread.hpp"
 #include "communicators.hpp"
 #include "control.hpp"
@@ -45,6 +46,7 @@ public:
     [[nodiscard]] int rank() const noexcept override { return roster_.own_rank; }
     [[nodiscard]] const RankMap& map() const noexcept override { return roster_.map; }
     [[nodiscard]] OperationBoard& operations() noexcept override { return board_; }
+    [[nodiscard]] const Members& members() const noexcept override { return members_; }
     void add_poller(Poller& poller) override;
     void remove_poller(Poller& poller) override;
     void wake() noexcept override { bells_.ring_own(); }
@@ -68,8 +70,14 @@ public:
 
     void on_failure(std::function<void(ExitCode, const std::string&)> record);
     [[noreturn]] void end_job(ExitCode code, const std::string& reason);
-    /// Lets everything leave, shuts MPI down, ends the thread. Collective.
-    void shut_down();
+    /// Collective: waits for all members. Then lets everything leave, shuts MPI down and ends the
+    /// thread; after a loss MPI is left as it is, and the process ends without it.
+    void finish();
+
+    // See Membership.
+    void watch(std::function<void(const RankEvent&)> watcher);
+    void exclude(int rank);
+    void admit(int rank);
     [[nodiscard]] bool running() const noexcept { return running_.load(); }
 
 private:
@@ -82,6 +90,19 @@ private:
     void look_after(Instant now);
     void deliver(Packet&& packet);
     void arrived(std::uint32_t sequence, int rank, Verdict verdict);
+    void agreed(std::uint32_t sequence, Verdict verdict);
+    void conclude_agreements();
+    [[nodiscard]] std::uint32_t arrive(Verdict own, bool last);
+    void shut_down();
+    void leave_without_mpi();
+    void join_thread();
+    void look_after_members(Instant now);
+    void lost(const PeerWatch::Loss& loss);
+    [[nodiscard]] bool tell_watcher(const RankEvent& event);
+    [[nodiscard]] bool ends_the_job(int rank) const;
+    void tell_membership(const MembershipState& state, int changed);
+    void membership_changed();
+    [[nodiscard]] bool reaches(int rank) const noexcept;
     void close() noexcept;
     [[noreturn]] void end_here(const Failure& failure) noexcept;
     void start_watchdog();
@@ -104,15 +125,24 @@ private:
     Doorbells bells_;
     Communicators comms_;
     Roster roster_;
+    Members members_;
     std::unique_ptr<ControlChannel> control_;
     std::unique_ptr<PeerWatch> watch_;
     std::unique_ptr<Transfers> transfers_;
     std::unique_ptr<Agreement> agreement_;
     std::vector<Poller*> pollers_;  // communication thread only
     bool stopping_ = false;         // communication thread only
+    bool leaving_ = false;          // after a loss: without waiting; communication thread only
+    bool over_ = false;             // all know that the job is over; communication thread only
+    std::uint32_t last_agreement_ = 0;          // at the end of the job; communication thread only
+    std::vector<std::uint64_t> left_alone_at_;  // by rank, an epoch; communication thread only
     bool all_on_node_ = false;
     Instant last_moved_;  // communication thread only
     Instant last_look_;   // communication thread only
+
+    mutable std::mutex watcher_mutex_;
+    std::function<void(const RankEvent&)> watcher_;
+    bool excludes_by_itself_ = false;  // communication thread only
 
     std::mutex command_mutex_;
     std::vector<std::function<void()>> commands_;

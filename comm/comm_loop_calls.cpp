@@ -11,6 +11,7 @@
 #include "cohort/core/bytes.hpp"
 #include "cohort/core/log.hpp"
 #include "comm_loop.hpp"
+#include "running_time.hpp"
 
 namespace cohort {
 namespace {
@@ -20,25 +21,6 @@ double seconds_of(clockid_t clock) {
     ::clock_gettime(clock, &time);
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
-
-/// How long this process has been running: a pause in which it was stopped does not count.
-class RunningTime {
-public:
-    /// Asked many times a second.
-    [[nodiscard]] std::chrono::duration<double> look() {
-        const Instant now = std::chrono::steady_clock::now();
-        if (now - last_ < kOwnPause) {
-            sum_ += now - last_;
-        }
-        last_ = now;
-        return sum_;
-    }
-
-private:
-    static constexpr std::chrono::milliseconds kOwnPause{500};
-    Instant last_ = std::chrono::steady_clock::now();
-    std::chrono::duration<double> sum_{0};
-};
 
 constexpr std::chrono::milliseconds kLook{50};
 /// From here on a wait for the communication thread has a name.
@@ -72,31 +54,6 @@ void CommLoop::start() {
     started.get();
 }
 
-void CommLoop::shut_down() {
-    post([this] { stopping_ = true; });
-    const auto leaving = board_.begin("shutting down", 0);
-    // Past the end of the loop nobody looks at the named waits: MPI_Finalize has its own limit.
-    const std::chrono::duration<double> limit(3 * options_.stall_limit_s);
-    auto ended = std::async(std::launch::async, [this] { thread_.join(); });
-    RunningTime time;
-    while (ended.wait_for(kLook) != std::future_status::ready) {
-        if (time.look() > limit) {
-            leave_at_once(
-                fmt::format("rank {}: MPI does not end within {:.0f} s", rank(), limit.count()));
-        }
-    }
-}
-
-Verdict CommLoop::agree(Verdict own, std::string_view name) {
-    const std::uint32_t sequence = agreement_->next();
-    if (rank() == 0) {
-        post([this, sequence, own = std::move(own)] { arrived(sequence, 0, own); });
-    } else {
-        send(0, {.type = PacketType::kArrived, .sequence = sequence}, encode(std::move(own)));
-    }
-    return agreement_->wait(sequence, name, board_, rank());
-}
-
 bool CommLoop::try_post(std::function<void()> command) {
     {
         const std::lock_guard lock(command_mutex_);
@@ -117,13 +74,21 @@ void CommLoop::post(std::function<void()> command) {
 
 void CommLoop::send(int to, const PacketHeader& header, std::vector<std::byte> body) {
     check_invariant(running(), "messages are sent before the world is finalized");
-    post([this, to, header, body = std::move(body)] { control_->send(to, header, body); });
+    post([this, to, header, body = std::move(body)] {
+        if (reaches(to)) {
+            control_->send(to, header, body);
+        }
+    });
 }
 
 void CommLoop::start_transfer(std::shared_ptr<Outgoing> transfer) {
     check_invariant(running(), "transfers are started before the world is finalized");
     transfer->changed = [this] { wake(); };
     post([this, transfer = std::move(transfer)] {
+        if (transfer->to.rank != rank() && !reaches(transfer->to.rank)) {
+            transfer->finish();
+            return;
+        }
         transfers_->start(transfer);
         if (transfer->to.rank != rank()) {
             control_->send(transfer->to.rank, transfer->header, transfer->body);
@@ -132,7 +97,10 @@ void CommLoop::start_transfer(std::shared_ptr<Outgoing> transfer) {
 }
 
 void CommLoop::add_poller(Poller& poller) {
-    post([this, &poller] { pollers_.push_back(&poller); });
+    post([this, &poller] {
+        pollers_.push_back(&poller);
+        poller.members_changed();
+    });
 }
 
 void CommLoop::remove_poller(Poller& poller) {

@@ -7,6 +7,7 @@
 #include "cohort/comm/operations.hpp"
 #include "cohort/comm/rank_map.hpp"
 #include "cohort/comm/world.hpp"
+#include "members.hpp"
 
 namespace cohort {
 
@@ -26,6 +27,8 @@ public:
     /// Messages are under way between hosts, which cannot ring: pauses must be short. On the
     /// communication thread.
     [[nodiscard]] virtual bool moving() const { return false; }
+    /// Ranks were excluded or admitted; also called when it is added. On the communication thread.
+    virtual void members_changed() {}
 };
 
 /// The thread that owns MPI, as the collectives of this module see it. All calls are thread safe.
@@ -43,6 +46,7 @@ public:
     [[nodiscard]] virtual int rank() const noexcept = 0;
     [[nodiscard]] virtual const RankMap& map() const noexcept = 0;
     [[nodiscard]] virtual OperationBoard& operations() noexcept = 0;
+    [[nodiscard]] virtual const Members& members() const noexcept = 0;
 
     /// `poller` is polled from now on, until it is removed.
     virtual void add_poller(Poller& poller) = 0;

@@ -43,7 +43,7 @@ void ControlChannel::send(int rank, const PacketHeader& header, std::span<const 
     const int count = mpi_count(bytes->size());
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(MPI_Isend(bytes->data(), count, MPI_BYTE, rank, kControlTag, comm_, &request));
-    sends_.add(request, [bytes] {});  // keeps them until they have left
+    sends_.add(request, rank, [bytes] {});  // keeps them until they have left
     last_sent_[index(rank)] = std::chrono::steady_clock::now();
     traffic_.sent(bytes->size(), 1);
     bells_.ring(rank);
@@ -61,6 +61,18 @@ bool ControlChannel::poll(const std::function<void(Packet&&)>& deliver) {
         }
     }
     return deliver_complete(deliver) || moved;
+}
+
+bool ControlChannel::quiet() const noexcept {
+    return sends_.empty() && std::all_of(arriving_.begin(), arriving_.end(),
+                                         [](const auto& message) { return message->left_alone; });
+}
+
+void ControlChannel::leave_alone(int rank) {
+    sends_.leave_alone(rank);
+    for (const auto& arriving : arriving_) {
+        arriving->left_alone = arriving->left_alone || arriving->source == rank;
+    }
 }
 
 bool ControlChannel::match_one() {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cohort/comm/messenger.hpp"
@@ -27,7 +28,9 @@ enum class PacketType : std::uint8_t {
     kArrived,    ///< agreement: to rank 0
     kAgreed,     ///< agreement: from rank 0
     kAbort,      ///< the job ends
-    kAbortSeen   ///< answers kAbort: logged and recorded
+    kAbortSeen,  ///< answers kAbort: logged and recorded
+    kMembership, ///< from rank 0: who is excluded
+    kSuspect     ///< to rank 0: a rank seems to be lost
 };
 
 /// What every control message begins with; the body follows.
@@ -47,6 +50,17 @@ struct Packet {
     int source = 0;
     PacketHeader header;
     std::vector<std::byte> body;
+};
+
+/// Body of kSuspect.
+struct Suspect {
+    int rank = 0;
+    bool dead = false;
+    std::string reason;
+    template <class Io>
+    void fields(Io& io) {
+        io(rank, dead, reason);
+    }
 };
 
 /// What was moved, counted on the communication thread, read anywhere.
@@ -69,8 +83,10 @@ public:
     void send(int rank, const PacketHeader& header, std::span<const std::byte> body = {});
     /// Hands what has arrived to `deliver`, in the order of each sender. True when anything moved.
     bool poll(const std::function<void(Packet&&)>& deliver);
-    /// Nothing is being sent or received.
-    [[nodiscard]] bool quiet() const noexcept { return sends_.empty() && arriving_.empty(); }
+    /// Nothing is being sent or received, but for what is left alone.
+    [[nodiscard]] bool quiet() const noexcept;
+    /// Nobody waits any more for what is under way to or from `rank`.
+    void leave_alone(int rank);
 
     [[nodiscard]] Instant last_sent(int rank) const { return last_sent_[index(rank)]; }
     [[nodiscard]] Instant last_heard(int rank) const { return last_heard_[index(rank)]; }
@@ -85,6 +101,7 @@ private:
         std::vector<std::byte> bytes;
         MPI_Request request = MPI_REQUEST_NULL;
         bool complete = false;
+        bool left_alone = false;
     };
     static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
     bool match_one();

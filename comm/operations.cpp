@@ -96,7 +96,7 @@ void OperationBoard::end(std::uint64_t id) noexcept {
     state_->running.erase(found);
 }
 
-std::vector<Stall> OperationBoard::check() {
+std::vector<Stall> OperationBoard::check(const std::function<bool(int)>& excluded) {
     const std::lock_guard lock(state_->mutex);
     std::vector<Stall> stalls;
     for (auto& [id, wait] : state_->running) {
@@ -105,11 +105,21 @@ std::vector<Stall> OperationBoard::check() {
             continue;
         }
         wait.reported = passed;
-        stalls.push_back({.name = wait.name,
-                          .sequence = wait.sequence,
-                          .seconds = state_->now() - wait.progress,
-                          .missing = wait.missing ? wait.missing() : std::vector<int>{},
-                          .fatal = wait.limit == WaitLimit::kFatal && passed == 2});
+        Stall stall{.name = wait.name,
+                    .sequence = wait.sequence,
+                    .seconds = state_->now() - wait.progress,
+                    .missing = wait.missing ? wait.missing() : std::vector<int>{},
+                    .fatal = wait.limit == WaitLimit::kFatal && passed == 2};
+        const bool somebody = !stall.missing.empty();
+        if (excluded) {
+            std::erase_if(stall.missing, excluded);
+        }
+        if (stall.fatal && somebody && stall.missing.empty()) {
+            stall.fatal = false;  // its owner is about to learn that they are gone
+            wait.progress = state_->now();
+            wait.reported = 0;
+        }
+        stalls.push_back(std::move(stall));
     }
     return stalls;
 }

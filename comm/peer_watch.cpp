@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace cohort {
 namespace {
@@ -25,11 +26,13 @@ int open_process(std::int64_t pid) {
 }  // namespace
 
 PeerWatch::PeerWatch(const RankMap& map, int own_rank, const std::vector<int>& same_pids,
-                     double lost_after_s, ControlChannel& control)
+                     double lost_after_s, ControlChannel& control, const Members& members)
     : map_(map),
       lost_after_(lost_after_s),
       beat_every_(std::min(1.0, lost_after_s / 4)),
       control_(control),
+      members_(members),
+      known_(map.ranks.size()),
       last_check_(std::chrono::steady_clock::now()),
       last_look_(last_check_) {
     for (const int rank : same_pids) {
@@ -65,48 +68,101 @@ bool PeerWatch::alive(int rank) const {
     });
 }
 
+bool PeerWatch::end_process(int rank) const {
+    for (const Process& process : processes_) {
+        if (process.rank == rank && process.descriptor >= 0) {
+            return ::syscall(SYS_pidfd_send_signal, process.descriptor, SIGKILL, nullptr, 0U) == 0 ||
+                   errno == ESRCH;
+        }
+    }
+    return false;
+}
+
+PeerWatch::Loss PeerWatch::death(int rank) const {
+    return {.rank = rank, .dead = true, .reason = fmt::format("{} has died", map_.describe(rank))};
+}
+
 std::optional<PeerWatch::Loss> PeerWatch::find_dead() const {
     for (const Process& process : processes_) {
-        if (dead(process)) {
-            return Loss{process.rank, fmt::format("{} has died", map_.describe(process.rank))};
+        if (!members_.excluded(process.rank) && dead(process)) {
+            return death(process.rank);
         }
     }
     return std::nullopt;
 }
 
-std::optional<PeerWatch::Loss> PeerWatch::find_silent(Instant now) const {
+void PeerWatch::find_new_dead(std::vector<Loss>& losses) {
+    for (const Process& process : processes_) {
+        if (!known(process.rank).lost && dead(process) && learn_of_loss(process.rank)) {
+            losses.push_back(death(process.rank));
+        }
+    }
+}
+
+void PeerWatch::find_silent(Instant now, std::vector<Loss>& losses) {
     for (const int rank : partners_) {
         const std::chrono::duration<double> silence = now - control_.last_heard(rank);
-        if (silence > lost_after_) {
-            return Loss{rank, fmt::format("{} is lost: nothing was heard of it for {:.1f} s",
-                                          map_.describe(rank), silence.count())};
+        if (members_.excluded(rank)) {
+            continue;
+        }
+        if (control_.last_heard(rank) > known(rank).lost_since && alive(rank)) {
+            known(rank).lost = false;  // it was not excluded, and is heard of again
+        }
+        if (silence > lost_after_ && learn_of_loss(rank)) {
+            losses.push_back({.rank = rank,
+                              .dead = false,
+                              .reason = fmt::format("{} is lost: nothing was heard of it for {:.1f} s",
+                                                    map_.describe(rank), silence.count())});
         }
     }
-    return std::nullopt;
 }
 
+bool PeerWatch::learn_of_loss(int rank) {
+    if (members_.excluded(rank) || known(rank).lost) {
+        return false;
+    }
+    known(rank).lost = true;
+    known(rank).lost_since = std::chrono::steady_clock::now();
+    return true;
+}
+
+bool PeerWatch::note(int rank) {
+    return learn_of_loss(rank);
+}
+
+bool PeerWatch::returned(int rank) {
+    return alive(rank) && !std::exchange(known(rank).returned, true);
+}
+
+void PeerWatch::forget(int rank) {
+    known(rank) = {};
+    control_.heard(rank);
+}
+
+// A rank that is excluded and dead is sent nothing; one that has come back must not take this rank
+// for lost.
 void PeerWatch::beat(Instant now) {
     for (const int rank : partners_) {
-        if (now - control_.last_sent(rank) > beat_every_) {
+        const bool listens = !members_.excluded(rank) || known(rank).returned;
+        if (listens && now - control_.last_sent(rank) > beat_every_) {
             control_.send(rank, {.type = PacketType::kHeartbeat});
         }
     }
 }
 
-std::optional<PeerWatch::Loss> PeerWatch::check(Instant now) {
+std::vector<PeerWatch::Loss> PeerWatch::check(Instant now) {
     if (now - last_check_ > kOwnPause) {
         control_.forgive(now - last_check_, now);
     }
     last_check_ = now;
-    if (now - last_look_ < kLookEvery) {
-        return std::nullopt;
+    std::vector<Loss> losses;
+    if (now - last_look_ >= kLookEvery) {
+        last_look_ = now;
+        beat(now);
+        find_new_dead(losses);
+        find_silent(now, losses);
     }
-    last_look_ = now;
-    beat(now);
-    if (auto loss = find_dead()) {
-        return loss;
-    }
-    return find_silent(now);
+    return losses;
 }
 
 }  // namespace cohort

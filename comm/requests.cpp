@@ -7,9 +7,20 @@
 
 namespace cohort {
 
-void RequestPool::add(MPI_Request request, std::function<void()> at_end) {
+void RequestPool::add(MPI_Request request, int peer, std::function<void()> at_end,
+                      bool left_alone) {
     requests_.push_back(request);
-    ends_.push_back(std::move(at_end));
+    entries_.push_back({peer, left_alone, std::move(at_end)});
+    left_alone_ += left_alone ? 1 : 0;
+}
+
+void RequestPool::leave_alone(int peer) {
+    for (Entry& entry : entries_) {
+        if (entry.peer == peer && !entry.left_alone) {
+            entry.left_alone = true;
+            ++left_alone_;
+        }
+    }
 }
 
 bool RequestPool::poll() {
@@ -34,21 +45,23 @@ bool RequestPool::poll() {
     std::sort(completed_.begin(), completed_.begin() + count);
     std::vector<std::function<void()>> due;
     for (int i = 0; i < count; ++i) {
-        due.push_back(
-            std::move(ends_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)])]));
+        Entry& entry =
+            entries_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)])];
+        left_alone_ -= entry.left_alone ? 1 : 0;
+        due.push_back(std::move(entry.at_end));
     }
     std::size_t kept = 0;
     for (std::size_t i = 0; i < requests_.size(); ++i) {
         if (requests_[i] != MPI_REQUEST_NULL) {
             requests_[kept] = requests_[i];
             if (kept != i) {
-                ends_[kept] = std::move(ends_[i]);
+                entries_[kept] = std::move(entries_[i]);
             }
             ++kept;
         }
     }
     requests_.resize(kept);
-    ends_.resize(kept);
+    entries_.resize(kept);
     for (const auto& end : due) {
         end();
     }

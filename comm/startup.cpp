@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -188,6 +189,7 @@ void start_mpi() {
                          .what = "MPI was started by somebody else in this process",
                          .expected = "one world per process"});
     }
+    ::signal(SIGPIPE, SIG_IGN);  // a connection to a dead rank is an error, not the end
     int provided = MPI_THREAD_SINGLE;
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
     if (provided < MPI_THREAD_SERIALIZED) {

@@ -113,10 +113,11 @@ bool Transfers::push(const std::shared_ptr<Outgoing>& transfer) {
         check_mpi(MPI_Isend(transfer->data.data() + begin, mpi_count(bytes), MPI_BYTE,
                             transfer->to.rank, static_cast<int>(transfer->header.tag), comm_,
                             &request));
-        requests_.add(request, [transfer] {
+        const auto sent = [transfer] {
             --transfer->in_flight;
             --transfer->left;
-        });
+        };
+        requests_.add(request, transfer->to.rank, sent, transfer->left_alone);
         traffic_.sent(bytes, 1);
         ++transfer->in_flight;
         ++transfer->next;
@@ -145,13 +146,14 @@ bool Transfers::post(const std::shared_ptr<Incoming>& transfer) {
         MPI_Request request = MPI_REQUEST_NULL;
         check_mpi(MPI_Irecv(target, mpi_count(bytes), MPI_BYTE, transfer->source, transfer->tag,
                             comm_, &request));
-        requests_.add(request, [this, transfer, scratch, count = bytes] {
+        const auto received = [this, transfer, scratch, count = bytes] {
             --transfer->in_flight;
             --transfer->left;
             traffic_.received(count, 1);
             heard_(transfer->source);
             bells_.ring(transfer->source);  // its send may be complete now
-        });
+        };
+        requests_.add(request, transfer->source, received, transfer->left_alone);
         ++transfer->in_flight;
         ++transfer->next;
         started = true;
@@ -216,6 +218,22 @@ bool Transfers::poll_local() {
     }
     local_ready_ = moved;
     return moved;
+}
+
+void Transfers::leave_alone(int rank) {
+    requests_.leave_alone(rank);
+    for (const auto& transfer : outgoing_) {
+        transfer->left_alone = transfer->left_alone || transfer->to.rank == rank;
+    }
+    for (const auto& transfer : incoming_) {
+        transfer->left_alone = transfer->left_alone || transfer->source == rank;
+    }
+}
+
+bool Transfers::sent_all() const noexcept {
+    return local_.empty() && std::all_of(outgoing_.begin(), outgoing_.end(), [](const auto& sent) {
+        return sent->left_alone;
+    });
 }
 
 bool Transfers::poll() {

@@ -52,6 +52,7 @@ public:
     std::uint64_t next = 0;  ///< chunk to start, communication thread only
     std::uint64_t left = 0;  ///< chunks not yet sent, communication thread only
     int in_flight = 0;       ///< communication thread only
+    bool left_alone = false;  ///< its receiver was lost meanwhile, communication thread only
 
 private:
     std::atomic<std::uint64_t> released_{0};
@@ -92,10 +93,12 @@ public:
     void announced(Packet&& packet);
     /// True when anything moved.
     bool poll();
-    /// Chunks are on their way, or expected.
+    /// Nobody waits any more for what is under way to or from `rank`; it may still end.
+    void leave_alone(int rank);
+    /// Chunks are on their way, or expected, but for those left alone.
     [[nodiscard]] bool moving() const noexcept { return !requests_.empty() || local_ready_; }
-    /// Every transfer that was started here has left.
-    [[nodiscard]] bool sent_all() const noexcept { return outgoing_.empty() && local_.empty(); }
+    /// Every transfer that was started here has left, but for those left alone.
+    [[nodiscard]] bool sent_all() const noexcept;
 
 private:
     struct Incoming {
@@ -109,6 +112,7 @@ private:
         std::uint64_t left = 0;       // chunks not yet here
         int in_flight = 0;
         bool has_tag = false;
+        bool left_alone = false;
     };
     struct Local {
         std::shared_ptr<Outgoing> transfer;

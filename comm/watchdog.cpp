@@ -16,8 +16,7 @@ constexpr auto kOwnPause = 500ms;
 
 }  // namespace
 
-Watchdog::Watchdog(const std::atomic<std::uint64_t>& steps,
-                   std::function<std::optional<Failure>()> cause,
+Watchdog::Watchdog(const std::atomic<std::uint64_t>& steps, Cause cause,
                    std::chrono::duration<double> limit, std::function<void(const Failure&)> end)
     : steps_(steps), cause_(std::move(cause)), limit_(limit), end_(std::move(end)), thread_([this] {
           watch();
@@ -54,7 +53,7 @@ void Watchdog::watch() {
         if (stuck < kStuckAfter) {
             continue;
         }
-        if (const auto failure = cause_()) {
+        if (const auto failure = cause_(stuck)) {
             end_(*failure);
         } else if (stuck > limit_) {
             end_({.reason = fmt::format("the communication thread has not come back from a call "

@@ -18,10 +18,11 @@ namespace cohort {
 /// MPI.
 class Watchdog {
 public:
-    /// @param cause  why the job must end, asked once the thread is stuck for kStuckAfter
-    /// @param limit  a thread that is stuck for longer ends the job without another cause
+    using Cause = std::function<std::optional<Failure>(std::chrono::duration<double> stuck)>;
+    /// @param cause  why this rank must end, asked once the thread is stuck for kStuckAfter
+    /// @param limit  a thread that is stuck for longer ends the process without another cause
     /// @param end    ends the process
-    Watchdog(const std::atomic<std::uint64_t>& steps, std::function<std::optional<Failure>()> cause,
+    Watchdog(const std::atomic<std::uint64_t>& steps, Cause cause,
              std::chrono::duration<double> limit, std::function<void(const Failure&)> end);
     Watchdog(const Watchdog&) = delete;
     Watchdog& operator=(const Watchdog&) = delete;
@@ -32,7 +33,7 @@ private:
     [[nodiscard]] bool stopped_within(std::chrono::milliseconds pause);
 
     const std::atomic<std::uint64_t>& steps_;
-    std::function<std::optional<Failure>()> cause_;
+    Cause cause_;
     std::chrono::duration<double> limit_;
     std::function<void(const Failure&)> end_;
     std::mutex mutex_;

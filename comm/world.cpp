@@ -1,5 +1,9 @@
 #include "cohort/comm/world.hpp"
 
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <string>
 #include <utility>
 
 #include "comm_loop.hpp"
@@ -57,6 +61,22 @@ private:
     Ports& ports_;
 };
 
+class WorldMembership final : public Membership {
+public:
+    explicit WorldMembership(CommLoop& loop) : loop_(loop) {}
+
+    [[nodiscard]] bool excluded(int rank) const override { return loop_.members().excluded(rank); }
+    [[nodiscard]] std::uint64_t epoch() const override { return loop_.members().epoch(); }
+    void watch(std::function<void(const RankEvent&)> watcher) override {
+        loop_.watch(std::move(watcher));
+    }
+    void exclude(int rank) override { loop_.exclude(rank); }
+    void admit(int rank) override { loop_.admit(rank); }
+
+private:
+    CommLoop& loop_;
+};
+
 /// A limit that is not usable is reported when all ranks have met.
 Clock::Seconds board_limit(const WorldOptions& options) {
     return Clock::Seconds(options.stall_limit_s > 0 ? options.stall_limit_s : 60);
@@ -68,7 +88,8 @@ struct World::Impl {
     explicit Impl(const WorldOptions& options)
         : board(board_limit(options), std::make_shared<SteadyClock>()),
           loop(options, board, ports),
-          messenger(loop, ports) {
+          messenger(loop, ports),
+          membership(loop) {
         loop.start();
     }
 
@@ -76,6 +97,7 @@ struct World::Impl {
     Ports ports;
     CommLoop loop;
     WorldMessenger messenger;
+    WorldMembership membership;
 };
 
 World::World(const WorldOptions& options) : impl_(std::make_unique<Impl>(options)) {
@@ -99,6 +121,9 @@ Role World::role() const noexcept {
 Messenger& World::messenger() noexcept {
     return impl_->messenger;
 }
+Membership& World::membership() noexcept {
+    return impl_->membership;
+}
 OperationBoard& World::operations() noexcept {
     return impl_->board;
 }
@@ -119,13 +144,26 @@ void World::abort(ExitCode code, const std::string& reason) {
     impl_->loop.end_job(code, reason);
 }
 
+void World::abort(const std::exception_ptr& failure) {
+    try {
+        std::rethrow_exception(failure);
+    } catch (const Error& error) {
+        abort(error.exit_code(), error.what());
+    } catch (const std::bad_alloc&) {
+        abort(ExitCode::kDevice, "out of memory");
+    } catch (const std::exception& error) {
+        abort(static_cast<ExitCode>(EXIT_FAILURE),
+              std::string("internal error, please report it: ") + error.what());
+    } catch (...) {
+        abort(static_cast<ExitCode>(EXIT_FAILURE), "internal error, please report it: no text");
+    }
+}
+
 void World::finalize() {
     if (!impl_->loop.running()) {
         return;
     }
-    const Verdict all = impl_->loop.agree({}, "end of the job");
-    check_invariant(all.code == ExitCode::kDone, "all ranks finalize at the same point");
-    impl_->loop.shut_down();
+    impl_->loop.finish();
 }
 
 CommThread& comm_thread(World& world) noexcept {

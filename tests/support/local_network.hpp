@@ -8,18 +8,87 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "cohort/comm/membership.hpp"
 #include "cohort/comm/messenger.hpp"
 #include "cohort/comm/operations.hpp"
 #include "cohort/comm/rank_map.hpp"
 
 namespace cohort::test {
+
+/// Who belongs to the job of a LocalNetwork; all of its ranks ask the same one. Tests say what
+/// happens to ranks.
+class LocalMembership final : public Membership {
+public:
+    explicit LocalMembership(int ranks)
+        : lost_(static_cast<std::size_t>(ranks)), excluded_(static_cast<std::size_t>(ranks)) {}
+
+    [[nodiscard]] bool excluded(int rank) const override { return excluded_.at(index(rank)); }
+    [[nodiscard]] std::uint64_t epoch() const override { return epoch_; }
+    void watch(std::function<void(const RankEvent&)> watcher) override {
+        const std::lock_guard lock(mutex_);
+        watcher_ = std::move(watcher);
+    }
+    void exclude(int rank) override { change(rank, true); }
+    void admit(int rank) override { change(rank, false); }
+
+    /// From now on nothing that `rank` sends arrives, nor what is sent to it; the watcher is told
+    /// that it is silent.
+    void lose(int rank, bool dead = false) {
+        lost_.at(index(rank)) = true;
+        tell({.rank = rank,
+              .kind = RankEvent::Kind::kSilent,
+              .dead = dead,
+              .reason = "rank " + std::to_string(rank) + (dead ? " has died" : " is lost")});
+    }
+    /// `rank` was frozen: what it sends arrives again. The watcher is told if it was excluded.
+    void come_back(int rank) {
+        lost_.at(index(rank)) = false;
+        if (excluded(rank)) {
+            tell({.rank = rank,
+                  .kind = RankEvent::Kind::kReturned,
+                  .reason = "rank " + std::to_string(rank) + " has come back"});
+        }
+    }
+    [[nodiscard]] bool lost(int rank) const { return lost_.at(index(rank)); }
+    /// Whether what `from` sends to `to` arrives.
+    [[nodiscard]] bool connected(int from, int to) const {
+        return from == to ||
+               !(lost(from) || lost(to) || excluded(from) || excluded(to));
+    }
+
+private:
+    static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+    void change(int rank, bool excluded) {
+        if (excluded_.at(index(rank)).exchange(excluded) != excluded) {
+            ++epoch_;
+        }
+    }
+    void tell(const RankEvent& event) {
+        std::function<void(const RankEvent&)> watcher;
+        {
+            const std::lock_guard lock(mutex_);
+            watcher = watcher_;
+        }
+        if (watcher) {
+            watcher(event);
+        }
+    }
+
+    std::mutex mutex_;
+    std::function<void(const RankEvent&)> watcher_;
+    std::vector<std::atomic<bool>> lost_;
+    std::vector<std::atomic<bool>> excluded_;
+    std::atomic<std::uint64_t> epoch_{0};
+};
 
 /// A job's ranks inside one process, so that roles can be tested on threads without MPI. Messages
 /// arrive at once; a transfer's bytes arrive chunk by chunk as they are released, copied by the
@@ -40,6 +109,8 @@ public:
         return *boards_.at(static_cast<std::size_t>(rank));
     }
     [[nodiscard]] const RankMap& map() const noexcept { return map_; }
+    /// Of all ranks. Messages and transfers to and from a lost or excluded rank do not arrive.
+    [[nodiscard]] LocalMembership& membership() noexcept { return membership_; }
 
 private:
     class LocalTransfer;
@@ -49,6 +120,7 @@ private:
 
     std::uint64_t chunk_bytes_;
     RankMap map_;
+    LocalMembership membership_;
     std::vector<std::unique_ptr<LocalMessenger>> ranks_;
     std::vector<std::unique_ptr<OperationBoard>> boards_;
 };
@@ -115,14 +187,19 @@ public:
           announcement_(std::move(announcement)),
           data_(data),
           order_(order),
-          owner_(std::move(owner)),
-          to_(receiver_.accept(port_, announcement_, data.size())) {
+          owner_(std::move(owner)) {
+        if (!connected()) {  // nothing is announced
+            owner_.reset();
+            done_ = true;
+            return;
+        }
+        to_ = receiver_.accept(port_, announcement_, data.size());
         release(0);  // an empty transfer is complete
     }
 
     void release(std::uint64_t bytes) override {
         const std::lock_guard lock(mutex_);
-        if (done_) {
+        if (done_ || !connected()) {  // under way when a rank was lost: it stays so
             return;
         }
         released_ = std::max(released_, std::min<std::uint64_t>(bytes, data_.size()));
@@ -137,6 +214,9 @@ public:
     [[nodiscard]] bool done() const override { return done_; }
 
 private:
+    [[nodiscard]] bool connected() const {
+        return from_.network_.membership().connected(from_.rank(), receiver_.rank());
+    }
     void copy(std::uint64_t bytes) {
         const std::uint64_t at =
             order_ == ChunkOrder::kForward ? sent_ : data_.size() - sent_ - bytes;
@@ -175,6 +255,9 @@ private:
 inline void LocalNetwork::LocalMessenger::send(Address to, Port from, std::uint16_t kind,
                                                std::vector<std::byte> body) {
     LocalMessenger& receiver = network_.at(to.rank);
+    if (!network_.membership().connected(rank_, to.rank)) {
+        return;
+    }
     if (&receiver != this) {
         bytes_sent_ += body.size();
         ++messages_sent_;
@@ -193,7 +276,7 @@ inline std::shared_ptr<OutgoingTransfer> LocalNetwork::LocalMessenger::start_tra
 
 inline LocalNetwork::LocalNetwork(int ranks, int servers, std::uint64_t chunk_bytes,
                                   double stall_limit_s)
-    : chunk_bytes_(chunk_bytes) {
+    : chunk_bytes_(chunk_bytes), membership_(ranks) {
     map_.servers = servers;
     for (int rank = 0; rank < ranks; ++rank) {
         map_.ranks.push_back({.rank = rank,

@@ -63,7 +63,9 @@ public:
 
     /// Waits that are stalls since the last call, each once. The communication thread asks some
     /// times a second.
-    [[nodiscard]] std::vector<Stall> check();
+    /// @param excluded  ranks nobody waits for: they are not named as missing, and a wait that only
+    ///                  they hold up is never fatal; empty: there are none
+    [[nodiscard]] std::vector<Stall> check(const std::function<bool(int)>& excluded = {});
 
     /// This process has not been running for `pause`, up to now: no running wait is to be counted
     /// for it.

@@ -47,6 +47,10 @@ struct RingTail {
     std::uint64_t finite = 1;  ///< 0 voids the round for everybody
     double compute_s = 0;      ///< own time of the step, without waiting
     double gradient_norm = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(samples, loss_sum, correct, finite, compute_s, gradient_norm);
+    }
 };
 
 struct RingTimes {

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "cohort/comm/membership.hpp"
 #include "cohort/comm/messenger.hpp"
 #include "cohort/comm/operations.hpp"
 #include "cohort/comm/rank_map.hpp"
@@ -38,6 +40,7 @@ public:
     [[nodiscard]] const RankMap& map() const noexcept;
     [[nodiscard]] Role role() const noexcept;
     [[nodiscard]] Messenger& messenger() noexcept;
+    [[nodiscard]] Membership& membership() noexcept;
     [[nodiscard]] OperationBoard& operations() noexcept;
 
     /// Collective: "did all of us get here?" A rank that failed passes its code and message, the
@@ -53,8 +56,13 @@ public:
     /// Ends the job from any thread: all ranks log `reason` (with rank, host, pid of this one) and
     /// this rank's last operations, and exit with `code`.
     [[noreturn]] void abort(ExitCode code, const std::string& reason);
+    /// The same with the code and the words that suit an exception: those of an Error; 5 when memory
+    /// is short; 1 and "internal error" for any other.
+    [[noreturn]] void abort(const std::exception_ptr& failure);
 
-    /// Collective: waits for all ranks, then shuts MPI down. Nothing may be sent after it.
+    /// Collective: waits for all members, then shuts MPI down. Nothing may be sent after it. When
+    /// a rank was ever excluded MPI is not shut down: the process ends without it when it exits
+    /// (static objects are not destroyed), and excluded ranks that still live are ended.
     void finalize();
 
     struct Impl;

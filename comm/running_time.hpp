@@ -1,0 +1,26 @@
+#pragma once
+
+#include <chrono>
+
+namespace cohort {
+
+/// How long this process has been running: a pause in which it was stopped does not count.
+class RunningTime {
+public:
+    /// Asked many times a second.
+    [[nodiscard]] std::chrono::duration<double> look() {
+        const auto now = std::chrono::steady_clock::now();
+        if (now - last_ < kOwnPause) {
+            sum_ += now - last_;
+        }
+        last_ = now;
+        return sum_;
+    }
+
+private:
+    static constexpr std::chrono::milliseconds kOwnPause{500};
+    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+    std::chrono::duration<double> sum_{0};
+};
+
+}  // namespace cohort
