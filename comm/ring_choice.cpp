@@ -14,14 +14,16 @@ constexpr std::uint64_t kRounds = 7;
 constexpr std::uint64_t kWarmUp = 2;
 
 /// Median seconds of a round of one bucket.
-double measure(RingEngine& engine) {
+double measure(const RingSetting& setting, RingEngine& engine) {
     const SteadyClock clock;
     std::vector<double> seconds;
     for (std::uint64_t round = 1; round <= kRounds; ++round) {
         static_cast<void>(engine.begin(round, round));
         const Clock::Seconds start = clock.now();
         engine.hand_in({});
-        static_cast<void>(engine.wait());
+        if (!engine.wait()) {
+            setting.fail_broken();
+        }
         if (round > kWarmUp) {
             seconds.push_back((clock.now() - start).count());
         }
@@ -35,7 +37,7 @@ double slowest(const RingSetting& setting, double seconds) {
     own.seconds = seconds;
     double most = 0;
     for (const SetUpRecord& record :
-         gather_records(setting.thread, setting.members, setting.self, own)) {
+         gather_records(setting, own)) {
         most = std::max(most, record.seconds);
     }
     return most;
@@ -47,8 +49,8 @@ AllReduceAlgorithm choose_all_reduce(const RingSetting& setting) {
     RingSetting trial = setting;
     trial.buckets.floats = std::min(setting.buckets.floats, setting.buckets.size);
     const double ring =
-        slowest(trial, measure(*make_shared_engine(trial, AllReduceAlgorithm::kRing)));
-    const double mpi = slowest(trial, measure(*make_mpi_engine(trial)));
+        slowest(trial, measure(trial, *make_shared_engine(trial, AllReduceAlgorithm::kRing)));
+    const double mpi = slowest(trial, measure(trial, *make_mpi_engine(trial)));
     const auto chosen = ring <= mpi ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kMpi;
     if (setting.self == 0) {
         log_info("All-reduce: {} (a bucket of {}: ring {:.0f} us, mpi {:.0f} us)", to_text(chosen),

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cohort/comm/ring_exchange.hpp"
@@ -25,8 +26,9 @@ public:
     virtual void arrive(std::int64_t buckets) = 0;
     /// This member's tail; all buckets are final.
     virtual void hand_in(const RingTail& tail) = 0;
-    /// Blocks until the round is over. @return the tails of all members
-    [[nodiscard]] virtual std::vector<RingTail> wait() = 0;
+    /// Blocks until the round is over. @return the tails of all members; nothing when a member was
+    /// lost before
+    [[nodiscard]] virtual std::optional<std::vector<RingTail>> wait() = 0;
 };
 
 /// What an engine is made from, the same on all members but for `self`.
@@ -37,18 +39,27 @@ struct RingSetting {
     int self = 0;              ///< member index of this rank
     Buckets buckets;
     AllReduceAlgorithm asked = AllReduceAlgorithm::kAuto;  ///< by the options
+    std::uint64_t epoch = 0;  ///< of the membership that the members were chosen from
+
+    /// A member that is excluded, or was so after `epoch`.
+    [[nodiscard]] std::optional<int> lost_member() const {
+        return thread.members().lost_since(members, epoch);
+    }
+    /// Throws RingBroken, with that member's name.
+    [[noreturn]] void fail_broken() const;
 };
 
 /// One member: its contribution is the sum.
 [[nodiscard]] std::unique_ptr<RingEngine> make_solo_engine(const Buckets& buckets);
-/// kRing and kOrdered. Collective over the members. Errors: DeviceError.
+/// kRing and kOrdered. Collective over the members. Errors: DeviceError, RingBroken.
 [[nodiscard]] std::unique_ptr<RingEngine> make_shared_engine(const RingSetting& setting,
                                                              AllReduceAlgorithm algorithm);
-/// kMpi. Collective over the members.
+/// kMpi. Collective over the members. Errors: RingBroken.
 [[nodiscard]] std::unique_ptr<RingEngine> make_mpi_engine(const RingSetting& setting);
 
 /// kAuto: runs rounds of one bucket with both; the times of the slowest member decide, so that all
-/// members choose alike. Collective over the members. The first member logs the times.
+/// members choose alike. Collective over the members. The first member logs the times. Errors:
+/// RingBroken.
 [[nodiscard]] AllReduceAlgorithm choose_all_reduce(const RingSetting& setting);
 
 }  // namespace cohort

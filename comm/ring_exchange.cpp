@@ -37,7 +37,7 @@ public:
     }
     void arrive(std::int64_t) override {}
     void hand_in(const RingTail& tail) override { tail_ = tail; }
-    std::vector<RingTail> wait() override { return {tail_}; }
+    std::optional<std::vector<RingTail>> wait() override { return {{tail_}}; }
 
 private:
     std::array<std::vector<float>, 2> buffers_;
@@ -102,7 +102,7 @@ std::unique_ptr<RingEngine> make_solo_engine(const Buckets& buckets) {
 }
 
 struct RingExchange::Impl {
-    enum class Phase { kIdle, kFilling, kHandedIn };
+    enum class Phase { kIdle, kFilling, kHandedIn, kBroken };
 
     Impl(std::int64_t floats, std::int64_t bucket_bytes)
         : buckets(floats, bucket_bytes), ranges(floats) {}
@@ -154,9 +154,14 @@ RingExchange::RingExchange(World& world, std::vector<int> members, std::int64_t 
         impl_->engine = make_solo_engine(impl_->buckets);
         return;
     }
-    const RingSetting setting{comm_thread(world), members,
-                              std::move(nodes),   static_cast<int>(self - members.begin()),
-                              impl_->buckets,     options.algorithm};
+    CommThread& thread = comm_thread(world);
+    const RingSetting setting{.thread = thread,
+                              .members = members,
+                              .nodes = std::move(nodes),
+                              .self = static_cast<int>(self - members.begin()),
+                              .buckets = impl_->buckets,
+                              .asked = options.algorithm,
+                              .epoch = options.epoch.value_or(thread.members().epoch())};
     impl_->algorithm = options.algorithm == AllReduceAlgorithm::kAuto ? choose_all_reduce(setting)
                                                                       : options.algorithm;
     impl_->engine = impl_->algorithm == AllReduceAlgorithm::kMpi
@@ -211,7 +216,7 @@ std::optional<std::vector<RingTail>> RingExchange::wait() {
     const Clock::Seconds start = ring.clock.now();
     std::optional<std::vector<RingTail>> tails = ring.engine->wait();
     const Clock::Seconds end = ring.clock.now();
-    ring.phase = Impl::Phase::kIdle;
+    ring.phase = tails ? Impl::Phase::kIdle : Impl::Phase::kBroken;
     ring.times = {.exchange_s = (end - ring.first_ready).count(),
                   .exposed_s = (end - start).count() + ring.handing_in_s};
     return tails;

@@ -1,14 +1,17 @@
 // kMpi: MPI_Iallreduce for every bucket on a communicator of the members, MPI_Iallgather for the
 // tails, moved on by the communication thread. Cost: the library's; memory: two buffers. The
 // library says nothing of who is missing: a member that has waited for a while tells the others
-// that it is there, with one small message to each.
+// that it is there, with one small message to each. When a member is lost the library never says
+// so: the members leave the round, its memory and the communicator to the library.
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <exception>
 #include <new>
 #include <optional>
+#include <thread>
 
 #include "communicators.hpp"
 #include "ring_engine.hpp"
@@ -51,6 +54,33 @@ struct Held {
     Presence presence;
 };
 
+/// A communicator in the making; outlives the engine when that gives up.
+struct GroupMaking {
+    static constexpr std::uint32_t kRunning = 0;
+    static constexpr std::uint32_t kMade = 1;
+    static constexpr std::uint32_t kGivenUp = 2;
+    MPI_Comm parent = MPI_COMM_NULL;
+    std::vector<int> members;
+    MPI_Comm made = MPI_COMM_NULL;
+    std::exception_ptr failure;
+    std::atomic<std::uint32_t> state{kRunning};
+
+    void make() noexcept {
+        try {
+            made = create_group(parent, members, kGroupTag);
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        end(kMade);
+    }
+    /// The first one counts.
+    void end(std::uint32_t how) noexcept {
+        std::uint32_t running = kRunning;
+        state.compare_exchange_strong(running, how);
+        futex_wake_all(state);
+    }
+};
+
 class MpiEngine final : public RingEngine, public Poller {
 public:
     explicit MpiEngine(const RingSetting& setting)
@@ -68,23 +98,25 @@ public:
         } catch (const std::bad_alloc&) {
             own.set_error("no memory for the buffers of a ring");
         }
-        const auto records = gather_records(setting_.thread, setting_.members, setting_.self, own);
+        const auto records = gather_records(setting_, own);
         check_records(setting_.thread.map(), setting_.members, records);
         for (const SetUpRecord& record : records) {
             exchange_ = std::max(exchange_, record.collective);
         }
         setting_.thread.last_collective().store(exchange_);
-        const auto named =
-            setting_.thread.operations().begin("ring communicator", 0, [this] { return others(); });
-        setting_.thread.run([this] {
-            comm_ = create_group(setting_.thread.communicators().ring, setting_.members, kGroupTag);
-        });
         setting_.thread.add_poller(*this);
+        try {
+            make_communicator();
+        } catch (...) {
+            setting_.thread.remove_poller(*this);
+            throw;
+        }
     }
 
     ~MpiEngine() override {
         setting_.thread.remove_poller(*this);
-        if (done_ordinal_.load() != ordinal_.load() || !free_communicator()) {
+        const bool over = done_ordinal_.load() == ordinal_.load();
+        if (!let_go() || !over) {
             static_cast<void>(held_.release());  // the library still has a hand on it
         }
     }
@@ -108,11 +140,14 @@ public:
         arrive(setting_.buckets.count());
     }
 
-    std::vector<RingTail> wait() override {
+    std::optional<std::vector<RingTail>> wait() override {
         const std::uint64_t ordinal = ordinal_.load();
         std::optional<OperationBoard::Wait> named;
         ShortPatience patience;
         while (done_ordinal_.load() != ordinal) {
+            if (broken_.load()) {
+                return std::nullopt;
+            }
             if (patience.look_again()) {
                 continue;
             }
@@ -121,7 +156,7 @@ public:
                                                            [this] { return missing(); });
             }
             const std::uint32_t before = bell_.load();
-            if (done_ordinal_.load() != ordinal) {
+            if (done_ordinal_.load() != ordinal && !broken_.load()) {
                 futex_sleep(bell_, before);
             }
         }
@@ -130,7 +165,7 @@ public:
 
     bool poll() override {
         const std::uint64_t ordinal = ordinal_.load();
-        if (done_ordinal_.load() == ordinal) {
+        if (done_ordinal_.load() == ordinal || broken_.load()) {
             return false;
         }
         if (ordinal != poll_ordinal_) {
@@ -150,17 +185,57 @@ public:
         if (requests_.empty() && tail_posted_) {
             listen();
             done_ordinal_.store(ordinal);
-            bell_.fetch_add(1);
-            futex_wake_all(bell_);
+            ring_bell();
         } else if (tail_posted_) {
             watch_presence(ordinal, now);
         }
         return moved || (!requests_.empty() && now - last_move_ < kLooking);
     }
 
-    bool moving() const override { return !requests_.empty(); }
+    bool moving() const override { return !requests_.empty() && !broken_.load(); }
+
+    void members_changed() override {
+        if (!broken_.load() && setting_.lost_member()) {
+            broken_.store(true);
+            ring_bell();
+            group_->end(GroupMaking::kGivenUp);
+        }
+    }
 
 private:
+    void ring_bell() {
+        bell_.fetch_add(1);
+        futex_wake_all(bell_);
+    }
+
+    /// Blocking for the members, but not for this rank's communication thread, if MPI allows that:
+    /// when a member dies meanwhile it never ends.
+    void make_communicator() {
+        group_->parent = setting_.thread.communicators().ring;
+        group_->members = setting_.members;
+        int level = MPI_THREAD_SINGLE;
+        check_mpi(MPI_Query_thread(&level));
+        const auto named =
+            setting_.thread.operations().begin("ring communicator", 0, [this] { return others(); });
+        if (level < MPI_THREAD_MULTIPLE) {
+            setting_.thread.run([this] { group_->make(); });
+        } else {
+            std::thread maker([group = group_] { group->make(); });
+            while (group_->state.load() == GroupMaking::kRunning) {
+                futex_sleep(group_->state, GroupMaking::kRunning);
+            }
+            if (group_->state.load() == GroupMaking::kGivenUp) {
+                maker.detach();
+                setting_.fail_broken();
+            }
+            maker.join();
+        }
+        if (group_->failure) {
+            std::rethrow_exception(group_->failure);
+        }
+        comm_ = group_->made;
+    }
+
     [[nodiscard]] float* buffer(std::uint64_t ordinal) {
         return held_->buffers[ordinal % 2].data()->floats.data();
     }
@@ -284,13 +359,16 @@ private:
         return tails;
     }
 
-    /// After the last round. False when what this member has said has not left yet.
-    bool free_communicator() noexcept {
+    /// After the last round. False when what this member has said has not left yet. A broken
+    /// communicator stays: others may never free theirs.
+    bool let_go() noexcept {
         bool all_left = true;
         try {
             setting_.thread.run([&] {
                 all_left = told();
-                check_mpi(MPI_Comm_free(&comm_));
+                if (!broken_.load()) {
+                    check_mpi(MPI_Comm_free(&comm_));
+                }
             });
         } catch (const std::exception&) {
             comm_ = MPI_COMM_NULL;  // MPI has ended, and with it the communicator
@@ -300,7 +378,9 @@ private:
 
     RingSetting setting_;
     int exchange_ = 0;
+    std::shared_ptr<GroupMaking> group_ = std::make_shared<GroupMaking>();
     MPI_Comm comm_ = MPI_COMM_NULL;
+    std::atomic<bool> broken_{false};  ///< a member was lost
     std::unique_ptr<Held> held_;
     std::vector<std::atomic<std::uint64_t>> present_;  ///< last ordinal a member waited in
     std::uint64_t round_ = 0;

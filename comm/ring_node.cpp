@@ -175,10 +175,11 @@ bool NodePart::ring_bell() noexcept {
 
 // Who sleeps has counted itself before it looked for the last time, who rings looks for sleepers
 // after what it tells, all in one total order: one of the two sees the other.
-void NodePart::sleep(const Cursor& cursor, std::uint64_t ordinal) noexcept {
+void NodePart::sleep(const Cursor& cursor, std::uint64_t ordinal,
+                     const std::atomic<bool>& broken) noexcept {
     const std::uint32_t before = bell_->word.load();
     bell_->sleepers.fetch_add(1);
-    if (!complete(ordinal) && !has_work(cursor, ordinal)) {
+    if (!complete(ordinal) && !has_work(cursor, ordinal) && !broken.load()) {
         futex_sleep(bell_->word, before);
     }
     bell_->sleepers.fetch_sub(1);

@@ -94,8 +94,9 @@ public:
     /// Does at most `blocks` blocks that are there to be done. True: did some.
     bool work(Cursor& cursor, std::uint64_t ordinal, int blocks);
     [[nodiscard]] bool complete(std::uint64_t ordinal) const noexcept;
-    /// Sleeps until the round is complete or there may be something to do.
-    void sleep(const Cursor& cursor, std::uint64_t ordinal) noexcept;
+    /// Sleeps until the round is complete or there may be something to do, or until `broken`.
+    void sleep(const Cursor& cursor, std::uint64_t ordinal,
+               const std::atomic<bool>& broken) noexcept;
     /// Wakes members that sleep; false when nobody does.
     bool ring_bell() noexcept;
 

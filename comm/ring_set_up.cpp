@@ -1,11 +1,14 @@
 // All members' records at all members: they go to the first member, which sends them all to
 // everybody. The communication thread moves them step by step, so that a member that never comes
-// is named, and nothing else of this rank has to wait for it.
+// is named, and nothing else of this rank has to wait for it. If a member is lost meanwhile, the
+// others give up; what is still under way is left to itself.
 #include "ring_set_up.hpp"
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <type_traits>
@@ -17,44 +20,76 @@
 namespace cohort {
 namespace {
 
-// Tags on the ring communicator. Exchanges of one member set are made one after the other, and
-// messages between two ranks keep their order.
-constexpr int kToFirst = 1;
-constexpr int kToAll = 2;
+// Tags on the ring communicator: this and the next. Exchanges of one member set are made one after
+// the other, and messages between two ranks keep their order. A set-up that was given up leaves
+// messages behind: none with the tag of a later one, since a member was lost in between.
+constexpr std::uint64_t kFirstTag = std::uint64_t{1} << 30;
+constexpr std::uint64_t kTagPairs = std::uint64_t{1} << 29;
+static_assert(kFirstTag + 2 * kTagPairs - 1 <= static_cast<std::uint64_t>(INT_MAX));
+
+/// The same on all members: of who they are, and of the last loss among them.
+int first_tag(const RingSetting& setting) {
+    std::uint64_t last_loss = 0;
+    std::uint64_t hash = 14695981039346656037U;  // FNV-1a
+    const auto mix = [&hash](std::uint64_t value) { hash = (hash ^ value) * 1099511628211U; };
+    for (const int rank : setting.members) {
+        mix(static_cast<std::uint64_t>(rank));
+        last_loss = std::max(last_loss, setting.thread.members().lost_at(rank));
+    }
+    mix(last_loss);
+    hash = (hash ^ (hash >> 33U)) * 18397679294719823053U;  // MurmurHash3's last step
+    return static_cast<int>(kFirstTag + 2 * ((hash >> 33U) % kTagPairs));
+}
 
 static_assert(std::is_trivially_copyable_v<SetUpRecord>);
 
 class RecordGather final : public Poller {
 public:
-    RecordGather(CommThread& thread, const std::vector<int>& members, int self,
-                 const SetUpRecord& own)
-        : thread_(thread), members_(members), self_(self), records_(members.size()) {
-        records_[static_cast<std::size_t>(self)] = own;
-        for (std::size_t i = 1; i < members.size(); ++i) {
-            missing_.push_back(self == 0 ? members[i] : members[0]);
+    RecordGather(const RingSetting& setting, const SetUpRecord& own)
+        : setting_(setting),
+          thread_(setting.thread),
+          members_(setting.members),
+          self_(setting.self),
+          to_first_(first_tag(setting)),
+          records_(members_.size()) {
+        records_[static_cast<std::size_t>(self_)] = own;
+        for (std::size_t i = 1; i < members_.size(); ++i) {
+            missing_.push_back(self_ == 0 ? members_[i] : members_[0]);
         }
-        missing_.resize(self == 0 ? missing_.size() : 1);
+        missing_.resize(self_ == 0 ? missing_.size() : 1);
     }
 
     bool poll() override {
-        if (done_.load() != 0) {
+        if (state_.load() != kRunning) {
             return false;
         }
         return self_ == 0 ? poll_first() : poll_other();
     }
 
-    std::vector<SetUpRecord> wait() {
+    void members_changed() override {
+        if (state_.load() == kRunning && setting_.lost_member()) {
+            end(kBroken);
+        }
+    }
+
+    /// False when it was given up.
+    [[nodiscard]] bool wait() {
         const auto named = thread_.operations().begin("ring set-up", 0, [this] {
             const std::lock_guard lock(mutex_);
             return missing_;
         });
-        while (done_.load() == 0) {
-            futex_sleep(done_, 0);
+        while (state_.load() == kRunning) {
+            futex_sleep(state_, kRunning);
         }
-        return std::move(records_);
+        return state_.load() == kDone;
     }
+    [[nodiscard]] std::vector<SetUpRecord> take_records() { return std::move(records_); }
 
 private:
+    static constexpr std::uint32_t kRunning = 0;
+    static constexpr std::uint32_t kDone = 1;
+    static constexpr std::uint32_t kBroken = 2;
+
     [[nodiscard]] MPI_Comm comm() const { return thread_.communicators().ring; }
 
     void receive(std::size_t from, int tag, void* data, std::size_t bytes) {
@@ -94,7 +129,7 @@ private:
         const std::size_t bytes = sizeof(SetUpRecord);
         if (step_ == 0) {
             for (std::size_t i = 1; i < members_.size(); ++i) {
-                receive(i, kToFirst, &records_[i], bytes);
+                receive(i, to_first_, &records_[i], bytes);
             }
             step_ = 1;
         }
@@ -103,40 +138,42 @@ private:
         }
         if (step_ == 1) {
             for (std::size_t i = 1; i < members_.size(); ++i) {
-                send(i, kToAll, records_.data(), bytes * records_.size());
+                send(i, to_first_ + 1, records_.data(), bytes * records_.size());
             }
             step_ = 2;
             return true;
         }
-        return finish();
+        return end(kDone);
     }
 
     bool poll_other() {
         if (step_ == 0) {
             sent_ = records_[static_cast<std::size_t>(self_)];
-            send(0, kToFirst, &sent_, sizeof sent_);
-            receive(0, kToAll, records_.data(), sizeof(SetUpRecord) * records_.size());
+            send(0, to_first_, &sent_, sizeof sent_);
+            receive(0, to_first_ + 1, records_.data(), sizeof(SetUpRecord) * records_.size());
             step_ = 1;
         }
-        return ended() && finish();
+        return ended() && end(kDone);
     }
 
-    bool finish() {
-        done_.store(1);
-        futex_wake_all(done_);
+    bool end(std::uint32_t state) {
+        state_.store(state);
+        futex_wake_all(state_);
         return true;
     }
 
+    const RingSetting setting_;
     CommThread& thread_;
     const std::vector<int>& members_;
     int self_;
+    int to_first_;
     std::vector<SetUpRecord> records_;
     SetUpRecord sent_;
     int step_ = 0;
     std::vector<MPI_Request> requests_;
     std::mutex mutex_;
     std::vector<int> missing_;  ///< world ranks; under the mutex
-    std::atomic<std::uint32_t> done_{0};
+    std::atomic<std::uint32_t> state_{kRunning};
 };
 
 std::string text_of(const SetUpRecord& record) {
@@ -151,17 +188,27 @@ void SetUpRecord::set_error(const char* text) noexcept {
     std::strncpy(error.data(), text, error.size() - 1);
 }
 
-std::vector<SetUpRecord> gather_records(CommThread& thread, const std::vector<int>& members,
-                                        int self, const SetUpRecord& own) {
-    if (members.size() == 1) {
+std::vector<SetUpRecord> gather_records(const RingSetting& setting, const SetUpRecord& own) {
+    if (setting.members.size() == 1) {
         return {own};
     }
-    RecordGather gather(thread, members, self, own);
-    thread.add_poller(gather);
-    thread.wake();
-    std::vector<SetUpRecord> records = gather.wait();
-    thread.remove_poller(gather);
-    return records;
+    auto gather = std::make_unique<RecordGather>(setting, own);
+    setting.thread.add_poller(*gather);
+    setting.thread.wake();
+    const bool done = gather->wait();
+    setting.thread.remove_poller(*gather);
+    if (!done) {
+        static_cast<void>(gather.release());  // the library still has a hand on it
+        setting.fail_broken();
+    }
+    return gather->take_records();
+}
+
+void RingSetting::fail_broken() const {
+    const std::optional<int> lost = lost_member();
+    fail<RingBroken>({.where = "RingExchange",
+                      .what = "a member is lost",
+                      .got = lost ? thread.map().describe(*lost) : "one that has come back since"});
 }
 
 void check_records(const RankMap& map, const std::vector<int>& members,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm_thread.hpp"
+#include "ring_engine.hpp"
 
 namespace cohort {
 
@@ -21,11 +22,9 @@ struct SetUpRecord {
     void set_error(const char* text) noexcept;
 };
 
-/// The members' records in the order of `members` (world ranks), after all have come. Collective
-/// over the members, blocking, a named wait. Cost: 2 (n-1) small messages.
-/// @param self  index of this rank in `members`
-[[nodiscard]] std::vector<SetUpRecord> gather_records(CommThread& thread,
-                                                      const std::vector<int>& members, int self,
+/// The members' records in their order, after all have come. Collective over the members, blocking,
+/// a named wait. Cost: 2 (n-1) small messages. Errors: RingBroken.
+[[nodiscard]] std::vector<SetUpRecord> gather_records(const RingSetting& setting,
                                                       const SetUpRecord& own);
 
 /// Throws the DeviceError of the first member that has one, with its rank; the same on all.

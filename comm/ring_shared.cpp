@@ -45,7 +45,7 @@ public:
         // Messages of a round that has ended are on their last few bytes. Those of a round that
         // has not may never end: then what they refer to stays for the rest of the process.
         const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-        while (!quiet() && std::chrono::steady_clock::now() < limit) {
+        while (!broken_.load() && !quiet() && std::chrono::steady_clock::now() < limit) {
             setting_.thread.wake();
             std::this_thread::sleep_for(std::chrono::microseconds(100));
         }
@@ -91,11 +91,14 @@ public:
         }
     }
 
-    std::vector<RingTail> wait() override {
+    std::optional<std::vector<RingTail>> wait() override {
         const std::uint64_t ordinal = ordinal_.load();
         std::optional<OperationBoard::Wait> named;
         ShortPatience patience;
         while (!node_->complete(ordinal)) {
+            if (broken_.load()) {
+                return std::nullopt;
+            }
             if (work(ordinal)) {
                 patience.renew();
             } else if (!patience.look_again()) {
@@ -103,7 +106,7 @@ public:
                     named = setting_.thread.operations().begin("ring round", round_,
                                                                [this] { return missing(); });
                 }
-                node_->sleep(cursor_, ordinal);
+                node_->sleep(cursor_, ordinal, broken_);
                 patience.renew();
             }
         }
@@ -114,7 +117,7 @@ public:
     bool poll() override {
         const std::uint64_t handed = handed_.load();  // before anything of that round is looked at
         const std::uint64_t ordinal = ordinal_.load();
-        if (ordinal == 0) {
+        if (ordinal == 0 || broken_.load()) {
             return false;
         }
         bool moved = tails_ != nullptr && tails_->advance(ordinal, 0);
@@ -130,7 +133,16 @@ public:
         return look_again(moved) || moved;
     }
 
-    bool moving() const override { return between_ != nullptr && !between_->quiet(); }
+    bool moving() const override {
+        return !broken_.load() && between_ != nullptr && !between_->quiet();
+    }
+
+    void members_changed() override {
+        if (!broken_.load() && setting_.lost_member()) {
+            broken_.store(true);
+            node_->ring_bell();
+        }
+    }
 
 private:
     /// Nothing of this rank's last round is under way or still to be sent.
@@ -194,7 +206,7 @@ private:
         } catch (const DeviceError& error) {
             own.set_error(error.what());
         }
-        const auto records = gather_records(setting_.thread, setting_.members, setting_.self, own);
+        const auto records = gather_records(setting_, own);
         check_records(setting_.thread.map(), setting_.members, records);
         for (const SetUpRecord& record : records) {
             own.collective = std::max(own.collective, record.collective);
@@ -202,7 +214,7 @@ private:
         setting_.thread.last_collective().store(own.collective);
         take_memory(shape, records[static_cast<std::size_t>(local()[0])].descriptor, own);
         check_records(setting_.thread.map(), setting_.members,
-                      gather_records(setting_.thread, setting_.members, setting_.self, own));
+                      gather_records(setting_, own));
         memory_.close_descriptor();
         return own.collective * RingMessages::kTags;
     }
@@ -315,6 +327,7 @@ private:
     std::uint64_t round_ = 0;
     std::atomic<std::uint64_t> ordinal_{0};
     std::atomic<std::int64_t> arrived_{0};  ///< buckets
+    std::atomic<bool> broken_{false};       ///< a member was lost
     std::atomic<bool> driving_{false};      ///< the caller does what there is to do
     std::atomic<std::uint64_t> handed_{0};  ///< last round that this member has handed in
     std::atomic<std::uint64_t> quiet_{0};   ///< the same, when no message of it is under way

@@ -7,3 +7,11 @@ add_test(NAME comm_fault_test
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mpi/comm_fault_test.py
     $<TARGET_FILE:comm_fault_program> -- ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS})
 cohort_test_properties(comm_fault_test LABELS mpi fault PROCESSORS 2 TIMEOUT 240)
+
+add_executable(comm_loss_program mpi/comm_loss_program.cpp)
+target_link_libraries(comm_loss_program PRIVATE cohort::comm cohort_build_settings)
+add_test(NAME comm_loss_test
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mpi/comm_loss_test.py
+    $<TARGET_FILE:comm_loss_program> -- ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS})
+cohort_test_properties(comm_loss_test LABELS mpi fault PROCESSORS 2 TIMEOUT 300)
+set_tests_properties(comm_loss_test PROPERTIES RUN_SERIAL ON)

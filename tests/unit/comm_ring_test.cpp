@@ -196,9 +196,10 @@ private:
         part.arrive(ordinal, half, count);
         part.ring_bell();
         NodePart::Cursor cursor;
+        const std::atomic<bool> whole{false};  // not broken
         while (!part.complete(ordinal)) {
             if (!part.work(cursor, ordinal, 1 << 20)) {
-                part.sleep(cursor, ordinal);
+                part.sleep(cursor, ordinal, whole);
             }
         }
         std::int64_t wrong = 0;

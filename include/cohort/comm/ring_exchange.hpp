@@ -37,6 +37,9 @@ struct RingOptions {
     /// Node of each member, to treat ranks of one host as if they were on several; empty: as they
     /// lie. Members on one node must share a host.
     std::vector<int> nodes;
+    /// Epoch of the membership (see Membership) that the members were chosen from: one that was
+    /// lost since breaks the ring even if it is a member again. Nothing: that of this moment.
+    std::optional<std::uint64_t> epoch = std::nullopt;
 };
 
 /// What one member says at the end of a round; all members get all of them.
