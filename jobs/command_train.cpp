@@ -125,10 +125,10 @@ private:
                  format_duration(Clock::Seconds(progress.wall_seconds)));
         log_info(
             "samples: {} leased = {} applied + {} returned ({} not finite, {} in void rounds, {} "
-            "at the end, {} other) + {} outstanding",
+            "at the end, {} dropped, {} interrupted, {} lost) + {} outstanding",
             accounts.leased, accounts.applied, accounts.returned(), accounts.returned_non_finite,
-            accounts.returned_void_round, accounts.returned_stop, accounts.returned_other,
-            accounts.outstanding);
+            accounts.returned_void_round, accounts.returned_stop, accounts.returned_dropped,
+            accounts.returned_interrupted, accounts.returned_lost, accounts.outstanding);
         if (summary.bytes_sent > 0) {
             log_info("exchange: {} sent between ranks, {:.1f} s of processor time to move it",
                      format_bytes(summary.bytes_sent), summary.comm_cpu_seconds);

@@ -76,7 +76,8 @@ ShardTable make_table(const std::string& path, const RunSnapshot& snapshot, Hdf5
 template <class Snapshot>
 auto integer_fields(Snapshot& s) {
     auto& [applied, updates, row, dropped, evaluated, train, wall, cpu, tta, drops] = s.progress;
-    auto& [leased, used, non_finite, void_round, stop, other, outstanding] = s.accounts;
+    auto& [leased, used, non_finite, void_round, stop, late, interrupted, lost, outstanding] =
+        s.accounts;
     return std::map<std::string, decltype(&s.metrics_bytes)>{
         {"samples_applied", &applied},
         {"updates", &updates},
@@ -88,7 +89,9 @@ auto integer_fields(Snapshot& s) {
         {"returned_non_finite", &non_finite},
         {"returned_void_round", &void_round},
         {"returned_stop", &stop},
-        {"returned_other", &other},
+        {"returned_dropped", &late},
+        {"returned_interrupted", &interrupted},
+        {"returned_lost", &lost},
         {"outstanding", &outstanding},
         {"metrics_bytes", &s.metrics_bytes},
     };

@@ -120,12 +120,13 @@ void LeaseDesk::applied(std::uint64_t lease) {
 void LeaseDesk::returned(std::uint64_t lease, ReturnReason reason) {
     const std::int64_t samples = drop(lease).order.count;
     check_invariant(book_.mark_returned(lease), "a returned lease is outstanding");
-    if (reason == ReturnReason::kNonFinite) {
-        now_.returned_non_finite += samples;
-    } else if (reason == ReturnReason::kVoidRound) {
-        now_.returned_void_round += samples;
-    } else {
-        now_.returned_other += samples;
+    switch (reason) {
+        case ReturnReason::kDropped: now_.returned_dropped += samples; break;
+        case ReturnReason::kNonFinite: now_.returned_non_finite += samples; break;
+        case ReturnReason::kInterrupted: now_.returned_interrupted += samples; break;
+        case ReturnReason::kLost: now_.returned_lost += samples; break;
+        case ReturnReason::kVoidRound: now_.returned_void_round += samples; break;
+        case ReturnReason::kStop: now_.returned_stop += samples; break;
     }
 }
 
@@ -159,7 +160,9 @@ SampleAccounts LeaseDesk::accounts() const {
     all.returned_non_finite = earlier_.returned_non_finite + now_.returned_non_finite;
     all.returned_void_round = earlier_.returned_void_round + now_.returned_void_round;
     all.returned_stop = earlier_.returned_stop + now_.returned_stop;
-    all.returned_other = earlier_.returned_other + now_.returned_other;
+    all.returned_dropped = earlier_.returned_dropped + now_.returned_dropped;
+    all.returned_interrupted = earlier_.returned_interrupted + now_.returned_interrupted;
+    all.returned_lost = earlier_.returned_lost + now_.returned_lost;
     all.leased = book.leased + earlier_.returned();
     all.applied = book.applied;
     all.outstanding = book.outstanding;

@@ -92,7 +92,7 @@ TEST(CheckpointShards, EveryBitOfTheRunSurvives) {
     written.progress.recent_drops = {3, 5};
     written.reference_batches = 7.0 / 3;
     written.lease_state = {2, 30, 100, 9, 1, 20, 10};
-    written.accounts = {128, 70, 1, 2, 4, 8, 43};
+    written.accounts = {128, 70, 1, 2, 4, 8, 16, 32, 43};
     written.metrics_bytes = 12;
     write_manifest(path, written, hdf5);
 
@@ -111,7 +111,9 @@ TEST(CheckpointShards, EveryBitOfTheRunSurvives) {
     EXPECT_EQ(read.accounts.returned_non_finite, 1);
     EXPECT_EQ(read.accounts.returned_void_round, 2);
     EXPECT_EQ(read.accounts.returned_stop, 4);
-    EXPECT_EQ(read.accounts.returned_other, 8);
+    EXPECT_EQ(read.accounts.returned_dropped, 8);
+    EXPECT_EQ(read.accounts.returned_interrupted, 16);
+    EXPECT_EQ(read.accounts.returned_lost, 32);
     EXPECT_EQ(read.accounts.outstanding, 43);
     EXPECT_EQ(read.metrics_bytes, 12);
     EXPECT_EQ(read.parameters, 3);

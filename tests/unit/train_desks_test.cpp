@@ -86,14 +86,16 @@ TEST(LeaseDesk, AccountsAddUpByReason) {
     desk.returned(dealt[1].order.lease, ReturnReason::kNonFinite);
     desk.returned(dealt[2].order.lease, ReturnReason::kVoidRound);
     desk.returned(dealt[3].order.lease, ReturnReason::kDropped);
+    desk.returned(dealt[4].order.lease, ReturnReason::kLost);
     desk.return_all();
     const SampleAccounts accounts = desk.accounts();
     EXPECT_EQ(accounts.leased, 60 + 7);
     EXPECT_EQ(accounts.applied, 10);
     EXPECT_EQ(accounts.returned_non_finite, 17);
     EXPECT_EQ(accounts.returned_void_round, 10);
-    EXPECT_EQ(accounts.returned_other, 10);
-    EXPECT_EQ(accounts.returned_stop, 20);
+    EXPECT_EQ(accounts.returned_dropped, 10);
+    EXPECT_EQ(accounts.returned_lost, 10);
+    EXPECT_EQ(accounts.returned_stop, 10);
     EXPECT_EQ(accounts.outstanding, 0);
     EXPECT_EQ(desk.held(0) + desk.held(1), 0U);
     EXPECT_EQ(desk.top_up().size(), 5U) << "what came back goes out again";

@@ -73,13 +73,16 @@ struct CheckpointReport {
 struct SampleAccounts {
     std::int64_t leased = 0;
     std::int64_t applied = 0;
-    std::int64_t returned_non_finite = 0;  ///< dropped by the NaN guard
-    std::int64_t returned_void_round = 0;  ///< another member of the round was not finite
-    std::int64_t returned_stop = 0;        ///< leased ahead, not needed when the run ended
-    std::int64_t returned_other = 0;       ///< late, interrupted, or lost with its worker
+    std::int64_t returned_non_finite = 0;   ///< dropped by the NaN guard
+    std::int64_t returned_void_round = 0;   ///< another member of the round was not finite
+    std::int64_t returned_stop = 0;         ///< leased ahead, not needed when the run ended
+    std::int64_t returned_dropped = 0;      ///< late, over the lag bound, or refused by the plan
+    std::int64_t returned_interrupted = 0;  ///< given up, or revoked before it was begun
+    std::int64_t returned_lost = 0;         ///< with their worker
     std::int64_t outstanding = 0;
     [[nodiscard]] std::int64_t returned() const noexcept {
-        return returned_non_finite + returned_void_round + returned_stop + returned_other;
+        return returned_non_finite + returned_void_round + returned_stop + returned_dropped +
+               returned_interrupted + returned_lost;
     }
 };
 
