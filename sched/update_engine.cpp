@@ -99,10 +99,16 @@ std::vector<Effect> UpdateEngine::install(SyncPlan plan) {
     return effects;
 }
 
-std::vector<Effect> UpdateEngine::take_back(int worker, ReturnReason reason) {
+std::vector<Effect> UpdateEngine::take_back(int worker, ReturnReason reason, bool begun) {
     std::vector<Effect> effects;
     WorkerState& w = impl_->worker(worker);
+    std::vector<OpenLease> kept;
+    if (!begun && !w.waiting && !w.leases.empty()) {
+        kept.push_back(w.leases.front());
+        w.leases.erase(w.leases.begin());
+    }
     impl_->give_back_all(w, reason, effects);
+    w.leases = std::move(kept);
     impl_->settle(&w, effects);
     return effects;
 }

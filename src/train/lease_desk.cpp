@@ -10,6 +10,7 @@ namespace cohort {
 LeaseDesk::LeaseDesk(LeaseBook book, std::int64_t limit, const Options& options,
                      const SampleAccounts& earlier)
     : book_(std::move(book)),
+      applied_before_(book_.account().applied),
       limit_(limit),
       options_(options),
       held_(index(options.workers)),
@@ -152,6 +153,15 @@ std::uint32_t LeaseDesk::epoch_of(std::uint64_t lease) const {
         }
     }
     return 0;
+}
+
+SampleAccounts LeaseDesk::part_accounts() const {
+    const LeaseAccount& book = book_.account();
+    SampleAccounts part = now_;
+    part.leased = book.leased - applied_before_;
+    part.applied = book.applied - applied_before_;
+    part.outstanding = book.outstanding;
+    return part;
 }
 
 SampleAccounts LeaseDesk::accounts() const {

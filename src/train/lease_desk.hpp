@@ -65,6 +65,8 @@ public:
     [[nodiscard]] LeaseState state() const { return book_.state(); }
     /// Of the whole run.
     [[nodiscard]] SampleAccounts accounts() const;
+    /// Of this part of it.
+    [[nodiscard]] SampleAccounts part_accounts() const;
 
 private:
     struct Held {
@@ -76,6 +78,7 @@ private:
     Held drop(std::uint64_t lease);
 
     LeaseBook book_;
+    std::int64_t applied_before_;  ///< in earlier parts
     std::int64_t limit_;
     Options options_;
     std::vector<std::deque<Held>> held_;      ///< by worker, oldest first

@@ -70,9 +70,10 @@ struct WorkOrder {
     double lr = 0;                    ///< kDelta: of the local steps
     std::vector<std::int32_t> group;  ///< world ranks that average gradients at every local step,
                                       ///< this one included; empty: nobody
+    std::uint64_t generation = 0;  ///< of the group: its members share an exchange per generation
     template <class Io>
     void fields(Io& io) {
-        io(work, steps, lr, group);
+        io(work, steps, lr, group, generation);
     }
 };
 
@@ -104,10 +105,10 @@ struct RevokeOrder {
 };
 
 /// To a worker that was lost: it gives everything up, its pushes count from 1 under the new
-/// incarnation, and it goes on with parameters of `version` or newer, which are on their way.
+/// incarnation, and it goes on with parameters for that incarnation, which are on their way.
 struct JoinOrder {
     std::uint32_t incarnation = 0;
-    std::int64_t version = 0;
+    std::int64_t version = 0;        ///< of those parameters
     std::uint64_t leases_up_to = 0;  ///< as RevokeOrder::up_to
     template <class Io>
     void fields(Io& io) {
@@ -154,9 +155,10 @@ struct ParametersHeader {
     std::int64_t version = 0;
     std::int32_t server = 0;
     EvaluationOrder evaluation;
+    std::uint32_t incarnation = 0;  ///< of the worker that they are for, see JoinOrder
     template <class Io>
     void fields(Io& io) {
-        io(version, server, evaluation);
+        io(version, server, evaluation, incarnation);
     }
 };
 
@@ -238,9 +240,10 @@ struct ReleaseOrder {
     std::int32_t worker = 0;
     double lag = 0;  ///< look-ahead in reference batches; 0: plain parameters
     EvaluationOrder evaluation;
+    std::uint32_t incarnation = 0;  ///< of the worker
     template <class Io>
     void fields(Io& io) {
-        io(worker, lag, evaluation);
+        io(worker, lag, evaluation, incarnation);
     }
 };
 

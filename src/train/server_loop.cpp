@@ -170,11 +170,13 @@ std::vector<std::shared_ptr<OutgoingTransfer>> ServerLoop::Impl::start_sending(
     const FireOrder& order, const FireOutput& output) {
     std::vector<std::shared_ptr<OutgoingTransfer>> transfers;
     for (const ReleaseOrder& release : order.releases) {
-        transfers.push_back(start(
-            {links.map.rank_of_worker(release.worker), Port::kWorker}, MessageKind::kParameters,
-            encode(ParametersHeader{
-                .version = order.version, .server = server, .evaluation = release.evaluation}),
-            output.find(shard.look_ahead_lag(release.lag))));
+        transfers.push_back(start({links.map.rank_of_worker(release.worker), Port::kWorker},
+                                  MessageKind::kParameters,
+                                  encode(ParametersHeader{.version = order.version,
+                                                          .server = server,
+                                                          .evaluation = release.evaluation,
+                                                          .incarnation = release.incarnation}),
+                                  output.find(shard.look_ahead_lag(release.lag))));
     }
     if (order.snapshot.gather != 0) {
         transfers.push_back(

@@ -14,16 +14,23 @@ void settle(const Links& links, Port port, std::string_view name,
             const std::function<std::vector<int>()>& still_coming,
             const std::function<void(const Message&)>& arrived) {
     constexpr auto kMark = static_cast<std::uint16_t>(MessageKind::kStop);
-    constexpr Clock::Seconds kLook{60};
+    constexpr Clock::Seconds kLook{1};  // who is lost says nothing
     Messenger& messenger = links.messenger;
     const Address here{messenger.rank(), port};
+    const auto missing = [&links, &still_coming] {
+        std::vector<int> ranks = still_coming();
+        std::erase_if(ranks, [&links](int rank) {
+            return links.membership != nullptr && links.membership->excluded(rank);
+        });
+        return ranks;
+    };
     const auto mark = std::make_shared<const std::byte>();
     messenger.set_sink(port, nullptr);
     messenger.start_transfer(here, port, kMark, {}, {mark.get(), 1}, ChunkOrder::kForward, mark)
         ->release(1);
-    auto wait = links.operations.begin(name, 0, still_coming);
+    auto wait = links.operations.begin(name, 0, missing);
     bool fenced = false;
-    while (!fenced || !still_coming().empty()) {
+    while (!fenced || !missing().empty()) {
         const std::optional<Message> message = messenger.mailbox(port).receive(kLook);
         if (!message) {
             continue;

@@ -15,7 +15,8 @@ namespace cohort {
 ///
 /// @param name of the wait, e.g. "last parameters"; peers owe the rest, so a stall is fatal
 /// @param still_coming world ranks whose transfers the sink has accepted and that are not
-///        complete; any thread may ask while this call lasts
+///        complete; any thread may ask while this call lasts. Who is excluded from the job is not
+///        waited for
 /// @param arrived takes every message that still comes out of the mailbox, so that the sink's owner
 ///        can strike complete transfers off its list: announcements of transfers that the sink
 ///        never saw, or had refused, are among them, and so are messages of other kinds

@@ -40,11 +40,11 @@ struct PushTimes {
     double own_s = 0;  ///< input, compute, sending: without waiting for others
 };
 
-/// What became of a push.
+/// What became of a push, or of a mini-batch that was interrupted.
 struct PushOutcome {
     int worker = 0;
     std::int64_t samples = 0;
-    double lag = 0;                        ///< reference batches
+    double lag = 0;                        ///< reference batches; 0 when it was not applied
     std::int64_t lag_updates = 0;          ///< updates
     double weight = 1;                     ///< applied with; 0 when it was not
     bool over_bound = false;               ///< applied although its lag passed the bound

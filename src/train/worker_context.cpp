@@ -96,19 +96,32 @@ void WorkerContext::submit(const LeaseOrder& order) {
     lease.samples =
         slices_.samples({.epoch = order.epoch, .position = order.position, .count = order.count});
     train_loader_.submit(std::move(lease));
-    ++leases_;
+    leases_.push_back(order);
 }
 
 std::optional<LoadedBatch> WorkerContext::next_batch(bool heed_stop) {
+    return next_batch([this, heed_stop] { return heed_stop && stopped_; });
+}
+
+std::optional<LoadedBatch> WorkerContext::next_batch(const std::function<bool()>& give_up) {
     const auto wait = links_.operations.begin("batch", ++batches_);
     for (;;) {
         std::optional<LoadedBatch> batch = train_loader_.next([&] {
             take_orders();
-            return heed_stop && stopped_;
+            return give_up();
         });
-        leases_ -= batch ? 1 : 0;
-        if (!batch || !revoked(batch->lease().id)) {
+        if (!batch) {
             return batch;
+        }
+        while (!leases_.empty() && leases_.front().lease != batch->lease().id) {
+            leases_.pop_front();  // taken back from the loader meanwhile
+        }
+        if (!leases_.empty()) {
+            lease_order_ = std::move(leases_.front());
+            leases_.pop_front();
+            if (!revoked(batch->lease().id)) {
+                return batch;
+            }
         }
     }
 }
@@ -117,6 +130,16 @@ void WorkerContext::revoke(const RevokeOrder& order) {
     revoked_up_to_ = std::max(revoked_up_to_, order.up_to);
     revoked_.insert(order.leases.begin(), order.leases.end());
     revoked_.erase(revoked_.begin(), revoked_.upper_bound(revoked_up_to_));
+    const bool all = std::all_of(leases_.begin(), leases_.end(),
+                                 [this](const LeaseOrder& lease) { return revoked(lease.lease); });
+    if (all) {
+        drop_leases();  // none of them needs to be loaded
+    }
+}
+
+void WorkerContext::drop_leases() {
+    (void)train_loader_.discard_submitted();
+    leases_.clear();
 }
 
 bool WorkerContext::revoked(std::uint64_t lease) const {
@@ -139,6 +162,7 @@ void WorkerContext::evaluate(const EvaluationOrder& order) {
     const std::int64_t end = samples * (order.part + 1) / order.parts;
     const Clock::Seconds start = clock().now();
     Clock::Seconds said = start;
+    const std::uint32_t incarnation = incarnation_;
     auto wait = working("batches of an evaluation", order.id);
     const auto progress = [&](std::int64_t done) {
         wait.renew();
@@ -151,8 +175,8 @@ void WorkerContext::evaluate(const EvaluationOrder& order) {
         }
     };
     const std::optional<BatchResult> sums = evaluate_range(
-        replica_, test_loader_, begin, end, job_.options.batch, [this] { return stopping(); },
-        progress);
+        replica_, test_loader_, begin, end, job_.options.batch,
+        [&] { return stopping() || incarnation_ != incarnation; }, progress);
     if (sums) {
         tell_coordinator(MessageKind::kEvaluated,
                          EvaluatedPart{.id = order.id,

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -51,7 +52,7 @@ public:
     /// kStop has come.
     [[nodiscard]] bool stopped() const noexcept { return stopped_; }
     /// Leases that next_batch() has not handed out.
-    [[nodiscard]] std::int64_t leases() const noexcept { return leases_; }
+    [[nodiscard]] std::size_t leases() const noexcept { return leases_.size(); }
     /// Takes what has come, and tells the coordinator when this rank was asked to stop.
     void take_orders();
     static constexpr Clock::Seconds kProgressEvery{1};
@@ -72,9 +73,15 @@ public:
     /// The batch of the oldest lease; sleeps until it is prepared. std::nullopt: kStop came and
     /// `heed_stop`, or there is no lease. Errors: those of Loader::next.
     [[nodiscard]] std::optional<LoadedBatch> next_batch(bool heed_stop);
+    /// The same; nothing also when `give_up`, asked several times a second, says true.
+    [[nodiscard]] std::optional<LoadedBatch> next_batch(const std::function<bool()>& give_up);
+    /// The order for the batch that next_batch() handed out last.
+    [[nodiscard]] const LeaseOrder& lease_order() const noexcept { return lease_order_; }
 
     /// Leases that have come back: next_batch() skips their batches, revoked() says so.
     void revoke(const RevokeOrder& order);
+    /// Forgets all leases that next_batch() has not handed out.
+    void drop_leases();
     [[nodiscard]] bool revoked(std::uint64_t lease) const;
     /// Counts how often this worker was lost; goes into its pushes.
     [[nodiscard]] std::uint32_t incarnation() const noexcept { return incarnation_; }
@@ -85,8 +92,8 @@ public:
                                                         StepObserver& observer);
 
     /// Evaluates a part of the test group with the parameters as they are and reports it. Gives up
-    /// silently between batches when kStop comes or this rank is asked to stop. Says kEvaluating
-    /// at most once in kProgressEvery.
+    /// silently between batches when kStop comes, this rank is asked to stop or begins a new
+    /// incarnation. Says kEvaluating at most once in kProgressEvery.
     void evaluate(const EvaluationOrder& order);
 
     /// Host memory to device memory or back, at once.
@@ -111,7 +118,8 @@ private:
     SliceReader slices_;
     Injector injector_;
     OrderHandler handler_;
-    std::int64_t leases_ = 0;
+    std::deque<LeaseOrder> leases_;  ///< the loader's, oldest first
+    LeaseOrder lease_order_;
     std::uint64_t batches_ = 0;
     std::atomic<bool> begun_{false};
     bool stopped_ = false;

@@ -15,7 +15,7 @@ WorkerLoop::WorkerLoop(Links links, JobParts& job, const TrainEnvironment& envir
                        RoundExchangeFactory rounds)
     : context_(std::make_unique<WorkerContext>(links, job, environment, worker)) {
     if (links.map.servers > 0) {
-        executor_ = make_servers_executor(*context_);
+        executor_ = make_servers_executor(*context_, std::move(rounds));
     } else {
         executor_ = make_ring_executor(*context_, std::move(rounds));
     }

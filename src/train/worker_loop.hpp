@@ -18,12 +18,14 @@ class WorkerExecutor;
 /// written into its memory.
 ///
 /// With servers, each complete set of parameters is leave to start one mini-batch, on the newest
-/// set; sets that carry an evaluation order are each evaluated, in order. With rings, grants are
+/// set (StartLeave says what a lease that comes back changes); sets that carry an evaluation order
+/// are each evaluated, in order. With rings, grants are
 /// carried out in the order in which they came, those before a kStop too.
 class WorkerLoop {
 public:
     /// Makes device, replica and loaders. @param links, job, environment outlive the loop
-    /// @param worker index  @param rounds makes the exchange of rings; may be empty with servers
+    /// @param worker index  @param rounds makes the exchanges of rings and groups; may be empty
+    /// where there are none
     /// Errors: UsageError, DeviceError, ShapeError.
     WorkerLoop(Links links, JobParts& job, const TrainEnvironment& environment, int worker,
                RoundExchangeFactory rounds = {});

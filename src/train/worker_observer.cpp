@@ -1,5 +1,6 @@
 #include "worker_observer.hpp"
 
+#include <utility>
 #include <vector>
 
 #include "cohort/core/error.hpp"
@@ -17,9 +18,11 @@ std::vector<float> host_copy(Stream& stream, std::span<const float> from) {
 
 }  // namespace
 
-GradientObserver::GradientObserver(Replica& replica, Injector& injector)
+GradientObserver::GradientObserver(Replica& replica, Injector& injector,
+                                   std::function<bool()> give_up)
     : replica_(replica),
       injector_(injector),
+      give_up_(std::move(give_up)),
       on_host_(replica.device().kind() == DeviceKind::kCpu),
       low_(replica.graph().parameters().total()) {
     injector_.begin_step();
@@ -27,7 +30,7 @@ GradientObserver::GradientObserver(Replica& replica, Injector& injector)
 
 bool GradientObserver::should_interrupt() {
     injector_.pause();
-    return false;
+    return give_up_ && give_up_();
 }
 
 void GradientObserver::gradient_ready(std::int64_t begin, std::int64_t end) {

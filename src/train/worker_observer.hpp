@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 
@@ -10,12 +11,14 @@
 namespace cohort {
 
 /// Follows a training step and hands its gradient on piece by piece, while backward still runs and
-/// each piece is in the cache; counts down to what is final from the end. One object per step.
+/// each piece is in the cache; counts down to what is final from the end. One object per step. A
+/// step that is given up leaves gradient and pieces unfinished; finish() is not called then.
 ///
 /// On a GPU the pieces are copied to the host when the step is over.
 class GradientObserver : public StepObserver {
 public:
-    GradientObserver(Replica& replica, Injector& injector);
+    /// @param give_up  asked between groups of layers; true gives the step up. None: never
+    GradientObserver(Replica& replica, Injector& injector, std::function<bool()> give_up = {});
 
     void gradient_ready(std::int64_t begin, std::int64_t end) final;
     bool should_interrupt() final;
@@ -39,6 +42,7 @@ private:
 
     Replica& replica_;
     Injector& injector_;
+    std::function<bool()> give_up_;
     bool on_host_;
     bool begun_ = false;
     std::int64_t low_;                           ///< all from here on has been put

@@ -30,6 +30,20 @@ ParameterInbox::ParameterInbox(const ShardedLayout& layout, Device& device)
     free_.push_back(memory());  // made here, not on the communication thread
 }
 
+/// What a worker was sent before it was lost may come for as long as the process lives: memory of
+/// abandoned sets is never freed.
+ParameterInbox::~ParameterInbox() {
+    for (Set& set : sets_) {
+        if (set.coming()) {
+            (void)std::make_unique<Buffer>(std::move(set.parameters.values)).release();
+        }
+    }
+}
+
+bool ParameterInbox::Set::coming() const {
+    return std::count(parts.begin(), parts.end(), Part::kComing) > 0;
+}
+
 Buffer ParameterInbox::memory() {
     if (free_.empty()) {
         return device_.allocate_host(static_cast<std::size_t>(layout_.floats()) * sizeof(float));
@@ -46,9 +60,7 @@ void ParameterInbox::give_back(ReceivedParameters used) {
 
 /// Overtaken sets into which nothing is written any more.
 void ParameterInbox::drop_overtaken() {
-    const auto unused = [](const Set& set) {
-        return set.overtaken && std::count(set.parts.begin(), set.parts.end(), Part::kComing) == 0;
-    };
+    const auto unused = [](const Set& set) { return set.overtaken && !set.coming(); };
     for (auto set = std::find_if(sets_.begin(), sets_.end(), unused); set != sets_.end();
          set = std::find_if(sets_.begin(), sets_.end(), unused)) {
         free_.push_back(std::move(set->parameters.values));
@@ -59,7 +71,7 @@ void ParameterInbox::drop_overtaken() {
 ParameterInbox::Set* ParameterInbox::find(const ParametersHeader& header, Part part) {
     const auto server = static_cast<std::size_t>(header.server);
     const auto fits = [&](const Set& set) {
-        return set.parameters.version == header.version &&
+        return set.parameters.version == header.version && set.incarnation == header.incarnation &&
                set.parameters.evaluation.id == header.evaluation.id && set.parts[server] == part;
     };
     const auto found = std::find_if(sets_.begin(), sets_.end(), fits);
@@ -78,10 +90,14 @@ std::span<std::byte> ParameterInbox::accept(const Message& announcement, std::ui
         return {};  // arrived() complains, on the thread that may
     }
     const std::lock_guard lock(mutex_);
+    if (header.incarnation < incarnation_) {
+        return {};
+    }
     Set* set = find(header, Part::kNone);
     if (set == nullptr) {
         sets_.push_back({.parameters = {header.version, header.evaluation, memory()},
-                         .parts = std::vector<Part>(shards.size(), Part::kNone)});
+                         .parts = std::vector<Part>(shards.size(), Part::kNone),
+                         .incarnation = header.incarnation});
         set = &sets_.back();
     }
     set->parts[server] = Part::kComing;
@@ -92,6 +108,9 @@ void ParameterInbox::arrived(const ParametersHeader& header) {
     const std::lock_guard lock(mutex_);
     const auto server = static_cast<std::size_t>(header.server);
     Set* set = server < layout_.shards().size() ? find(header, Part::kComing) : nullptr;
+    if (set == nullptr && header.incarnation < incarnation_) {
+        return;
+    }
     if (set == nullptr) {
         refuse("a part came that does not fit this run's shards", header);
     }
@@ -107,11 +126,21 @@ void ParameterInbox::forget(const ParametersHeader& header) {
     }
 }
 
+void ParameterInbox::begin_incarnation(std::uint32_t incarnation) {
+    const std::lock_guard lock(mutex_);
+    incarnation_ = incarnation;
+    for (Set& set : sets_) {
+        set.overtaken = set.overtaken || set.incarnation < incarnation;
+    }
+    drop_overtaken();
+}
+
 std::vector<int> ParameterInbox::coming() const {
     const std::lock_guard lock(mutex_);
     std::vector<int> servers;
     for (const Set& set : sets_) {
-        for (std::size_t server = 0; server < set.parts.size(); ++server) {
+        const bool abandoned = set.incarnation < incarnation_;
+        for (std::size_t server = 0; server < set.parts.size() && !abandoned; ++server) {
             if (set.parts[server] == Part::kComing) {
                 servers.push_back(static_cast<int>(server));
             }
@@ -120,19 +149,22 @@ std::vector<int> ParameterInbox::coming() const {
     return servers;
 }
 
-bool ParameterInbox::complete(const Set& set) {
-    return !set.overtaken && std::all_of(set.parts.begin(), set.parts.end(),
-                                         [](Part part) { return part == Part::kHere; });
+bool ParameterInbox::complete(const Set& set) const {
+    return !set.overtaken && set.incarnation == incarnation_ &&
+           std::all_of(set.parts.begin(), set.parts.end(),
+                       [](Part part) { return part == Part::kHere; });
 }
 
 bool ParameterInbox::has_complete() const {
     const std::lock_guard lock(mutex_);
-    return std::any_of(sets_.begin(), sets_.end(), complete);
+    return std::any_of(sets_.begin(), sets_.end(),
+                       [this](const Set& set) { return complete(set); });
 }
 
 std::optional<ReceivedParameters> ParameterInbox::take() {
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(sets_.begin(), sets_.end(), complete);
+    const auto found =
+        std::find_if(sets_.begin(), sets_.end(), [this](const Set& set) { return complete(set); });
     if (found == sets_.end()) {
         return std::nullopt;
     }
@@ -144,7 +176,8 @@ std::optional<ReceivedParameters> ParameterInbox::take() {
 
 void ParameterInbox::overtake_before(std::int64_t version) {
     for (Set& set : sets_) {
-        if (set.parameters.version >= version || set.overtaken || complete(set)) {
+        if (set.parameters.version >= version || set.overtaken || set.incarnation != incarnation_ ||
+            complete(set)) {
             continue;
         }
         if (set.parameters.evaluation.id != 0) {
@@ -161,8 +194,9 @@ void ParameterInbox::overtake_before(std::int64_t version) {
 
 std::vector<int> ParameterInbox::missing() const {
     const std::lock_guard lock(mutex_);
-    const auto waiting =
-        std::find_if(sets_.begin(), sets_.end(), [](const Set& set) { return !set.overtaken; });
+    const auto waiting = std::find_if(sets_.begin(), sets_.end(), [this](const Set& set) {
+        return !set.overtaken && set.incarnation == incarnation_;
+    });
     std::vector<int> servers;
     for (const ShardRange& shard : layout_.shards()) {
         const auto server = static_cast<std::size_t>(shard.part);

@@ -49,10 +49,15 @@ struct ReceivedParameters {
 /// Receives parameters part by part. Parts may be of different versions for a moment: a set is
 /// handed out when every server's part of it is there, in the order in which sets are complete.
 /// Servers send releases in one order, so a set that a newer one has overtaken never completes.
+/// Sets are for an incarnation of the worker: those of an older one are not handed out, those of a
+/// newer one not before begin_incarnation().
 /// The sink's side is called by the communication thread, missing() by any.
 class ParameterInbox final : public TransferSink {
 public:
     ParameterInbox(const ShardedLayout& layout, Device& device);
+    ParameterInbox(const ParameterInbox&) = delete;
+    ParameterInbox& operator=(const ParameterInbox&) = delete;
+    ~ParameterInbox() override;
 
     std::span<std::byte> accept(const Message& announcement, std::uint64_t bytes) override;
     /// The announcement has come out of the mailbox. Errors: PeerError when it fits nothing that
@@ -63,6 +68,9 @@ public:
     /// The oldest complete set. Errors: PeerError when it overtakes one with an evaluation order,
     /// which then could never be carried out.
     [[nodiscard]] std::optional<ReceivedParameters> take();
+    /// The worker was lost and begins anew. Sets of older incarnations are abandoned: nobody waits
+    /// for their parts any more, memory that is still written to stays until the process ends.
+    void begin_incarnation(std::uint32_t incarnation);
     /// Its memory may be used for the next set.
     void give_back(ReceivedParameters used);
     /// The announcement of a part that nobody wants any more, accepted or not.
@@ -78,8 +86,10 @@ private:
         ReceivedParameters parameters;
         std::vector<Part> parts;  ///< by server
         bool overtaken = false;   ///< only waits for bytes that are under way
+        std::uint32_t incarnation = 0;
+        [[nodiscard]] bool coming() const;  ///< it is being written to
     };
-    [[nodiscard]] static bool complete(const Set& set);
+    [[nodiscard]] bool complete(const Set& set) const;
     [[nodiscard]] Set* find(const ParametersHeader& header, Part part);
     [[nodiscard]] Buffer memory();
     void overtake_before(std::int64_t version);
@@ -90,6 +100,7 @@ private:
     mutable std::mutex mutex_;
     std::deque<Set> sets_;      ///< in the order in which they began
     std::vector<Buffer> free_;  ///< memory of sets that are done with
+    std::uint32_t incarnation_ = 0;
 };
 
 }  // namespace cohort

@@ -61,8 +61,8 @@ std::vector<int> PushBuffers::missing(const Transfers& transfers) {
 
 PushObserver::PushObserver(Replica& replica, Injector& injector, const Links& links,
                            const ShardedLayout& layout, std::shared_ptr<Buffer> buffer,
-                           PushHeader header)
-    : GradientObserver(replica, injector),
+                           PushHeader header, std::function<bool()> give_up)
+    : GradientObserver(replica, injector, std::move(give_up)),
       links_(links),
       layout_(layout),
       buffer_(std::move(buffer)),

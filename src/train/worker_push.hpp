@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -45,7 +46,8 @@ private:
 class PushObserver final : public GradientObserver {
 public:
     PushObserver(Replica& replica, Injector& injector, const Links& links,
-                 const ShardedLayout& layout, std::shared_ptr<Buffer> buffer, PushHeader header);
+                 const ShardedLayout& layout, std::shared_ptr<Buffer> buffer, PushHeader header,
+                 std::function<bool()> give_up = {});
 
     [[nodiscard]] std::vector<std::shared_ptr<OutgoingTransfer>> transfers() const {
         return transfers_;

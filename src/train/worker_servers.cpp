@@ -8,8 +8,11 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "local_steps.hpp"
 #include "settle.hpp"
 #include "train_parts.hpp"
+#include "worker_groups.hpp"
+#include "worker_leave.hpp"
 #include "worker_push.hpp"
 
 namespace cohort {
@@ -21,38 +24,62 @@ constexpr Clock::Seconds kPollTransfers{2e-3};
 /// The worker's part in a run with servers:
 ///  1. complete parameters come: into the replica; evaluate with them when their header says so
 ///  2. they are leave to start one mini-batch, that of the oldest lease, on the newest set there is
-///  3. the gradient leaves while backward runs, the ticket follows; then 1 again
+///  3. the gradient leaves while backward runs, or the delta after some local steps; the ticket
+///     follows; then 1 again
+/// At any time leases come back (StartLeave says what that means): what is computed on them is
+/// given up between two layers. What has begun to leave leaves to its end, and is discarded.
 class ServersExecutor final : public WorkerExecutor {
 public:
-    explicit ServersExecutor(WorkerContext& context)
+    ServersExecutor(WorkerContext& context, RoundExchangeFactory rounds)
         : context_(context),
           links_(context.links()),
           layout_(cut_shards(context.replica().graph(), links_.map.servers)),
           inbox_(layout_, context.replica().device()),
-          buffers_(layout_, context.replica().device()) {
+          groups_(std::move(rounds), layout_.floats()) {
+        buffers_.emplace(layout_, context.replica().device());
         links_.messenger.set_sink(Port::kWorker, &inbox_);
     }
     ~ServersExecutor() override { links_.messenger.set_sink(Port::kWorker, nullptr); }
 
     void order(const Message& message) override;
     void run() override;
-    [[nodiscard]] std::int64_t version() const noexcept override { return version_; }
+    [[nodiscard]] std::int64_t version() const noexcept override { return leave_.version(); }
 
 private:
+    struct Loaded {
+        LoadedBatch batch;
+        LeaseOrder order;
+    };
+    using BufferPointer = std::shared_ptr<Buffer>;
+
+    void join(const JoinOrder& order);
+    void begin_incarnation();
     void await_something();
     void use(const ReceivedParameters& parameters);
     void step();
-    [[nodiscard]] std::shared_ptr<Buffer> free_buffer();
+    [[nodiscard]] bool load();
+    [[nodiscard]] bool may_start();
+    void gradient(const Loaded& loaded, PushId id, const BufferPointer& buffer);
+    void delta(const Loaded& loaded, PushId id, const BufferPointer& buffer);
+    [[nodiscard]] bool give_up(const Loaded& loaded, PushId id);
+    void send(const BufferPointer& buffer, PushId id);
+    void tell(const Loaded& loaded, PushId id, const BatchResult& result, bool finite,
+              double squares);
+    [[nodiscard]] BufferPointer free_buffer();
     double lap();
 
     WorkerContext& context_;
     const Links& links_;
     ShardedLayout layout_;
     ParameterInbox inbox_;
-    PushBuffers buffers_;
-    std::int64_t version_ = -1;  ///< of the replica's parameters; -1: none yet
-    bool leave_ = false;         ///< to start a mini-batch
+    std::optional<PushBuffers> buffers_;
+    StartLeave leave_;
+    std::optional<Loaded> loaded_;  ///< the next mini-batch
+    bool joined_ = false;           ///< a kJoin has not been carried out to its end
     std::uint64_t pushes_ = 0;
+    GroupExchanges groups_;
+    std::unique_ptr<LocalSteps> local_;  ///< once there was work for it
+    std::vector<float> delta_;
     WorkerTimes times_;
     Clock::Seconds lap_{0};
 };
@@ -63,17 +90,47 @@ void ServersExecutor::order(const Message& message) {
         case MessageKind::kParameters:
             inbox_.arrived(decode<ParametersHeader>(message.body));
             break;
+        case MessageKind::kRevoke: {
+            const auto revoked = decode<RevokeOrder>(message.body);
+            context_.revoke(revoked);
+            leave_.revoke(revoked);
+            break;
+        }
+        case MessageKind::kJoin: join(decode<JoinOrder>(message.body)); break;
         default: refuse_order(message);
+    }
+}
+
+/// Orders may come in the middle of a mini-batch: what that still uses stays until its end.
+void ServersExecutor::join(const JoinOrder& order) {
+    context_.begin_incarnation(order.incarnation);
+    context_.revoke({.leases = {}, .up_to = order.leases_up_to});
+    context_.drop_leases();
+    leave_.join();
+    inbox_.begin_incarnation(order.incarnation);
+    joined_ = true;
+}
+
+/// What was on its way to the servers may never end, and keeps its memory.
+void ServersExecutor::begin_incarnation() {
+    joined_ = false;
+    pushes_ = 0;
+    loaded_.reset();
+    buffers_.emplace(layout_, context_.replica().device());
+    if (local_) {
+        local_->forget();
     }
 }
 
 void ServersExecutor::run() {
     lap();
     for (await_something(); !context_.stopped(); await_something()) {
-        if (auto parameters = inbox_.take()) {
+        if (joined_) {
+            begin_incarnation();
+        } else if (auto parameters = inbox_.take()) {
             use(*parameters);
             inbox_.give_back(std::move(*parameters));
-        } else {
+        } else if (leave_.held()) {
             step();
         }
     }
@@ -88,14 +145,16 @@ void ServersExecutor::run() {
 
 /// Sleeps until there are parameters to take or a mini-batch to do.
 void ServersExecutor::await_something() {
-    if (leave_) {
+    const auto news = [this] { return joined_ || inbox_.has_complete(); };
+    if (leave_.held()) {
         context_.await(
-            "lease", pushes_ + 1, [this] { return inbox_.has_complete() || context_.leases() > 0; },
+            "lease", pushes_ + 1,
+            [&] { return news() || loaded_ || context_.leases() > 0 || !leave_.held(); },
             WorkerContext::from_coordinator(), WaitLimit::kNone);
     } else {
         // Nobody owes the first ones by a time: servers may restore theirs from a checkpoint.
         context_.await(
-            "parameters", pushes_, [this] { return inbox_.has_complete(); },
+            "parameters", pushes_, [&] { return news() || leave_.held(); },
             [this] { return inbox_.missing(); },
             pushes_ == 0 ? WaitLimit::kWarn : WaitLimit::kFatal);
     }
@@ -108,10 +167,10 @@ double ServersExecutor::lap() {
 }
 
 void ServersExecutor::use(const ReceivedParameters& parameters) {
-    if (parameters.version < version_) {
+    if (parameters.version < leave_.version()) {
         fail<PeerError>({.where = "parameters",
                          .what = "they are older than those before",
-                         .expected = fmt::format("version {} or newer", version_),
+                         .expected = fmt::format("version {} or newer", leave_.version()),
                          .got = std::to_string(parameters.version)});
     }
     Replica& replica = context_.replica();
@@ -125,59 +184,172 @@ void ServersExecutor::use(const ReceivedParameters& parameters) {
     context_.copy(
         replica.state(),
         layout_.part(values, first).subspan(static_cast<std::size_t>(first.parameters())));
-    version_ = parameters.version;
-    if (!leave_) {
+    if (!leave_.held()) {
         times_.exchange_s = lap();
     }
-    leave_ = true;
+    leave_.parameters(parameters.version);
     if (parameters.evaluation.id != 0) {
         context_.evaluate(parameters.evaluation);
         lap();  // neither exchange nor input
     }
 }
 
+/// The next mini-batch, unless orders or parameters come first.
 void ServersExecutor::step() {
-    const auto batch = context_.next_batch(true);
-    if (!batch) {
-        return;  // kStop
+    if (!load()) {
+        return;
     }
-    const std::shared_ptr<Buffer> buffer = free_buffer();
-    if (!buffer) {
-        return;  // kStop
+    const BufferPointer buffer = free_buffer();
+    if (!buffer || !may_start()) {
+        return;
     }
     times_.input_s = lap();
-    leave_ = false;
-    const PushId id{.worker = context_.worker(), .incarnation = 0, .sequence = ++pushes_};
-    PushObserver observer(context_.replica(), context_.injector(), links_, layout_, buffer, {id});
-    const auto result =
-        context_.replica().train_step(view_of(*batch), context_.job().options.seed, observer);
-    observer.finish();
-    buffers_.in_use(buffer, observer.transfers());
-    times_.compute_s = lap();
-    const double squares = observer.sum_of_squares();
-    context_.tell_coordinator(
-        MessageKind::kTicket,
-        Ticket{.push = id,
-               .lease = batch->lease().id,
-               .version = version_,
-               .samples = batch->size(),
-               .loss_sum = result->loss_sum,
-               .correct = result->correct,
-               .finite = std::isfinite(result->loss_sum) && std::isfinite(squares),
-               .gradient_norm = std::sqrt(squares),
-               .times = times_});
+    const Loaded loaded = *std::exchange(loaded_, std::nullopt);
+    if (!loaded.order.validation) {
+        leave_.begin(loaded.order.lease);
+    }
+    const PushId id{
+        .worker = context_.worker(), .incarnation = context_.incarnation(), .sequence = ++pushes_};
+    if (loaded.order.work.work == Work::kDelta) {
+        delta(loaded, id, buffer);
+    } else {
+        gradient(loaded, id, buffer);
+    }
 }
 
-/// A buffer for the next push; null when kStop came before one was free.
-std::shared_ptr<Buffer> ServersExecutor::free_buffer() {
-    std::shared_ptr<Buffer> buffer = buffers_.free();
-    const auto leaving = buffers_.oldest();
+bool ServersExecutor::load() {
+    if (!loaded_) {
+        auto batch =
+            context_.next_batch([this] { return context_.stopped() || joined_ || !leave_.held(); });
+        if (batch) {
+            loaded_.emplace(std::move(*batch), context_.lease_order());
+        }
+    }
+    return loaded_.has_value();
+}
+
+/// Nothing has come meanwhile that goes before the mini-batch in hand.
+bool ServersExecutor::may_start() {
+    if (context_.revoked(loaded_->order.lease)) {
+        loaded_.reset();
+        return false;
+    }
+    return leave_.held() && !joined_ && !inbox_.has_complete();
+}
+
+/// Others of a group wait for this worker at every step: nothing but its own loss ends that early.
+bool ServersExecutor::give_up(const Loaded& loaded, PushId id) {
+    context_.take_orders();
+    if (context_.incarnation() != id.incarnation) {
+        return true;
+    }
+    return loaded.order.work.group.empty() &&
+           (context_.stopped() || context_.revoked(loaded.order.lease));
+}
+
+void ServersExecutor::gradient(const Loaded& loaded, PushId id, const BufferPointer& buffer) {
+    PushObserver observer(context_.replica(), context_.injector(), links_, layout_, buffer, {id},
+                          [&] { return give_up(loaded, id); });
+    const auto result = context_.train_step(view_of(loaded.batch), observer);
+    if (result) {
+        observer.finish();
+        buffers_->in_use(buffer, observer.transfers());
+        times_.compute_s = lap();
+        const double squares = observer.sum_of_squares();
+        tell(loaded, id, *result, std::isfinite(squares), squares);
+        return;
+    }
+    lap();  // of no push
+    const auto transfers = observer.transfers();
+    for (std::size_t server = 0; server < transfers.size(); ++server) {
+        const auto floats = static_cast<std::uint64_t>(layout_.shards()[server].floats());
+        transfers[server]->release(floats * sizeof(float));  // to the end, whatever is in it
+    }
+    buffers_->in_use(buffer, transfers);
+    if (!transfers.empty()) {
+        context_.tell_coordinator(MessageKind::kTicket, Ticket{.push = id,
+                                                               .lease = loaded.order.lease,
+                                                               .version = leave_.version(),
+                                                               .samples = loaded.batch.size(),
+                                                               .given_up = true});
+    }
+}
+
+void ServersExecutor::delta(const Loaded& loaded, PushId id, const BufferPointer& buffer) {
+    if (!local_) {
+        delta_.resize(static_cast<std::size_t>(layout_.floats()));
+        local_ = std::make_unique<LocalSteps>(context_, layout_.floats());
+    }
+    const WorkOrder& work = loaded.order.work;
+    GroupExchanges::Turn turn;
+    if (!work.group.empty()) {
+        turn = groups_.turn(work);
+        if (turn.exchange == nullptr) {
+            return;  // a member is lost: the lease will be taken back
+        }
+    }
+    const auto result = local_->run(loaded.batch, work, turn.exchange, turn.round, delta_,
+                                    [&] { return give_up(loaded, id); });
+    lap();
+    if (!result) {
+        groups_.broke(work);
+        return;
+    }
+    send(buffer, id);
+    times_.compute_s = result->compute_s;
+    tell(loaded, id, result->result, result->finite, result->squares);
+}
+
+/// delta_ in one piece to every server.
+void ServersExecutor::send(const BufferPointer& buffer, PushId id) {
+    const std::int64_t first = layout_.shards().front().end;
+    const std::span<const float> delta = delta_;
+    const auto statistics = delta.last(static_cast<std::size_t>(layout_.state()));
+    std::vector<std::shared_ptr<OutgoingTransfer>> transfers;
+    for (const ShardRange& shard : layout_.shards()) {
+        const std::span<float> part = layout_.part(buffer->floats(), shard);
+        const auto count = static_cast<std::size_t>(shard.parameters());
+        const auto values = delta.subspan(static_cast<std::size_t>(shard.begin), count);
+        std::copy(values.begin(), values.end(), part.begin());
+        if (shard.end == first) {
+            std::copy(statistics.begin(), statistics.end(),
+                      part.begin() + static_cast<std::ptrdiff_t>(count));
+        }
+        transfers.push_back(links_.messenger.start_transfer(
+            {links_.map.rank_of_server(shard.part), Port::kServer}, Port::kWorker,
+            static_cast<std::uint16_t>(MessageKind::kPush), encode(PushHeader{id}),
+            std::as_bytes(part), ChunkOrder::kBackward, buffer));
+        transfers.back()->release(part.size_bytes());
+    }
+    buffers_->in_use(buffer, std::move(transfers));
+}
+
+void ServersExecutor::tell(const Loaded& loaded, PushId id, const BatchResult& result, bool finite,
+                           double squares) {
+    context_.tell_coordinator(MessageKind::kTicket,
+                              Ticket{.push = id,
+                                     .lease = loaded.order.lease,
+                                     .version = leave_.version(),
+                                     .samples = loaded.batch.size(),
+                                     .loss_sum = result.loss_sum,
+                                     .correct = result.correct,
+                                     .finite = finite && std::isfinite(result.loss_sum),
+                                     .gradient_norm = std::sqrt(squares),
+                                     .times = times_,
+                                     .work = loaded.order.work.work,
+                                     .validation = loaded.order.validation});
+}
+
+/// A buffer for the next push; null when kStop or a kJoin came before one was free.
+ServersExecutor::BufferPointer ServersExecutor::free_buffer() {
+    BufferPointer buffer = buffers_->free();
+    const auto leaving = buffers_->oldest();
     if (!buffer) {
         context_.await(
             "gradients leaving", pushes_,
             [&] {
-                buffer = buffers_.free();
-                return buffer != nullptr;
+                buffer = joined_ ? nullptr : buffers_->free();
+                return joined_ || buffer != nullptr;
             },
             [leaving] { return PushBuffers::missing(leaving); }, WaitLimit::kFatal, kPollTransfers);
     }
@@ -186,8 +358,9 @@ std::shared_ptr<Buffer> ServersExecutor::free_buffer() {
 
 }  // namespace
 
-std::unique_ptr<WorkerExecutor> make_servers_executor(WorkerContext& context) {
-    return std::make_unique<ServersExecutor>(context);
+std::unique_ptr<WorkerExecutor> make_servers_executor(WorkerContext& context,
+                                                      RoundExchangeFactory rounds) {
+    return std::make_unique<ServersExecutor>(context, std::move(rounds));
 }
 
 }  // namespace cohort

@@ -13,6 +13,7 @@ enum class RngPurpose : std::uint32_t {
     kChunkOrder = 4,
     kWindowOrder = 5,
     kTestSplit = 6,
+    kValidation = 7,
     kTest = 100,
 };
 

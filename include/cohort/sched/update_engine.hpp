@@ -125,7 +125,9 @@ public:
     /// one stays.
     [[nodiscard]] std::vector<Effect> install(SyncPlan plan);
     /// Takes a worker's unpushed leases back (stop, void round).
-    [[nodiscard]] std::vector<Effect> take_back(int worker, ReturnReason reason);
+    /// @param begun  false: all but the one that it computes on, or starts on with the parameters
+    ///               that it was released with
+    [[nodiscard]] std::vector<Effect> take_back(int worker, ReturnReason reason, bool begun = true);
     /// kAdaScale: phi, the noise scale of the gradient in samples. Without one (0, the start) the
     /// gain of an update is its f.
     void set_noise_scale(double phi);

@@ -1,0 +1,152 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "cohort/core/clock.hpp"
+#include "noise_scale.hpp"
+#include "push_arrivals.hpp"
+#include "update_flow.hpp"
+#include "validation_desk.hpp"
+
+namespace cohort {
+
+/// The coordinator's side of parameter servers:
+///  1. leases are dealt, servers release the first parameters
+///  2. a push counts once its ticket is here and every server holds its payload; the engine
+///     says what becomes of it
+///  3. a fire goes to all servers in the same order, with what it carries; so all shards pass
+///     through the same versions, and no message of one needs to wait for another
+///  4. settled leases are replaced; workers without one are idle and nobody waits for them
+/// Interrupts, losses and other plans take leases back: the worker is told which (kRevoke), and
+/// gets others. A plan that is installed while effects are being carried out follows them.
+class ServersFlow final : public UpdateFlow {
+public:
+    ServersFlow(Links links, const JobParts& parts, RunBooks& books);
+
+    void begin(const BeginOrder& order, const UpdateExtras& extras) override;
+    bool handle(const Message& message) override;
+    int request(const UpdateExtras& extras) override;
+    [[nodiscard]] bool quiet() const override;
+    void install(SyncPlan plan, std::vector<std::int64_t> batches) override;
+    void lost(int worker) override;
+    void joined(int worker) override;
+    [[nodiscard]] std::vector<int> awaited() const override;
+
+private:
+    struct NextPlan {
+        SyncPlan plan;
+        std::vector<std::int64_t> batches;
+    };
+    /// What leases look like under a plan.
+    struct LeaseShape {
+        Work work = Work::kGradient;
+        int steps = 1;
+        std::vector<std::int64_t> samples;     ///< by worker
+        std::vector<std::vector<int>> groups;  ///< workers that average
+        friend bool operator==(const LeaseShape&, const LeaseShape&) = default;
+    };
+    /// An update whose gradients are measured.
+    struct Measured {
+        double squares = 0;        ///< mean of |g_p|^2
+        double inverse_batch = 0;  ///< mean of 1/b_p
+        double samples = 0;
+        double sum_squares = 0;  ///< |gbar|^2 of the shards that have answered
+        int answers = 0;
+    };
+    using Effects = std::vector<Effect>;
+
+    // Messages (flow_servers.cpp).
+    template <class Body>
+    void send_worker(int worker, MessageKind kind, const Body& body) {
+        send_order(links_, {links_.map.rank_of_worker(worker), Port::kWorker}, kind, body);
+    }
+    template <class Body>
+    void send_server(int server, MessageKind kind, const Body& body) {
+        send_order(links_, {links_.map.rank_of_server(server), Port::kServer}, kind, body);
+    }
+    template <class Body>
+    void send_servers(MessageKind kind, const Body& body) {
+        for (int server = 0; server < links_.map.servers; ++server) {
+            send_server(server, kind, body);
+        }
+    }
+    void discard(const PushId& push) { send_servers(MessageKind::kDiscard, DiscardOrder{{push}}); }
+    /// Does what an event asks for; a plan that was asked for meanwhile follows.
+    template <class Event>
+    void carry_out_event(const Event& event) {
+        busy_ = true;
+        event();
+        busy_ = false;
+        install_next();
+    }
+    [[nodiscard]] bool current(const PushId& push) const;
+    void arrived(const Ticket& ticket);
+    void arrived(const Staged& staged);
+    void arrived(const Summed& summed);
+    void complete(const PushArrivals::Complete& push);
+    [[nodiscard]] FireOrder releases_to_all(const UpdateExtras& extras);
+    void close();
+
+    // Effects (flow_servers_effects.cpp).
+    void carry_out(const Effects& effects);
+    void carry_out(const Fire& fire);
+    void carry_out(const ReleaseOne& release);
+    void carry_out(const Refuse& refusal);
+    void carry_out(const ReturnLease& lease);
+    void interrupt(const Interrupt& interrupt, const ReturnLease* lease);
+    [[nodiscard]] ReleaseOrder release(int worker, double lag,
+                                       const EvaluationOrder& evaluation = {});
+    [[nodiscard]] double coefficient(const FiredPush& push, const Fire& fire) const;
+    void measure(const Fire& fire, FireOrder& order);
+    void settle_books(const Fire& fire);
+
+    // Leases (flow_servers_leases.cpp).
+    void deal();
+    bool deal_once();
+    void deal_validation();
+    void give_work(std::vector<LeaseDesk::Dealt>& dealt);
+    void form_groups(std::vector<LeaseDesk::Dealt>& dealt);
+    [[nodiscard]] std::vector<std::vector<int>> groups() const;
+    [[nodiscard]] LeaseShape lease_shape() const;
+    void shape_leases();
+    void shorten();
+    void take_back(int worker, ReturnReason reason, bool begun);
+    [[nodiscard]] const WorkOrder* work_of(std::uint64_t lease) const;
+    /// Notes whether a worker is idle; returns what it was.
+    bool set_idle(int worker, bool idle);
+
+    // Plans and members (flow_servers_members.cpp).
+    void install_next();
+    void put_in_force(NextPlan next);
+    [[nodiscard]] std::vector<int> group_partners(int worker) const;
+    [[nodiscard]] bool in_group_round(int worker) const;
+
+    [[nodiscard]] static std::size_t at(int worker) { return static_cast<std::size_t>(worker); }
+
+    Links links_;
+    const JobParts& parts_;
+    RunBooks& books_;
+    SteadyClock clock_;
+    PushArrivals arrivals_;
+    std::map<PushId, Ticket> held_;              ///< given to the engine, neither fired nor refused
+    std::map<std::uint64_t, WorkOrder> work_;    ///< of leases that are not plain gradients
+    std::map<std::int64_t, Measured> measured_;  ///< by version
+    NoiseScale noise_;
+    ValidationDesk validation_;
+    std::optional<NextPlan> next_plan_;
+    bool busy_ = false;             ///< effects are being carried out
+    bool closed_ = false;           ///< the run is over: accounts are closed
+    std::uint64_t generation_ = 0;  ///< of groups
+    std::uint32_t epoch_ = 0;       ///< of the newest lease
+    // By worker.
+    std::vector<std::int64_t> batches_;  ///< samples of a gradient or local step
+    std::vector<bool> live_;
+    std::vector<bool> idle_;
+    std::vector<bool> released_;  ///< may compute: was sent parameters since its last push
+    std::vector<bool> short_;     ///< has been dealt a shorter lease, for its lag
+};
+
+}  // namespace cohort

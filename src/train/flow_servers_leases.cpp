@@ -1,0 +1,208 @@
+#include <algorithm>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "flow_servers.hpp"
+
+// Leases: who gets some, what is to be done with them, which come back.
+namespace cohort {
+namespace {
+
+/// Leases that a worker holds in modes that wait: those of rounds that are under way, the others on
+/// their way through its loader.
+constexpr int kLeasesAhead = 4;
+/// The same in modes that do not: one that it works on, one that is loaded meanwhile.
+constexpr int kLeasesAheadAlone = 2;
+/// Of a batch: what a worker gets that is too slow for a whole one.
+constexpr std::int64_t kShorter = 8;
+
+}  // namespace
+
+/// Leases for those who need some; who gets none is idle.
+void ServersFlow::deal() {
+    while (!books_.stopping() && deal_once()) {
+    }
+    deal_validation();
+}
+
+/// @return true when something happened that may have set leases free
+bool ServersFlow::deal_once() {
+    UpdateEngine& engine = books_.engine();
+    std::vector<LeaseDesk::Dealt> leases = books_.leases().top_up();
+    give_work(leases);
+    for (const LeaseDesk::Dealt& dealt : leases) {
+        if (set_idle(dealt.worker, false)) {
+            carry_out(engine.resumed(dealt.worker));
+        }
+        engine.leased(dealt.worker, dealt.order.lease, dealt.order.count);
+        send_worker(dealt.worker, MessageKind::kLease, dealt.order);
+        epoch_ = dealt.order.epoch;
+    }
+    bool again = false;
+    for (int worker = 0; worker < links_.map.workers(); ++worker) {
+        if (live_[at(worker)] && books_.leases().held(worker) == 0 && !set_idle(worker, true)) {
+            const Effects effects = engine.idle(worker);
+            again = again || !effects.empty();
+            carry_out(effects);
+        }
+    }
+    return again;
+}
+
+bool ServersFlow::set_idle(int worker, bool idle) {
+    const bool was = idle_[at(worker)];
+    idle_[at(worker)] = idle;
+    return was;
+}
+
+void ServersFlow::deal_validation() {
+    if (books_.stopping()) {
+        return;
+    }
+    std::vector<bool> may = live_;
+    for (std::size_t worker = 0; worker < may.size(); ++worker) {
+        may[worker] = live_[worker] && !idle_[worker];
+    }
+    if (const auto dealt = validation_.deal(may, epoch_)) {
+        send_worker(dealt->worker, MessageKind::kLease, dealt->order);
+    }
+}
+
+/// What is to be done with new leases.
+void ServersFlow::give_work(std::vector<LeaseDesk::Dealt>& dealt) {
+    const SyncPlan& plan = books_.engine().plan();
+    if (plan.work == Work::kGradient) {
+        return;
+    }
+    const double lr = parts_.schedule.lr(parts_.options.lr, books_.samples_applied());
+    for (auto& [worker, order] : dealt) {
+        // A lease that the end of an epoch cuts short has fewer steps, of the same size.
+        const std::int64_t batch = std::max<std::int64_t>(batches_[at(worker)], 1);
+        const auto steps = std::clamp<std::int64_t>((order.count + batch / 2) / batch, 1,
+                                                    std::max(plan.local_steps, 1));
+        order.work = {.work = plan.work,
+                      .steps = static_cast<std::int32_t>(steps),
+                      .lr = lr,
+                      .group = {},
+                      .generation = generation_};
+    }
+    if (plan.group > 1) {
+        form_groups(dealt);
+    }
+    for (const auto& [worker, order] : dealt) {
+        work_[order.lease] = order.work;
+    }
+}
+
+/// The n-th new lease of each member of a group is worked on together, in equally many steps; who
+/// gets no n-th lease is left out.
+void ServersFlow::form_groups(std::vector<LeaseDesk::Dealt>& dealt) {
+    for (const std::vector<int>& group : groups()) {
+        std::vector<std::vector<LeaseOrder*>> turns;
+        std::vector<std::vector<std::int32_t>> ranks;
+        for (const int worker : group) {
+            std::size_t turn = 0;
+            for (auto& one : dealt) {
+                if (one.worker == worker) {
+                    turns.resize(std::max(turns.size(), turn + 1));
+                    ranks.resize(turns.size());
+                    turns[turn].push_back(&one.order);
+                    ranks[turn].push_back(links_.map.rank_of_worker(worker));
+                    ++turn;
+                }
+            }
+        }
+        for (std::size_t turn = 0; turn < turns.size(); ++turn) {
+            const auto& orders = turns[turn];
+            const LeaseOrder* least = *std::min_element(
+                orders.begin(), orders.end(), [](const LeaseOrder* a, const LeaseOrder* b) {
+                    return a->work.steps < b->work.steps;
+                });
+            const std::int32_t steps = least->work.steps;
+            for (LeaseOrder* order : orders) {
+                order->work.steps = steps;
+                order->work.group = orders.size() > 1 ? ranks[turn] : std::vector<std::int32_t>();
+            }
+        }
+    }
+}
+
+/// Consecutive live members of a cohort, plan.group at a time.
+std::vector<std::vector<int>> ServersFlow::groups() const {
+    std::vector<std::vector<int>> groups;
+    const SyncPlan& plan = books_.engine().plan();
+    for (const CohortSpec& cohort : plan.cohorts) {
+        std::vector<int> group;
+        for (const int member : cohort.members) {
+            if (!live_[at(member)]) {
+                continue;
+            }
+            group.push_back(member);
+            if (static_cast<int>(group.size()) == plan.group) {
+                groups.push_back(std::exchange(group, {}));
+            }
+        }
+        if (!group.empty()) {
+            groups.push_back(std::move(group));
+        }
+    }
+    return groups;
+}
+
+ServersFlow::LeaseShape ServersFlow::lease_shape() const {
+    const SyncPlan& plan = books_.engine().plan();
+    LeaseShape shape{.work = plan.work,
+                     .steps = plan.work == Work::kDelta ? plan.local_steps : 1,
+                     .samples = batches_,
+                     .groups = plan.group > 1 ? groups() : std::vector<std::vector<int>>()};
+    for (std::int64_t& samples : shape.samples) {
+        samples = std::max<std::int64_t>(samples, 1) * shape.steps;
+    }
+    return shape;
+}
+
+/// New leases are as the plan in force wants them.
+void ServersFlow::shape_leases() {
+    const SyncPlan& plan = books_.engine().plan();
+    const bool synchronous = is_synchronous(plan);
+    books_.leases().set_batches(lease_shape().samples);
+    books_.leases().set_ahead(synchronous ? kLeasesAhead : kLeasesAheadAlone, !synchronous);
+    validation_.set_every(plan.validate_every);
+}
+
+/// Who was too late twice in a row gets a lease that it can finish in time.
+void ServersFlow::shorten() {
+    for (int worker = 0; worker < links_.map.workers(); ++worker) {
+        const bool needed =
+            live_[at(worker)] && books_.engine().needs_short_lease(worker) && !books_.stopping();
+        if (needed && !short_[at(worker)]) {
+            take_back(worker, ReturnReason::kInterrupted, true);
+            books_.leases().shorten_next(
+                worker, std::max<std::int64_t>(1, batches_[at(worker)] / kShorter));
+        }
+        short_[at(worker)] = needed;
+    }
+}
+
+/// @param begun  also the lease that it works on
+void ServersFlow::take_back(int worker, ReturnReason reason, bool begun) {
+    const Effects effects = books_.engine().take_back(worker, reason, begun);
+    RevokeOrder order;
+    for (const Effect& effect : effects) {
+        if (const auto* lease = std::get_if<ReturnLease>(&effect);
+            lease != nullptr && lease->worker == worker) {
+            order.leases.push_back(lease->lease);
+        }
+    }
+    if (!order.leases.empty()) {
+        send_worker(worker, MessageKind::kRevoke, order);
+    }
+    carry_out(effects);
+}
+
+const WorkOrder* ServersFlow::work_of(std::uint64_t lease) const {
+    const auto found = work_.find(lease);
+    return found == work_.end() ? nullptr : &found->second;
+}
+
+}  // namespace cohort

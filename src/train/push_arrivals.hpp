@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "cohort/core/clock.hpp"
+#include "protocol.hpp"
+
+namespace cohort {
+
+/// Puts a push's ticket together with the notes of the servers that hold its payload. Pure.
+class PushArrivals {
+public:
+    struct Complete {
+        Ticket ticket;
+        double reference_dot = 0;   ///< with the servers' reference gradient
+        double reference_norm = 0;  ///< of it; 0: there is none
+        double sending_s = 0;       ///< from its ticket until the last server had all of it
+    };
+    /// @param servers that hold a part of each push
+    explicit PushArrivals(int servers) : servers_(servers) {}
+
+    /// @return the push, when that was the last part of it
+    [[nodiscard]] std::optional<Complete> ticket(const Ticket& ticket, Clock::Seconds now);
+    [[nodiscard]] std::optional<Complete> staged(const Staged& staged, Clock::Seconds now);
+    /// Forgets what is incomplete of a worker's pushes, and returns which those were.
+    [[nodiscard]] std::vector<PushId> drop(int worker);
+    [[nodiscard]] std::size_t incomplete() const noexcept { return arriving_.size(); }
+
+private:
+    struct Arriving {
+        std::optional<Ticket> ticket;
+        Clock::Seconds ticket_at{0};
+        int staged = 0;
+        double dot = 0;
+        double squares = 0;
+    };
+    [[nodiscard]] std::optional<Complete> look_at(const PushId& push, Clock::Seconds now);
+
+    int servers_;
+    std::map<PushId, Arriving> arriving_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,36 @@
+#include "worker_leave.hpp"
+
+#include <algorithm>
+
+namespace cohort {
+
+void StartLeave::parameters(std::int64_t version) noexcept {
+    version_ = version;
+    held_ = true;
+}
+
+void StartLeave::begin(std::uint64_t lease) noexcept {
+    held_ = false;
+    begun_ = lease;
+    begun_version_ = version_;
+}
+
+void StartLeave::revoke(const RevokeOrder& order) noexcept {
+    if (version_ < order.version) {
+        held_ = false;
+    }
+    const bool came_back =
+        begun_ != 0 && (begun_ <= order.up_to || std::find(order.leases.begin(), order.leases.end(),
+                                                           begun_) != order.leases.end());
+    if (came_back) {
+        begun_ = 0;
+        held_ = held_ || begun_version_ >= order.version;
+    }
+}
+
+void StartLeave::join() noexcept {
+    held_ = false;
+    begun_ = 0;
+}
+
+}  // namespace cohort
