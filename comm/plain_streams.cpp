@@ -3,7 +3,6 @@
 #include <mpi.h>
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -12,6 +11,7 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/process_usage.hpp"
 #include "communicators.hpp"
 
 namespace cohort {
@@ -33,15 +33,6 @@ public:
     int rank = 0;
     int size = 1;
 };
-
-double cpu_seconds() {
-    rusage usage{};
-    ::getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& time) {
-        return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-    };
-    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 void check_pattern(const PlainPattern& pattern) {
     const std::int64_t unit = std::int64_t{4} * pattern.servers;
@@ -69,7 +60,7 @@ PlainTimes measure(const PlainMpi& mpi, const PlainPattern& pattern,
     for (int repetition = 0; repetition < pattern.warmup + pattern.repetitions; ++repetition) {
         if (repetition == pattern.warmup) {
             check_mpi(MPI_Barrier(MPI_COMM_WORLD));
-            cpu = cpu_seconds();
+            cpu = process_cpu_seconds();
         }
         const auto start = clock.now();
         once(repetition);
@@ -77,7 +68,7 @@ PlainTimes measure(const PlainMpi& mpi, const PlainPattern& pattern,
             times.seconds.push_back((clock.now() - start).count());
         }
     }
-    cpu = cpu_seconds() - cpu;
+    cpu = process_cpu_seconds() - cpu;
     int right = correct() ? 1 : 0;
     int all_right = 0;
     check_mpi(MPI_Reduce(&cpu, &times.cpu_seconds, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD));

@@ -64,6 +64,8 @@ CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "coho
         make_import_command());
     add(app_, "info", "Versions and machine; on request also a dataset and the layers of a model",
         make_info_command());
+    add(app_, "ctl", "Change the mode of a running job, ask how it stands, or stop it",
+        make_ctl_command());
     CLI::App* bench = app_.add_subcommand("bench", "Measure parts of the program");
     bench->require_subcommand(1);
     add(*bench, "engine", "Time of training steps on synthetic data", make_bench_engine_command());

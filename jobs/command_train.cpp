@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <numeric>
 
 #include "cohort/comm/world.hpp"
 #include "cohort/core/error.hpp"
@@ -104,8 +105,15 @@ private:
             add(map.facts());
         }
         const TrainOptions job = resolved(options_);
+        const std::string& mode = job.mode_schedule.empty() ? job.mode : job.mode_schedule;
         add({fmt::format("{} worker(s), {} server(s), mode {}, {} samples per worker and step",
-                         map.workers(), map.servers, job.mode, job.batch)});
+                         map.workers(), map.servers, mode, job.batch)});
+        if (job.compute != TrainOptions().compute) {
+            add({"NO TRAINING: --compute " + job.compute + " only takes time; nothing is learned"});
+        }
+        if (!job.inject.empty()) {
+            add({"faults on purpose: " + job.inject});
+        }
         add({"device " + trainer.device(), model_facts(trainer.graph()),
              dataset_facts("train", trainer.train_info()),
              dataset_facts("test", trainer.test_info()),
@@ -129,6 +137,7 @@ private:
             accounts.leased, accounts.applied, accounts.returned(), accounts.returned_non_finite,
             accounts.returned_void_round, accounts.returned_stop, accounts.returned_dropped,
             accounts.returned_interrupted, accounts.returned_lost, accounts.outstanding);
+        finish_cluster(summary);
         if (summary.bytes_sent > 0) {
             log_info("exchange: {} sent between ranks, {:.1f} s of processor time to move it",
                      format_bytes(summary.bytes_sent), summary.comm_cpu_seconds);
@@ -141,10 +150,35 @@ private:
             log_info("target accuracy {} reached after {:.1f} s of training",
                      options_.target_accuracy, *progress.tta_seconds);
         }
+        if (options_.compute != TrainOptions().compute) {
+            log_warn("--compute {}: nothing was learned, there is no model", options_.compute);
+        }
         if (!summary.outputs_saved) {
             log_error("some results in {} could not be saved, see above", options_.out);
         }
         return exit_code(summary);
+    }
+
+    /// Lags, refusals, switches and losses; nothing for one worker.
+    static void finish_cluster(const TrainSummary& summary) {
+        const WorkerReport all = summary.cluster.total();
+        if (summary.workers > 1 && all.pushes > 0) {
+            const auto refused =
+                std::accumulate(all.refused.begin(), all.refused.end(), std::int64_t{0});
+            log_info(
+                "gradients: {} applied ({} discounted, {} over the lag bound), {} refused; lag "
+                "{:.2f}"
+                " on average, {:.2f} at most, in reference batches",
+                all.pushes, all.discounted, all.over_bound, refused,
+                all.lag_sum / static_cast<double>(all.pushes), all.lag_max);
+        }
+        if (summary.switches + summary.regroupings > 0) {
+            log_info("mode {} at the end, after {} switch(es) and {} regrouping(s)", summary.mode,
+                     summary.switches, summary.regroupings);
+        }
+        if (!summary.losses.empty()) {
+            log_warn("{}", summary.losses);
+        }
     }
 
     TrainOptions options_;

@@ -10,6 +10,7 @@ namespace cohort {
 [[nodiscard]] std::unique_ptr<Command> make_eval_command();
 [[nodiscard]] std::unique_ptr<Command> make_import_command();
 [[nodiscard]] std::unique_ptr<Command> make_info_command();
+[[nodiscard]] std::unique_ptr<Command> make_ctl_command();
 [[nodiscard]] std::unique_ptr<Command> make_bench_engine_command();
 [[nodiscard]] std::unique_ptr<Command> make_bench_exchange_command();
 

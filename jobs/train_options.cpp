@@ -28,7 +28,7 @@ void declare_exchange(CLI::App& app, TrainOptions& o) {
           "Who waits for whom (docs/modes.md); servers: " +
               CLI::detail::join(mode_names(Architecture::kServers), ", ") +
               "; ring: " + CLI::detail::join(mode_names(Architecture::kRing), ", ") +
-              "; empty: the first of each")
+              "; empty: the first of each; can be changed while the job runs (cohort ctl)")
         ->type_name("MODE");
     value(app, "--stale-momentum", o.stale_momentum,
           "What workers get whose gradients come late (servers): the parameters of after their "
@@ -69,8 +69,9 @@ void declare_waiting(CLI::App& app, TrainOptions& o) {
           "network, or sleep:40ms: mini-batches that only take that long, to study modes")
         ->type_name("KIND");
     value(app, "--inject", o.inject,
-          "Slowness on purpose: \"rank=R,cpu=SHARE[,from=10s][,to=40s]\", several with ';'; the "
-          "world rank R computes at SHARE of its speed")
+          "Faults on purpose: \"rank=3,cpu=0.3,from=10s,to=40s;rank=4,kill=12s\"; of a world rank "
+          "cpu=SHARE of its speed, bw=20MB/s, delay=50ms (p=0.02: to that share of the "
+          "mini-batches), kill=12s, freeze=5s..20s (docs/switching.md)")
         ->type_name("LIST");
 }
 

@@ -31,6 +31,12 @@ public:
     [[nodiscard]] bool running() const noexcept { return running_; }
     /// @return the path of the manifest
     [[nodiscard]] std::string start(std::int64_t samples);
+    /// start() gave this path out, and captured() has not been called since.
+    [[nodiscard]] bool awaits(const std::string& path) const {
+        return running_ && !snapshot_ && !writing_.valid() && path == path_;
+    }
+    /// What start() gave out and nobody has captured will not be: it is due again.
+    void give_up();
     void captured(RunSnapshot snapshot, Clock::Seconds now);
     void saved(const SavedPart& part);
     /// A checkpoint that has ended, well or not.

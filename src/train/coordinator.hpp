@@ -2,40 +2,46 @@
 
 #include <atomic>
 #include <exception>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint_desk.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/trainer.hpp"
+#include "control_desk.hpp"
 #include "evaluation_desk.hpp"
 #include "gathering.hpp"
 #include "job_parts.hpp"
 #include "lease_desk.hpp"
 #include "links.hpp"
+#include "loss_desk.hpp"
+#include "mode_desk.hpp"
 #include "run_lock.hpp"
 #include "snapshot_evaluator.hpp"
 #include "update_flow.hpp"
+#include "worker_books.hpp"
 
 namespace cohort {
 
-/// Owns a run: the plan and its engine, the leases, evaluations, checkpoints, metrics, and when it
-/// ends. Lives on a thread of rank 0 and is told of everything by messages (protocol.hpp).
+/// Owns a run: the mode, its plan and engine, the leases, evaluations, checkpoints, metrics, who
+/// takes part, and when it ends. Lives on a thread of rank 0 and is told of everything by messages
+/// (protocol.hpp).
 class Coordinator final : public TrainControl, private RunBooks {
 public:
     /// @param links, parts, environment outlive it  @param device described in the metrics
-    /// To be made before anybody can send to the coordinator's port. Errors: UsageError for the
-    /// mode.
+    /// To be made before anybody can send to the coordinator's port.
     Coordinator(Links links, JobParts& parts, const TrainEnvironment& environment,
                 std::string device);
+    ~Coordinator() override;
 
-    /// The whole run, once. Errors: NumericalError when training diverged; FileError; whatever
-    /// cancel() was told. All roles have stopped then, unless they had failed.
+    /// The whole run, once. Errors: NumericalError when training diverged; PeerError when too many
+    /// workers were lost; FileError; whatever cancel() was told. All roles that are left have
+    /// stopped then, unless they had failed.
     TrainSummary run();
     /// The output folder is this run's. From any thread.
     [[nodiscard]] bool owns_folder() const noexcept { return owns_folder_; }
@@ -53,6 +59,7 @@ public:
         return parts_.train_set->info().samples;
     }
     [[nodiscard]] MetricsFile& metrics() override { return *metrics_; }
+    [[nodiscard]] ClusterReport cluster() const override;
     void request_stop(StopReason reason) override { stop_ = stop_.value_or(reason); }
     void reach_target(double train_seconds) override;
 
@@ -69,49 +76,68 @@ private:
     void taken(const UpdateExtras& extras, int evaluation_parts) override;
     void drop(const BatchResult& result, const std::string& because) override;
     void spent(double compute_s, double exposed_s, double exchange_s) override;
-    void timed(const PushTimes& /*times*/) override {}
-    void settled(const PushOutcome& /*outcome*/) override {}
-    void installed(const SyncPlan& /*plan*/) override {}
+    void timed(const PushTimes& times) override { workers_.timed(times, clock().now()); }
+    void settled(const PushOutcome& outcome) override { workers_.settled(outcome); }
+    void installed(const SyncPlan& plan) override;
 
     void fail_run(const std::exception& error, ExitCode code);
 
     // The run, in the order of its steps.
     void begin();
     BeginOrder restore();
+    void open_books(const LeaseState& leases, const SampleAccounts& accounts);
     void make_hooks();
+    void listen();
     void train();
     void finish();
     void final_evaluation();
+    [[nodiscard]] std::vector<int> evaluators_missing() const;
     void final_checkpoint();
-    void final_model();
     void dismiss();
     void stop_workers();
     [[nodiscard]] bool await_farewells();
     void said_farewell(const Message& message);
-    [[nodiscard]] bool role_failed();
     [[nodiscard]] TrainSummary summarize();
+
+    // Modes, workers that come and go, requests.
+    void consult_modes();
+    void report_switches();
+    void rank_news(const RankNews& news);
+    void lost(const RankNews& news);
+    void returned(const RankNews& news);
+    void lost_at_the_end(const RankNews& news);
+    void report_rank(const RankNews& news);
+    [[nodiscard]] std::string requested(const std::string& words);
+    [[nodiscard]] std::string status() const;
 
     /// Handles one message or none, and what is due.
     void step();
     /// step() until `done` holds, as a named wait.
     template <class Done, class Missing>
     void wait_until(const char* name, WaitLimit limit, const Done& done, const Missing& missing);
+    /// A wait for those whom set_awaited() names.
+    [[nodiscard]] OperationBoard::Wait wait_for_awaited(std::string_view name,
+                                                        std::uint64_t sequence,
+                                                        WaitLimit limit = WaitLimit::kFatal);
+    void set_awaited(std::vector<int> ranks);
     void handle(const Message& message);
     void gathered(const Gathered& snapshot);
     void evaluated(const EvaluationReport& report);
+    [[nodiscard]] SnapshotEvaluator& evaluator();
     void report_checkpoint(const CheckpointReport& report);
     void watch_updates();
     void update_times();
     [[nodiscard]] RunSnapshot run_snapshot();
     void save_model(const Gathered& snapshot);
+    /// The error of cancel(); null: none.
+    [[nodiscard]] std::exception_ptr cancelled();
     void check_cancelled();
 
     Links links_;
     JobParts& parts_;
     const TrainEnvironment& environment_;
     std::string device_;
-    SyncPlan plan_;
-    bool synchronous_;
+    bool sleeps_;  ///< --compute: there is nothing to evaluate and no model
     std::vector<ShardRange> shards_;
     Gathering gathering_;
     std::unique_ptr<UpdateFlow> flow_;
@@ -124,16 +150,24 @@ private:
     TrainProgress earlier_;  ///< of the parts before this one (times)
     std::int64_t version_ = 0;
     double reference_batches_ = 0;
+    std::optional<ModeDesk> modes_;
+    bool ask_modes_ = false;  ///< an update was made, or workers came or went
+    int switches_ = 0;
+    int regroupings_ = 0;
+    std::optional<Clock::Seconds> regrouping_said_;
+    WorkerBooks workers_;
+    LossDesk losses_;
+    std::optional<ControlDesk> control_;
     std::optional<LeaseDesk> leases_;
     std::optional<UpdateEngine> engine_;
     std::optional<EvaluationDesk> evaluations_;
     std::optional<CheckpointDesk> checkpoints_;
-    std::unique_ptr<SnapshotEvaluator> evaluator_;  ///< asynchronous modes
+    std::unique_ptr<SnapshotEvaluator> evaluator_;  ///< once a mode that does not wait needed it
     std::optional<StopReason> stop_;
     std::optional<EvaluationReport> test_;
     std::optional<Gathered> model_;  ///< parameters of the end
     std::vector<Farewell> farewells_;
-    std::vector<int> at_work_;  ///< world ranks that have not said farewell
+    std::vector<int> at_work_;  ///< world ranks that are owed a farewell
     bool workers_stopped_ = false;
     struct Spent {
         std::int64_t batches = 0;

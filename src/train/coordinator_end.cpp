@@ -20,28 +20,22 @@ constexpr std::uint64_t kModelGather = ~std::uint64_t{0};
 template <class Done, class Missing>
 void Coordinator::wait_until(const char* name, WaitLimit limit, const Done& done,
                              const Missing& missing) {
-    const auto publish = [&] {
-        const std::lock_guard lock(mutex_);
-        awaited_ = missing();
-    };
-    publish();
-    waiting_ = links_.operations.begin(
-        name, static_cast<std::uint64_t>(version_),
-        [this] {
-            const std::lock_guard lock(mutex_);
-            return awaited_;
-        },
-        limit);
+    set_awaited(missing());
+    waiting_ = wait_for_awaited(name, static_cast<std::uint64_t>(version_), limit);
     while (!done()) {
         step();
-        publish();
+        set_awaited(missing());
     }
     waiting_.reset();
 }
 
 void Coordinator::finish() {
     leases_->return_all();
-    final_evaluation();
+    if (!sleeps_) {
+        final_evaluation();
+    }
+    modes_->end();
+    report_switches();
     for (const auto& hook : hooks_) {
         hook->on_end(*this, stop_.value_or(StopReason::kBudget));
     }
@@ -50,35 +44,51 @@ void Coordinator::finish() {
     check_cancelled();
 }
 
-/// Of the final parameters, unless a signal ends the run; split over all workers.
+/// World ranks that owe a part of the evaluation that is running: part i of a split one is the
+/// i-th live worker's.
+std::vector<int> Coordinator::evaluators_missing() const {
+    if (!evaluations_->pausing()) {
+        return {links_.messenger.rank()};  // the evaluator beside training
+    }
+    std::vector<int> live;
+    for (int worker = 0; worker < links_.map.workers(); ++worker) {
+        const int rank = links_.map.rank_of_worker(worker);
+        if (!losses_.is_lost(rank)) {
+            live.push_back(rank);
+        }
+    }
+    std::vector<int> ranks;
+    for (const int part : evaluations_->missing()) {
+        ranks.push_back(live.at(static_cast<std::size_t>(part) % live.size()));
+    }
+    return ranks;
+}
+
+/// Of the final parameters, unless a signal ends the run; split over all workers. When one of them
+/// is lost meanwhile, the others do it again.
 void Coordinator::final_evaluation() {
-    const auto workers_missing = [this] {
-        if (evaluator_ && !evaluator_->idle()) {
-            return std::vector<int>{links_.messenger.rank()};
-        }
-        std::vector<int> ranks;
-        for (const int part : evaluations_->missing()) {
-            ranks.push_back(links_.map.rank_of_worker(part % links_.map.workers()));
-        }
-        return ranks;
-    };
     const auto over = [this] {
         if (environment_.stop_requested()) {
             request_stop(StopReason::kSignal);
         }
         return !evaluations_->running() || stop_ == StopReason::kSignal;
     };
+    const auto missing = [this] { return evaluators_missing(); };
+    const auto wanted = [this] {
+        return stop_ != StopReason::kSignal &&
+               !(test_ && progress_.evaluated_at == progress_.samples_applied);
+    };
     if (evaluator_) {
         evaluator_->lift_share();
     }
     // The evaluator's own work, if it is that, takes as long as it takes.
-    wait_until("evaluation", evaluator_ ? WaitLimit::kWarn : WaitLimit::kFatal, over,
-               workers_missing);
-    if (stop_ != StopReason::kSignal &&
-        !(test_ && progress_.evaluated_at == progress_.samples_applied)) {
+    wait_until("evaluation", evaluations_->pausing() ? WaitLimit::kFatal : WaitLimit::kWarn, over,
+               missing);
+    for (int losses = -1; wanted() && losses != losses_.times_lost();) {
+        losses = losses_.times_lost();
         const UpdateExtras extras{.evaluation = evaluations_->start(), .snapshot = {}};
         taken(extras, flow_->request(extras));
-        wait_until("evaluation", WaitLimit::kFatal, over, workers_missing);
+        wait_until("evaluation", WaitLimit::kFatal, over, missing);
     }
     evaluations_->abandon();
 }
@@ -99,17 +109,21 @@ void Coordinator::final_checkpoint() {
     }
     wait_until("checkpoint", WaitLimit::kWarn, saved, owners_missing);
     UpdateExtras extras;
-    extras.snapshot.gather = kModelGather;
+    extras.snapshot.gather = sleeps_ ? 0 : kModelGather;
     if (checkpoints_->wanted_at_end(stop_.value_or(StopReason::kBudget),
                                     progress_.samples_applied)) {
         extras.snapshot.checkpoint = checkpoints_->start(progress_.samples_applied);
     }
-    flow_->request(extras);
-    taken(extras, 0);
+    if (!extras.snapshot.empty()) {
+        flow_->request(extras);
+        taken(extras, 0);
+    }
     wait_until("checkpoint", WaitLimit::kWarn, saved, owners_missing);
-    wait_until(
-        "model", WaitLimit::kWarn, [this] { return model_.has_value(); }, owners_missing);
-    save_model(*model_);
+    if (!sleeps_) {
+        wait_until(
+            "model", WaitLimit::kWarn, [this] { return model_.has_value(); }, owners_missing);
+        save_model(*model_);
+    }
 }
 
 void Coordinator::gathered(const Gathered& snapshot) {
@@ -142,7 +156,7 @@ void Coordinator::save_model(const Gathered& snapshot) {
 /// role has failed: then the whole job ends.
 void Coordinator::dismiss() {
     waiting_.reset();
-    if (role_failed()) {
+    if (cancelled()) {
         return;
     }
     for (int server = 0; server < links_.map.servers; ++server) {
@@ -165,8 +179,10 @@ void Coordinator::dismiss() {
 
 void Coordinator::stop_workers() {
     for (int worker = 0; worker < links_.map.workers() && !workers_stopped_; ++worker) {
-        send_order(links_, {links_.map.rank_of_worker(worker), Port::kWorker}, MessageKind::kStop,
-                   Empty());
+        const int rank = links_.map.rank_of_worker(worker);
+        if (!losses_.is_lost(rank)) {
+            send_order(links_, {rank, Port::kWorker}, MessageKind::kStop, Empty());
+        }
     }
     workers_stopped_ = true;
 }
@@ -176,34 +192,27 @@ void Coordinator::said_farewell(const Message& message) {
     std::erase(at_work_, message.from.rank);
 }
 
-/// False when this rank's own role failed meanwhile.
+/// False when this rank's own role failed meanwhile. Whoever is lost now owes nothing any more.
 bool Coordinator::await_farewells() {
-    const auto wait = links_.operations.begin("farewell", 0, [this] {
-        const std::lock_guard lock(mutex_);
-        return awaited_;
-    });
+    constexpr Clock::Seconds kLook{0.1};
+    const auto wait = wait_for_awaited("farewell", 0);
     while (!at_work_.empty()) {
-        {
-            const std::lock_guard lock(mutex_);
-            awaited_ = at_work_;
+        set_awaited(at_work_);
+        if (const auto message = links_.messenger.mailbox(Port::kCoordinator).receive(kLook)) {
+            switch (static_cast<MessageKind>(message->kind)) {
+                case MessageKind::kFarewell: said_farewell(*message); break;
+                case MessageKind::kGathered: (void)gathering_.arrived(*message); break;
+                case MessageKind::kRankEvent:
+                    lost_at_the_end(decode<RankNews>(message->body));
+                    break;
+                default: break;
+            }
         }
-        const auto message =
-            links_.messenger.mailbox(Port::kCoordinator).receive(Clock::Seconds(1));
-        if (message && static_cast<MessageKind>(message->kind) == MessageKind::kFarewell) {
-            said_farewell(*message);
-        } else if (message && static_cast<MessageKind>(message->kind) == MessageKind::kGathered) {
-            (void)gathering_.arrived(*message);
-        }
-        if (role_failed()) {
+        if (cancelled()) {
             return false;
         }
     }
     return true;
-}
-
-bool Coordinator::role_failed() {
-    const std::lock_guard lock(mutex_);
-    return cancelled_ != nullptr;
 }
 
 void Coordinator::record_failure(ExitCode code, const std::string& reason) const noexcept {
@@ -216,14 +225,21 @@ TrainSummary Coordinator::summarize() {
     update_times();
     TrainSummary summary;
     summary.reason = stop_.value_or(StopReason::kBudget);
-    summary.mode = plan_.name;
+    summary.mode = modes_->mode();
     summary.workers = links_.map.workers();
     summary.servers = links_.map.servers;
     summary.progress = progress_;
     summary.accounts = leases_->accounts();
     summary.test = test_;
+    summary.cluster = cluster();
+    summary.switches = switches_;
+    summary.regroupings = regroupings_;
+    summary.lost = losses_.times_lost();
+    summary.returned = losses_.times_returned();
+    summary.losses = losses_.story();
     const double seconds = progress_.train_seconds - earlier_.train_seconds;
     const auto samples = progress_.samples_applied - earlier_.samples_applied;
+    summary.part_s = seconds;
     summary.samples_per_s = seconds > 0 ? static_cast<double>(samples) / seconds : 0;
     for (const Farewell& farewell : farewells_) {
         summary.arena_bytes = std::max(summary.arena_bytes, farewell.arena_bytes);

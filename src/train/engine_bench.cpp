@@ -5,12 +5,12 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/process_usage.hpp"
 #include "cohort/core/rng.hpp"
 #include "cohort/core/statistics.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/tensor/device.hpp"
-#include "cohort/train/process_usage.hpp"
 
 namespace cohort {
 namespace {

@@ -5,7 +5,7 @@
 namespace cohort {
 
 EvaluationDesk::EvaluationDesk(std::int64_t every, std::int64_t evaluated_at)
-    : every_(every), started_at_(evaluated_at) {
+    : every_(every), started_at_(evaluated_at), started_before_(evaluated_at) {
 }
 
 bool EvaluationDesk::due(std::int64_t samples) const {
@@ -22,6 +22,7 @@ std::uint64_t EvaluationDesk::start() {
 
 void EvaluationDesk::taken(const TrainProgress& progress, std::int64_t samples, int parts,
                            bool pauses) {
+    started_before_ = started_at_;
     started_at_ = samples;
     pauses_ = pauses;
     taken_ = true;
@@ -57,6 +58,13 @@ std::optional<EvaluationReport> EvaluationDesk::part(const EvaluatedPart& part) 
 }
 
 void EvaluationDesk::abandon() {
+    running_ = false;
+}
+
+void EvaluationDesk::give_up() {
+    if (running_ && taken_) {
+        started_at_ = started_before_;
+    }
     running_ = false;
 }
 

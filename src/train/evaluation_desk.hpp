@@ -29,6 +29,11 @@ public:
     [[nodiscard]] std::optional<EvaluationReport> part(const EvaluatedPart& part);
     /// Forgets the one that is running: the run ends without it.
     void abandon();
+    /// Forgets the one that is running, because somebody who owes a part of it is lost: it is due
+    /// again.
+    void give_up();
+    /// One is running, and training waits for it.
+    [[nodiscard]] bool pausing() const noexcept { return running_ && (!taken_ || pauses_); }
     [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
     /// Parts that have not come back.
     [[nodiscard]] std::vector<int> missing() const;
@@ -36,6 +41,7 @@ public:
 private:
     std::int64_t every_;
     std::int64_t started_at_;
+    std::int64_t started_before_;  ///< the one before that
     std::uint64_t id_ = 0;
     bool running_ = false;
     bool taken_ = false;  ///< the one that is running

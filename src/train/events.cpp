@@ -25,6 +25,33 @@ std::int64_t TrainProgress::drops_in_window() const noexcept {
                                  [&](std::int64_t at) { return at > steps() - kDropWindow; });
 }
 
+int ClusterReport::live() const noexcept {
+    return static_cast<int>(std::ranges::count_if(workers, &WorkerReport::live));
+}
+
+WorkerReport ClusterReport::total() const noexcept {
+    WorkerReport sum;
+    for (const WorkerReport& one : workers) {
+        sum.samples += one.samples;
+        sum.pushes += one.pushes;
+        sum.discounted += one.discounted;
+        sum.over_bound += one.over_bound;
+        for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {
+            sum.refused.at(reason) += one.refused.at(reason);
+        }
+        sum.lag_sum += one.lag_sum;
+        sum.lag_max = std::max(sum.lag_max, one.lag_max);
+        sum.lag_updates_sum += one.lag_updates_sum;
+        sum.lost += one.lost;
+        if (one.live && one.lag >= sum.lag) {
+            sum.lag = one.lag;
+            sum.own_s = one.own_s;
+            sum.last_own_s = one.last_own_s;
+        }
+    }
+    return sum;
+}
+
 void TrainHook::on_start(TrainControl& /*run*/) {
 }
 void TrainHook::on_step(TrainControl& /*run*/, const StepReport& /*step*/) {
@@ -32,6 +59,10 @@ void TrainHook::on_step(TrainControl& /*run*/, const StepReport& /*step*/) {
 void TrainHook::on_evaluation(TrainControl& /*run*/, const EvaluationReport& /*evaluation*/) {
 }
 void TrainHook::on_checkpoint(TrainControl& /*run*/, const CheckpointReport& /*checkpoint*/) {
+}
+void TrainHook::on_switch(TrainControl& /*run*/, const SwitchReport& /*change*/) {
+}
+void TrainHook::on_rank(TrainControl& /*run*/, const RankReport& /*rank*/) {
 }
 void TrainHook::on_end(TrainControl& /*run*/, StopReason /*reason*/) {
 }

@@ -9,8 +9,8 @@
 #include "cohort/comm/plain_streams.hpp"
 #include "cohort/comm/ring_exchange.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/process_usage.hpp"
 #include "cohort/core/statistics.hpp"
-#include "cohort/train/process_usage.hpp"
 #include "exchange_bench_parts.hpp"
 
 namespace cohort {

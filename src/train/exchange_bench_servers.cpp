@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/process_usage.hpp"
 #include "cohort/tensor/device.hpp"
-#include "cohort/train/process_usage.hpp"
 #include "exchange_bench_parts.hpp"
 #include "protocol.hpp"
 #include "server_loop.hpp"

@@ -1,5 +1,7 @@
 #include <nlohmann/json.hpp>
 
+#include <optional>
+
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/options.hpp"
@@ -9,6 +11,10 @@ namespace cohort {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+Json or_null(const std::optional<double>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
 
 class MetricsHook final : public TrainHook {
 public:
@@ -54,6 +60,30 @@ public:
         run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
     }
 
+    void on_switch(TrainControl& run, const SwitchReport& change) override {
+        Json line{{"event", change.same_mode() ? "regrouping" : "switch"},
+                  {"from", change.from},
+                  {"to", change.to},
+                  {"why", change.why},
+                  {"samples_applied", change.samples},
+                  {"requested_at", change.train_seconds},
+                  {"in_force_after_s", or_null(change.in_force_s)},
+                  {"first_update_after_s", or_null(change.first_update_s)},
+                  {"slowest_own_s", change.slowest_own_s}};
+        run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+
+    void on_rank(TrainControl& run, const RankReport& rank) override {
+        run.metrics().write(Json{
+            {"event", rank.returned ? "joined" : "lost"},
+            {"samples_applied", run.progress().samples_applied},
+            {"train_s", run.progress().train_seconds},
+            {"rank", rank.rank},
+            {"worker", rank.worker},
+            {"reason", rank.reason},
+            {"live", rank.live}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+
     void on_end(TrainControl& run, StopReason /*reason*/) override { write_window(run, 0); }
 
 private:
@@ -61,16 +91,28 @@ private:
         const Clock::Seconds now = run.clock().now();
         window_.exclude(pause_seconds);
         if (window_.samples() > 0) {
-            run.metrics().write(Json{{"event", "train"},
-                                     {"samples_applied", run.progress().samples_applied},
-                                     {"updates", run.progress().updates},
-                                     {"train_s", run.progress().train_seconds},
-                                     {"loss", window_.loss()},
-                                     {"accuracy", window_.accuracy()},
-                                     {"lr", learning_rate_},
-                                     {"gradient_norm", gradient_norm_},
-                                     {"samples_per_s", window_.samples_per_s(now)}}
-                                    .dump());
+            const ClusterReport cluster = run.cluster();
+            Json lags = Json::array();
+            Json own = Json::array();
+            for (const WorkerReport& worker : cluster.workers) {
+                lags.push_back(worker.live ? Json(worker.lag) : Json(nullptr));
+                own.push_back(worker.own_s > 0 ? Json(worker.own_s) : Json(nullptr));
+            }
+            run.metrics().write(Json{
+                {"event", "train"},
+                {"samples_applied", run.progress().samples_applied},
+                {"updates", run.progress().updates},
+                {"train_s", run.progress().train_seconds},
+                {"loss", window_.loss()},
+                {"accuracy", window_.accuracy()},
+                {"lr", learning_rate_},
+                {"gradient_norm", gradient_norm_},
+                {"samples_per_s", window_.samples_per_s(now)},
+                {"plan", cluster.mode},
+                {"live", cluster.live()},
+                {"pending", cluster.pending},
+                {"lag", lags},
+                {"own_s", own}}.dump());
         }
         window_.restart(now);
     }

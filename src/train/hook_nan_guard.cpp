@@ -12,6 +12,18 @@ namespace {
 constexpr std::int64_t kMaxInARow = 5;
 constexpr std::int64_t kMaxInWindow = 20;
 
+/// "worker 0: 2, worker 3: 5"; empty with one worker.
+std::string by_worker(const ClusterReport& cluster) {
+    std::string text;
+    for (std::size_t i = 0; i < cluster.workers.size() && cluster.workers.size() > 1; ++i) {
+        constexpr auto kReason = static_cast<std::size_t>(ReturnReason::kNonFinite);
+        if (const std::int64_t count = cluster.workers[i].refused.at(kReason); count > 0) {
+            text += fmt::format("{}worker {}: {}", text.empty() ? "" : ", ", i, count);
+        }
+    }
+    return text;
+}
+
 /// Counts nothing itself, so that a resumed run decides as one that was never stopped.
 class NanGuardHook final : public TrainHook {
 public:
@@ -20,16 +32,19 @@ public:
             return;
         }
         const TrainProgress& progress = run.progress();
-        log_warn("after {} samples: {}; the batch of {} samples is dropped and will come again",
-                 progress.samples_applied, step.dropped_because, step.result.samples);
+        const std::string by = by_worker(run.cluster());
+        log_warn("after {} samples: {}; the batch of {} samples is dropped and will come again{}",
+                 progress.samples_applied, step.dropped_because, step.result.samples,
+                 by.empty() ? "" : "; so far from " + by);
         const std::int64_t in_window = progress.drops_in_window();
         if (progress.dropped_in_a_row >= kMaxInARow || in_window >= kMaxInWindow) {
             fail<NumericalError>(
                 {.where = "training",
                  .what = fmt::format("diverged: {} batches in a row and {} of the last {} had "
-                                     "numbers that are not finite ({})",
+                                     "numbers that are not finite ({}{}{})",
                                      progress.dropped_in_a_row, in_window,
-                                     std::min(progress.steps(), kDropWindow), step.dropped_because),
+                                     std::min(progress.steps(), kDropWindow), step.dropped_because,
+                                     by.empty() ? "" : "; in all from ", by),
                  .hint = "a lower --lr or a longer --warmup-samples"});
         }
     }

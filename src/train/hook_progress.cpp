@@ -90,12 +90,31 @@ private:
         const std::string eta =
             rate > 0 ? format_duration(Clock::Seconds(static_cast<double>(left) / rate)) : "-";
         return fmt::format(
-            "{}/{}  loss {:.4f}  accuracy {:.2f} %  {:.0f} samples/s  eta {}  lr {:.4g}"
+            "{}{}/{}  loss {:.4f}  accuracy {:.2f} %  {:.0f} samples/s  eta {}{}  lr {:.4g}"
             "  epoch {:.2f}  loss z {:+.1f}",
+            run.options().compute == TrainOptions().compute ? ""
+                                                            : "[" + run.options().compute + "] ",
             format_count(static_cast<std::uint64_t>(done)),
             format_count(static_cast<std::uint64_t>(run.budget_samples())), window_.loss(),
-            100 * window_.accuracy(), rate, eta, learning_rate_,
+            100 * window_.accuracy(), rate, eta, workers(run.cluster()), learning_rate_,
             static_cast<double>(done) / static_cast<double>(run.epoch_samples()), score_);
+    }
+
+    /// "  lag 1.88 (worker 3)  2 waiting  7 live, 1 lost"; empty with one worker.
+    [[nodiscard]] static std::string workers(const ClusterReport& cluster) {
+        if (cluster.workers.size() < 2) {
+            return "";
+        }
+        std::size_t latest = 0;
+        for (std::size_t i = 0; i < cluster.workers.size(); ++i) {
+            const WorkerReport& worker = cluster.workers[i];
+            latest = worker.live && worker.lag > cluster.workers[latest].lag ? i : latest;
+        }
+        const int live = cluster.live();
+        const auto lost = static_cast<int>(cluster.workers.size()) - live;
+        return fmt::format("  lag {:.2f} (worker {})  {} waiting  {} live{}",
+                           cluster.workers[latest].lag, latest, cluster.pending, live,
+                           lost > 0 ? fmt::format(", {} lost", lost) : "");
     }
 
     bool terminal_;

@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "cohort/core/rng.hpp"
+
 namespace cohort {
 namespace {
 
@@ -19,9 +21,10 @@ Clock::Seconds ThreadCpuClock::now() const {
     return Seconds(static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec));
 }
 
-Injector::Injector(const std::vector<Injection>& all, int rank, std::shared_ptr<const Clock> wall,
-                   std::shared_ptr<const Clock> busy, Sleep sleep)
-    : wall_(std::move(wall)), busy_(std::move(busy)), sleep_(std::move(sleep)) {
+Injector::Injector(const std::vector<Injection>& all, int rank, std::uint64_t seed,
+                   std::shared_ptr<const Clock> wall, std::shared_ptr<const Clock> busy,
+                   Sleep sleep)
+    : seed_(seed), wall_(std::move(wall)), busy_(std::move(busy)), sleep_(std::move(sleep)) {
     std::copy_if(all.begin(), all.end(), std::back_inserter(mine_),
                  [rank](const Injection& one) { return one.rank == rank; });
     if (!busy_) {
@@ -39,12 +42,34 @@ void Injector::start() {
 void Injector::begin_step() {
     if (!mine_.empty()) {
         mark_ = busy_->now();
+        delay_ = Clock::Seconds(draw_delay((wall_->now() - started_).count()));
     }
+}
+
+/// A number for each entry and mini-batch, whether it is needed or not.
+double Injector::draw_delay(double seconds) {
+    double sum = 0;
+    const std::uint32_t step = steps_++;
+    for (std::size_t i = 0; i < mine_.size(); ++i) {
+        const Injection& one = mine_[i];
+        Rng random(seed_, RngPurpose::kInjection,
+                   (static_cast<std::uint64_t>(one.rank) << 32U) | step,
+                   static_cast<std::uint32_t>(i));
+        if (random.next_uniform() < one.probability && one.holds(seconds)) {
+            sum += one.delay_s;
+        }
+    }
+    return sum;
 }
 
 void Injector::pause() {
     if (mine_.empty()) {
         return;
+    }
+    if (delay_ > Clock::Seconds(0)) {
+        const Clock::Seconds before = busy_->now();
+        sleep_(std::exchange(delay_, Clock::Seconds(0)));
+        mark_ += busy_->now() - before;  // is not stretched
     }
     const Clock::Seconds now = wall_->now();
     const double speed = share(now - started_);
@@ -63,9 +88,7 @@ void Injector::pause() {
 double Injector::share(Clock::Seconds now) const noexcept {
     double least = 1;
     for (const Injection& one : mine_) {
-        if (now.count() >= one.from_s && (!one.to_s || now.count() < *one.to_s)) {
-            least = std::min(least, one.cpu);
-        }
+        least = one.holds(now.count()) ? std::min(least, one.cpu) : least;
     }
     return least;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -15,26 +16,30 @@ public:
     [[nodiscard]] Seconds now() const override;
 };
 
-/// Makes this rank compute at a share of its speed: after every group of layers it sleeps
-/// (1/share - 1) times what the layers took. What they took is the computing thread's own CPU time
-/// (on a GPU: wall time, the thread only waits there): time that other programs take from this
-/// rank is not stretched once more, so the slowness is the same on a busy machine and on an idle
-/// one. Debts below a millisecond are carried on, oversleeping is paid back; so the form is that
-/// of evenly slower hardware. Used by the computing thread only.
+/// Makes this rank compute late: at a share of its speed, and with delays. For the share, after
+/// every group of layers it sleeps (1/share - 1) times what the layers took. What they took is the
+/// computing thread's own CPU time (on a GPU: wall time, the thread only waits there): time that
+/// other programs take from this rank is not stretched once more, so the slowness is the same on a
+/// busy machine and on an idle one. Debts below a millisecond are carried on, oversleeping is paid
+/// back; so the form is that of evenly slower hardware. Which mini-batches are delayed depends on
+/// the seed, the rank and how many there were before, never on time. Used by the computing thread
+/// only.
 class Injector {
 public:
     using Sleep = std::function<void(Clock::Seconds)>;
 
     /// @param all    of the job; those of `rank` count, the smallest share of those active
+    /// @param seed   of the delays
     /// @param busy   what the thread computed; null: ThreadCpuClock
     /// @param wall   for `from_s` and `to_s` and for how long a sleep really was
     /// @param sleep  null: this thread sleeps
-    Injector(const std::vector<Injection>& all, int rank, std::shared_ptr<const Clock> wall,
-             std::shared_ptr<const Clock> busy = nullptr, Sleep sleep = {});
+    Injector(const std::vector<Injection>& all, int rank, std::uint64_t seed,
+             std::shared_ptr<const Clock> wall, std::shared_ptr<const Clock> busy = nullptr,
+             Sleep sleep = {});
 
     /// Training begins now.
     void start();
-    /// A mini-batch begins: what the thread did before is not stretched.
+    /// A mini-batch begins: what the thread did before is not stretched. Draws its delay.
     void begin_step();
     /// Between two groups of layers: sleeps as due.
     void pause();
@@ -43,8 +48,12 @@ public:
 
 private:
     [[nodiscard]] double share(Clock::Seconds now) const noexcept;
+    [[nodiscard]] double draw_delay(double seconds);
 
     std::vector<Injection> mine_;
+    std::uint64_t seed_;
+    std::uint32_t steps_ = 0;  ///< begun
+    Clock::Seconds delay_{0};  ///< of this mini-batch, still to be slept
     std::shared_ptr<const Clock> wall_;
     std::shared_ptr<const Clock> busy_;
     Sleep sleep_;

@@ -8,8 +8,9 @@
 #include "cohort/comm/ring_exchange.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/thread_team.hpp"
-#include "cohort/sched/modes.hpp"
+#include "cohort/sched/policy.hpp"
 #include "cohort/train/inject.hpp"
+#include "sleep_compute.hpp"
 
 namespace cohort {
 namespace {
@@ -21,6 +22,37 @@ void require(bool holds, const char* option, const std::string& expected, const 
                           .expected = expected,
                           .got = got});
     }
+}
+
+/// Plans that a mode begins with and, as far as progress decides, ends with.
+std::vector<SyncPlan> plans_of(const std::string& mode, const ModeSetting& setting) {
+    const std::unique_ptr<ModePolicy> policy = make_policy(mode, setting);
+    std::vector<SyncPlan> plans{policy->start().plan.value()};
+    Telemetry end{.samples_applied = 1, .budget_samples = 1, .updates = 1, .workers = {}};
+    end.workers.resize(setting.live.size());
+    if (auto plan = policy->decide(end).plan) {
+        plans.push_back(std::move(*plan));
+    }
+    return plans;
+}
+
+void check_modes(const TrainOptions& options, int workers) {
+    require(options.mode.empty() || options.mode_schedule.empty(), "--mode, --mode-schedule",
+            "one of them", "both");
+    std::vector<ScheduledMode> modes{{.samples = 0, .mode = resolved(options).mode}};
+    if (!options.mode_schedule.empty()) {
+        modes = parse_mode_schedule(options.mode_schedule);
+    }
+    for (const ScheduledMode& scheduled : modes) {
+        for (const SyncPlan& plan : plans_of(scheduled.mode, mode_setting(options, workers))) {
+            require(!options.deterministic || is_synchronous(plan), "--deterministic",
+                    "a mode in which every update waits for all workers", plan.name);
+        }
+    }
+    require(options.noise_scale >= 0 && std::isfinite(options.noise_scale), "--noise-scale",
+            ">= 0 and finite", std::to_string(options.noise_scale));
+    require(options.noise_scale == 0 || options.lr_rule == "adascale", "--noise-scale",
+            "--lr-rule adascale", options.lr_rule);
 }
 
 /// The last rank of each role must exist, and the mode must fit.
@@ -38,10 +70,9 @@ void check_ranks(const TrainOptions& options, int world_size) {
                           .got = fmt::format("{} rank(s)", world_size),
                           .hint = fmt::format("mpirun -n {}, or --arch ring", servers + 2)});
     }
-    const SyncPlan plan =
-        make_plan(resolved(options).mode, mode_setting(options, world_size - servers));
-    require(!options.deterministic || is_synchronous(plan), "--deterministic",
-            "a mode in which every update waits for all workers", plan.name);
+    check_modes(options, world_size - servers);
+    require(options.max_lost >= -1, "--max-lost", ">= 0, or -1 for all but one",
+            std::to_string(options.max_lost));
     for (const Injection& injection : parse_injections(options.inject)) {
         require(injection.rank < world_size, "--inject",
                 fmt::format("ranks 0 to {}", world_size - 1), std::to_string(injection.rank));
@@ -61,6 +92,9 @@ void check_exchange(const TrainOptions& o) {
     require(o.stall_limit_s > 0, "--stall-limit-s", "> 0", std::to_string(o.stall_limit_s));
     require(o.lost_after_s > 0 && o.lost_after_s <= o.stall_limit_s, "--lost-after-s",
             "> 0, at most --stall-limit-s", std::to_string(o.lost_after_s));
+    require(o.node_staging == "auto" || o.node_staging == "on" || o.node_staging == "off",
+            "--node-staging", "auto, on or off", o.node_staging);
+    (void)parse_compute(o.compute);
     require(o.eval_share > 0 && o.eval_share <= 1, "--eval-share", "0 < S <= 1",
             std::to_string(o.eval_share));
 }
@@ -83,7 +117,7 @@ int server_ranks(const TrainOptions& options) {
 }
 
 TrainOptions resolved(TrainOptions options) {
-    if (options.mode.empty()) {
+    if (options.mode.empty() && options.mode_schedule.empty()) {
         options.mode = default_mode(parse_architecture(options.arch));
     }
     options.servers = server_ranks(options);

@@ -342,8 +342,6 @@ struct StopRequest {
 
 /// A role's last words.
 struct Farewell {
-    bool server = false;
-    std::int32_t index = 0;
     double cpu_s = 0;  ///< of the process, all threads
     std::uint64_t peak_bytes = 0;
     std::uint64_t arena_bytes = 0;     ///< workers
@@ -354,7 +352,7 @@ struct Farewell {
     double comm_cpu_s = 0;  ///< of the communication thread
     template <class Io>
     void fields(Io& io) {
-        io(server, index, cpu_s, peak_bytes, arena_bytes, staging_bytes, snapshot_bytes, bytes_sent,
+        io(cpu_s, peak_bytes, arena_bytes, staging_bytes, snapshot_bytes, bytes_sent,
            bytes_received, comm_cpu_s);
     }
 };

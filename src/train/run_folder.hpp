@@ -20,11 +20,13 @@ struct RunFolder {
         : model(out + "/model.h5"),
           metrics(out + "/metrics.jsonl"),
           checkpoints(out + "/checkpoints"),
-          exit_code(out + "/exit_code") {}
+          exit_code(out + "/exit_code"),
+          control(out + "/ctl") {}
     std::string model;
     std::string metrics;
     std::string checkpoints;
     std::string exit_code;
+    std::string control;  ///< folder of requests while the job runs
 };
 
 /// What can be known of the folder without touching it. Errors: UsageError when results are there

@@ -1,6 +1,9 @@
+#include <array>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "cohort/core/version.hpp"
+#include "mode_desk.hpp"
 #include "run_records.hpp"
 
 namespace cohort {
@@ -13,11 +16,49 @@ Json or_null(bool known, const T& value) {
     return known ? Json(value) : Json(nullptr);
 }
 
+double mean(double sum, std::int64_t count) {
+    return count > 0 ? sum / static_cast<double>(count) : 0;
+}
+
+double mean_rate(const WorkerReport& worker, const TrainSummary& summary) {
+    return summary.part_s > 0 ? static_cast<double>(worker.samples) / summary.part_s : 0;
+}
+
+/// Pushes that were not applied, by reason.
+Json refused_json(const WorkerReport& report) {
+    constexpr std::array<const char*, kReturnReasons> kNames{"dropped", "non_finite", "interrupted",
+                                                             "lost",    "void_round", "stop"};
+    Json json = Json::object();
+    for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {
+        json[kNames.at(reason)] = report.refused.at(reason);
+    }
+    return json;
+}
+
+Json workers_json(const TrainSummary& summary) {
+    Json workers = Json::array();
+    for (const WorkerReport& worker : summary.cluster.workers) {
+        workers.push_back(
+            {{"samples", worker.samples},
+             {"pushes", worker.pushes},
+             {"refused",
+              std::accumulate(worker.refused.begin(), worker.refused.end(), std::int64_t{0})},
+             {"own_s", or_null(worker.own_s > 0, worker.own_s)},
+             {"samples_per_s", or_null(summary.part_s > 0, mean_rate(worker, summary))},
+             {"lag_mean", or_null(worker.pushes > 0, mean(worker.lag_sum, worker.pushes))},
+             {"lag_max", or_null(worker.pushes > 0, worker.lag_max)},
+             {"lost", worker.lost},
+             {"live", worker.live}});
+    }
+    return workers;
+}
+
 }  // namespace
 
 std::string summary_json(const TrainSummary& summary, const TrainOptions& options) {
     const TrainProgress& progress = summary.progress;
     const EvaluationReport test = summary.test.value_or(EvaluationReport());
+    const WorkerReport pushes = summary.cluster.total();
     const bool tested = summary.test.has_value();
     return Json{
         {"event", "summary"},
@@ -36,6 +77,22 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
         {"samples_leased", summary.accounts.leased},
         {"samples_outstanding", summary.accounts.outstanding},
         {"updates", progress.updates},
+        {"pushes_applied", pushes.pushes},
+        {"pushes_discounted", pushes.discounted},
+        {"pushes_over_bound", pushes.over_bound},
+        {"pushes_refused", refused_json(pushes)},
+        {"lag_mean", or_null(pushes.pushes > 0, mean(pushes.lag_sum, pushes.pushes))},
+        {"lag_max", or_null(pushes.pushes > 0, pushes.lag_max)},
+        {"lag_updates_mean",
+         or_null(pushes.pushes > 0,
+                 mean(static_cast<double>(pushes.lag_updates_sum), pushes.pushes))},
+        {"switches", summary.switches},
+        {"regroupings", summary.regroupings},
+        {"lost", summary.lost},
+        {"returned", summary.returned},
+        {"losses", summary.losses},
+        {"by_worker", workers_json(summary)},
+        {"compute", options.compute},
         {"test_accuracy", or_null(tested, test.accuracy)},
         {"test_loss", or_null(tested, test.loss)},
         {"tta_s", or_null(progress.tta_seconds.has_value(), progress.tta_seconds.value_or(0))},
@@ -73,7 +130,12 @@ std::string start_json(const JobParts& parts, const RankMap& map, const std::str
                 {"train_samples", train.samples},
                 {"test_samples", parts.test_set->info().samples},
                 {"arch", options.arch},
-                {"mode", options.mode},
+                {"mode", mode_text(options)},
+                {"stale_momentum", options.stale_momentum},
+                {"lr_rule", options.lr_rule},
+                {"inject", options.inject},
+                {"compute", options.compute},
+                {"max_lost", options.max_lost},
                 {"workers", map.workers()},
                 {"servers", map.servers},
                 {"nodes", map.nodes()},

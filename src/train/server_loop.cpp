@@ -10,7 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/launch_env.hpp"
-#include "cohort/train/process_usage.hpp"
+#include "cohort/core/process_usage.hpp"
 #include "protocol.hpp"
 #include "server_checkpoints.hpp"
 #include "server_shard.hpp"
@@ -226,9 +226,7 @@ void ServerLoop::Impl::take_in_what_is_coming() {
 
 Farewell ServerLoop::Impl::farewell() const {
     const TrafficCounters traffic = links.messenger.counters();
-    return {.server = true,
-            .index = server,
-            .cpu_s = process_cpu_seconds(),
+    return {.cpu_s = process_cpu_seconds(),
             .peak_bytes = process_peak_bytes(),
             .staging_bytes = shard.staging().bytes_most(),
             .snapshot_bytes = shard.snapshot_bytes_most(),

@@ -65,7 +65,7 @@ AugmentOptions parse_augment(const std::string& text, std::uint64_t seed) {
 
 std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions& options,
                                                               const SampleSetInfo& train) {
-    return {
+    std::vector<std::pair<std::string, std::string>> facts{
         {"model", options.model},
         {"dataset",
          fmt::format("{} x [{}] {}, chunks of {}, {} classes, mean {}, std {}, {}", train.samples,
@@ -77,6 +77,10 @@ std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions
         {"batch", std::to_string(options.batch)},
         {"seed", std::to_string(options.seed)},
     };
+    if (options.compute != TrainOptions().compute) {
+        facts.emplace_back("compute", options.compute);
+    }
+    return facts;
 }
 
 HostAllocator host_allocator(Device& device) {

@@ -1,6 +1,7 @@
 #include "cohort/train/trainer.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
@@ -9,8 +10,10 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
 #include "coordinator.hpp"
 #include "job_parts.hpp"
+#include "rank_faults.hpp"
 #include "run_folder.hpp"
 #include "server_loop.hpp"
 #include "worker_loop.hpp"
@@ -85,6 +88,9 @@ public:
     }
 
     TrainSummary run() {
+        const FaultThread faults(
+            rank_faults(parse_injections(parts_.options.inject), world_.rank()),
+            [this] { return begun(); }, [this](double pace) { world_.messenger().set_pace(pace); });
         world_.on_failure([this](ExitCode code, const std::string& reason) {
             if (has_folder()) {
                 if (coordinator_) {
@@ -123,11 +129,11 @@ public:
 private:
     /// The output folder is this run's: rank 0 has locked it before it tells anybody to begin.
     [[nodiscard]] bool has_folder() const {
-        if (coordinator_) {
-            return coordinator_->owns_folder();
-        }
-        return worker_ ? worker_->begun() : server_->begun();
+        return coordinator_ ? coordinator_->owns_folder() : begun();
     }
+
+    /// This rank's role has been told to begin.
+    [[nodiscard]] bool begun() const { return worker_ ? worker_->begun() : server_->begun(); }
 
     void run_role() {
         if (coordinator_) {
@@ -136,8 +142,21 @@ private:
         }
         try {
             work();
+        } catch (const DeviceError& error) {
+            leave_alone(error.what());
+            end_job(std::current_exception());
         } catch (...) {
             end_job(std::current_exception());
+        }
+    }
+
+    /// A worker whose device has failed is a lost one, as if it had died, when the job may lose
+    /// workers. Returns otherwise.
+    void leave_alone(const char* reason) const {
+        if (worker_ && links_.membership != nullptr && begun() && parts_.options.max_lost != 0) {
+            log_error("rank {}: {}; it leaves the job", world_.rank(), reason);
+            std::fflush(nullptr);
+            std::_Exit(static_cast<int>(ExitCode::kDevice));
         }
     }
 

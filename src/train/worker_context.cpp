@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "cohort/train/process_usage.hpp"
+#include "cohort/core/process_usage.hpp"
 #include "evaluation.hpp"
 #include "train_parts.hpp"
 
@@ -44,7 +44,7 @@ WorkerContext::WorkerContext(Links links, JobParts& job, const TrainEnvironment&
       test_loader_(job.test_set, loader_options(job, {}, {.shuffle = false}, *device_)),
       slices_(job.train_set->info(), job.order),
       injector_(parse_injections(job.options.inject), links.map.rank_of_worker(worker),
-                environment.clock, busy_clock(*device_, environment.clock)) {
+                job.options.seed, environment.clock, busy_clock(*device_, environment.clock)) {
 }
 
 void WorkerContext::take_orders() {
@@ -196,9 +196,7 @@ void WorkerContext::copy(std::span<float> to, std::span<const float> from) {
 
 void WorkerContext::say_farewell() {
     const TrafficCounters traffic = links_.messenger.counters();
-    tell_coordinator(MessageKind::kFarewell, Farewell{.server = false,
-                                                      .index = worker_,
-                                                      .cpu_s = process_cpu_seconds(),
+    tell_coordinator(MessageKind::kFarewell, Farewell{.cpu_s = process_cpu_seconds(),
                                                       .peak_bytes = process_peak_bytes(),
                                                       .arena_bytes = replica_.arena_bytes(),
                                                       .staging_bytes = 0,

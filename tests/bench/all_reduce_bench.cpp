@@ -3,8 +3,6 @@
 // A line per size from rank 0: bytes, median and least seconds of a round (after a barrier, on the
 // rank where it took longest), bus bandwidth 2 (n-1)/n * bytes / median, CPU seconds of rank 0 per
 // round.
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -15,20 +13,12 @@
 
 #include "cohort/comm/ring_exchange.hpp"
 #include "cohort/core/clock.hpp"
+#include "cohort/core/process_usage.hpp"
 #include "cohort/core/statistics.hpp"
 
 namespace {
 
 using namespace cohort;
-
-double cpu_seconds() {
-    rusage usage{};
-    ::getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& time) {
-        return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-    };
-    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 std::vector<RingTail> round_of(RingExchange& ring, std::uint64_t round, double seconds_before) {
     static_cast<void>(ring.begin(round));
@@ -76,11 +66,11 @@ void measure(World& world, std::int64_t bytes, const RingOptions& options) {
         if (round > 5) {
             seconds.push_back(slowest(tails));
         }
-        const double cpu_before = cpu_seconds();
+        const double cpu_before = process_cpu_seconds();
         const Clock::Seconds start = clock.now();
         static_cast<void>(round_of(ring, round, 0));
         last = (clock.now() - start).count();
-        cpu += round > 4 ? cpu_seconds() - cpu_before : 0;
+        cpu += round > 4 ? process_cpu_seconds() - cpu_before : 0;
     }
     if (world.rank() == 0) {
         print(world, ring, bytes, seconds, cpu);

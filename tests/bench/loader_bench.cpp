@@ -3,19 +3,12 @@
 // the number of cores; storage (decompression) is not in it.
 #include <benchmark/benchmark.h>
 
-#include <ctime>
-
+#include "cohort/core/process_usage.hpp"
 #include "cohort/data/loader.hpp"
 #include "support/memory_source.hpp"
 
 namespace cohort {
 namespace {
-
-double process_cpu_seconds() {
-    timespec time{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 void run_loader(benchmark::State& state, const SampleSetInfo& info, bool augment) {
     const auto source = std::make_shared<test::MemorySource>(info);

@@ -2,7 +2,6 @@
 //   mpirun -n N ring_wait_program ALGORITHM LATE_RANK SECONDS [node of each rank ...]
 // Every other rank prints the share of a core that it used while it waited.
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
@@ -14,19 +13,11 @@
 
 #include "cohort/comm/ring_exchange.hpp"
 #include "cohort/core/clock.hpp"
+#include "cohort/core/process_usage.hpp"
 
 namespace {
 
 using namespace cohort;
-
-double cpu_seconds() {
-    rusage usage{};
-    ::getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& time) {
-        return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-    };
-    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 void run(World& world, const RingOptions& options, int late, double seconds) {
     std::vector<int> members(static_cast<std::size_t>(world.size()));
@@ -40,13 +31,13 @@ void run(World& world, const RingOptions& options, int late, double seconds) {
         std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     }
     const SteadyClock clock;
-    const double cpu = cpu_seconds();
+    const double cpu = process_cpu_seconds();
     const Clock::Seconds start = clock.now();
     ring.finish({});
     static_cast<void>(ring.wait());
     if (world.rank() != late) {
         std::printf("rank %d core_share %.4f\n", world.rank(),
-                    (cpu_seconds() - cpu) / (clock.now() - start).count());
+                    (process_cpu_seconds() - cpu) / (clock.now() - start).count());
     }
 }
 

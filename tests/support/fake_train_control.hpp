@@ -23,6 +23,7 @@ public:
     std::int64_t budget_samples() const override { return 1000; }
     std::int64_t epoch_samples() const override { return 100; }
     MetricsFile& metrics() override { return metrics_file; }
+    ClusterReport cluster() const override { return cluster_report; }
     void request_stop(StopReason reason) override { stop = stop.value_or(reason); }
     void reach_target(double train_seconds) override { run_progress.tta_seconds = train_seconds; }
 
@@ -52,6 +53,7 @@ public:
 
     TrainOptions run_options;
     TrainProgress run_progress;
+    ClusterReport cluster_report;
     VirtualClock virtual_clock;
     MetricsFile metrics_file;
     std::optional<StopReason> stop;

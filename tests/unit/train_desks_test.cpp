@@ -155,6 +155,24 @@ TEST(EvaluationDesk, KeepsPartsThatOvertakeTheNewsOfTheirRound) {
     EXPECT_EQ(report->samples_applied, 110);
 }
 
+TEST(EvaluationDesk, IsDueAgainWhenItIsGivenUp) {
+    EvaluationDesk desk(100, 0);
+    const std::uint64_t id = desk.start();
+    EXPECT_TRUE(desk.pausing());
+    desk.taken(at(110), 110, 2, true);
+    EXPECT_TRUE(desk.pausing());
+    desk.give_up();
+    EXPECT_FALSE(desk.running());
+    EXPECT_FALSE(desk.part({.id = id, .part = 0, .samples = 20})) << "of the one that was given up";
+    EXPECT_TRUE(desk.due(120));
+    const std::uint64_t reserved = desk.start();
+    desk.give_up();
+    EXPECT_TRUE(desk.due(120));
+    EXPECT_NE(desk.start(), reserved);
+    desk.taken(at(120), 120, 1, false);
+    EXPECT_FALSE(desk.pausing()) << "somebody does it beside training";
+}
+
 class CheckpointDeskTest : public testing::Test {
 protected:
     /// A shard of a run of 8 parameters, as its owner writes it.
@@ -236,6 +254,23 @@ TEST_F(CheckpointDeskTest, AShardThatFailsIsReportedAndTriedAgain) {
     EXPECT_FALSE(desk.due(60, Clock::Seconds(19)));
     EXPECT_TRUE(desk.due(60, Clock::Seconds(20)));
     EXPECT_TRUE(desk.wanted_at_end(StopReason::kBudget, 50));
+}
+
+TEST_F(CheckpointDeskTest, WhatNobodyCapturedIsDueAgainWhenItIsGivenUp) {
+    options.checkpoint_every_s = 0;
+    options.checkpoint_every_samples = 100;
+    CheckpointDesk desk(options, folder.file("c"), 1, hdf5);
+    desk.begin(0, Clock::Seconds(0));
+    const std::string path = desk.start(100);
+    EXPECT_TRUE(desk.awaits(path));
+    desk.give_up();
+    EXPECT_FALSE(desk.awaits(path));
+    EXPECT_TRUE(desk.due(110, Clock::Seconds(1)));
+    const std::string next = desk.start(110);
+    desk.captured(snapshot(110), Clock::Seconds(1));
+    EXPECT_FALSE(desk.awaits(next));
+    desk.give_up();
+    EXPECT_TRUE(desk.running()) << "its shards are being written";
 }
 
 TEST(Gathering, PutsShardsTogetherWithTheStateOfTheFirst) {

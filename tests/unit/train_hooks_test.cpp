@@ -145,6 +145,67 @@ TEST_F(TrainHooks, TerminalLineIsRedrawnBetweenPeriods) {
     EXPECT_EQ(drawn, 4);
 }
 
+TEST_F(TrainHooks, TheLineNamesTheLatestWorkerAndWhoWaits) {
+    run.run_options.log_every_s = 1;
+    std::vector<std::string> lines;
+    const auto hook =
+        make_progress_hook(false, [&](const std::string& line) { lines.push_back(line); });
+    hook->on_start(run);
+    hook->on_step(run, run.step(20, 1));
+    run.cluster_report = {.mode = "static:2", .pending = 2, .workers = {}};
+    run.cluster_report.workers.resize(4);
+    run.cluster_report.workers[2].lag = 1.75;
+    run.cluster_report.workers[3] = {.live = false, .lag = 9};
+    run.run_options.compute = "sleep:40ms";
+    hook->on_step(run, run.step(20, 1));
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_THAT(lines[0], testing::Not(HasSubstr("lag")));
+    EXPECT_THAT(lines[1], HasSubstr("lag 1.75 (worker 2)  2 waiting  3 live, 1 lost"));
+    EXPECT_THAT(lines[1], testing::StartsWith("[sleep:40ms] 40/1,000"));
+}
+
+TEST_F(TrainHooks, MetricsRecordSwitchesAndRanks) {
+    const auto hook = make_metrics_hook();
+    hook->on_start(run);
+    hook->on_switch(run, {.from = "ssgd",
+                          .to = "asgd",
+                          .why = "request",
+                          .samples = 100,
+                          .train_seconds = 3,
+                          .in_force_s = 0.25,
+                          .first_update_s = 0.75,
+                          .slowest_own_s = 0.5});
+    hook->on_switch(run, {.from = "dynamic", .to = "dynamic", .why = "clusters"});
+    hook->on_rank(run, {.rank = 3, .worker = 2, .reason = "rank 3 has died", .live = 3});
+    hook->on_rank(run, {.rank = 3, .worker = 2, .returned = true, .live = 4});
+    const auto lines = metrics_lines();
+    ASSERT_EQ(lines.size(), 4U);
+    EXPECT_EQ(lines[0]["event"], "switch");
+    EXPECT_EQ(lines[0]["to"], "asgd");
+    EXPECT_DOUBLE_EQ(lines[0]["in_force_after_s"], 0.25);
+    EXPECT_DOUBLE_EQ(lines[0]["first_update_after_s"], 0.75);
+    EXPECT_EQ(lines[1]["event"], "regrouping");
+    EXPECT_TRUE(lines[1]["in_force_after_s"].is_null());
+    EXPECT_EQ(lines[2]["event"], "lost");
+    EXPECT_EQ(lines[2]["worker"], 2);
+    EXPECT_EQ(lines[3]["event"], "joined");
+    EXPECT_EQ(lines[3]["live"], 4);
+}
+
+TEST_F(TrainHooks, NanGuardNamesTheWorkers) {
+    run.cluster_report.workers.resize(3);
+    run.cluster_report.workers[1].refused[static_cast<std::size_t>(ReturnReason::kNonFinite)] = 5;
+    const auto hook = make_nan_guard_hook();
+    try {
+        for (int i = 0; i < 5; ++i) {
+            hook->on_step(run, run.dropped_step(8));
+        }
+        FAIL() << "went on";
+    } catch (const NumericalError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("worker 1: 5"));
+    }
+}
+
 TEST_F(TrainHooks, MetricsRecordWindowsEvaluationsAndDrops) {
     run.run_options.log_every_s = 2;
     const auto hook = make_metrics_hook();

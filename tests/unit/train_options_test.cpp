@@ -62,6 +62,33 @@ TEST(TrainOptions, WhatWasLeftOpenIsFilledIn) {
     EXPECT_EQ(resolved(servers).mode, "asgd");
 }
 
+TEST(TrainOptions, ModesMustFitFromTheStartOn) {
+    const auto with = [](const std::string& mode, const std::string& schedule,
+                         bool strict = false) {
+        return complaint(
+            [&](TrainOptions& o) {
+                o.arch = "servers";
+                o.mode = mode;
+                o.mode_schedule = schedule;
+                o.deterministic = strict;
+            },
+            5);
+    };
+    EXPECT_EQ(with("", "0:ssgd,100:static:3,200:dynamic"), "");
+    EXPECT_THAT(with("asgd", "0:ssgd"), HasSubstr("--mode, --mode-schedule"));
+    EXPECT_THAT(with("", "0:ssgd,100:static:5"), HasSubstr("static"));
+    EXPECT_THAT(with("", "10:ssgd"), HasSubstr("--mode-schedule"));
+    for (const char* policy : {"lb-bsp", "sync-switch:0.5", "flexrr", "cutoff", "dynamic"}) {
+        EXPECT_EQ(with(policy, ""), "") << policy;
+    }
+    EXPECT_EQ(with("ssgd", "", true), "");
+    EXPECT_EQ(with("dynamic", "", true), "") << "without times it stays one cohort";
+    EXPECT_THAT(with("asgd", "", true), HasSubstr("--deterministic"));
+    EXPECT_THAT(with("", "0:ssgd,100:asgd", true), HasSubstr("--deterministic"));
+    EXPECT_THAT(with("sync-switch:0.5", "", true), HasSubstr("--deterministic"))
+        << "it ends in asgd";
+}
+
 TEST(TrainOptions, LimitsOfWaitingAndSizesAreChecked) {
     EXPECT_THAT(complaint([](TrainOptions& o) { o.stall_limit_s = 0; }),
                 HasSubstr("--stall-limit-s"));
@@ -75,6 +102,21 @@ TEST(TrainOptions, LimitsOfWaitingAndSizesAreChecked) {
                 HasSubstr("--all-reduce"));
     EXPECT_THAT(complaint([](TrainOptions& o) { o.inject = "rank=1,cpu=0.5"; }),
                 HasSubstr("--inject"));
+}
+
+TEST(TrainOptions, LossesAndStudiesAreChecked) {
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.max_lost = -2; }), HasSubstr("--max-lost"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.noise_scale = -1; }), HasSubstr("--noise-scale"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.noise_scale = 100; }), HasSubstr("adascale"));
+    EXPECT_EQ(complaint([](TrainOptions& o) {
+                  o.lr_rule = "adascale";
+                  o.noise_scale = 100;
+              }),
+              "");
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.compute = "sleep"; }), HasSubstr("--compute"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.node_staging = "x"; }),
+                HasSubstr("--node-staging"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.lr_rule = "x"; }), HasSubstr("--lr-rule"));
 }
 
 TEST(TrainOptions, NamesTheOptionThatIsWrong) {

@@ -252,9 +252,7 @@ TEST(WorkerServersStop, EndsInEveryState) {
             EXPECT_TRUE(rig.quiet());
         }
         rig.order(0, MessageKind::kStop, Empty{});
-        const auto farewell = rig.told<Farewell>(MessageKind::kFarewell);
-        EXPECT_EQ(farewell.index, 0) << "state " << state;
-        EXPECT_FALSE(farewell.server);
+        EXPECT_GT(rig.told<Farewell>(MessageKind::kFarewell).peak_bytes, 0U) << "state " << state;
         EXPECT_FALSE(rig.error(0));
         EXPECT_TRUE(rig.quiet()) << "the last words";
     }

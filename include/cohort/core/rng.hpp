@@ -14,6 +14,7 @@ enum class RngPurpose : std::uint32_t {
     kWindowOrder = 5,
     kTestSplit = 6,
     kValidation = 7,
+    kInjection = 8,
     kTest = 100,
 };
 

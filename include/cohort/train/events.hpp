@@ -1,11 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cohort/model/replica.hpp"
+#include "cohort/sched/update_engine.hpp"
 
 namespace cohort {
 
@@ -86,6 +88,57 @@ struct SampleAccounts {
     }
 };
 
+/// One worker's part in this part of a run.
+struct WorkerReport {
+    bool live = true;             ///< not lost, or back again
+    std::int64_t samples = 0;     ///< applied
+    std::int64_t pushes = 0;      ///< applied, with any weight
+    std::int64_t discounted = 0;  ///< of those: with a weight below 1
+    std::int64_t over_bound = 0;  ///< of those: although their lag passed the bound
+    std::array<std::int64_t, kReturnReasons> refused{};  ///< pushes, by ReturnReason
+    double own_s = 0;  ///< its own time per --batch samples, mean of the last ones; 0: not known
+    double last_own_s = 0;             ///< the newest
+    double lag = 0;                    ///< of its last push, reference batches
+    double lag_sum = 0;                ///< over the applied pushes
+    double lag_max = 0;                ///< of them
+    std::int64_t lag_updates_sum = 0;  ///< over them, in updates
+    std::int64_t lost = 0;             ///< how often
+};
+
+/// Where the cluster stands.
+struct ClusterReport {
+    std::string mode;          ///< name of the plan in force
+    std::int64_t pending = 0;  ///< pushes that wait for others of their cohort
+    std::vector<WorkerReport> workers;
+
+    [[nodiscard]] int live() const noexcept;
+    /// Sums over the workers; `lag` and own times are those of the worker with the largest lag.
+    [[nodiscard]] WorkerReport total() const noexcept;
+};
+
+/// A change of plan, from the moment it was asked for until the first update under the new one.
+struct SwitchReport {
+    std::string from;
+    std::string to;
+    std::string why;
+    std::int64_t samples = 0;              ///< applied when it was asked for
+    double train_seconds = 0;              ///< then
+    std::optional<double> in_force_s;      ///< after that; none: it was overtaken by another one
+    std::optional<double> first_update_s;  ///< until the first update under the new plan
+    double slowest_own_s = 0;              ///< longest own time of the live workers then
+    /// The same mode arranges its workers anew.
+    [[nodiscard]] bool same_mode() const noexcept { return from == to; }
+};
+
+/// A worker's rank was lost, or came back.
+struct RankReport {
+    int rank = 0;  ///< in the world
+    int worker = 0;
+    bool returned = false;
+    std::string reason;  ///< with host and pid
+    int live = 0;        ///< workers after it
+};
+
 struct TrainOptions;
 class Clock;
 class MetricsFile;
@@ -105,6 +158,7 @@ public:
     [[nodiscard]] virtual std::int64_t budget_samples() const = 0;
     [[nodiscard]] virtual std::int64_t epoch_samples() const = 0;
     [[nodiscard]] virtual MetricsFile& metrics() = 0;
+    [[nodiscard]] virtual ClusterReport cluster() const = 0;
 
     /// Ends the run after this step; the first reason counts.
     virtual void request_stop(StopReason reason) = 0;
@@ -124,6 +178,8 @@ public:
     virtual void on_step(TrainControl& run, const StepReport& step);
     virtual void on_evaluation(TrainControl& run, const EvaluationReport& evaluation);
     virtual void on_checkpoint(TrainControl& run, const CheckpointReport& checkpoint);
+    virtual void on_switch(TrainControl& run, const SwitchReport& change);
+    virtual void on_rank(TrainControl& run, const RankReport& rank);
     /// After the last step and evaluation, before checkpoint, model and summary are written.
     virtual void on_end(TrainControl& run, StopReason reason);
 };

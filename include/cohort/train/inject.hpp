@@ -6,18 +6,33 @@
 
 namespace cohort {
 
-/// Slowness put into one rank on purpose, for tests and demonstrations.
+/// A fault put into one rank on purpose, for tests and demonstrations. Times are seconds since the
+/// rank was told to begin. What is not set does nothing.
 struct Injection {
-    int rank = 0;                ///< in the world
-    double cpu = 1;              ///< the rank computes at this share of its speed, 0 < cpu <= 1
-    double from_s = 0;           ///< since training began
-    std::optional<double> to_s;  ///< none: to the end
+    int rank = 0;                  ///< in the world
+    double cpu = 1;                ///< the rank computes at this share of its speed, 0 < cpu <= 1
+    double bytes_per_second = 0;   ///< it sends, and it receives, at most this much; 0: no limit
+    double delay_s = 0;            ///< added to a mini-batch
+    double probability = 1;        ///< ... to each with this probability
+    std::optional<double> kill_s;  ///< then it kills itself
+    std::optional<double> freeze_from_s;  ///< from then on it stands still
+    double freeze_to_s = 0;               ///< until then
+    double from_s = 0;                    ///< cpu, bytes_per_second and delay_s hold from then on
+    std::optional<double> to_s;           ///< until then; none: to the end
 
+    /// Whether what has a beginning and an end holds at a time.
+    [[nodiscard]] bool holds(double seconds) const noexcept {
+        return seconds >= from_s && (!to_s || seconds < *to_s);
+    }
     friend bool operator==(const Injection&, const Injection&) = default;
 };
 
-/// Parses `--inject`: entries separated by ';', each "rank=R,cpu=F[,from=Ts][,to=Ts]", e.g.
-/// "rank=3,cpu=0.3,from=10s,to=40s". Empty text: none. Errors: UsageError with the grammar.
+/// Parses `--inject`: entries separated by ';', each "rank=R" and at least one of "cpu=F",
+/// "bw=20MB/s", "delay=50ms" (with "p=P"), "kill=12s", "freeze=5s..20s", with "from=10s" and
+/// "to=40s" for the first three. Empty text: none. Errors: UsageError with the grammar.
 [[nodiscard]] std::vector<Injection> parse_injections(const std::string& text);
+
+/// A duration with its unit, "40ms" or "1.5s", in seconds; none for any other text.
+[[nodiscard]] std::optional<double> parse_duration(const std::string& text);
 
 }  // namespace cohort

@@ -28,7 +28,7 @@ struct TrainOptions {
     int max_lost = -1;       ///< workers that may be lost before the job ends; -1: all but one
     std::string node_staging = "auto";     ///< servers: sum a node's gradients before they are sent
     std::string compute = "network";       ///< "network", or "sleep:40ms" in its place
-    std::string inject;                    ///< slowness on purpose, see parse_injections
+    std::string inject;                    ///< faults on purpose, see parse_injections
     std::int64_t batch = 128;              ///< samples per step and worker
     double lr = 0.01;                      ///< learning rate at the start of the schedule
     std::string lr_schedule = "constant";  ///< text form of a Schedule
@@ -59,7 +59,8 @@ struct TrainOptions {
 /// Server ranks that the options ask for: 0 with rings.
 [[nodiscard]] int server_ranks(const TrainOptions& options);
 
-/// The options with `mode` and `servers` filled in where they were left to the program.
+/// The options with `mode` (unless there is a schedule) and `servers` filled in where they were
+/// left to the program.
 [[nodiscard]] TrainOptions resolved(TrainOptions options);
 
 /// What modes are made for at the start of a run. Errors: UsageError.

@@ -1,4 +1,4 @@
-#include "cohort/train/process_usage.hpp"
+#include "cohort/core/process_usage.hpp"
 
 #include <sys/resource.h>
 

@@ -1,0 +1,193 @@
+// What the flow of updates writes into the books of a run.
+#include <cmath>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
+#include "cohort/core/process_usage.hpp"
+#include "coordinator.hpp"
+#include "lease_codec.hpp"
+#include "lease_rule.hpp"
+#include "run_folder.hpp"
+#include "train_parts.hpp"
+
+namespace cohort {
+
+std::string non_finite_reason(double loss_sum, bool finite) {
+    if (!std::isfinite(loss_sum)) {
+        return "the loss is not finite";
+    }
+    return finite ? "" : "the gradient is not finite";
+}
+
+UpdateExtras Coordinator::decide(std::int64_t samples) {
+    UpdateExtras extras;
+    if (stop_ || samples >= parts_.budget_samples) {
+        return extras;  // the end of the run does it all
+    }
+    const bool together = modes_->synchronous();
+    if (!sleeps_ && evaluations_->due(samples) && (together || evaluator().has_room())) {
+        extras.evaluation = evaluations_->start();
+        extras.snapshot.gather = together ? 0 : extras.evaluation;
+    }
+    if (checkpoints_->due(samples, clock().now())) {
+        extras.snapshot.checkpoint = checkpoints_->start(samples);
+    }
+    return extras;
+}
+
+void Coordinator::commit(const UpdateRecord& update) {
+    for (const std::uint64_t lease : update.leases) {
+        leases_->applied(lease);
+    }
+    version_ = update.version;
+    reference_batches_ += update.fraction;
+    progress_.samples_applied += update.result.samples;
+    ++progress_.updates;
+    progress_.dropped_in_a_row = 0;
+    update_times();
+    const StepReport step{.result = update.result,
+                          .learning_rate = update.learning_rate,
+                          .gradient_norm = update.gradient_norm,
+                          .applied = true,
+                          .epoch = update.epoch};
+    for (const auto& hook : hooks_) {
+        hook->on_step(*this, step);
+    }
+    modes_->updated(progress_.train_seconds, workers_.slowest_own_s());
+    ask_modes_ = true;
+}
+
+void Coordinator::installed(const SyncPlan& plan) {
+    update_times();
+    modes_->installed(plan, progress_.train_seconds);
+    const LeaseRule rule = lease_rule(plan);
+    leases_->set_ahead(rule.ahead, rule.share_tail);
+}
+
+/// What was given up since it was asked for does not count.
+void Coordinator::taken(const UpdateExtras& extras, int evaluation_parts) {
+    update_times();
+    if (evaluations_->running() && extras.evaluation == evaluations_->id()) {
+        evaluations_->taken(progress_, progress_.samples_applied, evaluation_parts,
+                            extras.snapshot.gather == 0);
+    }
+    if (checkpoints_->awaits(extras.snapshot.checkpoint)) {
+        checkpoints_->captured(run_snapshot(), clock().now());
+    }
+}
+
+void Coordinator::drop(const BatchResult& result, const std::string& because) {
+    progress_.record_drop();
+    update_times();
+    const StepReport step{.result = result, .applied = false, .dropped_because = because};
+    for (const auto& hook : hooks_) {
+        hook->on_step(*this, step);
+    }
+}
+
+void Coordinator::spent(double compute_s, double exposed_s, double exchange_s) {
+    ++spent_.batches;
+    spent_.compute_s += compute_s;
+    spent_.exposed_s += exposed_s;
+    spent_.exchange_s += exchange_s;
+}
+
+void Coordinator::reach_target(double train_seconds) {
+    progress_.tta_seconds = progress_.tta_seconds.value_or(train_seconds);
+}
+
+void Coordinator::evaluated(const EvaluationReport& report) {
+    if (report.samples == 0) {
+        return;  // it failed, which has been said
+    }
+    pauses_ += report.seconds;
+    update_times();
+    progress_.evaluated_at = report.samples_applied;
+    test_ = report;
+    log_info("test after {} samples: accuracy {:.2f} %, loss {:.4f}", report.samples_applied,
+             100 * report.accuracy, report.loss);
+    for (const auto& hook : hooks_) {
+        hook->on_evaluation(*this, report);
+    }
+}
+
+void Coordinator::report_checkpoint(const CheckpointReport& report) {
+    outputs_saved_ = report.error.empty();
+    for (const auto& hook : hooks_) {
+        hook->on_checkpoint(*this, report);
+    }
+}
+
+/// Made when a mode needs it for the first time.
+SnapshotEvaluator& Coordinator::evaluator() {
+    if (!evaluator_) {
+        evaluator_ = std::make_unique<SnapshotEvaluator>(
+            parts_, options().eval_share, [this](const SnapshotEvaluation& done) {
+                if (!done.error.empty()) {
+                    log_error("a snapshot could not be evaluated: {}", done.error);
+                }
+                const Address here{links_.messenger.rank(), Port::kCoordinator};
+                send_order(links_, here, MessageKind::kEvaluated, done.part);
+            });
+    }
+    return *evaluator_;
+}
+
+void Coordinator::set_awaited(std::vector<int> ranks) {
+    const std::lock_guard lock(mutex_);
+    awaited_ = std::move(ranks);
+}
+
+OperationBoard::Wait Coordinator::wait_for_awaited(std::string_view name, std::uint64_t sequence,
+                                                   WaitLimit limit) {
+    return links_.operations.begin(
+        name, sequence,
+        [this] {
+            const std::lock_guard lock(mutex_);
+            return awaited_;
+        },
+        limit);
+}
+
+/// Names those whom the next update waits for, from the first that has come on.
+void Coordinator::watch_updates() {
+    std::vector<int> awaited = flow_->awaited();
+    const bool waiting = !awaited.empty();
+    set_awaited(std::move(awaited));
+    if (!waiting) {
+        waiting_.reset();
+    } else if (!waiting_ || waiting_version_ != version_) {
+        waiting_version_ = version_;
+        waiting_.reset();
+        waiting_ = wait_for_awaited("update", static_cast<std::uint64_t>(version_ + 1));
+    }
+}
+
+void Coordinator::update_times() {
+    const double wall = (clock().now() - started_).count();
+    progress_.wall_seconds = earlier_.wall_seconds + wall;
+    progress_.train_seconds = earlier_.train_seconds + wall - pauses_;
+    double cpu = 0;
+    for (const Farewell& farewell : farewells_) {
+        cpu += farewell.cpu_s;
+    }
+    cpu = farewells_.empty() ? process_cpu_seconds() : cpu;
+    progress_.cpu_seconds = earlier_.cpu_seconds + cpu - cpu_at_start_;
+}
+
+RunSnapshot Coordinator::run_snapshot() {
+    RunSnapshot snapshot;
+    snapshot.identity = run_identity(options(), parts_.train_set->info());
+    snapshot.progress = progress_;
+    snapshot.version = version_;
+    snapshot.reference_batch = parts_.reference_batch;
+    snapshot.reference_batches = reference_batches_;
+    snapshot.lease_state = encode_lease_state(leases_->state());
+    snapshot.accounts = leases_->accounts();
+    snapshot.metrics_bytes = metrics_->position();
+    snapshot.parameters = parts_.graph.parameters().total();
+    return snapshot;
+}
+
+}  // namespace cohort

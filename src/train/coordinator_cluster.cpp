@@ -1,0 +1,212 @@
+// Modes, workers that come and go, and requests while a run goes on.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
+#include "coordinator.hpp"
+#include "run_folder.hpp"
+
+namespace cohort {
+namespace {
+
+std::string describe(const SwitchReport& change) {
+    std::string text = fmt::format("mode {} -> {} after {} samples ({})", change.from, change.to,
+                                   change.samples, change.why);
+    if (!change.in_force_s) {
+        return text + ": overtaken by the next one";
+    }
+    text += fmt::format(": in force after {:.3f} s", *change.in_force_s);
+    if (change.first_update_s) {
+        text += fmt::format(", first update after {:.3f} s (slowest worker's own time {:.3f} s)",
+                            *change.first_update_s, change.slowest_own_s);
+    }
+    return text;
+}
+
+}  // namespace
+
+/// From now on the run hears of ranks and takes requests.
+void Coordinator::listen() {
+    if (links_.membership != nullptr) {
+        Mailbox& mailbox = links_.messenger.mailbox(Port::kCoordinator);
+        const Address here{links_.messenger.rank(), Port::kCoordinator};
+        links_.membership->watch([&mailbox, here](const RankEvent& event) {
+            mailbox.put(
+                {.from = here,
+                 .kind = static_cast<std::uint16_t>(MessageKind::kRankEvent),
+                 .body = encode(RankNews{.rank = event.rank,
+                                         .returned = event.kind == RankEvent::Kind::kReturned,
+                                         .dead = event.dead,
+                                         .reason = event.reason})});
+        });
+    }
+    try {
+        control_.emplace(RunFolder(options().out).control,
+                         [this](const std::string& words) { return requested(words); });
+    } catch (const FileError& error) {
+        log_warn("no requests (cohort ctl) are taken: {}", error.what());
+    }
+}
+
+ClusterReport Coordinator::cluster() const {
+    return {
+        .mode = modes_->plan_name(), .pending = engine_->pending(), .workers = workers_.reports()};
+}
+
+/// Asks whoever chooses the mode, once an update was made or workers came or went.
+void Coordinator::consult_modes() {
+    if (!training_ || stopping() || !std::exchange(ask_modes_, false)) {
+        return;
+    }
+    update_times();
+    auto change = modes_->ask({.seconds = progress_.train_seconds,
+                               .samples_applied = progress_.samples_applied,
+                               .budget_samples = parts_.budget_samples,
+                               .updates = progress_.updates,
+                               .workers = workers_.telemetry(clock().now())});
+    if (change) {
+        flow_->install(std::move(change->plan), std::move(change->batches));
+    }
+    report_switches();
+}
+
+void Coordinator::report_switches() {
+    for (const SwitchReport& change : modes_->take_reports()) {
+        ++(change.same_mode() ? regroupings_ : switches_);
+        const bool often = change.same_mode() && regrouping_said_ &&
+                           (clock().now() - *regrouping_said_).count() < options().log_every_s;
+        if (!often) {
+            log_info("{}", describe(change));
+            regrouping_said_ = clock().now();
+        }
+        for (const auto& hook : hooks_) {
+            hook->on_switch(*this, change);
+        }
+    }
+}
+
+void Coordinator::rank_news(const RankNews& news) {
+    if (news.returned) {
+        returned(news);
+    } else {
+        lost(news);
+    }
+}
+
+/// 1. The others go on without the rank.
+/// 2. What it owed comes back: leases, its part of an evaluation, its last words.
+/// 3. Whoever chooses the mode may arrange the others anew.
+void Coordinator::lost(const RankNews& news) {
+    if (workers_stopped_) {
+        lost_at_the_end(news);
+        return;
+    }
+    if (!losses_.lost(news.rank)) {
+        return;
+    }
+    links_.membership->exclude(news.rank);
+    std::erase(at_work_, news.rank);
+    const int worker = links_.map.worker_of_rank(news.rank);
+    workers_.lost(worker);
+    report_rank(news);
+    if (losses_.too_many()) {
+        fail<PeerError>({.where = "workers",
+                         .what = fmt::format("more are lost than --max-lost allows: {}",
+                                             links_.map.describe(losses_.ranks()))});
+    }
+    if (evaluations_->pausing()) {
+        evaluations_->give_up();
+    }
+    checkpoints_->give_up();
+    flow_->lost(worker);
+    ask_modes_ = true;
+}
+
+/// Training is over and the rank had nothing more to give.
+void Coordinator::lost_at_the_end(const RankNews& news) {
+    if (!news.returned && losses_.lost(news.rank)) {
+        links_.membership->exclude(news.rank);
+        std::erase(at_work_, news.rank);
+        log_warn("{}; nothing was left for it to do", news.reason);
+    }
+}
+
+void Coordinator::returned(const RankNews& news) {
+    if (workers_stopped_ || stopping() || !losses_.returned(news.rank)) {
+        return;  // it stays away for what is left
+    }
+    links_.membership->admit(news.rank);
+    at_work_.push_back(news.rank);
+    const int worker = links_.map.worker_of_rank(news.rank);
+    workers_.joined(worker);
+    report_rank(news);
+    flow_->joined(worker);
+    ask_modes_ = true;
+}
+
+void Coordinator::report_rank(const RankNews& news) {
+    const RankReport report{
+        .rank = news.rank,
+        .worker = links_.map.worker_of_rank(news.rank),
+        .returned = news.returned,
+        .reason = news.reason.empty() ? links_.map.describe(news.rank) : news.reason,
+        .live = losses_.live()};
+    log_warn("{}: {}; {} of {} workers are live",
+             news.returned ? "a worker is back" : "a worker is lost", report.reason, report.live,
+             links_.map.workers());
+    for (const auto& hook : hooks_) {
+        hook->on_rank(*this, report);
+    }
+}
+
+/// What a request leads to. Errors: UsageError.
+std::string Coordinator::requested(const std::string& words) {
+    constexpr std::string_view kMode = "mode ";
+    if (words == "status") {
+        return status();
+    }
+    if (words == "stop") {
+        log_info("request: stop");
+        request_stop(StopReason::kSignal);
+        return "the run ends after a checkpoint, with status 75\n";
+    }
+    if (!words.starts_with(kMode)) {
+        fail<UsageError>({.where = "request",
+                          .what = "it is unknown",
+                          .expected = "mode MODE, status or stop",
+                          .got = "'" + words + "'"});
+    }
+    if (!training_ || stopping()) {
+        fail<UsageError>({.where = "request", .what = "training is over"});
+    }
+    const std::string mode = words.substr(kMode.size());
+    modes_->request(mode);
+    ask_modes_ = true;
+    log_info("request: mode {}", mode);
+    return fmt::format("{} follows {} at the next fence\n", mode, modes_->mode());
+}
+
+std::string Coordinator::status() const {
+    const ClusterReport now = cluster();
+    std::string text = fmt::format(
+        "mode {} (plan {})\n{} of {} samples applied in {} updates, {:.1f} s of training\n"
+        "{} of {} workers live, {} pushes wait for others\n",
+        modes_->mode(), now.mode, progress_.samples_applied, parts_.budget_samples,
+        progress_.updates, progress_.train_seconds, now.live(), now.workers.size(), now.pending);
+    for (std::size_t worker = 0; worker < now.workers.size(); ++worker) {
+        const WorkerReport& one = now.workers[worker];
+        fmt::format_to(std::back_inserter(text),
+                       "worker {} ({}): {}, lag {:.2f}, own time {:.3f} s, {} samples applied\n",
+                       worker,
+                       links_.map.describe(links_.map.rank_of_worker(static_cast<int>(worker))),
+                       one.live ? "live" : "lost", one.lag, one.own_s, one.samples);
+    }
+    return text;
+}
+
+}  // namespace cohort

@@ -1,0 +1,163 @@
+#include "mode_desk.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
+
+namespace cohort {
+namespace {
+
+/// The last entry that `samples` have reached.
+std::size_t entry_at(const std::vector<ScheduledMode>& schedule, std::int64_t samples) {
+    std::size_t entry = 0;
+    while (entry + 1 < schedule.size() && schedule[entry + 1].samples <= samples) {
+        ++entry;
+    }
+    return entry;
+}
+
+}  // namespace
+
+const std::string& mode_text(const TrainOptions& options) {
+    return options.mode_schedule.empty() ? options.mode : options.mode_schedule;
+}
+
+ModeDesk::ModeDesk(const TrainOptions& options, ModeSetting setting, std::int64_t samples)
+    : setting_(std::move(setting)), deterministic_(options.deterministic), mode_(options.mode) {
+    if (!options.mode_schedule.empty()) {
+        schedule_ = parse_mode_schedule(options.mode_schedule);
+        entry_ = entry_at(schedule_, samples);
+        mode_ = schedule_[entry_].mode;
+    }
+    policy_ = make_policy(mode_, setting_);
+}
+
+PlanChange ModeDesk::start() {
+    Decision decision = policy_->start();
+    check_invariant(decision.plan.has_value(), "a policy starts with a plan");
+    plan_ = std::move(*decision.plan);
+    plan_.id = ++last_id_;
+    return {plan_, std::move(decision.batches)};
+}
+
+void ModeDesk::request(const std::string& mode) {
+    SyncPlan plan = make_policy(mode, setting_)->start().plan.value();
+    if (deterministic_ && !is_synchronous(plan)) {
+        fail<UsageError>({.where = "--deterministic",
+                          .what = "the run could not be repeated",
+                          .expected = "a mode in which every update waits for all workers",
+                          .got = mode});
+    }
+    requested_ = mode;
+}
+
+/// Times differ from run to run: a deterministic one does not know them.
+void ModeDesk::refresh(const Telemetry& telemetry) {
+    setting_.own_seconds.assign(telemetry.workers.size(), 0);
+    setting_.live.resize(telemetry.workers.size());
+    for (std::size_t i = 0; i < telemetry.workers.size(); ++i) {
+        setting_.live[i] = telemetry.workers[i].live;
+        setting_.own_seconds[i] = deterministic_ ? 0 : telemetry.workers[i].own_seconds;
+    }
+}
+
+std::optional<Decision> ModeDesk::take_charge(const std::string& mode, const std::string& why) {
+    try {
+        auto policy = make_policy(mode, setting_);
+        Decision decision = policy->start();
+        decision.reason = why;
+        policy_ = std::move(policy);
+        mode_ = mode;
+        return decision;
+    } catch (const UsageError& error) {  // workers that it needs are gone
+        log_warn("mode {} goes on, {} cannot take over: {}", mode_, mode, error.what());
+        return std::nullopt;
+    }
+}
+
+std::optional<Decision> ModeDesk::next(const Telemetry& telemetry) {
+    std::optional<Decision> decision;
+    if (!schedule_.empty()) {
+        const std::size_t entry = entry_at(schedule_, telemetry.samples_applied);
+        if (entry > entry_) {
+            entry_ = entry;
+            requested_.reset();
+            decision = take_charge(schedule_[entry].mode, "schedule");
+        }
+    }
+    if (requested_) {
+        decision = take_charge(*std::exchange(requested_, std::nullopt), "request");
+    }
+    return decision ? std::move(decision) : policy_->decide(telemetry);
+}
+
+std::optional<PlanChange> ModeDesk::ask(const Telemetry& telemetry) {
+    refresh(telemetry);
+    Telemetry known = telemetry;
+    if (deterministic_) {
+        for (WorkerTelemetry& worker : known.workers) {
+            worker = {.live = worker.live, .pushes = worker.pushes, .samples = worker.samples};
+        }
+    }
+    std::optional<Decision> decision = next(known);
+    if (!decision || (!decision->plan && decision->batches.empty())) {
+        return std::nullopt;
+    }
+    const SyncPlan& before = coming_ ? *coming_ : plan_;
+    SyncPlan plan = decision->plan ? std::move(*decision->plan) : before;
+    if (deterministic_ && !is_synchronous(plan)) {
+        fail<UsageError>({.where = "--deterministic",
+                          .what = fmt::format("mode {} goes over to {}", mode_, plan.name),
+                          .expected = "a mode in which every update waits for all workers"});
+    }
+    plan.id = ++last_id_;
+    close();
+    open_ = {.plan = plan.id,
+             .report = {.from = plan_.name,
+                        .to = plan.name,
+                        .why = decision->reason,
+                        .samples = telemetry.samples_applied,
+                        .train_seconds = telemetry.seconds,
+                        .in_force_s = {},
+                        .first_update_s = {}}};
+    coming_ = plan;
+    return PlanChange{std::move(plan), std::move(decision->batches)};
+}
+
+void ModeDesk::installed(const SyncPlan& plan, double seconds) {
+    plan_ = plan;
+    if (coming_ && coming_->id == plan.id) {
+        coming_.reset();
+    }
+    if (open_ && open_->plan == plan.id) {
+        open_->report.in_force_s = seconds - open_->report.train_seconds;
+    }
+}
+
+void ModeDesk::updated(double seconds, double slowest_own_s) {
+    if (open_ && open_->report.in_force_s) {
+        open_->report.first_update_s = seconds - open_->report.train_seconds;
+        open_->report.slowest_own_s = slowest_own_s;
+        close();
+    }
+}
+
+void ModeDesk::close() {
+    if (open_) {
+        closed_.push_back(std::move(open_->report));
+        open_.reset();
+    }
+}
+
+void ModeDesk::end() {
+    close();
+}
+
+std::vector<SwitchReport> ModeDesk::take_reports() {
+    return std::exchange(closed_, {});
+}
+
+}  // namespace cohort

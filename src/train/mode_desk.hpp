@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cohort/sched/policy.hpp"
+#include "cohort/train/events.hpp"
+#include "cohort/train/options.hpp"
+
+namespace cohort {
+
+/// What is to be installed next.
+struct PlanChange {
+    SyncPlan plan;
+    std::vector<std::int64_t> batches;  ///< by worker; empty: as before
+};
+
+/// Which mode is in force, and which one comes next: from the policy of the mode in charge, from
+/// `--mode-schedule`, on request. Knows a change from the request until the first update under the
+/// new plan. Pure.
+///
+/// The newest word counts: a request holds until the next entry of the schedule is reached.
+class ModeDesk {
+public:
+    /// The mode in charge is the one that the options name for `samples` applied.
+    /// Errors: UsageError for a mode.
+    ModeDesk(const TrainOptions& options, ModeSetting setting, std::int64_t samples);
+
+    /// The first plan, which is in force at once.
+    [[nodiscard]] PlanChange start();
+    /// Puts another mode in charge with the next ask(). Errors: UsageError for a mode that cannot
+    /// be; nothing happens then.
+    void request(const std::string& mode);
+    /// What to install now, if anything. To be called after every update and whenever workers were
+    /// lost or have joined.
+    /// Errors: UsageError in a deterministic run for a plan that is not.
+    [[nodiscard]] std::optional<PlanChange> ask(const Telemetry& telemetry);
+
+    /// A plan of ask() is in force.
+    void installed(const SyncPlan& plan, double seconds);
+    /// An update was made.
+    void updated(double seconds, double slowest_own_s);
+    /// The run ends: nothing more comes.
+    void end();
+    /// Changes that are complete, or have been overtaken, since the last call.
+    [[nodiscard]] std::vector<SwitchReport> take_reports();
+
+    /// The mode in charge, as `--mode` writes it.
+    [[nodiscard]] const std::string& mode() const noexcept { return mode_; }
+    /// Of the plan in force.
+    [[nodiscard]] const std::string& plan_name() const noexcept { return plan_.name; }
+    [[nodiscard]] bool synchronous() const { return is_synchronous(plan_); }
+
+private:
+    struct Open {
+        std::uint64_t plan = 0;
+        SwitchReport report;
+    };
+
+    [[nodiscard]] std::optional<Decision> next(const Telemetry& telemetry);
+    [[nodiscard]] std::optional<Decision> take_charge(const std::string& mode,
+                                                      const std::string& why);
+    void refresh(const Telemetry& telemetry);
+    void close();
+
+    ModeSetting setting_;
+    bool deterministic_;
+    std::vector<ScheduledMode> schedule_;
+    std::size_t entry_ = 0;  ///< of the schedule that counts
+    std::string mode_;
+    std::unique_ptr<ModePolicy> policy_;
+    std::optional<std::string> requested_;
+    SyncPlan plan_;                   ///< in force
+    std::optional<SyncPlan> coming_;  ///< asked for, not in force
+    std::uint64_t last_id_ = 0;
+    std::optional<Open> open_;
+    std::vector<SwitchReport> closed_;
+};
+
+/// The mode, or the list of them, that the options name.
+[[nodiscard]] const std::string& mode_text(const TrainOptions& options);
+
+}  // namespace cohort

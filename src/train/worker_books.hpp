@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cohort/core/clock.hpp"
+#include "cohort/sched/policy.hpp"
+#include "cohort/train/events.hpp"
+#include "update_flow.hpp"
+
+namespace cohort {
+
+/// What each worker has done and how fast: for reports, and for those who choose modes. Pure.
+class WorkerBooks {
+public:
+    /// @param batch samples to which own times are scaled
+    WorkerBooks(int workers, std::int64_t batch);
+
+    void timed(const PushTimes& times, Clock::Seconds now);
+    void settled(const PushOutcome& outcome);
+    void lost(int worker);
+    void joined(int worker);
+
+    /// By worker.
+    [[nodiscard]] const std::vector<WorkerReport>& reports() const noexcept { return reports_; }
+    [[nodiscard]] std::vector<WorkerTelemetry> telemetry(Clock::Seconds now) const;
+    /// Longest own time of the live workers, seconds; 0: none is known.
+    [[nodiscard]] double slowest_own_s() const noexcept;
+
+private:
+    std::int64_t batch_;
+    std::vector<WorkerReport> reports_;
+    std::vector<OwnTime> times_;
+    std::vector<Clock::Seconds> arrived_;  ///< the last push
+};
+
+}  // namespace cohort
