@@ -101,11 +101,11 @@ class LaunchTest(unittest.TestCase):
     def train(self, *more):
         return ["train", "--out", self.out, *more]
 
-    def start(self, script, job=None):
+    def start(self, script, environment=None):
         """Starts the launcher as a terminal would; returns it once both ranks wait for a stop."""
         launcher = subprocess.Popen(
-            self.command(job or self.train(), ()), stderr=subprocess.PIPE, text=True,
-            start_new_session=True, env=self.environment(script))
+            self.command(self.train(), ()), stderr=subprocess.PIPE, text=True,
+            start_new_session=True, env=self.environment(script, environment))
         self.addCleanup(launcher.stderr.close)
         self.addCleanup(launcher.wait)
         self.addCleanup(launcher.kill)
@@ -115,6 +115,15 @@ class LaunchTest(unittest.TestCase):
 
     def rank_processes(self):
         return [int((self.folder / f"ready.{rank}").read_text()) for rank in (0, 1)]
+
+    def scratch(self):
+        folder = self.folder / "scratch"
+        folder.mkdir()
+        return folder
+
+    def left_in_scratch(self):
+        return [path for path in (self.folder / "scratch").iterdir()
+                if path.name.startswith("cohort-launch")]
 
     def calls(self, rank=0):
         return (self.folder / f"calls.{rank}").read_text().splitlines()
@@ -160,6 +169,15 @@ class ExitCodes(LaunchTest):
         self.assertIn("exit code 127: rank 1 ended with it", done.stderr)
         self.assertFalse(running(int((self.folder / "ready.0").read_text())))
         self.assertGreater(time.monotonic() - before, 15)
+
+    def test_survivors_of_a_lost_rank_go_on_for_as_long_as_they_like(self):
+        before = time.monotonic()
+        done = self.launch("pathlib.Path(out).mkdir(exist_ok=True)\n"
+                           "if rank == 1: time.sleep(1); os.kill(os.getpid(), signal.SIGKILL)\n"
+                           "pathlib.Path(out, 'metrics.jsonl').write_text('begun')\n"
+                           "time.sleep(23); leave(0)")
+        self.assertEqual(done.stderr.count("launch:"), 0, done.stderr)
+        self.assertGreater(time.monotonic() - before, 20)
 
     def test_other_commands_end_with_their_own(self):
         self.launch("sys.exit(3)", code=3, job=["bench", "exchange"])
@@ -222,11 +240,15 @@ class Stopping(LaunchTest):
         self.assertEqual((self.out / "exit_code").read_text().split()[0], "75")
 
     def test_temporary_files_are_removed(self):
-        scratch = self.folder / "scratch"
-        scratch.mkdir()
-        self.launch("leave(0)", environment={"TMPDIR": str(scratch)})
-        self.assertEqual([path.name for path in scratch.iterdir()
-                          if path.name.startswith("cohort")], [])
+        self.launch("leave(0)", environment={"TMPDIR": str(self.scratch())})
+        self.assertEqual(self.left_in_scratch(), [])
+
+    def test_temporary_files_of_a_killed_launcher_are_removed_too(self):
+        launcher = self.start("wait_for_stop()", environment={"TMPDIR": str(self.scratch())})
+        self.assertEqual(len(self.left_in_scratch()), 1)
+        launcher.kill()
+        wait_until(lambda: not self.left_in_scratch(), "the folder is gone")
+        self.check_gone()
 
 
 class Restarts(LaunchTest):
@@ -259,6 +281,63 @@ class Restarts(LaunchTest):
                 self.launch(f"leave({code})", "--restarts", 3, code=code)
                 self.assertEqual(len(self.calls()), 1)
                 (self.folder / "calls.0").unlink()
+
+
+# In place of mpirun: keeps its words; the first time the job ends because of a lost rank.
+MPIRUN = r'''#!/usr/bin/env python3
+import os, pathlib, sys
+calls = pathlib.Path(os.environ["TEST_FOLDER"], "mpirun")
+with calls.open("a") as file:
+    print(repr(" ".join(sys.argv[1:])), file=file)
+first = len(calls.read_text().splitlines()) == 1
+out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+out.mkdir(exist_ok=True)
+(out / "exit_code").write_text("4\nlost\n" if first else "0\ndone\n")
+'''
+
+
+class LostHosts(LaunchTest):
+    """What is left of the hosts when a job starts again; those in `gone` cannot be reached."""
+
+    def restart(self, *options, gone=()):
+        (self.folder / "mpirun").unlink(missing_ok=True)
+        tools = self.folder / "tools"
+        tools.mkdir(exist_ok=True)
+        for name, text in (("mpirun", MPIRUN),
+                           ("agent", f'#!/bin/sh\ncase "$1" in {"|".join(gone) or "-"}) exit 255; '
+                                     'esac\nshift\nexec "$@"\n')):
+            (tools / name).write_text(text)
+            (tools / name).chmod(0o755)
+        self.program.write_text(self.program.read_text().replace(
+            "threads = {threads}", 'threads = {threads}\\narch = "servers"\\nservers = 2'))
+        done = subprocess.run(
+            [ROOT / "jobs/launch.sh", "--restarts", "1", "--mca", "plm_rsh_agent", "agent",
+             *options, "--", *map(str, self.train())], capture_output=True, text=True, check=False,
+            timeout=50, env=self.environment("", {"PATH": f"{tools}:{os.environ['PATH']}"}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.messages = done.stderr
+        calls = (self.folder / "mpirun").read_text().splitlines()
+        self.assertEqual(len(calls), 2)
+        return calls[1]
+
+    def test_hosts_that_are_all_there_are_kept(self):
+        self.assertIn("--host a:2,b:2", self.restart("--hosts", "a:2,b:2"))
+
+    def test_lost_ones_are_left_out_with_their_ranks(self):
+        line = self.restart("--hosts", "a:2,b:2,c", "-n", "10", gone=["b"])
+        self.assertIn("-n 6 --host a:2,c:1", line)
+        self.assertIn("cannot reach b", self.messages)
+
+    def test_of_a_host_file_too(self):
+        hostfile = self.folder / "hosts"
+        hostfile.write_text("# ours\na slots=4\nb slots=4 max_slots=8\n\nlocalhost\n")
+        line = self.restart("--hostfile", hostfile, gone=["a", "localhost"])
+        self.assertIn("--host b:4,localhost:1", line)
+        self.assertNotIn("--hostfile", line)
+
+    def test_servers_and_one_worker_remain(self):
+        line = self.restart("--hosts", "a:1,b:4", "-n", "5", gone=["b"])
+        self.assertIn("-n 3 --host a:1", line)
 
 
 class CommandLine(LaunchTest):

@@ -1,0 +1,141 @@
+# Part of ../launch.sh: finds the program and the launcher, puts the command together.
+# shellcheck shell=bash disable=SC2034,SC2154  # variables are shared with ../launch.sh
+
+# Sets `cohort`, the program.
+find_program() {
+    local built
+    built=$here/../build/release/jobs/cohort
+    if [[ -n ${COHORT:-} ]]; then
+        cohort=$COHORT
+    elif [[ -x $built ]]; then
+        cohort=$(realpath "$built")
+    elif ! cohort=$(command -v cohort); then
+        usage_error "there is no $built and no cohort in PATH; build it" \
+            "(cmake --preset release && cmake --build build/release) or set COHORT=FILE"
+    fi
+    [[ -x $cohort && ! -d $cohort ]] || usage_error "COHORT=$cohort is not a program"
+}
+
+# Sets `launcher`.
+choose_launcher() {
+    local mpi_types
+    if [[ -z $launcher && -n ${SLURM_JOB_ID:-} && -z $hosts$hostfile ]]; then
+        mpi_types=$(srun --mpi=list 2>&1 || true)
+        [[ $mpi_types != *pmix* ]] || launcher=srun
+    fi
+    launcher=${launcher:-mpirun}
+    if ! command -v "$launcher" >/dev/null; then
+        usage_error "$launcher is missing (jobs/install_deps.sh installs Open MPI)"
+    fi
+    if [[ -n $hostfile && ! -r $hostfile ]]; then
+        usage_error "--hostfile $hostfile cannot be read"
+    elif [[ -n $hosts && -n $hostfile ]]; then
+        usage_error "--hosts and --hostfile exclude each other"
+    elif [[ $launcher == srun && -n $hosts$hostfile ]]; then
+        usage_error "--hosts and --hostfile are for mpirun; srun takes the allocation's hosts"
+    fi
+    ranks=${ranks:-${SLURM_NTASKS:-}}
+    if [[ -z $ranks && -z $hosts$hostfile ]]; then
+        usage_error "how many ranks? -n N"
+    fi
+}
+
+# setting NAME: the value of a text or number in the effective options of the job.
+setting() { sed -nE "/^$1 = /{s/^$1 = \"?//;s/\"?\$//p;q}" <<<"$settings"; }
+
+# Sets `out`, `threads` and `patience` of a training run; empty for other commands. A wrong option ends here.
+read_job() {
+    local code=0 lost_after
+    out='' threads=''
+    if ((${#job[@]} == 0)) && [[ -z ${COHORT:-} ]]; then
+        usage_error "there is no command after --"
+    elif [[ ${job[0]:-} != train || " ${job[*]} " == *" --help "* || " ${job[*]} " == *" -h "* ]]; then
+        return
+    fi
+    settings=$("$cohort" "${job[@]}" --dump-config) || code=$?
+    ((code == 0)) || exit "$code"
+    out=$(setting out)
+    lost_after=$(setting lost-after-s)
+    lost_after=${lost_after%%.*}
+    [[ ! $lost_after =~ ^[0-9]{1,6}$ ]] || patience=$((lost_after + 10))
+    ((patience >= 20)) || patience=20
+    threads=$(setting threads)
+}
+
+# Cores that are no hyperthreads of each other, of those this process may use.
+cores() {
+    local all
+    all=$(lscpu --parse=core,socket 2>/dev/null | grep -v '^#' | sort -u | wc -l || true)
+    echo $((all > 0 && all < $(nproc) ? all : $(nproc)))
+}
+
+# Sets `binding`, mpirun's options for it.
+choose_binding() {
+    local fit=no
+    binding=(--bind-to none --oversubscribe)
+    if [[ -n $ranks && ${threads:-0} -gt 0 && -z $hosts$hostfile ]]; then
+        if ((ranks * threads <= $(cores))); then
+            fit=yes
+        fi
+    fi
+    if [[ $bind == core && ${threads:-0} -eq 0 ]]; then
+        usage_error "--bind core needs --threads after 'train', to know how many cores a rank gets"
+    elif [[ $bind == core && -z $hosts$hostfile && $fit == no ]]; then
+        usage_error "--bind core: $ranks ranks x $threads threads do not fit $(cores) cores"
+    fi
+    if [[ $bind == core || ($bind == auto && $fit == yes) ]]; then
+        binding=(--bind-to core --map-by "slot:PE=$threads")
+        say "each rank is bound to $threads core(s); several jobs on one machine want --bind none"
+    fi
+}
+
+# Waiting threads must not burn cores, and parallelism is the program's own.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
+
+# A stop that comes before the program listens must not kill it: USR1 is ignored at first and sent
+# again until the job ends.
+# shellcheck disable=SC2016  # expanded by the ranks
+quiet='trap "" USR1; exec "$@"'
+# The same, and notes how the ranks of this host ended. mpirun is always told 0: with recovery its own
+# code is 0 in any case, and it does not end after ranks of other hosts that ended with another one.
+# shellcheck disable=SC2016
+noting='trap "" USR1; notes=$1; shift; code=0
+note() { if [ -d "${notes%/*}" ]; then echo "$1 ${OMPI_COMM_WORLD_RANK-}" >>"$notes"; fi; }
+note begin; "$@" || code=$?; note "$code"'
+
+# Sets `command`, all words from the launcher to the program and its arguments.
+build_command() {
+    local name
+    if [[ $launcher == srun ]]; then
+        command=(srun --mpi=pmix --ntasks="$ranks" --kill-on-bad-exit=0 --wait=0)
+        if ((ranks > ${SLURM_NTASKS:-ranks})); then
+            command+=(--overcommit)
+        elif [[ -n ${SLURM_CPUS_PER_TASK:-} ]]; then
+            command+=(--cpus-per-task="$SLURM_CPUS_PER_TASK")
+        fi
+        for name in "${!mca[@]}"; do
+            export "OMPI_MCA_$name=${mca[$name]}"
+        done
+        command+=(sh -c "$quiet" sh "$cohort" "${job[@]}")
+        return
+    fi
+    command=(mpirun)
+    ((EUID != 0)) || command+=(--allow-run-as-root)
+    [[ -z $ranks ]] || command+=(-n "$ranks")
+    [[ -z $hosts ]] || command+=(--host "$hosts")
+    [[ -z $hostfile ]] || command+=(--hostfile "$hostfile")
+    command+=("${binding[@]}")
+    for name in $(printf '%s\n' "${!mca[@]}" | sort); do
+        command+=(--mca "$name" "${mca[$name]}")
+    done
+    for name in OMP_WAIT_POLICY OMP_NUM_THREADS OPENBLAS_NUM_THREADS; do
+        command+=(-x "$name")
+    done
+    if [[ -n $out ]]; then
+        command+=(--enable-recovery sh -c "$noting" sh "$folder/notes" "$cohort" "${job[@]}")
+    else
+        command+=(sh -c "$quiet" sh "$cohort" "${job[@]}")
+    fi
+}

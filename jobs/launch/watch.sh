@@ -1,0 +1,152 @@
+# Part of ../launch.sh: runs the job once, hands signals on, ends what does not end.
+# shellcheck shell=bash disable=SC2034,SC2154  # variables are shared with ../launch.sh
+
+# What tells a file of the output folder from the one that was there before this run.
+identity() { [[ -z $out ]] || stat --format='%i %y %z %s' "$out/$1" 2>/dev/null || true; }
+
+# has_new FILE: whether this run has written a file of the output folder.
+has_new() {
+    local now
+    now=$(identity "$1")
+    [[ -n $now && $now != "${before[$1]}" ]]
+}
+
+# Whether the job left its exit code.
+left_code() { has_new exit_code; }
+
+# Whether training has begun: from then on the job deals with the ranks that it loses.
+has_begun() { has_new metrics.jsonl; }
+
+# Processes of the launcher's session.
+session_members() {
+    local file line fields
+    for file in /proc/[0-9]*/stat; do
+        { read -r line <"$file"; } 2>/dev/null || continue
+        read -ra fields <<<"${line##*) }"
+        if [[ ${fields[3]} == "$session" && ${fields[0]} != Z ]]; then
+            file=${file%/stat}
+            echo "${file##*/}"
+        fi
+    done
+}
+
+# Ends the launcher and all its processes, politely for three seconds.
+end_job() {
+    local signal=TERM tries members
+    [[ -n $session ]] || return 0
+    [[ $launcher != srun ]] || signal=INT # twice within a second: srun then ends the step
+    for ((tries = 0; tries < 30; tries++)); do
+        kill -0 "$session" 2>/dev/null || break
+        if ((tries == 0)) || [[ $signal == INT && $tries == 2 ]]; then
+            kill "-$signal" "$session" 2>/dev/null || true
+        fi
+        sleep 0.1
+    done
+    mapfile -t members < <(session_members)
+    if ((${#members[@]} > 0)); then
+        kill -KILL "${members[@]}" 2>/dev/null || true
+    fi
+    session=''
+}
+
+# on_signal INT|TERM|USR1: asks for a stop, the second time, unless it is USR1, for the end.
+# shellcheck disable=SC2317  # run by trap
+on_signal() {
+    if [[ $1 == INT && $interrupted == yes ]]; then
+        kill_code=130
+    elif [[ $1 == TERM && -n $terminated ]] && ((SECONDS - terminated > 1)); then
+        kill_code=143
+    elif [[ $stopping == no ]]; then
+        say "stopping after a checkpoint (Ctrl-C or TERM again ends at once)"
+    fi
+    stopping=yes
+    [[ $1 != INT ]] || interrupted=yes
+    [[ $1 != TERM ]] || terminated=${terminated:-$SECONDS}
+}
+
+# noted PATTERN: how many lines of the notes match.
+noted() { grep -c -e "$1" "$folder/notes" || true; }
+
+# Whether the job left its exit code or all ranks of this host have ended; not when those that were
+# lost here leave others behind on other hosts, rank 0 among them.
+job_over() {
+    local ended
+    left_code && return
+    ended=$(grep -vc begin "$folder/notes" || true)
+    ((ended > 0 && ended == $(noted begin))) || return 1
+    (($(noted '^0 ') > 0 || $(noted '^begin 0$') > 0)) || ! has_begun
+}
+
+# Whether a rank of this host failed, although the job has not ended, in a way that the job cannot
+# deal with: it never started MPI, so that the others wait for it, or it was rank 0.
+failed_alone() {
+    left_code && return 1
+    if has_begun; then
+        grep -qv -e begin -e '^0' "$folder/notes" && grep -q '^[1-9][0-9]* 0$' "$folder/notes"
+    else
+        grep -qv -e begin -e '^0' "$folder/notes"
+    fi
+}
+
+# Waits for the launcher; sets `code`, its exit code. Asks for a stop, again and again, when one is
+# wanted: the first USR1 may come before anyone listens. A launcher that does not end after the job,
+# as mpirun when a host was lost, is ended after ten seconds, a job that does not end after a rank
+# after `patience` seconds.
+wait_for_job() {
+    local launcher_id=$session ticks=0 over=0 failed=0
+    while [[ -z $kill_code ]] && kill -0 "$launcher_id" 2>/dev/null; do
+        if [[ $stopping == yes ]] && ((ticks++ % 10 == 0)); then
+            kill -USR1 "$launcher_id" 2>/dev/null || true
+        fi
+        if ((++polls % 5 == 0)); then
+            if job_over; then
+                ((++over <= 10)) || say "the job has ended, $launcher has not: ending it"
+                ((over <= 10)) || end_job
+            elif failed_alone && ((++failed > patience)); then
+                say "a rank has failed, the others have not ended for $patience s: ending them"
+                end_job
+            fi
+        fi
+        read -rt 0.2 -u "$clock" || true
+    done
+    if [[ -n $kill_code ]]; then
+        say "ending at once"
+        end_job
+        exit "$kill_code"
+    fi
+    code=0
+    wait "$launcher_id" || code=$?
+}
+
+# Sets `code` and `reason` from what the job left behind, if it did.
+read_exit_code() {
+    local first rank
+    if left_code; then
+        { read -r code && read -r reason; } <"$out/exit_code" || true
+        if [[ ! $code =~ ^[0-9]{1,3}$ ]]; then
+            reason="$out/exit_code holds '$code', not an exit code"
+            code=1
+        fi
+    elif read -r first rank < <(grep -v -e begin -e '^0' "$folder/notes"); then
+        code=$first
+        reason="rank $rank ended with it"
+        if ((code > 128)); then
+            reason="rank $rank was killed by signal $((code - 128))"
+        fi
+    fi
+}
+
+# Runs the job once; sets `code` and `reason`. `lost` says whether it ended because of a rank.
+run_once() {
+    reason='' lost=no polls=0
+    before=([exit_code]=$(identity exit_code) [metrics.jsonl]=$(identity metrics.jsonl))
+    : >"$folder/notes"
+    setsid "${leader[@]}" sh -c "$quiet" sh "${command[@]}" </dev/null {alive}>&- &
+    session=$!
+    wait_for_job
+    end_job
+    read_exit_code
+    if ((code == 4 || (code > 128 && code != 130 && code != 143))); then
+        lost=yes
+    fi
+}
