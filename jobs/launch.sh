@@ -132,11 +132,12 @@ fi
 session='' stopping=no interrupted=no terminated='' kill_code=''
 declare -A before
 folder=$(mktemp -d "${TMPDIR:-/tmp}/cohort-launch-XXXXXX")
-# Removes the folder once nobody can write into the pipe: when this script has ended, however.
+# Removes the folder when this script has ended, however: then nobody can write into the pipe.
 # shellcheck disable=SC2016  # expanded by sh
 exec {alive}> >(exec setsid sh -c 'cat >/dev/null; rm -rf "$1"' sh "$folder" >/dev/null 2>&1)
+remover=$!
 build_command
-trap 'end_job; rm -rf "$folder"' EXIT
+trap 'end_job; exec {alive}>&-; wait "$remover" || true' EXIT
 mkfifo "$folder/clock"
 exec {clock}<>"$folder/clock" # nobody writes into it: reading is waiting
 trap 'on_signal INT' INT

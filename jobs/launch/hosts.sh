@@ -23,7 +23,7 @@ host_slots() {
     if [[ -n $hosts ]]; then
         tr ',' '\n' <<<"$hosts" | sed -E 's/:([0-9]+)$/ \1/;/ /!s/$/ 1/'
     else
-        sed -nE 's/#.*//;s/^[[:space:]]*([^[:space:]]+)(.*slots=([0-9]+))?.*/\1 \3/p' "$hostfile" |
+        sed -nE 's/#.*//;s/^[[:space:]]*([^[:space:]]+)(.*[[:space:]]slots=([0-9]+))?.*/\1 \3/p' "$hostfile" |
             sed -E 's/ $/ 1/'
     fi
 }

@@ -102,5 +102,5 @@ class NetnsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    in_own_process_space()
+    in_own_process_space(not_root=77)  # skipped
     unittest.main()

@@ -5,7 +5,7 @@
 
 Runs an MPI program, e.g. cohort, across them with jobs/launch.sh and takes them away again; the
 exit code is the program's. RATE limits what each host sends, in tc's notation, e.g. 1gbit. Needs
-root. As a module: `with Hosts(2) as hosts: subprocess.run(hosts.enter(0) + command)`.
+root, or sudo without a password. As a module: `with Hosts(2) as hosts: subprocess.run(hosts.enter(0) + command)`.
 """
 
 import argparse
@@ -32,27 +32,43 @@ def bits_per_s(rate):
     return float(parts[1]) * UNITS[parts[2]]
 
 
+class NotRoot(RuntimeError):
+    """Nothing here works without root's rights."""
+
+
 def check_possible():
-    """Errors: RuntimeError that says what is missing."""
+    """Errors: RuntimeError that says what is missing; NotRoot."""
     if os.geteuid() != 0:
-        raise RuntimeError("network namespaces need root")
+        raise NotRoot("network namespaces need root, or sudo without a password")
     missing = [name for name in ("ip", "tc", "unshare", "nsenter", "setpriv")
                if not shutil.which(name)]
     if missing:
         raise RuntimeError(f"{', '.join(missing)} missing; install iproute2 and util-linux")
 
 
-def in_own_process_space():
+def _through_sudo():
+    """Starts the script again as root if sudo allows that without asking; else returns."""
+    if os.geteuid() == 0 or not shutil.which("sudo"):
+        return
+    if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0:
+        variables = [f"{name}={value}" for name, value in os.environ.items()]
+        os.execvp("sudo", ["sudo", "-n", "env", *variables, sys.executable, *sys.argv])
+
+
+def in_own_process_space(not_root=1):
     """Starts the script again in a process space of its own, where it returns. However the outer
-    process ends, everything that was started inside ends with it. Call it first in a script."""
+    process ends, everything that was started inside ends with it. Call it first in a script.
+    Who is not root becomes it through sudo; `not_root` is the exit code where that is refused."""
     if os.environ.pop("COHORT_PROCESS_SPACE", None):
         # The first process of a space is not ended by signals that it does not handle.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         return
+    _through_sudo()
     try:
         check_possible()
     except RuntimeError as error:
-        sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {error}")
+        print(f"{pathlib.Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+        sys.exit(not_root if isinstance(error, NotRoot) else 1)
     space = subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child=KILL",
          "--mount-proc", sys.executable, *sys.argv],
