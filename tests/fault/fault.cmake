@@ -1,0 +1,13 @@
+# Jobs that are disturbed from outside, in a short form; by hand with more cases. They share two cores
+# with nobody, so that silence means what it should.
+set(fault ${CMAKE_CURRENT_SOURCE_DIR}/fault)
+add_test(NAME mode_matrix
+  COMMAND Python3::Interpreter ${fault}/mode_matrix.py $<TARGET_FILE:cohort> --short)
+add_test(NAME kill_test
+  COMMAND Python3::Interpreter ${fault}/kill_test.py $<TARGET_FILE:cohort> --cases 6)
+add_test(NAME freeze_test
+  COMMAND Python3::Interpreter ${fault}/kill_test.py $<TARGET_FILE:cohort> --cases 3 --freeze)
+foreach(test mode_matrix kill_test freeze_test)
+  cohort_test_properties(${test} LABELS fault PROCESSORS 2 TIMEOUT 900)
+  set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
+endforeach()

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Kills, or freezes and thaws, a random worker at a random time: the job goes on, or starts again.
+
+    kill_test.py COHORT [--cases N] [--first I] [--seed S] [--freeze] [--at-least SHARE] [--folder DIR]
+
+Each case draws architecture, mode, transport (shared memory or --tcp-only), worker and time from the seed
+and its number, so `--first I --cases 1` repeats one. The job runs under jobs/launch.sh --restarts 1 with
+checkpoints. It must end with code 0, having applied each sample of its budget exactly once: with all
+survivors ("went on") or from a checkpoint ("restarted"). "too late": the worker had finished before.
+The exit code is 1 when a case failed or when fewer than SHARE of those in time went on; --folder keeps
+what failed.
+"""
+
+import argparse
+import collections
+import os
+import pathlib
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+import fault_support
+from fault_support import Job
+
+LOST_AFTER_S = 3
+SAMPLES = 40000  # five seconds or more
+LATEST_S = 6
+
+Case = collections.namedtuple("Case", ("number", "mode", "tcp", "victim", "after_s", "frozen_s"))
+
+
+def draw(number, seed, modes):
+    """The case of a number; rank 0 hosts the coordinator and is no victim."""
+    chance = random.Random(f"{seed}/{number}")
+    arch = chance.choice(("servers", "ring"))
+    mode = chance.choice([mode for mode in modes if mode.arch == arch])
+    return Case(number, mode, chance.random() < 0.5, chance.randrange(1, fault_support.RANKS),
+                chance.uniform(0, LATEST_S), chance.uniform(0.3, 3 * LOST_AFTER_S))
+
+
+def disturb(job, case, freeze):
+    """Kills or freezes the worker when its time has come; whether it was still there."""
+    job.wait_until(lambda: len(job.ranks()) == fault_support.RANKS, 60)
+    job.wait_until(lambda: False, case.after_s)
+    pid = job.ranks().get(case.victim)
+    if pid is None:
+        return False
+    os.kill(pid, signal.SIGSTOP if freeze else signal.SIGKILL)
+    if freeze:
+        job.wait_until(lambda: False, case.frozen_s)
+        if fault_support.process_state(pid):
+            os.kill(pid, signal.SIGCONT)
+    return True
+
+
+def run_case(arguments, data, folder, case):
+    """Returns (what became of it, problems, job)."""
+    job = Job(arguments.cohort, data, folder, case.mode, SAMPLES,
+              launch=["--restarts", 1, *(["--tcp-only"] if case.tcp else [])],
+              train=["--inject", fault_support.throttle(), "--lost-after-s", LOST_AFTER_S,
+                     "--stall-limit-s", 20, "--checkpoint-every-samples", 4000])
+    try:
+        in_time = disturb(job, case, arguments.freeze)
+        problems = job.problems(job.finish(arguments.limit_s))
+    finally:
+        job.end()
+    if problems:
+        return "failed", problems, job
+    if "starting again" in job.log():
+        return "restarted", [], job
+    lost = {record.get("rank") for record in job.events("lost")}
+    if lost - {case.victim}:
+        return "failed", [f"ranks {sorted(lost)} were lost, not just {case.victim}"], job
+    return ("went on" if in_time else "too late"), [], job
+
+
+def describe(case, freeze):
+    what = f"frozen for {case.frozen_s:.1f} s" if freeze else "killed"
+    return (f"{case.number:4} {case.mode.arch} {case.mode.name}{' tcp' if case.tcp else ''}, rank "
+            f"{case.victim} {what} after {case.after_s:.1f} s")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cohort")
+    parser.add_argument("--cases", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--freeze", action="store_true")
+    parser.add_argument("--at-least", type=float, default=0, metavar="SHARE")
+    parser.add_argument("--limit-s", type=float, default=240, help="for a case")
+    parser.add_argument("--folder", type=pathlib.Path)
+    arguments = parser.parse_args()
+    counts = collections.Counter()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="cohort-kill-") as temporary:
+        folder = arguments.folder or pathlib.Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        data = fault_support.make_data(arguments.cohort, folder)
+        modes = fault_support.modes(arguments.cohort)
+        for number in range(arguments.first, arguments.first + arguments.cases):
+            case = draw(number, arguments.seed, modes)
+            place = folder / f"case-{number}"
+            outcome, problems, job = run_case(arguments, data, place, case)
+            counts[outcome] += 1
+            print(f"{describe(case, arguments.freeze)}: {'; '.join([outcome, *problems])} "
+                  f"({job.seconds:.1f} s)", flush=True)
+            if outcome == "failed":
+                print(job.last_lines(), flush=True)
+            else:
+                shutil.rmtree(place)
+    in_time = arguments.cases - counts["too late"]
+    print(f"{arguments.cases} cases in {time.monotonic() - started:.0f} s: "
+          + ", ".join(f"{counts[name]} {name}"
+                      for name in ("went on", "restarted", "too late", "failed")))
+    return 1 if counts["failed"] or counts["went on"] < arguments.at_least * in_time else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
