@@ -147,9 +147,11 @@ class Hosts:
         self.run(host, "ip", "link", "set", "eth0", "up" if up else "down")
 
     def hostfile(self, slots=1):
+        """The same number of ranks on every host, or a list of numbers."""
+        each = [slots] * self.count if isinstance(slots, int) else slots
         path = self.folder / "hostfile"
-        path.write_text("".join(f"{self.address(host)} slots={slots}\n"
-                                for host in range(self.count)))
+        path.write_text("".join(f"{self.address(host)} slots={number}\n"
+                                for host, number in enumerate(each)))
         return path
 
     def agent(self):
@@ -167,6 +169,12 @@ class Hosts:
         """jobs/launch.sh on host 0 with the options that reach all hosts; a job may follow."""
         return [*self.enter(0), str(LAUNCH), "--hostfile", str(self.hostfile(slots)),
                 "--interfaces", SUBNET, "--mca", "plm_rsh_agent", str(self.agent()), *options]
+
+    def received_bytes(self, host):
+        """What the host's link has carried towards it so far."""
+        done = subprocess.run([*self.enter(host), "cat", "/proc/net/dev"], capture_output=True,
+                              text=True, check=True)
+        return int(re.search(r"eth0:\s*(\d+)", done.stdout)[1])
 
     def processes(self, host=None):
         """Process ids that run on a host or on any, without the one that keeps it."""
