@@ -48,6 +48,7 @@ void UpdateEngine::Impl::place_workers() {
 /// 3. Clocks start again. 4. What now meets its quorum fires, the cohort first whose newest push is
 /// the oldest; whom nothing holds back any more is released, who is over the new bound interrupted.
 void UpdateEngine::Impl::install(SyncPlan next, Effects& effects) {
+    plan.look_ahead = next.look_ahead;  // whoever is released from now on works under the new plan
     fire_foreign(next.work, effects);
     std::vector<PendingPush> grandfathered;
     for (CohortState& cohort : cohorts) {

@@ -16,6 +16,7 @@ constexpr std::int64_t kBatch = 32;
 /// Pushes of workers 0, 1, ... in turn, each as soon as it is released.
 void run_pushes(benchmark::State& state, SyncPlan plan) {
     const int workers = static_cast<int>(state.range(0));
+    const Work work = plan.work;
     UpdateEngine engine({.workers = workers, .reference_batch = workers * kBatch}, std::move(plan));
     std::vector<std::int64_t> versions(static_cast<std::size_t>(workers), 0);
     std::vector<Effect> effects;
@@ -28,7 +29,8 @@ void run_pushes(benchmark::State& state, SyncPlan plan) {
         engine.push({.id = {worker, 0, lease},
                      .lease = lease,
                      .version = versions[index],
-                     .samples = kBatch},
+                     .samples = kBatch,
+                     .work = work},
                     effects);
         for (const Effect& effect : effects) {
             if (const auto* fire = std::get_if<Fire>(&effect)) {
@@ -37,6 +39,8 @@ void run_pushes(benchmark::State& state, SyncPlan plan) {
                 }
             } else if (const auto* one = std::get_if<ReleaseOne>(&effect)) {
                 versions[static_cast<std::size_t>(one->worker)] = one->version;
+            } else if (const auto* other = std::get_if<Interrupt>(&effect)) {
+                versions[static_cast<std::size_t>(other->worker)] = other->version;
             }
         }
         worker = worker + 1 < workers ? worker + 1 : 0;
@@ -49,28 +53,32 @@ void run_mode(benchmark::State& state, const std::string& mode) {
                test::plan_for(mode, Architecture::kServers, static_cast<int>(state.range(0))));
 }
 
-void BM_Ssgd(benchmark::State& state) {
-    run_mode(state, "ssgd");
+/// Every mode with parameters as one would choose them for this many workers, the rules that look
+/// at all workers with every push (a gate, a lag rule) among them.
+void register_modes() {
+    for (const int workers : {8, 64}) {
+        const std::string half = std::to_string(workers / 2);
+        const std::string most = std::to_string(workers - 1);
+        for (const std::string& mode :
+             {std::string("ssgd"), "static:" + half, "ksync:" + most, std::string("backup:1"),
+              std::string("lgc:1"), "kbatch-sync:" + half, "kbatch-async:" + half,
+              std::string("softsync:2"), std::string("localsgd:8"), "hier:" + half + ":8",
+              std::string("asgd"), std::string("ssp:3"), std::string("dynsgd"),
+              std::string("adadelay:1,1"), std::string("dcasgd"), std::string("saps:2"),
+              std::string("saps:2:drop"), std::string("zeno++"), std::string("dynamic")}) {
+            benchmark::RegisterBenchmark(mode.c_str(), [mode](benchmark::State& state) {
+                run_mode(state, mode);
+            })->Arg(workers);
+        }
+    }
 }
-void BM_Asgd(benchmark::State& state) {
-    run_mode(state, "asgd");
-}
-void BM_Static16(benchmark::State& state) {
-    run_mode(state, "static:16");
-}
-/// A lag rule and a gate look at all workers with every push.
-void BM_GateAndLagRule(benchmark::State& state) {
-    SyncPlan plan =
-        test::plan_for("asgd", Architecture::kServers, static_cast<int>(state.range(0)));
-    plan.clock_bound = 4;
-    plan.lag_rule = {.bound = 2};
-    run_pushes(state, plan);
-}
-
-BENCHMARK(BM_Ssgd)->Arg(8)->Arg(64);
-BENCHMARK(BM_Asgd)->Arg(8)->Arg(64);
-BENCHMARK(BM_Static16)->Arg(16)->Arg(64);
-BENCHMARK(BM_GateAndLagRule)->Arg(8)->Arg(64);
 
 }  // namespace
 }  // namespace cohort
+
+int main(int count, char** arguments) {
+    cohort::register_modes();
+    benchmark::Initialize(&count, arguments);
+    benchmark::RunSpecifiedBenchmarks();
+    benchmark::Shutdown();
+}

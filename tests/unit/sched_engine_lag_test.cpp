@@ -49,6 +49,46 @@ TEST(LagRule, AfterTwoInterruptionsTheNextPushIsAdmittedAndWeighed) {
     EXPECT_FALSE(run.engine.needs_short_lease(3));
 }
 
+TEST(LagRule, WhoHasNoSecondLeaseStartsWithTheNewestParametersOnceItGetsOne) {
+    UpdateEngine engine({.workers = 2, .reference_batch = 8},
+                        plan_for("saps:1", Architecture::kServers, 2));
+    std::vector<std::int64_t> interrupted;
+    engine.leased(1, 100, 4);
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+        engine.leased(0, i, 4);
+        const auto version = static_cast<std::int64_t>(i) - 1;
+        for (const Effect& effect :
+             engine.push({.id = {0, 0, i}, .lease = i, .version = version, .samples = 4})) {
+            if (const auto* one = std::get_if<Interrupt>(&effect)) {
+                interrupted.push_back(one->version);
+            }
+        }
+    }
+    EXPECT_THAT(interrupted, ElementsAre(3));  // its only lease came back
+    engine.leased(1, 101, 4);
+    const auto effects = engine.push({.id = {1, 0, 1}, .lease = 101, .version = 3, .samples = 4});
+    EXPECT_EQ(std::get<Fire>(effects.at(0)).pushes.at(0).lag, 0);
+    EXPECT_EQ(engine.accounts().returned_for(ReturnReason::kInterrupted), 4);
+}
+
+TEST(LagRule, TheSecondLeaseStaysWithWhoIsInterrupted) {
+    UpdateEngine engine({.workers = 2, .reference_batch = 8},
+                        plan_for("saps:0.5", Architecture::kServers, 2));
+    engine.leased(1, 100, 4);
+    engine.leased(1, 101, 4);
+    for (std::uint64_t i = 1; i <= 2; ++i) {
+        engine.leased(0, i, 4);
+        (void)engine.push({.id = {0, 0, i},
+                           .lease = i,
+                           .version = static_cast<std::int64_t>(i) - 1,
+                           .samples = 4});
+    }
+    EXPECT_THAT(engine.push({.id = {1, 0, 1}, .lease = 100, .version = 0, .samples = 4}),
+                testing::ElementsAre(testing::VariantWith<Refuse>(testing::_)));
+    const auto effects = engine.push({.id = {1, 0, 2}, .lease = 101, .version = 2, .samples = 4});
+    EXPECT_EQ(std::get<Fire>(effects.at(0)).version, 3);
+}
+
 TEST(LagRule, DropRefusesThePushThatArrives) {
     EngineScript run(bounded(SyncPlan::LagAction::kDrop), 4);
     EXPECT_THAT(run.pushes({0, 1, 2, 0, 1}), testing::SizeIs(5));

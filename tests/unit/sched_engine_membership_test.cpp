@@ -167,6 +167,48 @@ TEST(Install, GradientsAndDeltasAreNeverMixed) {
     EXPECT_EQ(run.fires[2].work, Work::kGradient);
 }
 
+TEST(Install, WhatIsComputedThenIsNotLateBecauseOfIt) {
+    EngineScript run(servers("asgd", 3), 3);
+    run.pushes({0, 1, 0});
+    run.installs(servers("backup:1", 3));
+    EXPECT_THAT(run.pushes({2, 0}), ElementsAre("fire 4: 2 0 | go 2 0"));
+    EXPECT_THAT(run.pushes(1), ElementsAre("refuse 1 dropped", "return 1 dropped", "go 1 @4"));
+}
+
+TEST(Install, APlansWeightsAreNotForPushesOfAnotherWork) {
+    SyncPlan local = servers("localsgd:2", 2);
+    EngineScript run(local, 2);
+    const PushTicket delta = run.ticket(0);
+    run.installs(servers("dynsgd", 2));
+    run.carry_out(run.engine.push(delta));
+    EXPECT_EQ(run.fires.back().work, Work::kDelta);
+    EXPECT_EQ(run.fires.back().pushes[0].weight, 1);
+    run.pushes(1);
+    EXPECT_EQ(run.fires.back().pushes[0].weight, 1);  // 2 / (1 + 1)
+}
+
+TEST(Install, WhoIsReleasedByItStartsAsTheNewPlanSays) {
+    EngineScript run(servers("static:2", 4), 4);
+    run.pushes({0, 1});
+    run.pushes(2);  // pending, late by half a reference batch
+    const auto effects = run.engine.install(servers("localsgd:2", 4));
+    const auto& fire = std::get<Fire>(effects.at(0));
+    EXPECT_EQ(fire.pushes.at(0).lag, 0.5);
+    EXPECT_EQ(fire.releases.at(0).lag, 0) << "local steps start at the parameters as they are";
+}
+
+TEST(Install, WhoWasIdleResumesUnderTheNewPlan) {
+    EngineScript run(servers("ssgd", 3), 3);
+    run.pushes_last(2);
+    run.pushes({0, 1});
+    run.installs(servers("ksync:3", 3));
+    EXPECT_THAT(run.pushes({0, 1}), ElementsAre("fire 2: 0 1 | go 0 1"));
+    EXPECT_THAT(run.resumes(2), IsEmpty());
+    EXPECT_THAT(run.pushes({0, 1}), IsEmpty()) << "it is waited for";
+    EXPECT_THAT(run.pushes(2), ElementsAre("refuse 2 dropped", "return 2 dropped", "go 2 @2"));
+    EXPECT_THAT(run.pushes(2), ElementsAre("fire 3: 0 1 2 | go 0 1 2"));
+}
+
 TEST(Install, APlanThatDoesNotFitLeavesTheOldOne) {
     EngineScript run(servers("asgd", 3), 3);
     EXPECT_THROW(run.installs(servers("ssgd", 2)), UsageError);
