@@ -51,7 +51,7 @@ struct ModeEntry {
     SyncPlan (*plan)(const ModeRequest& request) = nullptr;
     /// Makes the policy; null: the plan stays as it is.
     std::unique_ptr<ModePolicy> (*policy)(std::string mode, const ModeSetting& setting,
-                                          std::vector<double> values) = nullptr;
+                                          const std::vector<double>& values) = nullptr;
     char separator = ':';  ///< between parameters
 };
 

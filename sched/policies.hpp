@@ -13,21 +13,20 @@ namespace cohort {
 
 [[nodiscard]] std::unique_ptr<ModePolicy> make_dynamic_policy(std::string mode,
                                                               const ModeSetting& setting,
-                                                              std::vector<double> values);
+                                                              const std::vector<double>& values);
 [[nodiscard]] std::unique_ptr<ModePolicy> make_ring_policy(std::string mode,
                                                            const ModeSetting& setting,
-                                                           std::vector<double> values);
+                                                           const std::vector<double>& values);
 [[nodiscard]] std::unique_ptr<ModePolicy> make_cutoff_policy(std::string mode,
                                                              const ModeSetting& setting,
-                                                             std::vector<double> values);
+                                                             const std::vector<double>& values);
 [[nodiscard]] std::unique_ptr<ModePolicy> make_lb_bsp_policy(std::string mode,
                                                              const ModeSetting& setting,
-                                                             std::vector<double> values);
-[[nodiscard]] std::unique_ptr<ModePolicy> make_sync_switch_policy(std::string mode,
-                                                                  const ModeSetting& setting,
-                                                                  std::vector<double> values);
+                                                             const std::vector<double>& values);
+[[nodiscard]] std::unique_ptr<ModePolicy> make_sync_switch_policy(
+    std::string mode, const ModeSetting& setting, const std::vector<double>& values);
 [[nodiscard]] std::unique_ptr<ModePolicy> make_flexrr_policy(std::string mode,
                                                              const ModeSetting& setting,
-                                                             std::vector<double> values);
+                                                             const std::vector<double>& values);
 
 }  // namespace cohort

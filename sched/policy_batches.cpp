@@ -71,12 +71,12 @@ private:
 }  // namespace
 
 std::unique_ptr<ModePolicy> make_lb_bsp_policy(std::string mode, const ModeSetting& setting,
-                                               std::vector<double> /*values*/) {
+                                               const std::vector<double>& /*values*/) {
     return std::make_unique<BatchPolicy>(std::move(mode), setting, proportional_batches);
 }
 
 std::unique_ptr<ModePolicy> make_flexrr_policy(std::string mode, const ModeSetting& setting,
-                                               std::vector<double> /*values*/) {
+                                               const std::vector<double>& /*values*/) {
     return std::make_unique<BatchPolicy>(std::move(mode), setting, helped_batches);
 }
 

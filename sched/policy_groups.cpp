@@ -186,17 +186,17 @@ private:
 }  // namespace
 
 std::unique_ptr<ModePolicy> make_dynamic_policy(std::string mode, const ModeSetting& setting,
-                                                std::vector<double> /*values*/) {
+                                                const std::vector<double>& /*values*/) {
     return std::make_unique<DynamicPolicy>(std::move(mode), setting);
 }
 
 std::unique_ptr<ModePolicy> make_ring_policy(std::string mode, const ModeSetting& setting,
-                                             std::vector<double> /*values*/) {
+                                             const std::vector<double>& /*values*/) {
     return std::make_unique<RingPolicy>(std::move(mode), setting);
 }
 
 std::unique_ptr<ModePolicy> make_cutoff_policy(std::string mode, const ModeSetting& setting,
-                                               std::vector<double> /*values*/) {
+                                               const std::vector<double>& /*values*/) {
     return std::make_unique<CutoffPolicy>(std::move(mode), setting);
 }
 

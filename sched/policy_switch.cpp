@@ -61,7 +61,7 @@ private:
 }  // namespace
 
 std::unique_ptr<ModePolicy> make_sync_switch_policy(std::string mode, const ModeSetting& setting,
-                                                    std::vector<double> values) {
+                                                    const std::vector<double>& values) {
     return std::make_unique<SyncSwitchPolicy>(std::move(mode), setting, values.at(0));
 }
 
