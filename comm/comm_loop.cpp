@@ -261,9 +261,7 @@ void CommLoop::deliver(Packet&& packet) {
         case PacketType::kArrived:
             arrived(header.sequence, packet.source, decode<Verdict>(packet.body));
             break;
-        case PacketType::kAgreed:
-            agreed(header.sequence, decode<Verdict>(packet.body));
-            break;
+        case PacketType::kAgreed: agreed(header.sequence, decode<Verdict>(packet.body)); break;
         case PacketType::kMembership:
             members_.apply(decode<MembershipState>(packet.body));
             membership_changed();

@@ -130,11 +130,11 @@ private:
     std::unique_ptr<PeerWatch> watch_;
     std::unique_ptr<Transfers> transfers_;
     std::unique_ptr<Agreement> agreement_;
-    std::vector<Poller*> pollers_;  // communication thread only
-    bool stopping_ = false;         // communication thread only
-    bool leaving_ = false;          // after a loss: without waiting; communication thread only
-    bool over_ = false;             // all know that the job is over; communication thread only
-    std::uint32_t last_agreement_ = 0;          // at the end of the job; communication thread only
+    std::vector<Poller*> pollers_;      // communication thread only
+    bool stopping_ = false;             // communication thread only
+    bool leaving_ = false;              // after a loss: without waiting; communication thread only
+    bool over_ = false;                 // all know that the job is over; communication thread only
+    std::uint32_t last_agreement_ = 0;  // at the end of the job; communication thread only
     std::vector<std::uint64_t> left_alone_at_;  // by rank, an epoch; communication thread only
     bool all_on_node_ = false;
     Instant last_moved_;  // communication thread only

@@ -1,7 +1,7 @@
 // Agreements, and how a job ends well.
 //
-// With all ranks alive: 1. all agree that the job is over; 2. everything leaves; 3. MPI is shut down.
-// After a loss MPI cannot be shut down, it would wait for the dead:
+// With all ranks alive: 1. all agree that the job is over; 2. everything leaves; 3. MPI is shut
+// down. After a loss MPI cannot be shut down, it would wait for the dead:
 //  1. the members agree that the job is over; from then on nobody minds who leaves
 //  2. they agree a second time, for some seconds at most: all know, so nobody needs anybody else
 //  3. rank 0 ends excluded ranks that may still live

@@ -1,6 +1,6 @@
-// Who belongs to the job. Rank 0 learns of a lost worker by itself or from a rank of its host, tells
-// its watcher, and spreads what that decides; every rank then lets go of what it had to do with the
-// excluded one. A server or rank 0 cannot be spared: their loss ends the job.
+// Who belongs to the job. Rank 0 learns of a lost worker by itself or from a rank of its host,
+// tells its watcher, and spreads what that decides; every rank then lets go of what it had to do
+// with the excluded one. A server or rank 0 cannot be spared: their loss ends the job.
 #include <string>
 #include <utility>
 

@@ -22,15 +22,15 @@ namespace cohort {
 using Instant = std::chrono::steady_clock::time_point;
 
 enum class PacketType : std::uint8_t {
-    kMessage,    ///< for a mailbox
-    kTransfer,   ///< announces a transfer
-    kHeartbeat,  ///< nothing to say
-    kArrived,    ///< agreement: to rank 0
-    kAgreed,     ///< agreement: from rank 0
-    kAbort,      ///< the job ends
-    kAbortSeen,  ///< answers kAbort: logged and recorded
-    kMembership, ///< from rank 0: who is excluded
-    kSuspect     ///< to rank 0: a rank seems to be lost
+    kMessage,     ///< for a mailbox
+    kTransfer,    ///< announces a transfer
+    kHeartbeat,   ///< nothing to say
+    kArrived,     ///< agreement: to rank 0
+    kAgreed,      ///< agreement: from rank 0
+    kAbort,       ///< the job ends
+    kAbortSeen,   ///< answers kAbort: logged and recorded
+    kMembership,  ///< from rank 0: who is excluded
+    kSuspect      ///< to rank 0: a rank seems to be lost
 };
 
 /// What every control message begins with; the body follows.

@@ -71,7 +71,8 @@ bool PeerWatch::alive(int rank) const {
 bool PeerWatch::end_process(int rank) const {
     for (const Process& process : processes_) {
         if (process.rank == rank && process.descriptor >= 0) {
-            return ::syscall(SYS_pidfd_send_signal, process.descriptor, SIGKILL, nullptr, 0U) == 0 ||
+            return ::syscall(SYS_pidfd_send_signal, process.descriptor, SIGKILL, nullptr, 0U) ==
+                       0 ||
                    errno == ESRCH;
         }
     }
@@ -109,10 +110,11 @@ void PeerWatch::find_silent(Instant now, std::vector<Loss>& losses) {
             known(rank).lost = false;  // it was not excluded, and is heard of again
         }
         if (silence > lost_after_ && learn_of_loss(rank)) {
-            losses.push_back({.rank = rank,
-                              .dead = false,
-                              .reason = fmt::format("{} is lost: nothing was heard of it for {:.1f} s",
-                                                    map_.describe(rank), silence.count())});
+            losses.push_back(
+                {.rank = rank,
+                 .dead = false,
+                 .reason = fmt::format("{} is lost: nothing was heard of it for {:.1f} s",
+                                       map_.describe(rank), silence.count())});
         }
     }
 }

@@ -45,8 +45,7 @@ bool RequestPool::poll() {
     std::sort(completed_.begin(), completed_.begin() + count);
     std::vector<std::function<void()>> due;
     for (int i = 0; i < count; ++i) {
-        Entry& entry =
-            entries_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)])];
+        Entry& entry = entries_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)])];
         left_alone_ -= entry.left_alone ? 1 : 0;
         due.push_back(std::move(entry.at_end));
     }

@@ -36,8 +36,7 @@ double slowest(const RingSetting& setting, double seconds) {
     SetUpRecord own;
     own.seconds = seconds;
     double most = 0;
-    for (const SetUpRecord& record :
-         gather_records(setting, own)) {
+    for (const SetUpRecord& record : gather_records(setting, own)) {
         most = std::max(most, record.seconds);
     }
     return most;

@@ -213,8 +213,7 @@ private:
         }
         setting_.thread.last_collective().store(own.collective);
         take_memory(shape, records[static_cast<std::size_t>(local()[0])].descriptor, own);
-        check_records(setting_.thread.map(), setting_.members,
-                      gather_records(setting_, own));
+        check_records(setting_.thread.map(), setting_.members, gather_records(setting_, own));
         memory_.close_descriptor();
         return own.collective * RingMessages::kTags;
     }

@@ -231,9 +231,8 @@ void Transfers::leave_alone(int rank) {
 }
 
 bool Transfers::sent_all() const noexcept {
-    return local_.empty() && std::all_of(outgoing_.begin(), outgoing_.end(), [](const auto& sent) {
-        return sent->left_alone;
-    });
+    return local_.empty() && std::all_of(outgoing_.begin(), outgoing_.end(),
+                                         [](const auto& sent) { return sent->left_alone; });
 }
 
 bool Transfers::poll() {

@@ -49,9 +49,9 @@ public:
     [[nodiscard]] std::uint64_t released() const noexcept { return released_.load(); }
     void finish();
 
-    std::uint64_t next = 0;  ///< chunk to start, communication thread only
-    std::uint64_t left = 0;  ///< chunks not yet sent, communication thread only
-    int in_flight = 0;       ///< communication thread only
+    std::uint64_t next = 0;   ///< chunk to start, communication thread only
+    std::uint64_t left = 0;   ///< chunks not yet sent, communication thread only
+    int in_flight = 0;        ///< communication thread only
     bool left_alone = false;  ///< its receiver was lost meanwhile, communication thread only
 
 private:

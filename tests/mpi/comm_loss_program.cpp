@@ -1,8 +1,8 @@
 // A job that goes on without a worker, for comm_loss_test.py:
 //   mpirun --enable-recovery -n N comm_loss_program WORK HOW VICTIM DELAY_MS FOLDER [SERVERS]
 // All ranks do WORK (see below); after DELAY_MS the victim kills or freezes itself. Rank 0 excludes
-// it and names the members that are left, or all of them when it came back; those show that new work
-// among them is right, each leaves FOLDER/done.<rank>, and the job ends.
+// it and names the members that are left, or all of them when it came back; those show that new
+// work among them is right, each leaves FOLDER/done.<rank>, and the job ends.
 #include <signal.h>
 #include <unistd.h>
 
@@ -89,8 +89,7 @@ private:
             }
         }
         for (const int rank : news.members) {
-            world_.messenger().send({rank, Port::kWorker}, Port::kCoordinator, kNews,
-                                    encode(news));
+            world_.messenger().send({rank, Port::kWorker}, Port::kCoordinator, kNews, encode(news));
         }
     }
 
@@ -126,8 +125,7 @@ private:
 
 class Worker {
 public:
-    Worker(World& world, const Job& job)
-        : world_(world), job_(job), old_blocks_(world.size()) {
+    Worker(World& world, const Job& job) : world_(world), job_(job), old_blocks_(world.size()) {
         world.messenger().set_sink(Port::kServer, &old_blocks_);
         members_.resize(static_cast<std::size_t>(world.size()));
         std::iota(members_.begin(), members_.end(), 0);
@@ -183,12 +181,9 @@ private:
     }
 
     [[nodiscard]] RingOptions ring_options() const {
-        RingOptions options{.algorithm = AllReduceAlgorithm::kRing,
-                            .bucket_bytes = 65536,
-                            .epoch = news_.epoch};
-        const auto node_of = [this](int rank) {
-            return job_.work == "leaders" ? rank : rank / 2;
-        };
+        RingOptions options{
+            .algorithm = AllReduceAlgorithm::kRing, .bucket_bytes = 65536, .epoch = news_.epoch};
+        const auto node_of = [this](int rank) { return job_.work == "leaders" ? rank : rank / 2; };
         if (job_.work == "leaders" || job_.work == "halves" || job_.work == "pairs") {
             for (const int rank : members_) {
                 options.nodes.push_back(node_of(rank));
@@ -253,9 +248,8 @@ private:
 
     void start_block(int to, Port port, unsigned char mark) {
         auto data = std::make_shared<std::vector<std::byte>>(kBlockBytes, std::byte{mark});
-        const auto transfer =
-            world_.messenger().start_transfer({to, port}, Port::kWorker, kBlock, {}, *data,
-                                              ChunkOrder::kBackward, data);
+        const auto transfer = world_.messenger().start_transfer(
+            {to, port}, Port::kWorker, kBlock, {}, *data, ChunkOrder::kBackward, data);
         transfer->release(data->size());
     }
 
@@ -311,8 +305,8 @@ private:
 
     /// A ring round is a barrier of the members.
     void meet() {
-        RingExchange ring(world_, members_, 16, {.algorithm = AllReduceAlgorithm::kRing,
-                                                 .epoch = news_.epoch});
+        RingExchange ring(world_, members_, 16,
+                          {.algorithm = AllReduceAlgorithm::kRing, .epoch = news_.epoch});
         static_cast<void>(ring.begin(1));
         ring.finish({});
         if (!ring.wait()) {

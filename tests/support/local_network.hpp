@@ -61,8 +61,7 @@ public:
     [[nodiscard]] bool lost(int rank) const { return lost_.at(index(rank)); }
     /// Whether what `from` sends to `to` arrives.
     [[nodiscard]] bool connected(int from, int to) const {
-        return from == to ||
-               !(lost(from) || lost(to) || excluded(from) || excluded(to));
+        return from == to || !(lost(from) || lost(to) || excluded(from) || excluded(to));
     }
 
 private:

@@ -56,8 +56,8 @@ public:
     /// Ends the job from any thread: all ranks log `reason` (with rank, host, pid of this one) and
     /// this rank's last operations, and exit with `code`.
     [[noreturn]] void abort(ExitCode code, const std::string& reason);
-    /// The same with the code and the words that suit an exception: those of an Error; 5 when memory
-    /// is short; 1 and "internal error" for any other.
+    /// The same with the code and the words that suit an exception: those of an Error; 5 when
+    /// memory is short; 1 and "internal error" for any other.
     [[noreturn]] void abort(const std::exception_ptr& failure);
 
     /// Collective: waits for all members, then shuts MPI down. Nothing may be sent after it. When
