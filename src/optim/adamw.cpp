@@ -40,6 +40,13 @@ protected:
                        g, n);
     }
 
+    void set_delta_factors(double /*fraction*/, double /*lr*/) override {}
+
+    void run_delta(std::int64_t /*offset*/, float* theta, const float* delta,
+                   std::int64_t n) override {
+        kernels::add_delta(theta, delta, n);
+    }
+
 private:
     void accumulate(double fraction);
 

@@ -17,6 +17,7 @@ public:
                  std::int64_t end, Device& device, Stream& stream);
 
     void begin_update(double fraction, double lr) final;
+    void begin_delta(double fraction, double lr) final;
     void apply(std::int64_t offset, std::span<float> theta, std::span<const float> gradient) final;
     [[nodiscard]] std::vector<OptimizerSlot> slots() final;
     [[nodiscard]] std::int64_t size() const noexcept final { return size_; }
@@ -32,11 +33,18 @@ protected:
     [[nodiscard]] double keep_parameters(double fraction, double lr) const;
 
     virtual void set_factors(double fraction, double lr) = 0;
+    virtual void set_delta_factors(double fraction, double lr) = 0;
     /// Elements [offset, offset + n) of the range; theta and g point at the first.
     virtual void run(kernels::Decay decay, std::int64_t offset, float* theta, const float* g,
                      std::int64_t n) = 0;
+    /// The same for a delta.
+    virtual void run_delta(std::int64_t offset, float* theta, const float* delta,
+                           std::int64_t n) = 0;
 
 private:
+    /// Checks that an update like this may begin now, and begins it.
+    void begin(double fraction, double lr);
+
     struct Run {
         std::int64_t begin;
         std::int64_t end;
@@ -53,6 +61,7 @@ private:
     Stream& stream_;
     std::vector<Run> runs_;  // tensors of the range without padding, neighbours joined
     std::vector<Slot> slots_;
+    bool delta_ = false;                 // the running update is one
     std::atomic<std::int64_t> rest_{0};  // floats of the running update not yet applied
 };
 

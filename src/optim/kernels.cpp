@@ -142,4 +142,20 @@ COHORT_SIMD_CLONES void adamw(const AdamFactors& factors, Decay decay, float* th
     }
 }
 
+COHORT_SIMD_CLONES void sgd_delta(float keep, float take, float* __restrict theta,
+                                  float* __restrict u, const float* __restrict delta,
+                                  std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+        u[i] = keep * u[i] + take * delta[i];
+        theta[i] += delta[i];
+    }
+}
+
+COHORT_SIMD_CLONES void add_delta(float* __restrict theta, const float* __restrict delta,
+                                  std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+        theta[i] += delta[i];
+    }
+}
+
 }  // namespace cohort::kernels

@@ -23,6 +23,11 @@ struct SgdFactors {
 void sgd(const SgdFactors& factors, Decay decay, float* theta, float* u, const float* g,
          std::int64_t n);
 
+/// theta += delta; u = keep u + take delta, n elements of each.
+void sgd_delta(float keep, float take, float* theta, float* u, const float* delta, std::int64_t n);
+/// theta += delta.
+void add_delta(float* theta, const float* delta, std::int64_t n);
+
 /// Coefficients of one AdamW update. Where a reference batch completes, its gradient sum is
 /// partial + finish g, which enters the second moment; `repeat` more whole batches of g may follow
 /// (f > 1), and start g begins the next sum.

@@ -171,6 +171,18 @@ double CpuOptimizer::keep_parameters(double fraction, double lr) const {
 }
 
 void CpuOptimizer::begin_update(double fraction, double lr) {
+    begin(fraction, lr);
+    set_factors(fraction, lr);
+    delta_ = false;
+}
+
+void CpuOptimizer::begin_delta(double fraction, double lr) {
+    begin(fraction, lr);
+    set_delta_factors(fraction, lr);
+    delta_ = true;
+}
+
+void CpuOptimizer::begin(double fraction, double lr) {
     if (!(fraction > 0) || !std::isfinite(fraction) || !(lr >= 0) || !std::isfinite(lr)) {
         fail<UsageError>({.where = "optimizer",
                           .what = "an update that cannot be applied",
@@ -184,7 +196,6 @@ void CpuOptimizer::begin_update(double fraction, double lr) {
                           .expected = "pieces that cover the range",
                           .got = fmt::format("{} of {} floats not applied", rest, size_)});
     }
-    set_factors(fraction, lr);
     rest_ = size_;
 }
 
@@ -228,8 +239,13 @@ void CpuOptimizer::apply(std::int64_t offset, std::span<float> theta,
     for (; run_at != runs_.end() && run_at->begin < offset + count; ++run_at) {
         const std::int64_t first = std::max(run_at->begin, offset);
         const std::int64_t last = std::min(run_at->end, offset + count);
-        run(run_at->decay ? decay() : kernels::Decay::kNone, first, theta.data() + (first - offset),
-            gradient.data() + (first - offset), last - first);
+        float* to = theta.data() + (first - offset);
+        const float* from = gradient.data() + (first - offset);
+        if (delta_) {
+            run_delta(first, to, from, last - first);
+        } else {
+            run(run_at->decay ? decay() : kernels::Decay::kNone, first, to, from, last - first);
+        }
     }
 }
 

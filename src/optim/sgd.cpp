@@ -40,11 +40,24 @@ protected:
         kernels::sgd(factors_, decay, theta, velocity_ + offset, g, n);
     }
 
+    void set_delta_factors(double fraction, double lr) override;
+
+    void run_delta(std::int64_t offset, float* theta, const float* delta, std::int64_t n) override {
+        kernels::sgd_delta(keep_u_, take_delta_, theta, velocity_ + offset, delta, n);
+    }
+
 private:
     double momentum_;
     float* velocity_;  // normalised, [size]
     kernels::SgdFactors factors_;
+    float keep_u_ = 1;  // of a delta
+    float take_delta_ = 0;
 };
+
+/// 1 - m^f without cancellation for small f.
+double share_of_new(double m, double fraction) {
+    return m == 0 ? 1 : -std::expm1(fraction * std::log(m));
+}
 
 void CpuSgd::set_factors(double fraction, double lr) {
     using Rule = kernels::SgdFactors::Rule;
@@ -52,8 +65,7 @@ void CpuSgd::set_factors(double fraction, double lr) {
     const double m = momentum_;
     const double scale = lr / (1 - m);
     const bool unit = fraction == 1;
-    // 1 - m^f without cancellation for small f.
-    const double take = unit ? 1 - m : (m == 0 ? 1 : -std::expm1(fraction * std::log(m)));
+    const double take = unit ? 1 - m : share_of_new(m, fraction);
     // u' - u = take (g - u), so the step is linear in g and the old u.
     const double back = take * (nesterov ? m * m : m) / (1 - m);
     factors_.rule = !unit ? Rule::kFractional : (nesterov ? Rule::kUnitNesterov : Rule::kUnit);
@@ -64,6 +76,12 @@ void CpuSgd::set_factors(double fraction, double lr) {
     factors_.step_u = static_cast<float>(scale * back);
     factors_.lambda = static_cast<float>(options().weight_decay);
     factors_.keep_theta = static_cast<float>(keep_parameters(fraction, lr));
+}
+
+void CpuSgd::set_delta_factors(double fraction, double lr) {
+    const double take = lr > 0 ? share_of_new(momentum_, fraction) : 0;
+    keep_u_ = static_cast<float>(1 - take);
+    take_delta_ = lr > 0 ? static_cast<float>(-take * (1 - momentum_) / (lr * fraction)) : 0;
 }
 
 }  // namespace

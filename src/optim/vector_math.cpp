@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/simd.hpp"
@@ -33,6 +34,19 @@ COHORT_SIMD_CLONES void add_squares(const float* __restrict values, std::size_t 
         for (std::size_t lane = 0; lane < 16; ++lane) {
             const double x = values[i + lane];
             local[lane] += x * x;
+        }
+    }
+    std::copy_n(local, 16, sums);
+}
+
+/// The same for products of two.
+COHORT_SIMD_CLONES void add_products(const float* __restrict a, const float* __restrict b,
+                                     std::size_t n, double* __restrict sums) {
+    double local[16];
+    std::copy_n(sums, 16, local);
+    for (std::size_t i = 0; i < n; i += 16) {
+        for (std::size_t lane = 0; lane < 16; ++lane) {
+            local[lane] += static_cast<double>(a[i + lane]) * static_cast<double>(b[i + lane]);
         }
     }
     std::copy_n(local, 16, sums);
@@ -72,6 +86,17 @@ double sum_of_squares(std::span<const float> values) noexcept {
         total += sum;
     }
     return total;
+}
+
+double dot(std::span<const float> a, std::span<const float> b) noexcept {
+    double sums[16] = {};
+    const std::size_t size = std::min(a.size(), b.size());
+    const std::size_t even = size / 16 * 16;
+    detail::add_products(a.data(), b.data(), even, sums);
+    for (std::size_t i = even; i < size; ++i) {
+        sums[i - even] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+    }
+    return std::accumulate(sums, sums + 16, 0.0);
 }
 
 double norm(std::span<const float> values) noexcept {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <numeric>
 #include <vector>
 
 #include "cohort/optim/vector_math.hpp"
@@ -58,11 +59,13 @@ void ServerShard::run_steps(const Job& job, const std::function<void(std::int64_
         final(done == steps ? range_.floats() : done * kStep);
     };
     Progress progress(steps, report);
+    std::vector<double> squares(static_cast<std::size_t>(steps));
     std::atomic<std::int64_t> next{0};
     const auto work = [&](int member) {
         float* sum = sums_[static_cast<std::size_t>(member)].floats();
         for (std::int64_t step = next++; step < steps; step = next++) {
-            run_step(job, step * kStep, std::min(parameters, (step + 1) * kStep), sum);
+            squares[static_cast<std::size_t>(step)] =
+                run_step(job, step * kStep, std::min(parameters, (step + 1) * kStep), sum);
             progress.done(step);
         }
     };
@@ -72,25 +75,39 @@ void ServerShard::run_steps(const Job& job, const std::function<void(std::int64_
     } else {
         team.run(work);
     }
+    if (job.order.measure) {
+        squares_ = std::accumulate(squares.begin(), squares.end(), 0.0);
+    }
 }
 
-void ServerShard::run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum) {
-    const bool plain = job.terms.size() == 1 && job.terms.front().coefficient == 1;
+/// n floats of the mean gradient from `at` on; in `sum`, unless it is a push as it came.
+const float* ServerShard::gradient_of(const Job& job, std::int64_t at, std::int64_t n,
+                                      float* sum) const {
+    if (job.order.delay_compensation > 0) {
+        compensated_sum(job.terms, parameters().data(),
+                        static_cast<float>(job.order.delay_compensation), at, sum, n);
+        return sum;
+    }
+    if (job.terms.size() == 1 && job.terms.front().coefficient == 1) {
+        return job.terms.front().values + at;
+    }
+    weighted_sum(job.terms, at, sum, n);
+    return sum;
+}
+
+double ServerShard::run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum) {
+    double squares = 0;
     for (std::int64_t at = begin; at < end; at += kBlock) {
         const std::int64_t n = std::min(kBlock, end - at);
         if (!job.terms.empty()) {
-            const float* gradient = sum;
-            if (plain) {
-                gradient = job.terms.front().values + at;
-            } else {
-                weighted_sum(job.terms, at, sum, n);
-            }
-            optimizer_->apply(
-                at, theta().subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(n)),
-                {gradient, static_cast<std::size_t>(n)});
+            const auto count = static_cast<std::size_t>(n);
+            const std::span<const float> gradient(gradient_of(job, at, n, sum), count);
+            optimizer_->apply(at, theta().subspan(static_cast<std::size_t>(at), count), gradient);
+            squares += job.order.measure ? sum_of_squares(gradient) : 0;
         }
         copy_block(job, at, n);
     }
+    return squares;
 }
 
 void ServerShard::copy_block(const Job& job, std::int64_t at, std::int64_t n) const {

@@ -4,14 +4,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/launch_env.hpp"
 #include "cohort/core/process_usage.hpp"
 #include "protocol.hpp"
+#include "protocol_node.hpp"
 #include "server_checkpoints.hpp"
 #include "server_shard.hpp"
 #include "settle.hpp"
@@ -62,10 +65,25 @@ struct ServerLoop::Impl {
                              static_cast<std::uint16_t>(kind), encode(body));
     }
 
+    struct Update {
+        FireOrder order;
+        bool void_of_pushes = false;  ///< it had some, none of them will come
+    };
+    using Order = std::variant<Update, ReferenceOrder, Empty>;  ///< Empty: kStop
+
     void handle(const Message& message);
     void begin(const BeginOrder& order);
     void pushed(PushId push);
+    void discard(const PushId& push);
     [[nodiscard]] Message next();
+    void advance();
+    [[nodiscard]] std::vector<PushId> lacking() const;
+    [[nodiscard]] std::vector<PushId> not_here(std::vector<PushId> pushes) const;
+    [[nodiscard]] std::optional<int> rank_of(const PushId& push) const;
+    [[nodiscard]] std::vector<int> ranks_of(const std::vector<PushId>& pushes) const;
+    void carry_out(const Update& update);
+    void carry_out(const ReferenceOrder& order) { shard.set_reference(order.push); }
+    void carry_out(const Empty& /*stop*/) { stopped = true; }
     void fire(const FireOrder& order);
     void save(const std::string& checkpoint);
     [[nodiscard]] std::vector<std::shared_ptr<OutgoingTransfer>> start_sending(
@@ -81,6 +99,8 @@ struct ServerLoop::Impl {
     int server;
     ServerShard shard;
     std::unique_ptr<ShardWriter> writer;
+    std::deque<Order> line;  ///< orders not carried out: the first lacks pushes
+    std::optional<OperationBoard::Wait> lacks;
     std::uint64_t waits = 0;
     std::atomic<bool> begun{false};
     bool stopped = false;
@@ -90,13 +110,16 @@ void ServerLoop::Impl::handle(const Message& message) {
     switch (static_cast<MessageKind>(message.kind)) {
         case MessageKind::kBegin: begin(decode<BeginOrder>(message.body)); break;
         case MessageKind::kPush: pushed(decode<PushHeader>(message.body).push); break;
-        case MessageKind::kFire: fire(decode<FireOrder>(message.body)); break;
+        case MessageKind::kFire: line.push_back(Update{decode<FireOrder>(message.body)}); break;
+        case MessageKind::kReference:
+            line.emplace_back(decode<ReferenceOrder>(message.body));
+            break;
         case MessageKind::kDiscard:
             for (const PushId& push : decode<DiscardOrder>(message.body).pushes) {
-                shard.staging().discard(push);
+                discard(push);
             }
             break;
-        case MessageKind::kStop: stopped = true; break;
+        case MessageKind::kStop: line.emplace_back(Empty{}); break;
         default:
             fail<PeerError>({.where = fmt::format("server {}", server),
                              .what = "a message that servers do not take",
@@ -104,6 +127,89 @@ void ServerLoop::Impl::handle(const Message& message) {
                                                 links.map.describe(message.from.rank)),
                              .hint = "the same program on all ranks"});
     }
+}
+
+/// Orders are carried out as they came. One that lacks pushes lets the others wait behind it: those
+/// after it may count on its version.
+void ServerLoop::Impl::advance() {
+    while (!line.empty() && lacking().empty()) {
+        lacks.reset();
+        const Order order = std::move(line.front());
+        line.pop_front();
+        std::visit([this](const auto& one) { carry_out(one); }, order);
+    }
+    if (!line.empty() && !lacks) {
+        lacks = links.operations.begin(
+            "gradients of an update", static_cast<std::uint64_t>(shard.version() + 1),
+            [this, wanted = lacking()] { return ranks_of(not_here(wanted)); });
+    }
+}
+
+/// Pushes that the first order in line needs and that are not here.
+std::vector<PushId> ServerLoop::Impl::lacking() const {
+    std::vector<PushId> wanted;
+    if (const auto* update = std::get_if<Update>(&line.front())) {
+        for (const WeightedPush& one : update->order.pushes) {
+            wanted.push_back(one.push);
+        }
+    } else if (const auto* reference = std::get_if<ReferenceOrder>(&line.front())) {
+        wanted.push_back(reference->push);
+    }
+    return not_here(std::move(wanted));
+}
+
+std::vector<PushId> ServerLoop::Impl::not_here(std::vector<PushId> pushes) const {
+    std::erase_if(pushes, [this](const PushId& one) { return shard.staging().is_here(one); });
+    return pushes;
+}
+
+/// World ranks that they come from, without those that are lost.
+std::vector<int> ServerLoop::Impl::ranks_of(const std::vector<PushId>& pushes) const {
+    std::vector<int> ranks;
+    for (const PushId& push : pushes) {
+        if (const std::optional<int> rank = rank_of(push)) {
+            ranks.push_back(*rank);
+        }
+    }
+    return ranks;
+}
+
+std::optional<int> ServerLoop::Impl::rank_of(const PushId& push) const {
+    const auto lost = [this](int rank) {
+        return links.membership != nullptr && links.membership->excluded(rank);
+    };
+    if (push.worker >= 0) {
+        const int rank = links.map.rank_of_worker(push.worker);
+        return lost(rank) ? std::nullopt : std::optional(rank);
+    }
+    for (const int rank : links.map.on_node(node_of_sum(push))) {
+        if (rank >= links.map.servers && !lost(rank)) {
+            return rank;
+        }
+    }
+    return std::nullopt;
+}
+
+/// A push that an order in line waits for will not come: the order does without it. Any other is
+/// forgotten.
+void ServerLoop::Impl::discard(const PushId& push) {
+    for (Order& order : line) {
+        if (auto* update = std::get_if<Update>(&order)) {
+            std::vector<WeightedPush>& pushes = update->order.pushes;
+            const auto gone = std::erase_if(
+                pushes, [&](const WeightedPush& one) { return same_push(one.push, push); });
+            update->void_of_pushes |= gone > 0 && pushes.empty();
+        }
+    }
+    shard.staging().discard(push);
+}
+
+void ServerLoop::Impl::carry_out(const Update& update) {
+    if (update.void_of_pushes) {
+        shard.skip_to(update.order.version);
+    }
+    fire(update.order);
+    shard.staging().discard_sums(shard.version());
 }
 
 void ServerLoop::Impl::begin(const BeginOrder& order) {
@@ -128,20 +234,30 @@ void ServerLoop::Impl::begin(const BeginOrder& order) {
 }
 
 void ServerLoop::Impl::pushed(PushId push) {
-    if (shard.staging().arrived(push)) {
-        tell_coordinator(MessageKind::kStaged, Staged{.push = push, .server = server});
+    if (!shard.staging().arrived(push)) {
+        return;
+    }
+    if (!is_node_sum(push)) {
+        Staged staged{.push = push, .server = server};
+        shard.compare(staged);
+        tell_coordinator(MessageKind::kStaged, staged);
+    } else if (static_cast<std::int64_t>(push.sequence) <= shard.version()) {
+        shard.staging().discard(push);  // made once more, and not needed here
     }
 }
 
 /// Nobody owes an order: without one a server sleeps as long as it likes, under a name that shows
-/// it idle. Who has stopped is noticed elsewhere.
+/// it idle. Who has stopped is noticed elsewhere. Pushes that an order waits for are owed.
 Message ServerLoop::Impl::next() {
     constexpr Clock::Seconds kLook{60};
     Mailbox& mailbox = links.messenger.mailbox(Port::kServer);
     std::optional<Message> message = mailbox.receive(Clock::Seconds(0));
     if (!message) {
-        const auto wait = links.operations.begin(
-            "order", ++waits, [] { return std::vector<int>{0}; }, WaitLimit::kNone);
+        std::optional<OperationBoard::Wait> wait;
+        if (!lacks) {
+            wait = links.operations.begin(
+                "order", ++waits, [] { return std::vector<int>{0}; }, WaitLimit::kNone);
+        }
         while (!message) {
             message = mailbox.receive(kLook);
         }
@@ -151,7 +267,8 @@ Message ServerLoop::Impl::next() {
 
 /// 1. Transfers to all who get parameters are announced, nothing leaves yet.
 /// 2. The update runs through the shard; what is final leaves while the rest is computed.
-/// 3. A copy for a checkpoint, before the next update.
+/// 3. What was asked about the update.
+/// 4. A copy for a checkpoint, before the next update.
 void ServerLoop::Impl::fire(const FireOrder& order) {
     check_invariant(begun, "kBegin comes before the first update");
     const FireOutput output = shard.prepare(order);
@@ -161,6 +278,11 @@ void ServerLoop::Impl::fire(const FireOrder& order) {
             transfer->release(static_cast<std::uint64_t>(floats) * sizeof(float));
         }
     });
+    if (order.measure && !order.pushes.empty()) {
+        tell_coordinator(
+            MessageKind::kSummed,
+            Summed{.version = order.version, .server = server, .squares = shard.squares()});
+    }
     if (!order.snapshot.checkpoint.empty()) {
         save(order.snapshot.checkpoint);
     }
@@ -209,14 +331,7 @@ void ServerLoop::Impl::save(const std::string& checkpoint) {
 
 void ServerLoop::Impl::take_in_what_is_coming() {
     settle(
-        links, Port::kServer, "last pushes",
-        [this] {
-            std::vector<int> ranks;
-            for (const int worker : shard.staging().coming()) {
-                ranks.push_back(links.map.rank_of_worker(worker));
-            }
-            return ranks;
-        },
+        links, Port::kServer, "last pushes", [this] { return ranks_of(shard.staging().coming()); },
         [this](const Message& message) {
             if (static_cast<MessageKind>(message.kind) == MessageKind::kPush) {
                 shard.staging().forget(decode<PushHeader>(message.body).push);
@@ -252,6 +367,7 @@ bool ServerLoop::begun() const noexcept {
 void ServerLoop::run() {
     while (!impl_->stopped) {
         impl_->handle(impl_->next());
+        impl_->advance();
     }
     impl_->take_in_what_is_coming();
     impl_->writer.reset();

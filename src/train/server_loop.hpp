@@ -21,8 +21,10 @@ struct ServerParts {
 /// the updates that the coordinator orders, in its order, and sends new parameters. Parameters are
 /// sent for releases of fire orders only: the first ones by a fire without pushes after kBegin.
 ///
-/// Orders wait for nobody: an update is ordered when all servers have reported its pushes
-/// (kStaged), and sends are never waited for: what is sent lies in snapshots that nobody changes.
+/// Orders are carried out as they came. Pushes that a worker sends are reported (kStaged) before an
+/// update of them is ordered; a node's sum (protocol_node.hpp) is ordered before it is here, and
+/// that order and those behind it wait for it, under a name that tells who is missing. Sends are
+/// never waited for: what is sent lies in snapshots that nobody changes.
 class ServerLoop {
 public:
     /// To be made before anybody can send to this rank's server port, and to live until run() has

@@ -8,6 +8,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/model/replica.hpp"
+#include "cohort/optim/vector_math.hpp"
 
 namespace cohort {
 namespace {
@@ -169,8 +170,11 @@ ServerShard::Job ServerShard::make_job(const FireOrder& order, const FireOutput&
     Job job{.order = order, .output = output};
     for (const WeightedPush& one : order.pushes) {
         job.pushes.push_back(staging_.take(one.push));
+        job.released.push_back(
+            order.delay_compensation > 0 ? released_.take(one.push.worker, one.version) : nullptr);
         job.terms.push_back({.values = job.pushes.back().get(),
-                             .coefficient = static_cast<float>(one.coefficient)});
+                             .coefficient = static_cast<float>(one.coefficient),
+                             .released = job.released.back().get()});
     }
     if (kind_ == OptimizerKind::kSgd) {
         job.velocity = optimizer_->slots().front().values;
@@ -179,16 +183,56 @@ ServerShard::Job ServerShard::make_job(const FireOrder& order, const FireOutput&
     return job;
 }
 
+void ServerShard::begin_update(const FireOrder& order) {
+    if (order.work == Work::kDelta) {
+        optimizer_->begin_delta(order.fraction, order.lr);
+    } else {
+        optimizer_->begin_update(order.fraction, order.lr);
+    }
+}
+
+/// Orders without a delay compensation leave nothing to remember: the plan has changed.
+void ServerShard::remember_releases(const FireOrder& order, const FireOutput& output) {
+    if (order.delay_compensation > 0) {
+        for (const ReleaseOrder& release : order.releases) {
+            released_.put(release.worker, order.version, output.find(look_ahead_lag(release.lag)));
+        }
+    } else if (!order.pushes.empty()) {
+        released_.clear();
+    }
+}
+
+void ServerShard::skip_to(std::int64_t version) {
+    check_invariant(version == version_ + 1, "versions follow each other");
+    version_ = version;
+    current_.reset();
+}
+
+void ServerShard::set_reference(const PushId& push) {
+    reference_ = staging_.take(push);
+    reference_squares_ =
+        sum_of_squares({reference_.get(), static_cast<std::size_t>(range_.parameters())});
+}
+
+void ServerShard::compare(Staged& staged) const {
+    if (const auto push = reference_ == nullptr ? nullptr : staging_.peek(staged.push)) {
+        const auto count = static_cast<std::size_t>(range_.parameters());
+        staged.reference_dot = dot({reference_.get(), count}, {push.get(), count});
+        staged.reference_squares = reference_squares_;
+    }
+}
+
 void ServerShard::fire(const FireOrder& order, const FireOutput& output,
                        const std::function<void(std::int64_t floats)>& final) {
     check_version(order, version_);
+    remember_releases(order, output);
     if (output.ready) {
         final(range_.floats());
         return;
     }
     const Job job = make_job(order, output);
     if (!job.terms.empty()) {
-        optimizer_->begin_update(order.fraction, order.lr);
+        begin_update(order);
         fold_statistics(job);
     }
     for (const FireOutput::Copy& copy : output.copies) {

@@ -10,6 +10,7 @@
 #include "cohort/train/snapshot.hpp"
 #include "protocol.hpp"
 #include "server_pool.hpp"
+#include "server_released.hpp"
 #include "server_staging.hpp"
 #include "server_sum.hpp"
 #include "shards.hpp"
@@ -67,7 +68,21 @@ public:
     void fire(const FireOrder& order, const FireOutput& output,
               const std::function<void(std::int64_t floats)>& final);
 
-    /// Most bytes of released parameters alive at any time.
+    /// Of the last fire whose order said `measure`: the sum of squares of its mean gradient
+    /// (delta).
+    [[nodiscard]] double squares() const noexcept { return squares_; }
+
+    /// An update has come to nothing: the version goes on, nothing else does.
+    void skip_to(std::int64_t version);
+
+    /// A staged push becomes what compare() compares with, in place of the one before. Errors:
+    /// PeerError when it is not here.
+    void set_reference(const PushId& push);
+    /// Fills in what the reference says of a push that is here; nothing when there is none.
+    void compare(Staged& staged) const;
+
+    /// Most bytes of released parameters alive at any time, those included that
+    /// a delay compensation may still need.
     [[nodiscard]] std::uint64_t snapshot_bytes_most() const { return snapshots_.bytes_most(); }
 
     /// The lag that a release of `lag` looks ahead by: only sgd has a velocity to look along.
@@ -78,6 +93,7 @@ private:
         const FireOrder& order;
         const FireOutput& output;
         std::vector<std::shared_ptr<const float>> pushes;
+        std::vector<std::shared_ptr<const float>> released;
         std::vector<SumTerm> terms;
         std::span<const float> velocity;  ///< normalised, for the look-ahead; else empty
         double momentum = 0;
@@ -85,8 +101,13 @@ private:
 
     [[nodiscard]] Job make_job(const FireOrder& order, const FireOutput& output);
     void fold_statistics(const Job& job);
+    void begin_update(const FireOrder& order);
+    void remember_releases(const FireOrder& order, const FireOutput& output);
     void run_steps(const Job& job, const std::function<void(std::int64_t)>& final);
-    void run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum);
+    /// @return the sum of squares of what was applied, when the order wants it
+    double run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum);
+    [[nodiscard]] const float* gradient_of(const Job& job, std::int64_t at, std::int64_t n,
+                                           float* sum) const;
     void copy_block(const Job& job, std::int64_t at, std::int64_t n) const;
     void prepare_scratch(int threads);
     [[nodiscard]] std::span<float> theta() noexcept;
@@ -103,6 +124,10 @@ private:
     PushStaging staging_;
     std::int64_t version_ = 0;
     std::weak_ptr<float> current_;  ///< parameters of version_, while somebody holds them
+    ReleasedCopies released_;       ///< kept only while orders ask for a delay compensation
+    std::shared_ptr<const float> reference_;
+    double reference_squares_ = 0;
+    double squares_ = 0;
 };
 
 }  // namespace cohort

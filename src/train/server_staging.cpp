@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cohort/core/error.hpp"
+#include "protocol_node.hpp"
 
 namespace cohort {
 namespace {
 
 std::string describe(const PushId& push) {
+    if (is_node_sum(push)) {
+        return fmt::format("the sum of node {} for version {}", node_of_sum(push), push.sequence);
+    }
     return fmt::format("push {} of worker {} (incarnation {})", push.sequence, push.worker,
                        push.incarnation);
 }
@@ -57,23 +63,57 @@ bool PushStaging::arrived(PushId push) {
 
 void PushStaging::discard(PushId push) {
     const std::lock_guard lock(mutex_);
-    Entry& entry = pushes_[push];
-    if (entry.here) {
-        pushes_.erase(push);
-    } else {
-        entry.discarded = true;
+    discard(pushes_.try_emplace(push).first);
+}
+
+/// What is not here yet is forgotten when it is. @return the next one
+PushStaging::Pushes::iterator PushStaging::discard(Pushes::iterator at) {
+    if (at->second.here) {
+        return pushes_.erase(at);
+    }
+    at->second.discarded = true;
+    return std::next(at);
+}
+
+void PushStaging::discard_sums(std::int64_t version) {
+    const std::lock_guard lock(mutex_);
+    for (auto at = pushes_.begin(); at != pushes_.end() && is_node_sum(at->first);) {
+        at = static_cast<std::int64_t>(at->first.sequence) <= version ? discard(at) : std::next(at);
     }
 }
 
-std::vector<int> PushStaging::coming() const {
+std::vector<PushId> PushStaging::coming() const {
     const std::lock_guard lock(mutex_);
-    std::vector<int> workers;
+    std::vector<PushId> coming;
     for (const auto& [push, entry] : pushes_) {
         if (entry.data != nullptr && !entry.here) {
-            workers.push_back(push.worker);
+            coming.push_back(push);
         }
     }
-    return workers;
+    return coming;
+}
+
+PushStaging::Pushes::const_iterator PushStaging::find_here(const PushId& push) const {
+    if (!is_node_sum(push)) {
+        const auto at = pushes_.find(push);
+        return at != pushes_.end() && at->second.here ? at : pushes_.end();
+    }
+    const auto workers = pushes_.lower_bound({0, 0, 0});  // sums of nodes are before them
+    const auto at = std::find_if(pushes_.begin(), workers, [&](const auto& one) {
+        return same_push(one.first, push) && one.second.here;
+    });
+    return at == workers ? pushes_.end() : at;
+}
+
+bool PushStaging::is_here(const PushId& push) const {
+    const std::lock_guard lock(mutex_);
+    return find_here(push) != pushes_.end();
+}
+
+std::shared_ptr<const float> PushStaging::peek(const PushId& push) const {
+    const std::lock_guard lock(mutex_);
+    const auto at = find_here(push);
+    return at == pushes_.end() ? nullptr : at->second.data;
 }
 
 void PushStaging::forget(PushId push) {
@@ -83,13 +123,13 @@ void PushStaging::forget(PushId push) {
 
 std::shared_ptr<const float> PushStaging::take(PushId push) {
     const std::lock_guard lock(mutex_);
-    const auto at = pushes_.find(push);
-    if (at == pushes_.end() || !at->second.here) {
+    const auto at = find_here(push);
+    if (at == pushes_.end()) {
         fail<PeerError>({.where = describe(push),
                          .what = "an update wants it and it is not here",
                          .hint = "this is a fault of the program"});
     }
-    std::shared_ptr<const float> data = std::move(at->second.data);
+    std::shared_ptr<const float> data = at->second.data;
     pushes_.erase(at);
     return data;
 }

@@ -15,6 +15,9 @@ namespace cohort {
 
 /// Memory for the pushes of one shard from their announcement to their update. A push that is
 /// discarded before all of its bytes are there keeps its memory until they are. Thread safe.
+///
+/// A node's aggregate (protocol_node.hpp) may be made more than once, under other incarnations:
+/// is_here() and take() ask for any of them.
 class PushStaging final : public TransferSink {
 public:
     /// @param floats in every push, see ShardRange::floats
@@ -28,12 +31,17 @@ public:
     [[nodiscard]] bool arrived(PushId push);
     /// Forgets a push, whether it is here, coming or still to come.
     void discard(PushId push);
-    /// Workers of pushes that have memory and are not here completely.
-    [[nodiscard]] std::vector<int> coming() const;
+    /// Pushes that have memory and are not here completely.
+    [[nodiscard]] std::vector<PushId> coming() const;
+    [[nodiscard]] bool is_here(const PushId& push) const;
+    /// Forgets all sums of nodes for updates up to this version.
+    void discard_sums(std::int64_t version);
     /// All bytes of a push are there that nobody wants any more; it may be unknown.
     void forget(PushId push);
     /// Hands out a push that is here and forgets it. Errors: PeerError when it is not here.
     [[nodiscard]] std::shared_ptr<const float> take(PushId push);
+    /// A push without forgetting it; null when it is not here.
+    [[nodiscard]] std::shared_ptr<const float> peek(const PushId& push) const;
 
     /// Most memory for pushes at any time.
     [[nodiscard]] std::uint64_t bytes_most() const { return pool_.bytes_most(); }
@@ -47,10 +55,15 @@ private:
         bool repeated = false;  // announced more than once
     };
 
+    using Pushes = std::map<PushId, Entry>;
+    Pushes::iterator discard(Pushes::iterator at);
+    /// What can be taken as `push`; end() when it is not here.
+    [[nodiscard]] Pushes::const_iterator find_here(const PushId& push) const;
+
     BufferPool pool_;
     std::size_t bytes_;
     mutable std::mutex mutex_;
-    std::map<PushId, Entry> pushes_;
+    Pushes pushes_;
 };
 
 }  // namespace cohort

@@ -39,6 +39,17 @@ COHORT_SIMD_CLONES void add_two(const float* __restrict a, float ca, const float
     }
 }
 
+/// Adds c (a + lambda a a (theta - released)).
+COHORT_SIMD_CLONES void add_compensated(const float* __restrict a, float ca,
+                                        const float* __restrict theta,
+                                        const float* __restrict released, float lambda,
+                                        float* __restrict to, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+        const float g = a[i] + lambda * a[i] * a[i] * (theta[i] - released[i]);
+        to[i] = to[i] + ca * g;
+    }
+}
+
 }  // namespace detail
 
 namespace {
@@ -67,6 +78,20 @@ void weighted_sum(std::span<const SumTerm> terms, std::int64_t at, float* to, st
     check_invariant(!terms.empty(), "a sum has terms");
     for (std::int64_t done = 0; done < n; done += kBlock) {
         sum_block(terms, at + done, to + done, std::min(kBlock, n - done));
+    }
+}
+
+void compensated_sum(std::span<const SumTerm> terms, const float* theta, float lambda,
+                     std::int64_t at, float* to, std::int64_t n) {
+    check_invariant(!terms.empty(), "a sum has terms");
+    std::fill_n(to, n, 0.0F);
+    for (const SumTerm& term : terms) {
+        if (term.released == nullptr) {
+            detail::add(term.values + at, term.coefficient, to, n);
+        } else {
+            detail::add_compensated(term.values + at, term.coefficient, theta + at,
+                                    term.released + at, lambda, to, n);
+        }
     }
 }
 

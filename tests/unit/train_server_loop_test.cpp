@@ -144,20 +144,6 @@ TEST_P(AnyServers, AnyOrderOfMessagesGivesTheOrderedUpdates) {
 
 INSTANTIATE_TEST_SUITE_P(, AnyServers, testing::Values(1, 2, 3));
 
-TEST_F(Servers, AnUpdateBeforeAllOfItsPushesAreHereIsAnError) {
-    start(1);
-    order(MessageKind::kBegin, BeginOrder{});
-    const std::vector<TestPush> pushes = {make_push(graph_, {1, 0, 1}, 1, 4)};
-    const auto sending = announce(pushes[0]);
-    sending->transfers[0]->release(10'000);
-    order(MessageKind::kFire, fire_order(1, pushes, {{.worker = 2}}));
-    threads_[0].join();
-    threads_.clear();
-    ASSERT_EQ(errors_.size(), 1U);
-    EXPECT_NE(errors_[0].find("it is not here"), std::string::npos);
-    send_all(sending);
-}
-
 TEST_F(Servers, AnIdleServerIsNoStallAndSaysWhetherTheRunHasBegun) {
     constexpr double kLimit = 1e-3;
     start(1, kLimit);

@@ -206,7 +206,7 @@ TEST(ServerShard, WhatIsReportedFinalIsFinal) {
                 seen[c].insert(seen[c].end(), values + seen[c].size(), values + done);
             }
         });
-        EXPECT_GT(reports, 1);
+        EXPECT_GE(reports, threads == 1 ? 2 : 1);  // with several, the first step may end last
         for (std::size_t c = 0; c < seen.size(); ++c) {
             ASSERT_EQ(static_cast<std::int64_t>(seen[c].size()), shard.range().floats());
             EXPECT_TRUE(std::equal(seen[c].begin(), seen[c].end(), output.copies[c].values.get()));
@@ -330,9 +330,9 @@ TEST_F(Staging, ADiscardMayComeBeforeTheBytes) {
     const PushId coming{0, 0, 1};
     EXPECT_FALSE(announce(coming).empty());
     staging_.discard(coming);
-    EXPECT_EQ(staging_.coming(), std::vector<int>{0});  // the transfer still writes there
+    EXPECT_EQ(staging_.coming(), std::vector<PushId>{coming});  // the transfer still writes there
     EXPECT_FALSE(staging_.arrived(coming));
-    EXPECT_EQ(staging_.coming(), std::vector<int>());
+    EXPECT_EQ(staging_.coming(), std::vector<PushId>());
     EXPECT_FALSE(announce({1, 0, 1}).empty());
     EXPECT_EQ(staging_.bytes_most(), kFloats * sizeof(float)) << "its memory is used again";
     EXPECT_TRUE(staging_.arrived({1, 0, 1}));

@@ -65,6 +65,12 @@ struct OptimizerScalar {
 /// f g accumulates until f sums to 1 and what is left starts the next sum. Until the first sum is
 /// complete the mean gradient so far stands in. The step is eta f. At f = 1 it is plain AdamW.
 ///
+/// **A delta** is a change of parameters that somebody else has computed, over steps worth f: it is
+/// added as it is, without weight decay. With sgd the velocity follows it as the gradient would
+/// have it that moves the parameters as far in steady state,
+///   theta' = theta + delta;  u' = m^f u - (1-m^f) (1-m)/(eta f) delta,
+/// so that plain updates can go on from there. With adamw the moments stay as they are.
+///
 /// Weight decay where the layout says so: coupled (g + lambda theta in place of g) or decoupled.
 class Optimizer {
 public:
@@ -85,6 +91,9 @@ public:
     /// Errors: UsageError for other values, for decoupled decay with eta lambda >= 1, or when the
     /// update before has been applied in part.
     virtual void begin_update(double fraction, double lr) = 0;
+    /// The same for an update by a delta: apply() then takes it in the gradient's place.
+    /// @param lr eta of the steps that made it; 0: the velocity stays as it is
+    virtual void begin_delta(double fraction, double lr) = 0;
     /// @param offset first float of the piece, counted from `begin`. Errors: ShapeError;
     /// UsageError when the pieces of an update sum to more than the range.
     virtual void apply(std::int64_t offset, std::span<float> theta,

@@ -10,6 +10,9 @@ namespace cohort {
 /// Sum of squares, accumulated in double in a fixed order (the same bits on every CPU).
 [[nodiscard]] double sum_of_squares(std::span<const float> values) noexcept;
 
+/// Sum of products, the same way. Equal sizes.
+[[nodiscard]] double dot(std::span<const float> a, std::span<const float> b) noexcept;
+
 /// Euclidean norm: sqrt(sum_of_squares).
 [[nodiscard]] double norm(std::span<const float> values) noexcept;
 
