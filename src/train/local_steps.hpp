@@ -27,8 +27,12 @@ public:
     /// parameters, which are the same again afterwards. `delta` becomes the change of parameters
     /// (end - start), then the mean of the batch statistics, weighted by samples.
     /// @param group  averages the gradients of every step with the other members, weighted by
-    ///               samples; null: alone  @param group_round  first of work.steps rounds of it
-    /// @param give_up  asked between layers. Nothing when it said true, or when the group broke.
+    ///               samples, an exchange of `floats`; null: alone
+    /// @param group_round  first of work.steps rounds of it; fewer are used when a member gives up
+    ///               or a gradient is not finite, then by all members
+    /// @param give_up  asked between layers. Nothing when it said true here or at another member of
+    ///               the group, or when the group broke; `delta` is undefined then. What the
+    ///               optimizer has seen until then stays with it.
     [[nodiscard]] std::optional<Result> run(const LoadedBatch& batch, const WorkOrder& work,
                                             RoundExchange* group, std::uint64_t group_round,
                                             std::span<float> delta,
