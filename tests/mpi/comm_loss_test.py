@@ -1,7 +1,8 @@
 """Workers that die or freeze: the job goes on without them, and with them when they come back.
 
-As a script: comm_loss_test.py PROGRAM --series N -- mpirun ... kills N times at random times in every
-kind of work, over shared memory and over TCP, and counts what became of the survivors.
+As a script: comm_loss_test.py PROGRAM --series N [WORK or TRANSPORT ...] -- mpirun ... kills N times at
+random times in every kind of work and over every transport, or in those that are named, and counts
+what became of the survivors.
 """
 
 import os
@@ -124,16 +125,19 @@ class Losses(unittest.TestCase):
                     self.assertRegex(record, rf"^4 .*rank {victim} \(.*(has died|is lost)")
 
 
-def series(count, works):
+TRANSPORTS = {"shared": SHARED, "tcp": TCP, "tcp-0x201": (*TCP, "--mca", "btl_tcp_flags", "0x201")}
+
+
+def series(count, works, transports):
     """Kills at random times; prints a line per kind of work and transport."""
-    transports = {"shared": SHARED, "tcp": TCP, "tcp 0x201": (*TCP, "--mca", "btl_tcp_flags", "0x201")}
     bad = 0
-    for name, btl in transports.items():
+    for name in transports:
+        btl = TRANSPORTS[name]
         for work in works:
             outcomes = []
             for _ in range(count):
                 victim = random.randrange(1, RANKS)
-                job = Job(work, "kill", victim, random.randrange(1, 500), *btl, limit=60)
+                job = Job(work, "kill", victim, random.randrange(1, 500), *btl, limit=25)
                 good = job.went_on(victim)
                 outcomes.append(good)
                 if not good:
@@ -153,5 +157,7 @@ if __name__ == "__main__":
     MPIRUN = sys.argv[separator + 1:]
     arguments = sys.argv[2:separator]
     if arguments[:1] == ["--series"]:
-        sys.exit(series(int(arguments[1]), arguments[2:] or WORK))
+        chosen = arguments[2:]
+        sys.exit(series(int(arguments[1]), [word for word in chosen if word in WORK] or WORK,
+                        [word for word in chosen if word in TRANSPORTS] or TRANSPORTS))
     unittest.main(argv=[sys.argv[0], *arguments])
