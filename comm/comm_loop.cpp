@@ -12,6 +12,7 @@
 
 #include "cohort/core/bytes.hpp"
 #include "cohort/core/log.hpp"
+#include "silent_links.hpp"
 
 namespace cohort {
 namespace {
@@ -83,6 +84,7 @@ void CommLoop::thread_main(std::promise<void>& ready) {
     ready.set_value();
     try {
         start_watchdog();
+        const SilentLinks silent;
         loop();
         watchdog_.reset();
     } catch (const Error& error) {

@@ -18,6 +18,7 @@
 #include "ring_futex.hpp"
 #include "ring_set_up.hpp"
 #include "ring_wait.hpp"
+#include "silent_links.hpp"
 
 namespace cohort {
 namespace {
@@ -66,6 +67,7 @@ struct GroupMaking {
     std::atomic<std::uint32_t> state{kRunning};
 
     void make() noexcept {
+        const SilentLinks silent;
         try {
             made = create_group(parent, members, kGroupTag);
         } catch (...) {

@@ -151,7 +151,9 @@ private:
     void work_until_news() {
         if (job_.work == "transfers") {
             stream();
-        } else if (job_.work != "idle" && all_here()) {
+            return;
+        }
+        if (job_.work != "idle" && all_here()) {
             while (!look_for_news(Clock::Seconds(0))) {
                 ring_rounds(job_.work == "making" ? 1 : 1'000'000, true);
                 if (broken_ && !wait_for_news()) {
