@@ -6,7 +6,7 @@ namespace cohort {
 
 void StartLeave::parameters(std::int64_t version) noexcept {
     version_ = version;
-    held_ = true;
+    held_ = version_ >= least_;
 }
 
 void StartLeave::begin(std::uint64_t lease) noexcept {
@@ -16,15 +16,14 @@ void StartLeave::begin(std::uint64_t lease) noexcept {
 }
 
 void StartLeave::revoke(const RevokeOrder& order) noexcept {
-    if (version_ < order.version) {
-        held_ = false;
-    }
+    least_ = std::max(least_, order.version);
+    held_ = held_ && version_ >= least_;
     const bool came_back =
         begun_ != 0 && (begun_ <= order.up_to || std::find(order.leases.begin(), order.leases.end(),
                                                            begun_) != order.leases.end());
     if (came_back) {
         begun_ = 0;
-        held_ = held_ || begun_version_ >= order.version;
+        held_ = held_ || begun_version_ >= least_;
     }
 }
 

@@ -30,6 +30,7 @@ public:
 
 private:
     std::int64_t version_ = -1;
+    std::int64_t least_ = 0;  ///< older parameters are not used any more
     bool held_ = false;
     std::uint64_t begun_ = 0;  ///< lease begun last; 0: none that could still come back
     std::int64_t begun_version_ = -1;
