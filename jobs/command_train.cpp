@@ -46,15 +46,9 @@ public:
         } catch (const Error&) {  // on all ranks, in order
             world.finalize();
             throw;
-        } catch (const std::bad_alloc&) {
+        } catch (...) {
             if (world.size() > 1) {
-                world.abort(ExitCode::kDevice, "out of memory");
-            }
-            throw;
-        } catch (const std::exception& error) {
-            if (world.size() > 1) {
-                world.abort(static_cast<ExitCode>(EXIT_FAILURE),
-                            std::string("internal error, please report it: ") + error.what());
+                world.abort(std::current_exception());
             }
             throw;
         }

@@ -173,9 +173,9 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
     ModeSetting setting = mode_setting(options(), workers);
     setting.workers_at_start = std::max<std::int64_t>(1, parts_.reference_batch / options().batch);
     modes_.emplace(options(), std::move(setting), progress_.samples_applied);
-    PlanChange first = modes_->start();
-    const std::int64_t steps = first.plan.work == Work::kDelta ? first.plan.local_steps : 1;
-    const LeaseRule rule = lease_rule(first.plan);
+    SyncPlan first = modes_->start();
+    const std::int64_t steps = first.work == Work::kDelta ? first.local_steps : 1;
+    const LeaseRule rule = lease_rule(first);
     leases_.emplace(
         LeaseBook(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),
         parts_.budget_samples,
@@ -184,14 +184,11 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
                            .ahead = rule.ahead,
                            .share_tail = rule.share_tail},
         accounts);
-    if (!first.batches.empty()) {
-        leases_->set_batches(first.batches);
-    }
     engine_.emplace(EngineOptions{.workers = workers,
                                   .reference_batch = parts_.reference_batch,
                                   .version = version_,
                                   .reference_batches = reference_batches_},
-                    std::move(first.plan));
+                    std::move(first));
 }
 
 void Coordinator::make_hooks() {

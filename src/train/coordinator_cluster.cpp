@@ -55,7 +55,7 @@ void Coordinator::listen() {
 
 ClusterReport Coordinator::cluster() const {
     return {
-        .mode = modes_->plan_name(), .pending = engine_->pending(), .workers = workers_.reports()};
+        .mode = modes_->in_force(), .pending = engine_->pending(), .workers = workers_.reports()};
 }
 
 /// Asks whoever chooses the mode, once an update was made or workers came or went.
@@ -194,10 +194,10 @@ std::string Coordinator::requested(const std::string& words) {
 std::string Coordinator::status() const {
     const ClusterReport now = cluster();
     std::string text = fmt::format(
-        "mode {} (plan {})\n{} of {} samples applied in {} updates, {:.1f} s of training\n"
+        "mode {}\n{} of {} samples applied in {} updates, {:.1f} s of training\n"
         "{} of {} workers live, {} pushes wait for others\n",
-        modes_->mode(), now.mode, progress_.samples_applied, parts_.budget_samples,
-        progress_.updates, progress_.train_seconds, now.live(), now.workers.size(), now.pending);
+        now.mode, progress_.samples_applied, parts_.budget_samples, progress_.updates,
+        progress_.train_seconds, now.live(), now.workers.size(), now.pending);
     for (std::size_t worker = 0; worker < now.workers.size(); ++worker) {
         const WorkerReport& one = now.workers[worker];
         fmt::format_to(std::back_inserter(text),

@@ -108,7 +108,7 @@ private:
                 {"lr", learning_rate_},
                 {"gradient_norm", gradient_norm_},
                 {"samples_per_s", window_.samples_per_s(now)},
-                {"plan", cluster.mode},
+                {"mode", cluster.mode},
                 {"live", cluster.live()},
                 {"pending", cluster.pending},
                 {"lag", lags},

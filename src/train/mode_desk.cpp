@@ -10,6 +10,11 @@
 namespace cohort {
 namespace {
 
+/// "static:4"; "lb-bsp (ssgd)" for a mode whose plan has another name.
+std::string label(const std::string& mode, const std::string& plan) {
+    return mode == plan ? mode : fmt::format("{} ({})", mode, plan);
+}
+
 /// The last entry that `samples` have reached.
 std::size_t entry_at(const std::vector<ScheduledMode>& schedule, std::int64_t samples) {
     std::size_t entry = 0;
@@ -35,12 +40,14 @@ ModeDesk::ModeDesk(const TrainOptions& options, ModeSetting setting, std::int64_
     policy_ = make_policy(mode_, setting_);
 }
 
-PlanChange ModeDesk::start() {
+SyncPlan ModeDesk::start() {
     Decision decision = policy_->start();
-    check_invariant(decision.plan.has_value(), "a policy starts with a plan");
+    check_invariant(decision.plan && decision.batches.empty(),
+                    "a policy starts with a plan and equal batches");
+    label_ = label(mode_, decision.plan->name);
     plan_ = std::move(*decision.plan);
     plan_.id = ++last_id_;
-    return {plan_, std::move(decision.batches)};
+    return plan_;
 }
 
 void ModeDesk::request(const std::string& mode) {
@@ -69,6 +76,9 @@ std::optional<Decision> ModeDesk::take_charge(const std::string& mode, const std
         auto policy = make_policy(mode, setting_);
         Decision decision = policy->start();
         decision.reason = why;
+        if (decision.batches.empty()) {  // those of the mode before may be uneven
+            decision.batches.assign(setting_.live.size(), setting_.batch);
+        }
         policy_ = std::move(policy);
         mode_ = mode;
         return decision;
@@ -116,8 +126,8 @@ std::optional<PlanChange> ModeDesk::ask(const Telemetry& telemetry) {
     plan.id = ++last_id_;
     close();
     open_ = {.plan = plan.id,
-             .report = {.from = plan_.name,
-                        .to = plan.name,
+             .report = {.from = label_,
+                        .to = label(mode_, plan.name),
                         .why = decision->reason,
                         .samples = telemetry.samples_applied,
                         .train_seconds = telemetry.seconds,
@@ -133,6 +143,7 @@ void ModeDesk::installed(const SyncPlan& plan, double seconds) {
         coming_.reset();
     }
     if (open_ && open_->plan == plan.id) {
+        label_ = open_->report.to;
         open_->report.in_force_s = seconds - open_->report.train_seconds;
     }
 }

@@ -29,8 +29,8 @@ public:
     /// Errors: UsageError for a mode.
     ModeDesk(const TrainOptions& options, ModeSetting setting, std::int64_t samples);
 
-    /// The first plan, which is in force at once.
-    [[nodiscard]] PlanChange start();
+    /// The first plan, which is in force at once, with --batch samples for every worker.
+    [[nodiscard]] SyncPlan start();
     /// Puts another mode in charge with the next ask(). Errors: UsageError for a mode that cannot
     /// be; nothing happens then.
     void request(const std::string& mode);
@@ -50,8 +50,8 @@ public:
 
     /// The mode in charge, as `--mode` writes it.
     [[nodiscard]] const std::string& mode() const noexcept { return mode_; }
-    /// Of the plan in force.
-    [[nodiscard]] const std::string& plan_name() const noexcept { return plan_.name; }
+    /// What is in force: "static:4", or "lb-bsp (ssgd)" when the plan has a name of its own.
+    [[nodiscard]] const std::string& in_force() const noexcept { return label_; }
     [[nodiscard]] bool synchronous() const { return is_synchronous(plan_); }
 
 private:
@@ -74,6 +74,7 @@ private:
     std::unique_ptr<ModePolicy> policy_;
     std::optional<std::string> requested_;
     SyncPlan plan_;                   ///< in force
+    std::string label_;               ///< of it
     std::optional<SyncPlan> coming_;  ///< asked for, not in force
     std::uint64_t last_id_ = 0;
     std::optional<Open> open_;

@@ -64,7 +64,7 @@ public:
     Run(const TrainOptions& options, const TrainEnvironment& environment, World& world)
         : world_(world),
           environment_(on_this_rank(environment, world)),
-          links_{world.messenger(), world.operations(), world.map()},
+          links_{world.messenger(), world.operations(), world.map(), &world.membership()},
           parts_(resolved(options), world.map().workers()) {
         if (world.role() == Role::kServer) {
             server_.emplace(links_, parts_, world.rank());
@@ -171,16 +171,7 @@ private:
     /// A role that has failed cannot say farewell: the others would wait for it.
     [[noreturn]] void end_job(const std::exception_ptr& failure) {
         if (world_.size() > 1) {
-            try {
-                std::rethrow_exception(failure);
-            } catch (const Error& error) {
-                world_.abort(error.exit_code(), error.what());
-            } catch (const std::bad_alloc&) {
-                world_.abort(ExitCode::kDevice, "out of memory");
-            } catch (const std::exception& error) {
-                world_.abort(static_cast<ExitCode>(EXIT_FAILURE),
-                             std::string("internal error, please report it: ") + error.what());
-            }
+            world_.abort(failure);
         }
         std::rethrow_exception(failure);
     }

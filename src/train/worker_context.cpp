@@ -23,10 +23,12 @@ LoaderOptions loader_options(const JobParts& job, const AugmentOptions& augment,
     return loader;
 }
 
-/// A GPU's computing thread only waits: its own CPU time says nothing there.
-std::shared_ptr<const Clock> busy_clock(const Device& device,
+/// A GPU's computing thread only waits, and so does one that sleeps in place of the network: its
+/// own CPU time says nothing there.
+std::shared_ptr<const Clock> busy_clock(const Device& device, const TrainOptions& options,
                                         const std::shared_ptr<const Clock>& wall) {
-    return device.kind() == DeviceKind::kCpu ? std::make_shared<ThreadCpuClock>() : wall;
+    const bool computes = device.kind() == DeviceKind::kCpu && !parse_compute(options.compute);
+    return computes ? std::make_shared<ThreadCpuClock>() : wall;
 }
 
 }  // namespace
@@ -44,7 +46,12 @@ WorkerContext::WorkerContext(Links links, JobParts& job, const TrainEnvironment&
       test_loader_(job.test_set, loader_options(job, {}, {.shuffle = false}, *device_)),
       slices_(job.train_set->info(), job.order),
       injector_(parse_injections(job.options.inject), links.map.rank_of_worker(worker),
-                job.options.seed, environment.clock, busy_clock(*device_, environment.clock)) {
+                job.options.seed, environment.clock,
+                busy_clock(*device_, job.options, environment.clock)) {
+    if (const auto seconds = parse_compute(job.options.compute)) {
+        sleep_.emplace(replica_, *seconds / static_cast<double>(job.options.batch),
+                       environment.clock);
+    }
 }
 
 void WorkerContext::take_orders() {
@@ -148,7 +155,8 @@ bool WorkerContext::revoked(std::uint64_t lease) const {
 
 std::optional<BatchResult> WorkerContext::train_step(const BatchView& batch,
                                                      StepObserver& observer) {
-    return replica_.train_step(batch, job_.options.seed, observer);
+    return sleep_ ? sleep_->train_step(batch, observer)
+                  : replica_.train_step(batch, job_.options.seed, observer);
 }
 
 bool WorkerContext::stopping() {

@@ -16,6 +16,7 @@
 #include "job_parts.hpp"
 #include "links.hpp"
 #include "protocol.hpp"
+#include "sleep_compute.hpp"
 
 namespace cohort {
 
@@ -113,6 +114,7 @@ private:
     int worker_;
     std::unique_ptr<Device> device_;
     Replica replica_;
+    std::optional<SleepCompute> sleep_;  ///< in place of the network
     Loader train_loader_;
     Loader test_loader_;
     SliceReader slices_;

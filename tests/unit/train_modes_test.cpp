@@ -41,7 +41,7 @@ ModeDesk desk(const TrainOptions& options, std::int64_t samples = 0) {
 
 TEST(ModeDesk, APlainModeStaysAsItIs) {
     ModeDesk modes = desk(servers("static:3"));
-    EXPECT_EQ(modes.start().plan.name, "static:3");
+    EXPECT_EQ(modes.start().name, "static:3");
     EXPECT_FALSE(modes.synchronous());
     for (std::int64_t samples = 0; samples < 1000; samples += 10) {
         EXPECT_FALSE(modes.ask(at(samples)));
@@ -51,7 +51,7 @@ TEST(ModeDesk, APlainModeStaysAsItIs) {
 
 TEST(ModeDesk, FollowsTheSchedule) {
     ModeDesk modes = desk(servers("", "0:ssgd,200:static:3,400:asgd"));
-    EXPECT_EQ(modes.start().plan.name, "ssgd");
+    EXPECT_EQ(modes.start().name, "ssgd");
     EXPECT_TRUE(modes.synchronous());
     EXPECT_FALSE(modes.ask(at(199)));
     auto change = modes.ask(at(205, 2));
@@ -67,9 +67,9 @@ TEST(ModeDesk, FollowsTheSchedule) {
 
 TEST(ModeDesk, AResumedRunIsInTheRightEntry) {
     const TrainOptions options = servers("", "0:ssgd,200:static:3,400:asgd");
-    EXPECT_EQ(desk(options, 199).start().plan.name, "ssgd");
-    EXPECT_EQ(desk(options, 200).start().plan.name, "static:3");
-    EXPECT_EQ(desk(options, 5000).start().plan.name, "asgd");
+    EXPECT_EQ(desk(options, 199).start().name, "ssgd");
+    EXPECT_EQ(desk(options, 200).start().name, "static:3");
+    EXPECT_EQ(desk(options, 5000).start().name, "asgd");
     ModeDesk modes = desk(options, 5000);
     (void)modes.start();
     EXPECT_FALSE(modes.ask(at(5010)));
@@ -109,11 +109,11 @@ TEST(ModeDesk, RequestsThatCannotBeChangeNothing) {
 
 TEST(ModeDesk, ReportsAChangeFromTheRequestToTheFirstUpdate) {
     ModeDesk modes = desk(servers("ssgd"));
-    const PlanChange first = modes.start();
+    const SyncPlan first = modes.start();
     modes.request("asgd");
     const auto change = modes.ask(at(100, 3));
     ASSERT_TRUE(change);
-    EXPECT_NE(change->plan.id, first.plan.id);
+    EXPECT_NE(change->plan.id, first.id);
     modes.updated(3.1, 0.5);  // still under the old plan
     EXPECT_THAT(modes.take_reports(), IsEmpty());
     modes.installed(change->plan, 3.25);
@@ -151,17 +151,46 @@ TEST(ModeDesk, OnlyTheNewestOfSeveralChangesComesIntoForce) {
     EXPECT_DOUBLE_EQ(*reports[1].in_force_s, 1);
 }
 
-TEST(ModeDesk, AnEntryThatCannotBeAnyMoreLeavesTheModeAsItIs) {
-    ModeDesk modes = desk(servers("", "0:asgd,100:backup:3"));
+TEST(ModeDesk, PlansAreForThoseWhoAreLeft) {
+    ModeDesk modes = desk(servers("", "0:asgd,100:static:4"));
     (void)modes.start();
     Telemetry telemetry = at(50);
     telemetry.workers[0].live = telemetry.workers[1].live = false;
     const auto fewer = modes.ask(telemetry);
-    ASSERT_TRUE(fewer) << "the plan is for those who are left";
+    ASSERT_TRUE(fewer);
     EXPECT_EQ(fewer->plan.cohorts.size(), 2U);
     telemetry.samples_applied = 150;
-    EXPECT_FALSE(modes.ask(telemetry)) << "backup:3 of two workers";
-    EXPECT_EQ(modes.mode(), "asgd");
+    const auto next = modes.ask(telemetry);
+    ASSERT_TRUE(next);
+    EXPECT_THAT(next->plan.cohorts.at(0).members, ElementsAre(2, 3));
+    EXPECT_EQ(next->plan.cohorts.at(0).quorum, 2);
+}
+
+TEST(ModeDesk, AnotherModeBeginsWithEqualBatches) {
+    ModeDesk modes = desk(servers("lb-bsp"));
+    (void)modes.start();
+    std::vector<std::int64_t> uneven;
+    for (std::int64_t samples = 40; samples < 8000 && uneven.empty(); samples += 40) {
+        Telemetry telemetry = at(samples);
+        for (int worker = 0; worker < kWorkers; ++worker) {
+            WorkerTelemetry& one = telemetry.workers[static_cast<std::size_t>(worker)];
+            one.own_seconds = one.last_seconds = worker == 0 ? 3 : 1;
+            one.pushes = samples / 40;
+        }
+        if (const auto change = modes.ask(telemetry)) {
+            uneven = change->batches;
+            modes.installed(change->plan, 1);
+            modes.updated(1, 1);
+            const auto reports = modes.take_reports();
+            ASSERT_EQ(reports.size(), 1U);
+            EXPECT_EQ(reports[0].to, "lb-bsp (ssgd)");
+            EXPECT_TRUE(reports[0].same_mode());
+        }
+    }
+    ASSERT_EQ(uneven.size(), 4U);
+    EXPECT_LT(uneven[0], uneven[1]);
+    modes.request("asgd");
+    EXPECT_THAT(modes.ask(at(9000))->batches, ElementsAre(10, 10, 10, 10));
 }
 
 TEST(ModeDesk, ADeterministicRunKnowsNoTimes) {

@@ -107,7 +107,7 @@ struct WorkerReport {
 
 /// Where the cluster stands.
 struct ClusterReport {
-    std::string mode;          ///< name of the plan in force
+    std::string mode;          ///< in force; "lb-bsp (ssgd)" when its plan has a name of its own
     std::int64_t pending = 0;  ///< pushes that wait for others of their cohort
     std::vector<WorkerReport> workers;
 
