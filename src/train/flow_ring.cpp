@@ -1,11 +1,12 @@
+#include "flow_ring.hpp"
+
 #include <fmt/format.h>
 
-#include <deque>
+#include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "cohort/core/error.hpp"
-#include "protocol_ring.hpp"
-#include "update_flow.hpp"
 
 namespace cohort {
 namespace {
@@ -13,236 +14,344 @@ namespace {
 /// Rounds that members know of: the one they work on, and the one they start next without asking.
 constexpr std::size_t kGrantedAhead = 2;
 
-/// The coordinator's side of a ring:
-///  1. leases are dealt; a grant names each member's next one and fixes weights, learning rate and
-///     what follows the round, while the round before it still runs
-///  2. the members sum, update and go on; worker 0 reports the tails
-///  3. the engine gets the pushes, its fire is the update that the members have already applied; a
-///     round with a tail that is not finite is void and its leases come back
-class RingFlow final : public UpdateFlow {
-public:
-    RingFlow(Links links, const JobParts& parts, RunBooks& books)
-        : links_(links),
-          parts_(parts),
-          books_(books),
-          idle_(static_cast<std::size_t>(links.map.workers()), false),
-          pushes_(static_cast<std::size_t>(links.map.workers()), 0) {}
+}  // namespace
 
-    void begin(const BeginOrder& order, const UpdateExtras& extras) override {
-        for (int worker = 0; worker < links_.map.workers(); ++worker) {
-            send(worker, MessageKind::kBegin, order);
+RingFlow::RingFlow(Links links, const JobParts& parts, RunBooks& books)
+    : links_(links),
+      parts_(parts),
+      books_(books),
+      seats_(static_cast<std::size_t>(links.map.workers())) {
+}
+
+void RingFlow::begin(const BeginOrder& order, const UpdateExtras& extras) {
+    for (int worker = 0; worker < links_.map.workers(); ++worker) {
+        send(worker, MessageKind::kBegin, order);
+    }
+    place(books_.engine().plan());
+    if (extras.evaluation != 0 || !extras.snapshot.empty()) {
+        request(extras);
+    }
+    go_on();
+}
+
+bool RingFlow::handle(const Message& message) {
+    switch (static_cast<MessageKind>(message.kind)) {
+        case MessageKind::kRoundDone: reported(decode<RoundReport>(message.body)); return true;
+        case MessageKind::kTicket: take_ticket(decode<Ticket>(message.body)); break;
+        case MessageKind::kStaged: take_staged(decode<Staged>(message.body)); break;
+        case MessageKind::kSaved: writing_.clear(); return false;  // the books want it
+        default: return handle_ring(message);
+    }
+    go_on();
+    return true;
+}
+
+bool RingFlow::handle_ring(const Message& message) {
+    switch (static_cast<RingMessageKind>(message.kind)) {
+        case RingMessageKind::kRoleTaken: role_taken(decode<RoleTaken>(message.body)); break;
+        case RingMessageKind::kRecovered: recovered(decode<Recovered>(message.body)); break;
+        default: return false;
+    }
+    go_on();
+    return true;
+}
+
+int RingFlow::request(const UpdateExtras& extras) {
+    RoundOrder order{.epoch = epoch_, .keep = ids_.kept(), .members = {}};
+    ask(order, extras);
+    for (const int worker : members_) {
+        send(worker, MessageKind::kRound, order);
+    }
+    return std::max<int>(1, static_cast<int>(order.evaluators.size()));
+}
+
+std::vector<int> RingFlow::awaited() const {
+    std::vector<int> ranks;  // of rounds the members' own waits say whom they wait for
+    if (recovery_) {
+        for (const int worker : members_) {
+            const bool answered =
+                std::any_of(recovery_->answers.begin(), recovery_->answers.end(),
+                            [worker](const Recovered& answer) { return answer.worker == worker; });
+            const std::uint64_t order = seats_[static_cast<std::size_t>(worker)].order;
+            const auto& bringing = recovery_->bringing;
+            if (!answered || std::find(bringing.begin(), bringing.end(), order) != bringing.end()) {
+                ranks.push_back(links_.map.rank_of_worker(worker));
+            }
         }
-        if (extras.evaluation != 0 || !extras.snapshot.empty()) {
-            request(extras);
-        }
-        go_on();
     }
+    return ranks;
+}
 
-    bool handle(const Message& message) override {
-        if (static_cast<MessageKind>(message.kind) != MessageKind::kRoundDone) {
-            return false;
-        }
-        const auto report = decode<RoundReport>(message.body);
-        check_invariant(!granted_.empty() && granted_.front().order.round == report.round,
-                        "rounds end in the order of their grants");
-        const Granted granted = std::move(granted_.front());
-        granted_.pop_front();
-        settle(granted, report);
-        go_on();
-        return true;
-    }
+/// The worker that speaks for the ring: worker 0, which is never lost, if it is a member.
+int RingFlow::reporter() const {
+    return is_member(0) ? 0 : members_.front();
+}
 
-    int request(const UpdateExtras& extras) override {
-        RoundOrder order;
-        ask(order, extras);
-        for (int worker = 0; worker < links_.map.workers(); ++worker) {
-            send(worker, MessageKind::kRound, order);
-        }
-        return links_.map.workers();
-    }
-
-    void install(SyncPlan /*plan*/, std::vector<std::int64_t> /*batches*/) override {
-        check_invariant(false, "not built yet");
-    }
-    void lost(int /*worker*/) override { check_invariant(false, "not built yet"); }
-    void joined(int /*worker*/) override { check_invariant(false, "not built yet"); }
-
-    [[nodiscard]] bool quiet() const override { return granted_.empty(); }
-
-    /// The members' own waits say whom a round waits for.
-    [[nodiscard]] std::vector<int> awaited() const override { return {}; }
-
-private:
-    struct Granted {
-        RoundOrder order;
-        UpdateExtras extras;
-        std::uint32_t epoch = 0;
-        std::int64_t samples = 0;
-    };
-
-    template <class Kind, class Body>
-    void send(int worker, Kind kind, const Body& body) {
-        send_order(links_, {links_.map.rank_of_worker(worker), Port::kWorker}, kind, body);
-    }
-
-    static void ask(RoundOrder& order, const UpdateExtras& extras) {
-        order.evaluate = extras.evaluation != 0;
+/// What a round or request leaves behind. With a snapshot gathered for it nobody else evaluates.
+void RingFlow::ask(RoundOrder& order, const UpdateExtras& extras) {
+    order.reporter = reporter();
+    order.snapshot = extras.snapshot;
+    if (extras.evaluation != 0 && extras.snapshot.gather == 0) {
         order.evaluation = extras.evaluation;
-        order.snapshot = extras.snapshot;
+        order.evaluators.assign(members_.begin(), members_.end());
     }
+    if (!extras.snapshot.checkpoint.empty()) {
+        writing_ = extras.snapshot.checkpoint;
+        writer_ = order.reporter;
+    }
+}
 
-    void go_on() {
-        if (books_.stopping()) {
+/// 1. A plan that waits is put in force when the fence is reached; until then the ring goes on for
+/// as long as others hand in what they work on. 2. Leases. 3. Grants.
+void RingFlow::go_on() {
+    if (books_.stopping() || recovery_) {
+        return;
+    }
+    if (queued_ && fence_ready()) {
+        if (!granted_.empty()) {
             return;
         }
-        for (const LeaseDesk::Dealt& dealt : books_.leases().top_up()) {
-            send(dealt.worker, MessageKind::kLease, dealt.order);
+        switch_over();
+    }
+    send_parameters();
+    deal();
+    while (granted_.size() < kGrantedAhead && grant()) {
+    }
+}
+
+void RingFlow::deal() {
+    for (const LeaseDesk::Dealt& dealt : books_.leases().top_up()) {
+        send(dealt.worker, MessageKind::kLease, dealt.order);
+    }
+}
+
+/// False when there is nothing to train on: no member has a lease, no rider's gradient is here.
+bool RingFlow::grant() {
+    Granted next;
+    const std::optional<PushId> foreign = foreign_push();
+    add_members(next, !foreign);
+    if (foreign) {
+        add_rider(next, *foreign);
+    } else {
+        add_riders(next);
+    }
+    if (next.samples == 0) {
+        return false;
+    }
+    describe(next);
+    for (const RoundMember& member : next.order.members) {
+        send(member.worker, MessageKind::kRound, next.order);
+    }
+    granted_.push_back(std::move(next));
+    return true;
+}
+
+void RingFlow::add_members(Granted& next, bool with_leases) {
+    for (const int worker : members_) {
+        const LeaseOrder lease =
+            with_leases ? books_.leases().claim(worker).value_or(LeaseOrder()) : LeaseOrder();
+        next.order.members.push_back(
+            {.worker = worker, .lease = lease.lease, .samples = lease.count, .riders = {}});
+        next.epoch = next.samples == 0 ? lease.epoch : next.epoch;
+        next.samples += lease.count;
+    }
+}
+
+/// Number, weights, learning rate, the exchange, and what follows the round.
+void RingFlow::describe(Granted& next) {
+    const SyncPlan& plan = books_.engine().plan();
+    std::int64_t before = books_.samples_applied();
+    for (const Granted& earlier : granted_) {
+        before += earlier.samples;
+    }
+    RoundOrder& order = next.order;
+    order.epoch = epoch_;
+    order.round = ++rounds_;
+    order.fraction = fraction_of(next.samples);
+    order.lr = parts_.schedule.lr(parts_.options.lr, before);
+    const bool own = std::any_of(order.members.begin(), order.members.end(),
+                                 [](const RoundMember& member) { return member.lease != 0; });
+    if (own && plan.work == Work::kDelta) {
+        order.work = Work::kDelta;
+        order.steps = plan.local_steps;
+        order.group = plan.group;
+        order.group_round = group_rounds_ + 1;
+        group_rounds_ += static_cast<std::uint64_t>(plan.local_steps);
+    }
+    const RingIds::Names names = ids_.find(members_, plan.group);
+    order.ring = names.ring;
+    order.group_ring = names.group;
+    order.keep = ids_.kept();
+    next.extras = books_.decide(before + next.samples);
+    ask(order, next.extras);
+}
+
+double RingFlow::fraction_of(std::int64_t samples) const {
+    const SyncPlan& plan = books_.engine().plan();
+    const std::int64_t unit =
+        plan.lr_unit == SyncPlan::LrUnit::kPublished ? plan.published_unit : parts_.reference_batch;
+    return static_cast<double>(samples) / static_cast<double>(unit);
+}
+
+void RingFlow::reported(const RoundReport& report) {
+    if (granted_.empty() || granted_.front().order.round != report.round) {
+        check_invariant(report.round <= reported_, "rounds end in the order of their grants");
+        return;  // of a round that was settled in a recovery
+    }
+    const Granted granted = std::move(granted_.front());
+    granted_.pop_front();
+    settle(granted, report);
+    if (recovery_) {
+        give_up(granted.extras, true);
+    } else {
+        books_.taken(granted.extras,
+                     std::max<int>(1, static_cast<int>(granted.order.evaluators.size())));
+    }
+    go_on();
+}
+
+void RingFlow::settle(const Granted& granted, const RoundReport& report) {
+    reported_ = report.round;
+    BatchResult result;
+    std::string because;
+    for (std::size_t i = 0; i < report.members.size(); ++i) {
+        const RoundMemberReport& member = report.members[i];
+        const int worker = granted.order.members[i].worker;
+        const std::string reason = non_finite_reason(member.loss_sum, member.finite);
+        if (because.empty() && !reason.empty()) {
+            because =
+                report.members.size() == 1 ? reason : fmt::format("worker {}: {}", worker, reason);
         }
-        while (granted_.size() < kGrantedAhead && grant()) {
+        result.samples += member.samples;
+        result.loss_sum += member.loss_sum;
+        result.correct += member.correct;
+        if (member.samples > 0) {
+            books_.timed({.worker = worker, .samples = member.samples, .own_s = member.compute_s});
         }
     }
-
-    /// False when no worker has a lease left.
-    bool grant() {
-        Granted next;
-        for (int worker = 0; worker < links_.map.workers(); ++worker) {
-            const auto lease = books_.leases().claim(worker).value_or(LeaseOrder());
-            next.order.members.push_back(
-                {.worker = worker, .lease = lease.lease, .samples = lease.count});
-            next.epoch = next.samples == 0 ? lease.epoch : next.epoch;
-            next.samples += lease.count;
-        }
-        if (next.samples == 0) {
-            return false;
-        }
-        std::int64_t before = books_.samples_applied();
-        for (const Granted& earlier : granted_) {
-            before += earlier.samples;
-        }
-        next.order.round = ++rounds_;
-        next.order.fraction =
-            static_cast<double>(next.samples) / static_cast<double>(parts_.reference_batch);
-        next.order.lr = parts_.schedule.lr(parts_.options.lr, before);
-        next.extras = books_.decide(before + next.samples);
-        ask(next.order, next.extras);
-        for (const RoundMember& member : next.order.members) {
-            send(member.worker, MessageKind::kRound, next.order);
-        }
-        granted_.push_back(std::move(next));
-        return true;
+    for (const PushId& push : granted.riders) {
+        const Ticket& ticket = *work_.at(push).ticket;
+        result.samples += ticket.samples;
+        result.loss_sum += ticket.loss_sum;
+        result.correct += ticket.correct;
     }
+    check_invariant(result.samples == granted.samples, "members trained what was granted");
+    books_.spent(report.members.front().compute_s, report.exposed_s, report.exchange_s);
+    if (because.empty()) {
+        fire(granted, report, result);
+    } else {
+        void_round(granted, report);
+        books_.drop(result, because);
+    }
+    if (report.version != books_.engine().version()) {
+        fail<PeerError>({.where = fmt::format("ring round {}", report.round),
+                         .what = "the members are at another version than the coordinator",
+                         .expected = std::to_string(books_.engine().version()),
+                         .got = std::to_string(report.version)});
+    }
+    note_departures();
+}
 
-    void settle(const Granted& granted, const RoundReport& report) {
-        BatchResult result;
-        double norms = 0;
-        int members = 0;
-        std::string because;
-        for (std::size_t i = 0; i < report.members.size(); ++i) {
-            const RoundMemberReport& member = report.members[i];
-            const std::string reason = non_finite_reason(member.loss_sum, member.finite);
-            if (because.empty() && !reason.empty()) {
-                because =
-                    report.members.size() == 1
-                        ? reason
-                        : fmt::format("worker {}: {}", granted.order.members[i].worker, reason);
+/// Feeds the pushes of the round to the engine, which must fire exactly once.
+void RingFlow::fire(const Granted& granted, const RoundReport& report, const BatchResult& result) {
+    UpdateEngine& engine = books_.engine();
+    const std::int64_t computed_on = engine.version();
+    std::vector<PushTicket> tickets;
+    for (const PushId& push : granted.riders) {
+        tickets.push_back(ticket_of(push));
+        engine.leased(push.worker, tickets.back().lease, tickets.back().samples);
+    }
+    for (std::size_t i = 0; i < report.members.size(); ++i) {
+        const RoundMember& member = granted.order.members[i];
+        tell_engine(member);
+        if (member.lease != 0) {
+            tickets.push_back({.id = {.worker = member.worker,
+                                      .incarnation = engine.incarnation(member.worker),
+                                      .sequence = ++seat(member.worker).pushes},
+                               .lease = member.lease,
+                               .version = computed_on,
+                               .samples = member.samples,
+                               .loss_sum = report.members[i].loss_sum,
+                               .gradient_norm = report.members[i].gradient_norm,
+                               .work = granted.order.work});
+        }
+    }
+    UpdateRecord update{.fraction = granted.order.fraction,
+                        .learning_rate = granted.order.lr,
+                        .epoch = granted.epoch,
+                        .result = result};
+    std::vector<PushOutcome> outcomes;
+    for (const PushTicket& ticket : tickets) {
+        update.leases.push_back(ticket.lease);
+        update.gradient_norm += ticket.gradient_norm / static_cast<double>(tickets.size());
+        for (const Effect& effect : engine.push(ticket)) {
+            if (const auto* fired = std::get_if<Fire>(&effect)) {
+                update.version = fired->version;
+                outcomes = outcomes_of(*fired);
             }
-            norms += member.samples > 0 ? member.gradient_norm : 0;
-            members += member.samples > 0 ? 1 : 0;
-            result.samples += member.samples;
-            result.loss_sum += member.loss_sum;
-            result.correct += member.correct;
-        }
-        check_invariant(result.samples == granted.samples, "members trained what was granted");
-        books_.spent(report.members.front().compute_s, report.exposed_s, report.exchange_s);
-        if (because.empty()) {
-            fire(granted, result, norms / members);
-        } else {
-            void_round(granted, report);
-            books_.drop(result, because);
-        }
-        if (report.version != books_.engine().version()) {
-            fail<PeerError>({.where = fmt::format("ring round {}", report.round),
-                             .what = "the members are at another version than the coordinator",
-                             .expected = std::to_string(books_.engine().version()),
-                             .got = std::to_string(report.version)});
-        }
-        books_.taken(granted.extras, links_.map.workers());
-    }
-
-    /// Feeds the pushes of the round to the engine, which must fire exactly once.
-    void fire(const Granted& granted, const BatchResult& result, double gradient_norm) {
-        UpdateEngine& engine = books_.engine();
-        UpdateRecord update{.fraction = granted.order.fraction,
-                            .learning_rate = granted.order.lr,
-                            .epoch = granted.epoch,
-                            .result = result,
-                            .gradient_norm = gradient_norm};
-        const std::int64_t computed_on = engine.version();
-        for (const RoundMember& member : granted.order.members) {
-            tell_engine(member);
-        }
-        for (const RoundMember& member : granted.order.members) {
-            if (member.lease == 0) {
-                continue;
-            }
-            update.leases.push_back(member.lease);
-            const auto index = static_cast<std::size_t>(member.worker);
-            const PushTicket ticket{.id = {.worker = member.worker,
-                                           .incarnation = engine.incarnation(member.worker),
-                                           .sequence = ++pushes_[index]},
-                                    .lease = member.lease,
-                                    .version = computed_on,
-                                    .samples = member.samples};
-            for (const Effect& effect : engine.push(ticket)) {
-                if (const auto* fired = std::get_if<Fire>(&effect)) {
-                    update.version = fired->version;
-                }
-            }
-        }
-        check_invariant(update.version == computed_on + 1 && engine.pending() == 0,
-                        "a round is one update");
-        books_.commit(update);
-    }
-
-    /// Who takes part with samples, and who only passes on.
-    void tell_engine(const RoundMember& member) {
-        UpdateEngine& engine = books_.engine();
-        const auto index = static_cast<std::size_t>(member.worker);
-        const bool idle = member.lease == 0;
-        if (idle && !idle_[index]) {
-            check_invariant(engine.idle(member.worker).empty(), "nothing is pending in a ring");
-        } else if (!idle && idle_[index]) {
-            check_invariant(engine.resumed(member.worker).empty(), "nothing is pending in a ring");
-        }
-        idle_[index] = idle;
-        if (!idle) {
-            engine.leased(member.worker, member.lease, member.samples);
         }
     }
+    check_invariant(update.version == computed_on + 1 && engine.version() == update.version &&
+                        engine.pending() == 0 && outcomes.size() == tickets.size(),
+                    "a round is one update");
+    riders_fired(granted);
+    for (const PushOutcome& outcome : outcomes) {
+        books_.settled(outcome);
+    }
+    books_.commit(update);
+}
 
-    void void_round(const Granted& granted, const RoundReport& report) {
-        for (std::size_t i = 0; i < granted.order.members.size(); ++i) {
-            const RoundMember& member = granted.order.members[i];
-            const RoundMemberReport& said = report.members[i];
-            if (member.lease != 0) {
-                books_.leases().returned(member.lease,
-                                         non_finite_reason(said.loss_sum, said.finite).empty()
-                                             ? ReturnReason::kVoidRound
-                                             : ReturnReason::kNonFinite);
-            }
+std::vector<PushOutcome> RingFlow::outcomes_of(const Fire& fire) {
+    std::vector<PushOutcome> outcomes;
+    for (const FiredPush& push : fire.pushes) {
+        outcomes.push_back({.worker = push.ticket.id.worker,
+                            .samples = push.ticket.samples,
+                            .lag = push.lag,
+                            .lag_updates = push.lag_updates,
+                            .weight = push.weight,
+                            .over_bound = push.over_bound,
+                            .returned = {}});
+    }
+    return outcomes;
+}
+
+/// Who takes part with samples, and who only passes on.
+void RingFlow::tell_engine(const RoundMember& member) {
+    UpdateEngine& engine = books_.engine();
+    Seat& worker = seat(member.worker);
+    const bool idle = member.lease == 0;
+    if (idle && !worker.idle) {
+        check_invariant(engine.idle(member.worker).empty(), "nothing is pending in a ring");
+    } else if (!idle && worker.idle) {
+        check_invariant(engine.resumed(member.worker).empty(), "nothing is pending in a ring");
+    }
+    worker.idle = idle;
+    if (!idle) {
+        engine.leased(member.worker, member.lease, member.samples);
+    }
+}
+
+void RingFlow::void_round(const Granted& granted, const RoundReport& report) {
+    for (std::size_t i = 0; i < granted.order.members.size(); ++i) {
+        const RoundMember& member = granted.order.members[i];
+        const RoundMemberReport& said = report.members[i];
+        if (member.lease != 0) {
+            give_back(member.worker, member.lease,
+                      non_finite_reason(said.loss_sum, said.finite).empty()
+                          ? ReturnReason::kVoidRound
+                          : ReturnReason::kNonFinite);
         }
     }
+    put_back(granted);
+}
 
-    Links links_;
-    const JobParts& parts_;
-    RunBooks& books_;
-    std::deque<Granted> granted_;  ///< rounds that have not been reported, oldest first
-    std::uint64_t rounds_ = 0;
-    std::vector<bool> idle_;             ///< by worker, as the engine knows it
-    std::vector<std::uint64_t> pushes_;  ///< by worker
-};
-
-}  // namespace
+void RingFlow::give_back(int worker, std::uint64_t lease, ReturnReason reason) {
+    books_.settled({.worker = worker,
+                    .samples = books_.leases().samples_of(lease),
+                    .weight = 0,
+                    .returned = reason});
+    books_.leases().returned(lease, reason);
+}
 
 std::unique_ptr<UpdateFlow> make_ring_flow(Links links, const JobParts& parts, RunBooks& books) {
     return std::make_unique<RingFlow>(links, parts, books);

@@ -14,22 +14,41 @@ COHORT_SIMD_CLONES void scale_floats(float* __restrict to, const float* __restri
     }
 }
 
+COHORT_SIMD_CLONES void add_floats(float* __restrict to, const float* __restrict from,
+                                   std::size_t count, float factor) noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+        to[i] += factor * from[i];
+    }
+}
+
 }  // namespace
 
 void scale_into(std::span<float> to, std::span<const float> from, float factor) noexcept {
     scale_floats(to.data(), from.data(), from.size(), factor);
 }
 
+void add_scaled(std::span<float> to, std::span<const float> from, float factor) noexcept {
+    add_floats(to.data(), from.data(), from.size(), factor);
+}
+
+/// values, weighted, and what is added to them, from `begin` of the buffer on.
+void RingObserver::fill(std::size_t begin, std::span<const float> values) {
+    const std::span<float> to = buffer_.subspan(begin, values.size());
+    scale_into(to, values, weight_);
+    for (const AddedPush& added : added_) {
+        add_scaled(to, {added.values.get() + begin, values.size()}, added.weight);
+    }
+}
+
 void RingObserver::put(std::int64_t begin, std::span<const float> gradient) {
-    scale_into(buffer_.subspan(static_cast<std::size_t>(begin), gradient.size()), gradient,
-               weight_);
+    fill(static_cast<std::size_t>(begin), gradient);
 }
 
 void RingObserver::put_statistics(std::span<const float> batch_state) {
-    const auto statistics = buffer_.last(batch_state.size());
-    scale_into(statistics, batch_state, weight_);
-    announced_ = static_cast<std::int64_t>(buffer_.size() - statistics.size());
-    if (!statistics.empty()) {
+    const std::size_t parameters = buffer_.size() - batch_state.size();
+    fill(parameters, batch_state);
+    announced_ = static_cast<std::int64_t>(parameters);
+    if (!batch_state.empty()) {
         exchange_.ready(announced_, static_cast<std::int64_t>(buffer_.size()));
     }
 }
@@ -37,6 +56,22 @@ void RingObserver::put_statistics(std::span<const float> batch_state) {
 void RingObserver::final_from(std::int64_t low) {
     exchange_.ready(low, announced_);
     announced_ = low;
+}
+
+void RiderObserver::put_statistics(std::span<const float> batch_state) {
+    std::copy(batch_state.begin(), batch_state.end(),
+              buffer_->end() - static_cast<std::ptrdiff_t>(batch_state.size()));
+    transfer_ = links_.messenger.start_transfer(
+        parent_, Port::kWorker, static_cast<std::uint16_t>(MessageKind::kPush), encode(header_),
+        std::as_bytes(std::span<const float>(*buffer_)), ChunkOrder::kBackward, buffer_);
+}
+
+void RiderObserver::put(std::int64_t begin, std::span<const float> gradient) {
+    std::copy(gradient.begin(), gradient.end(), buffer_->begin() + begin);
+}
+
+void RiderObserver::final_from(std::int64_t low) {
+    transfer_->release((buffer_->size() - static_cast<std::size_t>(low)) * sizeof(float));
 }
 
 }  // namespace cohort

@@ -1,8 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <vector>
 
+#include "links.hpp"
+#include "protocol.hpp"
 #include "worker_observer.hpp"
 #include "worker_rounds.hpp"
 
@@ -10,17 +14,27 @@ namespace cohort {
 
 /// to = factor * from, rounded once per element. Equal sizes.
 void scale_into(std::span<float> to, std::span<const float> from, float factor) noexcept;
+/// to += factor * from, product and sum rounded each. Equal sizes.
+void add_scaled(std::span<float> to, std::span<const float> from, float factor) noexcept;
+
+/// A gradient with its batch statistics that goes into a round with somebody else's.
+struct AddedPush {
+    std::shared_ptr<const float> values;  ///< as long as the round's buffer
+    float weight = 0;
+};
 
 /// A training step whose gradient, times this member's weight, goes into a ring's buffer: the
-/// parameters' floats, behind them the batch statistics.
+/// parameters' floats, behind them the batch statistics. Gradients of riders are added to it piece
+/// by piece, in their order.
 class RingObserver final : public GradientObserver {
 public:
     RingObserver(Replica& replica, Injector& injector, RoundExchange& exchange,
-                 std::span<float> buffer, float weight)
+                 std::span<float> buffer, float weight, const std::vector<AddedPush>& added)
         : GradientObserver(replica, injector),
           exchange_(exchange),
           buffer_(buffer),
-          weight_(weight) {}
+          weight_(weight),
+          added_(added) {}
 
 protected:
     void put(std::int64_t begin, std::span<const float> gradient) override;
@@ -28,9 +42,12 @@ protected:
     void final_from(std::int64_t low) override;
 
 private:
+    void fill(std::size_t begin, std::span<const float> values);
+
     RoundExchange& exchange_;
     std::span<float> buffer_;
     float weight_;
+    const std::vector<AddedPush>& added_;
     std::int64_t announced_ = -1;  ///< final from here on, as the exchange knows; -1: nothing yet
 };
 
@@ -43,6 +60,34 @@ protected:
     void put(std::int64_t /*begin*/, std::span<const float> /*gradient*/) override {}
     void put_statistics(std::span<const float> /*batch_state*/) override {}
     void final_from(std::int64_t /*low*/) override {}
+};
+
+/// A rider's training step: its gradient leaves for its parent while backward runs, the batch
+/// statistics before it (they are the transfer's end, which leaves first).
+class RiderObserver final : public GradientObserver {
+public:
+    /// @param buffer  parameters and batch statistics, see RingObserver; lives as long as it leaves
+    RiderObserver(Replica& replica, Injector& injector, const Links& links, Address parent,
+                  PushHeader header, std::shared_ptr<std::vector<float>> buffer)
+        : GradientObserver(replica, injector),
+          links_(links),
+          parent_(parent),
+          header_(header),
+          buffer_(std::move(buffer)) {}
+
+    [[nodiscard]] const std::shared_ptr<OutgoingTransfer>& transfer() const { return transfer_; }
+
+protected:
+    void put(std::int64_t begin, std::span<const float> gradient) override;
+    void put_statistics(std::span<const float> batch_state) override;
+    void final_from(std::int64_t low) override;
+
+private:
+    const Links& links_;
+    Address parent_;
+    PushHeader header_;
+    std::shared_ptr<std::vector<float>> buffer_;
+    std::shared_ptr<OutgoingTransfer> transfer_;
 };
 
 }  // namespace cohort

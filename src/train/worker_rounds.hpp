@@ -33,4 +33,7 @@ using RoundExchangeFactory = std::function<std::unique_ptr<RoundExchange>(
 /// Exchanges of `world`, which must outlive them.
 [[nodiscard]] RoundExchangeFactory ring_exchanges(World& world, const RingOptions& options);
 
+/// The exchange of a ring of one: its own contribution is the sum.
+[[nodiscard]] std::unique_ptr<RoundExchange> make_lone_exchange(std::int64_t floats);
+
 }  // namespace cohort

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -16,11 +18,26 @@
 namespace cohort::test {
 
 /// Rings over threads of one process: sums in member order in single precision, each member sees
-/// the same. Checks that ready() covers the buffer from its end to its start.
+/// the same. Checks that ready() covers the buffer from its end to its start, and that members make
+/// a ring together. A rank that is lost breaks the rings it is part of, as RingExchange says.
 class LocalRounds {
 public:
+    /// Where a member is in a round.
+    enum class Stage : std::uint8_t {
+        kMake,      ///< about to make an exchange
+        kBegin,     ///< before its contribution
+        kReady,     ///< a piece is announced
+        kFinish,    ///< before its tail
+        kShared,    ///< all of it is with the others
+        kCompleted  ///< the sums are here
+    };
+    /// Called on the member's thread; may throw, which ends that worker.
+    std::function<void(Stage stage, std::uint64_t round, int rank)> at;
     /// Called for every tail before it is shared; to play with.
     std::function<void(std::uint64_t round, int rank, RingTail& tail)> on_tail;
+    /// Whether a round that is complete is so at this rank too; false: it breaks here.
+    std::function<bool(std::uint64_t round, int rank)> completes;
+
     /// Pieces announced by ready(), over all members and rounds.
     [[nodiscard]] int pieces() const {
         const std::lock_guard lock(mutex_);
@@ -31,13 +48,28 @@ public:
         const std::lock_guard lock(mutex_);
         return made_;
     }
+    /// The rank is excluded: its rings break. And: it belongs to the job again.
+    void lose(int rank) {
+        const std::lock_guard lock(mutex_);
+        lost_.insert(rank);
+        ++times_lost_[rank];
+        for (auto& [members, arrivals] : arrivals_) {
+            if (std::find(members.begin(), members.end(), rank) != members.end()) {
+                begin_anew(members, arrivals);
+            }
+        }
+        changed_.notify_all();
+    }
+    void come_back(int rank) {
+        const std::lock_guard lock(mutex_);
+        lost_.erase(rank);
+    }
 
     /// The factory of the worker on `rank`.
     [[nodiscard]] RoundExchangeFactory factory(int rank) {
         return [this, rank](const std::vector<int>& members, std::int64_t floats) {
-            const std::lock_guard lock(mutex_);
-            ++made_;
-            return std::make_unique<Exchange>(*this, members, rank, floats);
+            reach(Stage::kMake, 0, rank);
+            return make(members, rank, floats);
         };
     }
 
@@ -45,73 +77,165 @@ private:
     struct Round {
         std::map<int, std::vector<float>> values;  ///< by rank
         std::map<int, RingTail> tails;
+        std::size_t taken = 0;  ///< members that have the sums
     };
+    using Key = std::pair<std::uint64_t, std::uint64_t>;  ///< ring, round
 
-    class Exchange final : public RoundExchange {
-    public:
-        Exchange(LocalRounds& all, std::vector<int> members, int rank, std::int64_t floats)
-            : all_(all),
-              members_(std::move(members)),
-              rank_(rank),
-              buffer_(static_cast<std::size_t>(floats)) {}
+    class Exchange;
 
-        std::span<float> begin(std::uint64_t round) override {
-            round_ = round;
-            low_ = static_cast<std::int64_t>(buffer_.size());
-            return buffer_;
+    void reach(Stage stage, std::uint64_t round, int rank) const {
+        if (at) {
+            at(stage, round, rank);
         }
-        void ready(std::int64_t begin, std::int64_t end) override {
-            if (end != low_ || begin >= end) {
-                throw std::logic_error("pieces are announced from the end on, each once");
-            }
-            low_ = begin;
-            const std::lock_guard lock(all_.mutex_);
-            ++all_.pieces_;
+    }
+    /// Who had come when the ring broke does not count for the next one.
+    static void begin_anew(const std::vector<int>& members,
+                           std::map<int, std::uint64_t>& arrivals) {
+        std::uint64_t most = 0;
+        for (const int member : members) {
+            most = std::max(most, arrivals[member]);
         }
-        void finish(const RingTail& tail) override {
-            RingTail mine = tail;
-            if (all_.on_tail) {
-                all_.on_tail(round_, rank_, mine);
-            }
+        for (const int member : members) {
+            arrivals[member] = most;
+        }
+    }
+    /// Losses so far of any of them.
+    [[nodiscard]] std::uint64_t losses(const std::vector<int>& members) {
+        std::uint64_t all = 0;
+        for (const int member : members) {
+            all += times_lost_[member];
+        }
+        return all;
+    }
+    [[nodiscard]] bool broken(const std::vector<int>& members) const {
+        return std::any_of(members.begin(), members.end(),
+                           [this](int member) { return lost_.count(member) > 0; });
+    }
+    [[nodiscard]] std::unique_ptr<RoundExchange> make(const std::vector<int>& members, int rank,
+                                                      std::int64_t floats);
+
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    std::map<Key, Round> rounds_;
+    std::map<std::vector<int>, std::map<int, std::uint64_t>> arrivals_;  ///< times made, by rank
+    std::set<int> lost_;
+    std::map<int, std::uint64_t> times_lost_;
+    std::map<std::pair<std::vector<int>, std::uint64_t>, std::uint64_t> names_;
+    int pieces_ = 0;
+    int made_ = 0;
+};
+
+class LocalRounds::Exchange final : public RoundExchange {
+public:
+    Exchange(LocalRounds& all, std::vector<int> members, int rank, std::int64_t floats,
+             std::uint64_t name, std::uint64_t losses)
+        : all_(all),
+          members_(std::move(members)),
+          rank_(rank),
+          buffer_(static_cast<std::size_t>(floats)),
+          name_(name),
+          losses_(losses) {}
+
+    std::span<float> begin(std::uint64_t round) override {
+        if (round <= round_) {
+            throw std::logic_error("rounds of an exchange have ascending numbers");
+        }
+        round_ = round;
+        low_ = static_cast<std::int64_t>(buffer_.size());
+        all_.reach(Stage::kBegin, round_, rank_);
+        return buffer_;
+    }
+    void ready(std::int64_t begin, std::int64_t end) override {
+        if (end != low_ || begin >= end) {
+            throw std::logic_error("pieces are announced from the end on, each once");
+        }
+        low_ = begin;
+        all_.reach(Stage::kReady, round_, rank_);
+        const std::lock_guard lock(all_.mutex_);
+        ++all_.pieces_;
+    }
+    void finish(const RingTail& tail) override {
+        all_.reach(Stage::kFinish, round_, rank_);
+        RingTail mine = tail;
+        if (all_.on_tail) {
+            all_.on_tail(round_, rank_, mine);
+        }
+        {
             const std::lock_guard lock(all_.mutex_);
-            Round& round = all_.rounds_[round_];
+            Round& round = all_.rounds_[{name_, round_}];
             round.values[rank_] = buffer_;
             round.tails[rank_] = mine;
             all_.changed_.notify_all();
         }
-        std::optional<std::vector<RingTail>> wait() override {
+        all_.reach(Stage::kShared, round_, rank_);
+    }
+    std::optional<std::vector<RingTail>> wait() override {
+        std::vector<RingTail> tails;
+        {
             std::unique_lock lock(all_.mutex_);
-            Round& round = all_.rounds_[round_];
-            all_.changed_.wait(lock, [&] { return round.tails.size() == members_.size(); });
-            buffer_ = round.values.at(members_.front());
-            for (std::size_t i = 1; i < members_.size(); ++i) {
-                const std::vector<float>& next = round.values.at(members_[i]);
-                for (std::size_t at = 0; at < buffer_.size(); ++at) {
-                    buffer_[at] += next[at];
-                }
+            Round& round = all_.rounds_[{name_, round_}];
+            const auto here = [&] { return round.tails.size() == members_.size(); };
+            const auto broken = [&] { return all_.losses(members_) != losses_; };
+            all_.changed_.wait(lock, [&] { return here() || broken(); });
+            if (!here() || (all_.completes && !all_.completes(round_, rank_))) {
+                return std::nullopt;
             }
-            std::vector<RingTail> tails;
-            for (const int member : members_) {
-                tails.push_back(round.tails.at(member));
+            sum(round, tails);
+            if (++round.taken == members_.size()) {
+                all_.rounds_.erase({name_, round_});
             }
-            return tails;
         }
-        [[nodiscard]] RingTimes times() const noexcept override { return {0.5, 0.25}; }
+        all_.reach(Stage::kCompleted, round_, rank_);
+        return tails;
+    }
+    [[nodiscard]] RingTimes times() const noexcept override { return {0.5, 0.25}; }
 
-    private:
-        LocalRounds& all_;
-        std::vector<int> members_;
-        int rank_;
-        std::vector<float> buffer_;
-        std::uint64_t round_ = 0;
-        std::int64_t low_ = 0;
-    };
+private:
+    void sum(const Round& round, std::vector<RingTail>& tails) {
+        buffer_ = round.values.at(members_.front());
+        for (std::size_t i = 1; i < members_.size(); ++i) {
+            const std::vector<float>& next = round.values.at(members_[i]);
+            for (std::size_t at = 0; at < buffer_.size(); ++at) {
+                buffer_[at] += next[at];
+            }
+        }
+        for (const int member : members_) {
+            tails.push_back(round.tails.at(member));
+        }
+    }
 
-    mutable std::mutex mutex_;
-    std::condition_variable changed_;
-    std::map<std::uint64_t, Round> rounds_;
-    int pieces_ = 0;
-    int made_ = 0;
+    LocalRounds& all_;
+    std::vector<int> members_;
+    int rank_;
+    std::vector<float> buffer_;
+    std::uint64_t name_;    ///< the same on all members
+    std::uint64_t losses_;  ///< when it was made
+    std::uint64_t round_ = 0;
+    std::int64_t low_ = 0;
 };
+
+/// Returns when all members have come.
+inline std::unique_ptr<RoundExchange> LocalRounds::make(const std::vector<int>& members, int rank,
+                                                        std::int64_t floats) {
+    std::unique_lock lock(mutex_);
+    if (broken(members)) {
+        throw RingBroken("a member was lost");
+    }
+    ++made_;
+    const std::uint64_t before = losses(members);
+    auto& arrivals = arrivals_[members];
+    const std::uint64_t time = ++arrivals[rank];
+    changed_.notify_all();
+    changed_.wait(lock, [&] {
+        return losses(members) != before ||
+               std::all_of(members.begin(), members.end(),
+                           [&](int member) { return arrivals[member] >= time; });
+    });
+    if (losses(members) != before) {
+        throw RingBroken("a member was lost");
+    }
+    const auto [name, fresh] = names_.emplace(std::pair{members, time}, names_.size() + 1);
+    return std::make_unique<Exchange>(*this, members, rank, floats, name->second, before);
+}
 
 }  // namespace cohort::test

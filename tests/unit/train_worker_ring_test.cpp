@@ -36,7 +36,7 @@ struct Ring : WorkerRig, TransferSink {
     Ring& operator=(const Ring&) = delete;
     ~Ring() override { stop(); }
     void start_all(const BeginOrder& order_to_begin = {}) {
-        for (int worker = 0; worker < job.reference_batch / job.options.batch; ++worker) {
+        for (int worker = 0; worker < network.map().workers(); ++worker) {
             start(rounds.factory(worker));
             order(worker, MessageKind::kBegin, order_to_begin);
         }
@@ -49,10 +49,12 @@ struct Ring : WorkerRig, TransferSink {
     RoundOrder grant(const std::vector<std::int64_t>& counts) {
         RoundOrder order_of_round;
         order_of_round.round = ++granted;
+        order_of_round.ring = 1;
+        order_of_round.keep = {1};
         order_of_round.lr = 0.05;
         std::int64_t samples = 0;
         for (std::size_t worker = 0; worker < counts.size(); ++worker) {
-            RoundMember member{.worker = static_cast<std::int32_t>(worker)};
+            RoundMember member{.worker = static_cast<std::int32_t>(worker), .riders = {}};
             if (counts[worker] > 0) {
                 member.lease = ++leases;
                 member.samples = counts[worker];
@@ -251,8 +253,8 @@ TEST(WorkerRing, AStopOfTheRankEndsAnEvaluationAtTheNextBatch) {
     EXPECT_TRUE(ring.quiet());
     stop_at = clock->looks() + 2;  // evaluation begins, one batch is done
     RoundOrder order;
-    order.evaluate = true;
     order.evaluation = 9;
+    order.evaluators = {0};
     ring.send(order);
     EXPECT_EQ(ring.told<EvaluationProgress>(MessageKind::kEvaluating).done, 16);
     ring.told<StopRequest>(MessageKind::kStopRequested);
@@ -313,8 +315,8 @@ TEST(WorkerRing, EvaluationPartsCoverTheTestGroup) {
         EXPECT_EQ(samples, test::kWorkerTest);
     };
     RoundOrder alone;
-    alone.evaluate = true;
     alone.evaluation = 4;
+    alone.evaluators = {0, 1, 2};
     ring.send(alone);
     evaluated(4);
     EXPECT_TRUE(ring.quiet()) << "no round, no report";
@@ -324,8 +326,8 @@ TEST(WorkerRing, AnEvaluationFollowsItsRound) {
     Ring ring("smallcnn", 1);
     ring.start_all();
     RoundOrder order = ring.grant({16});
-    order.evaluate = true;
     order.evaluation = 9;
+    order.evaluators = {0};
     ring.send(order);
     ring.told<RoundReport>(MessageKind::kRoundDone);
     const auto part = ring.told<EvaluatedPart>(MessageKind::kEvaluated);

@@ -1,0 +1,147 @@
+// What a member of a ring does with a grant.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cohort/core/error.hpp"
+#include "worker_ring_executor.hpp"
+
+namespace cohort {
+namespace {
+
+/// Share of a reference batch's statistics that goes into the running ones.
+constexpr double kBatchNormMomentum = 0.1;
+
+}  // namespace
+
+void RingExecutor::carry_out(const RoundOrder& order) {
+    check_invariant(begun_, "kBegin comes before the first round");
+    if (!order.members.empty() && !round(order)) {
+        broken_ = true;
+        return;
+    }
+    ++done_;
+    if (context_.worker() == order.reporter) {
+        snapshot(order.snapshot);
+    }
+    if (order.evaluation != 0) {
+        evaluate(order);
+    }
+}
+
+/// False when a member was lost before the round was over here.
+bool RingExecutor::round(const RoundOrder& order) {
+    const auto mine = std::find_if(
+        order.members.begin(), order.members.end(),
+        [this](const RoundMember& member) { return member.worker == context_.worker(); });
+    if (mine == order.members.end()) {
+        fail<PeerError>({.where = fmt::format("round {}", order.round),
+                         .what = "it leaves this worker out",
+                         .hint = "the same program on all ranks"});
+    }
+    role_ = RingRole::kMember;
+    const std::optional<MemberRounds::Sum> sum = rounds_.run(order, *mine, pushes_of(order, *mine));
+    if (!sum) {
+        return false;
+    }
+    if (std::all_of(sum->tails.begin(), sum->tails.end(),
+                    [](const RingTail& tail) { return tail.finite != 0; })) {
+        apply(order, sum->floats);
+        last_round_ = order.round;
+        release_riders(order, *mine);
+    }
+    last_round_ = order.round;
+    report(order, *sum);
+    return true;
+}
+
+std::vector<AddedPush> RingExecutor::pushes_of(const RoundOrder& order,
+                                               const RoundMember& mine) const {
+    std::vector<AddedPush> added;
+    for (const RiderPush& rider : mine.riders) {
+        const auto staged = staged_.find(rider.push);
+        check_invariant(staged != staged_.end(), "a granted push is here");
+        added.push_back({staged->second, static_cast<float>(share(order, rider.samples))});
+    }
+    return added;
+}
+
+void RingExecutor::apply(const RoundOrder& order, std::span<float> sum) {
+    const bool on_host = replica_.device().kind() == DeviceKind::kCpu;
+    std::span<const float> gradient = replica_.gradients();
+    if (!sum.empty()) {
+        const std::span<float> summed = sum.first(replica_.parameters().size());
+        context_.copy(replica_.batch_state(), sum.subspan(summed.size()));
+        if (on_host) {
+            gradient = summed;
+        } else {
+            context_.copy(replica_.gradients(), summed);
+        }
+    }
+    optimizer_->update(replica_.parameters(), gradient, order.fraction, order.lr);
+    replica_.fold_batch_statistics(kBatchNormMomentum, order.fraction);
+    ++version_;
+}
+
+/// The riders whose gradients were in the update go on with its parameters.
+void RingExecutor::release_riders(const RoundOrder& order, const RoundMember& mine) {
+    for (const RiderPush& rider : mine.riders) {
+        send_state({.epoch = order.epoch,
+                    .after = rider.push.sequence,
+                    .incarnation = rider.push.incarnation,
+                    .scalars = {}},
+                   rider.push.worker, order.lr, rider.lag);
+        staged_.erase(rider.push);
+    }
+}
+
+void RingExecutor::report(const RoundOrder& order, const MemberRounds::Sum& sum) {
+    RoundReport report{.round = order.round, .version = version_, .members = {}};
+    for (const RingTail& tail : sum.tails) {
+        report.members.push_back({.samples = tail.samples,
+                                  .loss_sum = tail.loss_sum,
+                                  .correct = tail.correct,
+                                  .finite = tail.finite != 0,
+                                  .compute_s = tail.compute_s,
+                                  .gradient_norm = tail.gradient_norm});
+    }
+    report.exchange_s = sum.times.exchange_s;
+    report.exposed_s = sum.times.exposed_s;
+    if (context_.worker() == order.reporter) {
+        context_.tell_coordinator(MessageKind::kRoundDone, report);
+    }
+    last_report_ = std::move(report);
+}
+
+void RingExecutor::snapshot(const SnapshotOrder& order) {
+    if (order.gather != 0) {
+        const PackedState packed = pack_state(replica_, *optimizer_, false);
+        const GatheredHeader header{.gather = order.gather, .version = version_, .part = 0};
+        const std::span<const float> all = packed.all();
+        context_.links()
+            .messenger
+            .start_transfer(WorkerContext::coordinator(), Port::kWorker,
+                            static_cast<std::uint16_t>(MessageKind::kGathered), encode(header),
+                            std::as_bytes(all), ChunkOrder::kForward, packed.values)
+            ->release(all.size_bytes());
+    }
+    if (!order.checkpoint.empty()) {
+        const Clock::Seconds start = context_.clock().now();
+        ShardSnapshot copied = copy_replica(replica_, *optimizer_, version_);
+        const double pause_s = (context_.clock().now() - start).count();
+        writer_.write(order.checkpoint, std::move(copied), pause_s);
+    }
+}
+
+/// The i-th of n evaluators does part i of n.
+void RingExecutor::evaluate(const RoundOrder& order) {
+    const auto mine =
+        std::find(order.evaluators.begin(), order.evaluators.end(), context_.worker());
+    if (mine != order.evaluators.end()) {
+        context_.evaluate({.id = order.evaluation,
+                           .part = static_cast<std::int32_t>(mine - order.evaluators.begin()),
+                           .parts = static_cast<std::int32_t>(order.evaluators.size())});
+    }
+}
+
+}  // namespace cohort
