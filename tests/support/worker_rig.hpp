@@ -136,7 +136,7 @@ public:
     }
     WorkerRig(const WorkerRig&) = delete;
     WorkerRig& operator=(const WorkerRig&) = delete;
-    ~WorkerRig() { stop(); }
+    virtual ~WorkerRig() { stop(); }
 
     /// Stops all workers; for tests whose own parts they use.
     void stop() {
@@ -215,6 +215,10 @@ public:
         return network.operations(network.map().rank_of_worker(worker)).check();
     }
 
+    /// The error that has ended a worker; null while it works.
+    [[nodiscard]] std::exception_ptr ended_with(std::size_t worker) {
+        return threads_.at(worker).ended ? threads_.at(worker).error : nullptr;
+    }
     /// The error that ended a worker; waits for its end.
     [[nodiscard]] std::exception_ptr error(std::size_t worker) {
         for (int i = 0; !threads_.at(worker).ended && i < 3000; ++i) {
@@ -223,17 +227,18 @@ public:
         return threads_.at(worker).error;
     }
 
-    /// What a worker makes of positions [position, position + count) of epoch 0.
-    [[nodiscard]] LoadedBatch batch(std::int64_t position, std::int64_t count) {
+    /// What a worker makes of positions [position, position + count) of an epoch.
+    [[nodiscard]] LoadedBatch batch(std::int64_t position, std::int64_t count,
+                                    std::uint32_t epoch = 0) {
         LoaderOptions loading;
         loading.augment = job.augment;
         loading.order = job.order;
         Loader loader(job.train_set, loading);
         SliceReader slices(job.train_set->info(), job.order);
         loader.submit({.id = 1,
-                       .epoch = 0,
+                       .epoch = epoch,
                        .position = position,
-                       .samples = slices.samples({0, position, count})});
+                       .samples = slices.samples({epoch, position, count})});
         return std::move(*loader.next());
     }
 

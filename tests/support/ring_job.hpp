@@ -1,0 +1,413 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cohort/optim/vector_math.hpp"
+#include "protocol_ring.hpp"
+#include "support/local_rounds.hpp"
+#include "support/worker_rig.hpp"
+#include "update_flow.hpp"
+
+namespace cohort::test {
+
+/// Thrown into a worker's thread to end it in mid-round.
+struct Died : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// A ring's plan: these members, the others of `live` ride.
+inline SyncPlan ring_plan(const std::vector<int>& members, const std::vector<int>& riders = {}) {
+    SyncPlan plan;
+    plan.name = riders.empty() ? "ring" : "ring:" + std::to_string(members.size());
+    plan.cohorts.push_back(
+        {.members = members, .riders = riders, .quorum = static_cast<int>(members.size())});
+    return plan;
+}
+
+/// The coordinator's messenger with its orders on record.
+class RecordingMessenger final : public Messenger {
+public:
+    explicit RecordingMessenger(Messenger& real) : real_(real) {}
+    [[nodiscard]] int rank() const noexcept override { return real_.rank(); }
+    void send(Address to, Port from, std::uint16_t kind, std::vector<std::byte> body) override {
+        if (kind == static_cast<std::uint16_t>(MessageKind::kRound)) {
+            const auto order = decode<RoundOrder>(body);
+            rounds[order.round] = order;
+            epoch = std::max(epoch, order.epoch);
+        } else if (kind == static_cast<std::uint16_t>(RingMessageKind::kRecover)) {
+            epoch = decode<RecoverOrder>(body).epoch;
+        } else if (kind == static_cast<std::uint16_t>(MessageKind::kLease)) {
+            const auto order = decode<LeaseOrder>(body);
+            leases[order.lease] = order;
+        }
+        if (!excluded.contains(to.rank)) {
+            real_.send(to, from, kind, std::move(body));
+        }
+    }
+    [[nodiscard]] std::shared_ptr<OutgoingTransfer> start_transfer(
+        Address to, Port from, std::uint16_t kind, std::vector<std::byte> body,
+        std::span<const std::byte> data, ChunkOrder order,
+        std::shared_ptr<const void> owner) override {
+        return real_.start_transfer(to, from, kind, std::move(body), data, order, std::move(owner));
+    }
+    [[nodiscard]] Mailbox& mailbox(Port port) override { return real_.mailbox(port); }
+    void set_sink(Port port, TransferSink* sink) override { real_.set_sink(port, sink); }
+    [[nodiscard]] TrafficCounters counters() const override { return real_.counters(); }
+
+    std::map<std::uint64_t, RoundOrder> rounds;  ///< by number
+    std::map<std::uint64_t, LeaseOrder> leases;  ///< by id
+    std::uint64_t epoch = 0;                     ///< of the newest order
+    std::set<int> excluded;                      ///< world ranks that are sent nothing
+
+private:
+    Messenger& real_;
+};
+
+/// Books without hooks, files or a clock.
+struct RingBooks final : RunBooks {
+    RingBooks(const JobParts& parts, int workers, SyncPlan plan, std::int64_t limit)
+        : desk(LeaseBook(parts.train_set->info(), parts.order, limit), limit,
+               {.workers = workers, .batch = parts.options.batch, .ahead = 3, .share_tail = false},
+               {}),
+          updates_engine({.workers = workers, .reference_batch = parts.reference_batch},
+                         std::move(plan)) {}
+
+    LeaseDesk& leases() override { return desk; }
+    UpdateEngine& engine() override { return updates_engine; }
+    [[nodiscard]] std::int64_t samples_applied() const override { return applied; }
+    [[nodiscard]] bool stopping() const override { return stop || desk.finished(); }
+    UpdateExtras decide(std::int64_t samples) override {
+        return on_decide ? on_decide(samples) : UpdateExtras();
+    }
+    void commit(const UpdateRecord& update) override {
+        for (const std::uint64_t lease : update.leases) {
+            desk.applied(lease);
+        }
+        applied += update.result.samples;
+        updates.push_back(update);
+        if (on_commit) {
+            on_commit(update);
+        }
+    }
+    void taken(const UpdateExtras& /*extras*/, int parts) override { evaluation_parts = parts; }
+    void drop(const BatchResult& /*result*/, const std::string& because) override {
+        drops.push_back(because);
+    }
+    void spent(double /*compute_s*/, double /*exposed_s*/, double /*exchange_s*/) override {}
+    void timed(const PushTimes& times) override { timed_samples[times.worker] += times.samples; }
+    void settled(const PushOutcome& outcome) override { outcomes.push_back(outcome); }
+    void installed(const SyncPlan& plan) override { installs.push_back(plan.name); }
+
+    LeaseDesk desk;
+    UpdateEngine updates_engine;
+    std::int64_t applied = 0;
+    bool stop = false;
+    int evaluation_parts = 0;
+    std::vector<UpdateRecord> updates;
+    std::vector<std::string> drops;
+    std::vector<PushOutcome> outcomes;
+    std::vector<std::string> installs;
+    std::map<int, std::int64_t> timed_samples;
+    std::function<UpdateExtras(std::int64_t)> on_decide;
+    std::function<void(const UpdateRecord&)> on_commit;
+};
+
+/// A whole job on rings: workers on threads, the real flow on the test's.
+class RingJob : public WorkerRig, private TransferSink {
+public:
+    RingJob(const std::string& model, int workers, SyncPlan plan, std::int64_t samples)
+        : WorkerRig(model, workers, 0),
+          messenger(network.messenger(0)),
+          books(job, workers, std::move(plan), samples),
+          flow(make_ring_flow({messenger, network.operations(0), network.map()}, job, books)) {
+        network.messenger(0).set_sink(Port::kCoordinator, this);
+    }
+    RingJob(const RingJob&) = delete;
+    RingJob& operator=(const RingJob&) = delete;
+    ~RingJob() override { stop(); }
+
+    void begin() {
+        for (int worker = 0; worker < network.map().workers(); ++worker) {
+            start(rounds.factory(worker));
+        }
+        flow->begin({}, {});
+    }
+
+    /// Lets the job go on until `done`; a worker that has died is lost.
+    void until(const std::function<bool()>& done) {
+        const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (!done()) {
+            if (std::chrono::steady_clock::now() > patience) {
+                throw std::runtime_error("the job hangs");
+            }
+            if (const auto message = network.messenger(0)
+                                         .mailbox(Port::kCoordinator)
+                                         .receive(Clock::Seconds(0.01))) {
+                handle(*message);
+            }
+            bury();
+        }
+    }
+    void until_updates(std::size_t updates) {
+        until([&] { return books.updates.size() >= updates; });
+    }
+    /// To the end of the budget.
+    void finish() {
+        until([&] { return books.stopping() && flow->quiet(); });
+    }
+
+    /// The worker's rank has been excluded.
+    void lose(int worker) {
+        if (lost.insert(worker).second) {
+            messenger.excluded.insert(worker);
+            rounds.lose(worker);
+            flow->lost(worker);
+        }
+    }
+    void come_back(int worker) {
+        lost.erase(worker);
+        messenger.excluded.erase(worker);
+        rounds.come_back(worker);
+        flow->joined(worker);
+    }
+
+    /// What a member holds, parameters then state; only when nothing is under way.
+    std::vector<float> gather(int worker) {
+        RoundOrder ask;
+        ask.epoch = messenger.epoch;
+        ask.reporter = worker;
+        ask.snapshot.gather = 77;
+        gathered_.clear();
+        order(worker, MessageKind::kRound, ask);
+        bool here = false;
+        on_other = [&](const Message& message) {
+            here = here || message.kind == static_cast<std::uint16_t>(MessageKind::kGathered);
+        };
+        until([&] { return here; });
+        on_other = {};
+        return gathered_;
+    }
+
+    LocalRounds rounds;
+    RecordingMessenger messenger;
+    RingBooks books;
+    std::unique_ptr<UpdateFlow> flow;
+    std::set<int> lost;
+    std::map<std::uint64_t, Ticket> tickets;  ///< of riders, by lease
+    std::function<void(const Message&)> on_message;
+    std::function<void(const Message&)> on_other;  ///< what the flow does not want
+
+private:
+    void handle(const Message& message) {
+        if (lost.contains(message.from.rank)) {
+            return;  // dropped by the network
+        }
+        if (message.kind == static_cast<std::uint16_t>(MessageKind::kTicket)) {
+            const auto ticket = decode<Ticket>(message.body);
+            tickets[ticket.lease] = ticket;
+        }
+        if (on_message) {
+            on_message(message);
+        }
+        if (!flow->handle(message) && on_other) {
+            on_other(message);
+        }
+    }
+    /// Whoever has died is noticed; other errors end the test.
+    void bury() {
+        for (int worker = 0; worker < network.map().workers(); ++worker) {
+            const std::exception_ptr error = ended_with(static_cast<std::size_t>(worker));
+            if (!error || lost.contains(worker)) {
+                continue;
+            }
+            try {
+                std::rethrow_exception(error);
+            } catch (const Died&) {
+                lose(worker);
+            }
+        }
+    }
+    std::span<std::byte> accept(const Message& /*announcement*/, std::uint64_t bytes) override {
+        gathered_.resize(bytes / sizeof(float));
+        return std::as_writable_bytes(std::span(gathered_));
+    }
+    std::vector<float> gathered_;
+};
+
+/// One process that does what the job's rounds did: micro-batches on the parameters that they were
+/// computed on, weighted, riders' added to their parents', summed in ring order.
+struct RingReplay : LoneReplica {
+    explicit RingReplay(RingJob& ring_job)
+        : LoneReplica(ring_job.job.graph),
+          of(ring_job),
+          optimizer(make_optimizer(of.job.optimizer, of.job.graph.parameters(), 0,
+                                   of.job.graph.parameters().total(), *device, replica.stream())) {
+        replica.initialise(of.job.options.seed);
+        keep();
+    }
+
+    /// Parameters, then state, after all updates.
+    std::vector<float> run() {
+        for (const UpdateRecord& update : of.books.updates) {
+            apply(round_of(update), update);
+        }
+        return versions.back();
+    }
+
+private:
+    void keep() {
+        std::vector<float> all(replica.parameters().begin(), replica.parameters().end());
+        all.insert(all.end(), replica.state().begin(), replica.state().end());
+        versions.push_back(std::move(all));
+    }
+    /// The grant whose leases the update has applied.
+    [[nodiscard]] const RoundOrder& round_of(const UpdateRecord& update) const {
+        const std::set<std::uint64_t> leases(update.leases.begin(), update.leases.end());
+        for (const auto& [number, round] : of.messenger.rounds) {
+            std::set<std::uint64_t> listed;
+            for (const RoundMember& member : round.members) {
+                if (member.lease != 0) {
+                    listed.insert(member.lease);
+                }
+                for (const RiderPush& rider : member.riders) {
+                    listed.insert(lease_of(rider.push));
+                }
+            }
+            if (listed == leases) {
+                return round;
+            }
+        }
+        throw std::runtime_error("an update without a grant");
+    }
+    [[nodiscard]] std::uint64_t lease_of(const PushId& push) const {
+        for (const auto& [lease, ticket] : of.tickets) {
+            if (ticket.push == push) {
+                return lease;
+            }
+        }
+        throw std::runtime_error("a push without a ticket");
+    }
+    void apply(const RoundOrder& round, const UpdateRecord& update) {
+        std::int64_t all = 0;
+        for (const RoundMember& member : round.members) {
+            all += member.all_samples();
+        }
+        std::vector<float> sum;
+        for (const RoundMember& member : round.members) {
+            std::vector<float> mine(versions.front().size());
+            if (member.lease != 0) {
+                add(mine, member.lease, versions.back(), member.samples, all);
+            }
+            for (const RiderPush& rider : member.riders) {
+                const std::uint64_t lease = lease_of(rider.push);
+                add(mine, lease, held_by(of.tickets.at(lease)), rider.samples, all);
+            }
+            if (sum.empty()) {
+                sum = std::move(mine);
+                continue;
+            }
+            for (std::size_t i = 0; i < sum.size(); ++i) {
+                sum[i] += mine[i];
+            }
+        }
+        use(versions.back());
+        const std::span<const float> gradient =
+            std::span<const float>(sum).first(replica.parameters().size());
+        optimizer->update(replica.parameters(), gradient, update.fraction, update.learning_rate);
+        fold_batch_statistics(replica.state(), std::span<const float>(sum).subspan(gradient.size()),
+                              0.1, update.fraction);
+        keep();
+        for (const RoundMember& member : round.members) {
+            for (const RiderPush& rider : member.riders) {
+                release(rider, update);
+            }
+        }
+    }
+    /// What a rider goes on with.
+    void release(const RiderPush& rider, const UpdateRecord& update) {
+        std::vector<float> values = versions.back();
+        const std::span<float> theta = std::span(values).first(replica.parameters().size());
+        look_ahead(theta, optimizer->slots().front().values, update.learning_rate,
+                   optimizer->momentum(), rider.lag, theta);
+        held[rider.push.worker] = {static_cast<std::int64_t>(versions.size()) - 1, values};
+    }
+    [[nodiscard]] const std::vector<float>& held_by(const Ticket& ticket) const {
+        const auto found = held.find(ticket.push.worker);
+        return found != held.end() && found->second.first == ticket.version
+                   ? found->second.second
+                   : versions.at(static_cast<std::size_t>(ticket.version));
+    }
+    void use(const std::vector<float>& values) {
+        const auto parameters = static_cast<std::ptrdiff_t>(replica.parameters().size());
+        std::copy(values.begin(), values.begin() + parameters, replica.parameters().begin());
+        std::copy(values.begin() + parameters, values.end(), replica.state().begin());
+    }
+    void add(std::vector<float>& to, std::uint64_t lease, const std::vector<float>& on,
+             std::int64_t samples, std::int64_t all) {
+        use(on);
+        const LeaseOrder& order = of.messenger.leases.at(lease);
+        replica.train_step(view_of(of.batch(order.position, order.count, order.epoch)),
+                           of.job.options.seed);
+        const auto weight =
+            static_cast<float>(static_cast<double>(samples) / static_cast<double>(all));
+        std::vector<float> from(replica.gradients().begin(), replica.gradients().end());
+        from.insert(from.end(), replica.batch_state().begin(), replica.batch_state().end());
+        for (std::size_t i = 0; i < to.size(); ++i) {
+            const volatile float product = weight * from[i];  // rounded, never fused
+            to[i] += product;
+        }
+    }
+
+public:
+    RingJob& of;
+    std::unique_ptr<Optimizer> optimizer;
+    std::vector<std::vector<float>> versions;
+    /// By rider: version of the parameters that it got last, and these.
+    std::map<int, std::pair<std::int64_t, std::vector<float>>> held;
+};
+
+/// Every member holds what one process makes of the same rounds; -0 and +0 are one value.
+inline void expect_replayed(RingJob& job, const std::vector<int>& members) {
+    const std::vector<float> wanted = RingReplay(job).run();
+    for (const int member : members) {
+        const std::vector<float> held = job.gather(member);
+        ASSERT_EQ(held.size(), wanted.size());
+        std::size_t different = 0;
+        for (std::size_t i = 0; i < held.size(); ++i) {
+            different += held[i] == wanted[i] ? 0 : 1;
+        }
+        EXPECT_EQ(different, 0U) << "worker " << member;
+    }
+}
+
+/// Every sample was applied exactly once.
+inline void expect_accounts(RingJob& job, std::int64_t samples) {
+    job.books.desk.return_all();
+    const SampleAccounts accounts = job.books.desk.accounts();
+    EXPECT_EQ(accounts.applied, samples);
+    EXPECT_EQ(accounts.outstanding, 0);
+    EXPECT_EQ(job.books.updates_engine.accounts().applied, samples);
+    std::set<std::pair<std::uint32_t, std::int64_t>> positions;
+    for (const UpdateRecord& update : job.books.updates) {
+        for (const std::uint64_t lease : update.leases) {
+            const LeaseOrder& order = job.messenger.leases.at(lease);
+            for (std::int64_t i = 0; i < order.count; ++i) {
+                EXPECT_TRUE(positions.insert({order.epoch, order.position + i}).second);
+            }
+        }
+    }
+    EXPECT_EQ(positions.size(), static_cast<std::size_t>(samples));
+}
+
+}  // namespace cohort::test

@@ -1,0 +1,156 @@
+// Whole jobs on rings, workers on threads and the real coordinator's flow: riders and switches.
+// What the job has applied is done again by one process, to the last bit.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/ring_job.hpp"
+
+namespace cohort {
+namespace {
+
+using test::expect_accounts;
+using test::expect_replayed;
+using test::ring_plan;
+using test::RingJob;
+
+int applied_of(const RingJob& job, int worker) {
+    return static_cast<int>(std::count_if(
+        job.books.outcomes.begin(), job.books.outcomes.end(),
+        [worker](const PushOutcome& one) { return one.worker == worker && !one.returned; }));
+}
+
+TEST(RingFlow, RidersAndMembersEqualOneProcess) {
+    RingJob job("resnet20", 3, ring_plan({0, 1}, {2}), 192);
+    job.begin();
+    job.finish();
+    EXPECT_GE(applied_of(job, 2), 1);
+    expect_replayed(job, {0, 1});
+    expect_accounts(job, 192);
+    EXPECT_EQ(job.books.timed_samples[0] + job.books.timed_samples[1] + job.books.timed_samples[2],
+              192);
+}
+
+TEST(RingFlow, ARiderLagsByTheRoundsThatDidNotWaitForIt) {
+    RingJob job("smallcnn", 3, ring_plan({0, 1}, {2}), 960);
+    job.job.options.inject = "rank=2,cpu=0.1";
+    job.begin();
+    job.finish();
+    double lag = 0;
+    for (const PushOutcome& outcome : job.books.outcomes) {
+        lag = std::max(lag, outcome.lag);
+        EXPECT_TRUE(outcome.worker == 2 || outcome.lag == 0) << "members are never late";
+    }
+    EXPECT_GT(lag, 1) << "more than a whole reference batch was applied meanwhile";
+    EXPECT_GT(applied_of(job, 0), 2 * applied_of(job, 2)) << "nobody waits for the rider";
+    expect_replayed(job, {0, 1});
+    expect_accounts(job, 960);
+}
+
+TEST(RingFlow, ARingOfOneTakesGradientsOfRiders) {
+    RingJob job("smallcnn", 2, ring_plan({1}, {0}), 288);
+    job.begin();
+    job.finish();
+    EXPECT_GE(applied_of(job, 0), 1);
+    expect_replayed(job, {1});
+    expect_accounts(job, 288);
+}
+
+TEST(RingFlow, LookAheadIsWhatTheParentSends) {
+    SyncPlan plan = ring_plan({0, 1}, {2});
+    plan.look_ahead = true;
+    RingJob job("smallcnn", 3, plan, 480);
+    job.job.options.inject = "rank=2,cpu=0.2";
+    job.begin();
+    job.finish();
+    double lag = 0;
+    for (const PushOutcome& outcome : job.books.outcomes) {
+        lag = std::max(lag, outcome.lag);
+    }
+    EXPECT_GT(lag, 0);
+    expect_replayed(job, {0, 1});
+}
+
+/// ring <-> ring:2 <-> ring:3 in mid-run, with a rider at a fifth of the speed.
+TEST(RingFlow, SwitchesInBothDirectionsLoseNothing) {
+    RingJob job("smallcnn", 4, ring_plan({0, 1, 2, 3}), 96 * 20);
+    job.job.options.inject = "rank=3,cpu=0.2";
+    job.begin();
+    const std::vector<SyncPlan> plans{ring_plan({0, 1, 2}, {3}), ring_plan({0, 1, 2, 3}),
+                                      ring_plan({0, 1}, {2, 3}), ring_plan({0, 1, 2, 3}),
+                                      ring_plan({1, 2}, {0, 3}), ring_plan({0, 1, 2}, {3}),
+                                      ring_plan({0, 1, 2, 3})};
+    std::size_t updates = 3;
+    for (const SyncPlan& plan : plans) {
+        job.until_updates(updates);
+        const std::size_t installs = job.books.installs.size();
+        job.flow->install(plan, {});
+        job.until([&] { return job.books.installs.size() > installs; });
+        EXPECT_EQ(job.books.installs.back(), plan.name);
+        updates = job.books.updates.size() + 3;
+    }
+    job.finish();
+    expect_replayed(job, {0, 1, 2, 3});
+    expect_accounts(job, 96 * 20);
+    // Four members once; three, two and two others once each: switching back makes no ring.
+    EXPECT_EQ(job.rounds.made(), 4 + 3 + 2 + 2);
+}
+
+TEST(RingFlow, OnlyTheNewestQueuedPlanCounts) {
+    RingJob job("smallcnn", 4, ring_plan({0, 1}, {2, 3}), 960);
+    job.begin();
+    job.until_updates(2);
+    job.flow->install(ring_plan({0, 1, 2, 3}), {});
+    job.flow->install(ring_plan({2, 3}, {0, 1}), {});
+    SyncPlan last = ring_plan({0, 3}, {1, 2});
+    last.name = "last";
+    job.flow->install(last, {});
+    job.finish();
+    EXPECT_EQ(job.books.installs.back(), "last");
+    EXPECT_GT(applied_of(job, 3), 0);
+    expect_replayed(job, {0, 3});
+    expect_accounts(job, 960);
+}
+
+TEST(RingFlow, BatchesOfUnequalSizeFollowThePlan) {
+    RingJob job("smallcnn", 2, ring_plan({0, 1}), 960);
+    job.begin();
+    job.until_updates(3);
+    job.flow->install(ring_plan({0, 1}), {24, 8});
+    job.until([&] { return !job.books.installs.empty(); });
+    job.finish();
+    const auto counts = [&job](const UpdateRecord& update) {
+        std::vector<std::int64_t> all;
+        for (const std::uint64_t lease : update.leases) {
+            all.push_back(job.messenger.leases.at(lease).count);
+        }
+        return all;
+    };
+    const auto updates_of = [&](const std::vector<std::int64_t>& sizes) {
+        return std::count_if(job.books.updates.begin(), job.books.updates.end(),
+                             [&](const UpdateRecord& update) { return counts(update) == sizes; });
+    };
+    EXPECT_GE(updates_of({16, 16}), 3);
+    EXPECT_GE(updates_of({24, 8}), 3);
+    expect_replayed(job, {0, 1});
+    expect_accounts(job, 960);
+}
+
+TEST(RingFlow, AVoidRoundKeepsRidersGradientsForTheNext) {
+    RingJob job("smallcnn", 3, ring_plan({0, 1}, {2}), 480);
+    job.rounds.on_tail = [](std::uint64_t round, int rank, RingTail& tail) {
+        tail.finite = round % 4 == 3 && rank == 1 ? 0 : tail.finite;
+    };
+    job.begin();
+    job.finish();
+    EXPECT_FALSE(job.books.drops.empty());
+    for (const PushOutcome& outcome : job.books.outcomes) {
+        EXPECT_TRUE(outcome.worker != 2 || !outcome.returned);
+    }
+    expect_replayed(job, {0, 1});
+    expect_accounts(job, 480);
+}
+
+}  // namespace
+}  // namespace cohort
