@@ -46,6 +46,24 @@ if rank == "0":
 sys.exit(4)
 '''
 
+# In place of cohort: the first time rank 0 reports that the others' host is lost.
+RESTARTED = r'''#!/usr/bin/env python3
+import os, pathlib, sys, time
+out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+if "--dump-config" in sys.argv:
+    print(f'out = "{out}"')
+    sys.exit(0)
+rank, resumed = os.environ["OMPI_COMM_WORLD_RANK"], "--resume" in sys.argv
+(out / f"{'again' if resumed else 'first'}.{rank}").write_text(os.uname().nodename)
+if rank != "0":
+    time.sleep(0 if resumed else 600)
+else:
+    limit = time.monotonic() + 30
+    while not (resumed or (out / "killed").exists()) and time.monotonic() < limit:
+        time.sleep(0.05)
+    (out / "exit_code").write_text("0\ndone\n" if resumed else "4\nh1 is lost\n")
+'''
+
 
 class NetnsTest(unittest.TestCase):
 
@@ -99,6 +117,26 @@ class NetnsTest(unittest.TestCase):
             self.assertIn("exit code 4: rank 3 is lost", done.stderr)
             self.assertEqual((program.parent / "rank.3").read_text(), "h1")
             self.assertEqual(hosts.processes(), [])
+
+    def test_a_job_starts_again_on_the_hosts_that_are_left(self):
+        with tempfile.TemporaryDirectory() as folder, Hosts(2) as hosts:
+            out = pathlib.Path(folder)
+            (out / "program").write_text(RESTARTED)
+            (out / "program").chmod(0o755)
+            with subprocess.Popen(
+                    hosts.launch("-n", "4", "--restarts", "1", "--", "train", "--out", folder,
+                                 slots=2), text=True, stderr=subprocess.PIPE,
+                    env={**os.environ, "COHORT": str(out / "program")}) as launcher:
+                while not all((out / f"first.{rank}").exists() for rank in range(4)):
+                    self.assertIsNone(launcher.poll())
+                    time.sleep(0.05)
+                hosts.kill(1)
+                (out / "killed").touch()
+                messages = launcher.communicate(timeout=90)[1]
+            self.assertEqual(launcher.returncode, 0, messages)
+            self.assertIn(f"cannot reach {hosts.address(1)}", messages)
+            self.assertEqual({path.name: path.read_text() for path in out.glob("again.*")},
+                             {"again.0": "h0", "again.1": "h0"})
 
 
 if __name__ == "__main__":

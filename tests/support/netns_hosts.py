@@ -159,7 +159,9 @@ class Hosts:
         cases = "".join(f"{self.address(host)}|h{host}) set -- {self._holders[host].pid} \"$@\" ;;\n"
                         for host in range(self.count))
         path = self.folder / "agent"
-        path.write_text(f'#!/bin/sh\nhost=$1\nshift\ncase $host in\n{cases}*) exit 255 ;;\nesac\n'
+        path.write_text('#!/bin/sh\nhost=$1\nshift\n'
+                        f'[ ! -e "{self.folder}/gone.$host" ] || exit 255\n'
+                        f'case $host in\n{cases}*) exit 255 ;;\nesac\n'
                         'pid=$1\nshift\n'
                         'exec nsenter --target="$pid" --net --uts --ipc -- /bin/sh -c "$*"\n')
         path.chmod(0o755)
@@ -184,7 +186,10 @@ class Hosts:
         return [pid for pid in pids if pid not in holders and _namespace(pid) in wanted]
 
     def kill(self, host):
-        """Ends all processes of a host without warning, as a loss of power would."""
+        """Ends all processes of a host without warning, as a loss of power would; nothing can be
+        started there by the agent any more."""
+        for name in (self.address(host), self.names[host]):
+            (self.folder / f"gone.{name}").touch()
         self._end_processes(host)
 
     def close(self):
