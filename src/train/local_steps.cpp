@@ -148,8 +148,9 @@ LocalSteps::Impl::End LocalSteps::Impl::group_step(const BatchView& piece, doubl
     check_invariant(buffer.size() == average.size(), "a group sums what a delta holds");
     RingTail tail;
     if (piece.size > 0) {
+        const std::vector<AddedPush> nobody_else;
         RingObserver observer(replica, context.injector(), group, buffer,
-                              static_cast<float>(piece.size));
+                              static_cast<float>(piece.size), nobody_else);
         tail = compute(piece, observer, give_up);
     } else {
         std::fill(buffer.begin(), buffer.end(), 0.0F);

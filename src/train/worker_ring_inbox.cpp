@@ -77,7 +77,10 @@ void RingInbox::forget(const Message& message) {
 }
 
 std::vector<int> RingInbox::coming() const {
-    std::vector<int> workers = staging_.coming();
+    std::vector<int> workers;
+    for (const PushId& push : staging_.coming()) {
+        workers.push_back(push.worker);
+    }
     const std::lock_guard lock(mutex_);
     for (const Coming& one : coming_) {
         workers.push_back(one.state.header.giver);
