@@ -177,7 +177,8 @@ std::vector<std::string> mode_names(Architecture architecture) {
     std::vector<std::string> names;
     for (const ModeEntry& entry : mode_table()) {
         if (runs_on(entry, architecture)) {
-            names.push_back(spelling(entry));
+            const bool first = entry.name == default_mode(architecture);
+            names.insert(first ? names.begin() : names.end(), spelling(entry));
         }
     }
     return names;

@@ -24,8 +24,11 @@ PolicyBase::PolicyBase(std::string mode, const ModeSetting& setting)
     times_ = own_times(setting_.own_seconds, live_);
 }
 
+/// The batches too: another policy may have changed them.
 Decision PolicyBase::start() {
-    return {.plan = make_plan(mode_, setting_), .batches = {}, .reason = ""};
+    return {.plan = make_plan(mode_, setting_),
+            .batches = std::vector<std::int64_t>(setting_.live.size(), setting_.batch),
+            .reason = ""};
 }
 
 Decision PolicyBase::decide(const Telemetry& telemetry) {

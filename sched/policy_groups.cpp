@@ -113,7 +113,7 @@ public:
 
     Decision start() override {
         quorum_ = best_quorum(times());
-        return plan_of(quorum_, "");
+        return PolicyBase::start();
     }
 
 protected:

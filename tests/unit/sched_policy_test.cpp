@@ -127,6 +127,12 @@ TEST(PlainMode, ChangesOnlyWithItsWorkers) {
     EXPECT_EQ(run.plan.cohorts[0].quorum, 3);
 }
 
+TEST(PlainMode, StartsWithTheBatchesOfTheRunWhateverAnotherPolicyLeft) {
+    for (const char* mode : {"asgd", "dynamic", "cutoff", "lb-bsp", "sync-switch:1"}) {
+        EXPECT_THAT(PolicyRun(mode, {1, 1, 1}).batches, ElementsAre(kBatch, kBatch, kBatch));
+    }
+}
+
 TEST(PlainMode, WithNobodyLeftThereIsNothingToDecide) {
     PolicyRun run("asgd", {1, 1});
     run.live(0, false);

@@ -48,7 +48,8 @@ struct ModeSetting {
 /// The mode for an architecture when none is named: "ring" or "ssgd".
 [[nodiscard]] std::string default_mode(Architecture architecture);
 
-/// Names with their parameters, for help texts: "static:X".
+/// Names with their parameters, for help texts: "static:X"; in brackets what may be left out. The
+/// default mode is the first.
 [[nodiscard]] std::vector<std::string> mode_names(Architecture architecture);
 
 /// True when every update waits for all workers of the plan, so that all hold the same parameters

@@ -49,7 +49,7 @@ public:
     ModePolicy& operator=(const ModePolicy&) = delete;
     virtual ~ModePolicy() = default;
 
-    /// The first plan. To be called once, before decide().
+    /// The first plan, with batches of ModeSetting::batch. To be called once, before decide().
     [[nodiscard]] virtual Decision start() = 0;
     /// Asked after every update and whenever a worker was lost or has joined; must be cheap.
     [[nodiscard]] virtual Decision decide(const Telemetry& telemetry) = 0;
