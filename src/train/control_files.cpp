@@ -28,7 +28,9 @@ int open_folder(const std::string& path, ControlFolder::Make make) {
     }
     const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0) {
-        refuse(path, "the folder cannot be opened", errno_text(errno));
+        const bool missing = errno == ENOENT;
+        refuse(path, missing ? "no job listens there" : "the folder cannot be opened",
+               errno_text(errno));
     }
     struct stat facts {};
     const bool known = ::fstat(folder, &facts) == 0;

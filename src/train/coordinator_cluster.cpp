@@ -15,8 +15,10 @@ namespace cohort {
 namespace {
 
 std::string describe(const SwitchReport& change) {
-    std::string text = fmt::format("mode {} -> {} after {} samples ({})", change.from, change.to,
-                                   change.samples, change.why);
+    std::string text = change.same_mode()
+                           ? fmt::format("mode {} arranges its workers anew", change.to)
+                           : fmt::format("mode {} -> {}", change.from, change.to);
+    text += fmt::format(" after {} samples ({})", change.samples, change.why);
     if (!change.in_force_s) {
         return text + ": overtaken by the next one";
     }
