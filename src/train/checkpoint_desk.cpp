@@ -71,10 +71,6 @@ std::string CheckpointDesk::start(std::int64_t samples) {
     return path_;
 }
 
-void CheckpointDesk::give_up() {
-    running_ = running_ && !awaits(path_);
-}
-
 void CheckpointDesk::captured(RunSnapshot snapshot, Clock::Seconds now) {
     snapshot_ = std::move(snapshot);
     captured_at_ = now;

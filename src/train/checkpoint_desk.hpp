@@ -35,8 +35,6 @@ public:
     [[nodiscard]] bool awaits(const std::string& path) const {
         return running_ && !snapshot_ && !writing_.valid() && path == path_;
     }
-    /// What start() gave out and nobody has captured will not be: it is due again.
-    void give_up();
     void captured(RunSnapshot snapshot, Clock::Seconds now);
     void saved(const SavedPart& part);
     /// A checkpoint that has ended, well or not.

@@ -124,7 +124,6 @@ void Coordinator::lost(const RankNews& news) {
     if (evaluations_->pausing()) {
         evaluations_->give_up();
     }
-    checkpoints_->give_up();
     flow_->lost(worker);
     ask_modes_ = true;
 }

@@ -256,21 +256,20 @@ TEST_F(CheckpointDeskTest, AShardThatFailsIsReportedAndTriedAgain) {
     EXPECT_TRUE(desk.wanted_at_end(StopReason::kBudget, 50));
 }
 
-TEST_F(CheckpointDeskTest, WhatNobodyCapturedIsDueAgainWhenItIsGivenUp) {
+TEST_F(CheckpointDeskTest, AwaitsTheCaptureOfItsOwnPathOnce) {
     options.checkpoint_every_s = 0;
     options.checkpoint_every_samples = 100;
     CheckpointDesk desk(options, folder.file("c"), 1, hdf5);
     desk.begin(0, Clock::Seconds(0));
+    EXPECT_FALSE(desk.awaits(""));
     const std::string path = desk.start(100);
     EXPECT_TRUE(desk.awaits(path));
-    desk.give_up();
+    EXPECT_FALSE(desk.awaits(path + "x"));
+    desk.captured(snapshot(100), Clock::Seconds(1));
     EXPECT_FALSE(desk.awaits(path));
-    EXPECT_TRUE(desk.due(110, Clock::Seconds(1)));
-    const std::string next = desk.start(110);
-    desk.captured(snapshot(110), Clock::Seconds(1));
-    EXPECT_FALSE(desk.awaits(next));
-    desk.give_up();
-    EXPECT_TRUE(desk.running()) << "its shards are being written";
+    desk.saved({.checkpoint = path, .part = 0, .error = "no space left"});
+    EXPECT_TRUE(wait(desk, 1));
+    EXPECT_FALSE(desk.awaits(path));
 }
 
 TEST(Gathering, PutsShardsTogetherWithTheStateOfTheFirst) {
