@@ -61,14 +61,13 @@ std::vector<WorkerTelemetry> WorkerBooks::telemetry(Clock::Seconds now) const {
     all.reserve(reports_.size());
     for (std::size_t i = 0; i < reports_.size(); ++i) {
         const WorkerReport& report = reports_[i];
-        const std::int64_t pushed = report.pushes;
         all.push_back({.live = report.live,
                        .own_seconds = report.own_s,
                        .last_seconds = report.last_own_s,
-                       .pushes = pushed,
+                       .pushes = report.pushes,
                        .samples = report.samples,
                        .lag = report.lag,
-                       .since_push_s = (now - arrived_[i]).count()});
+                       .since_push_s = (now - arrived_[i].value_or(now)).count()});
     }
     return all;
 }

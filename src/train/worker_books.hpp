@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cohort/core/clock.hpp"
@@ -31,7 +32,7 @@ private:
     std::int64_t batch_;
     std::vector<WorkerReport> reports_;
     std::vector<OwnTime> times_;
-    std::vector<Clock::Seconds> arrived_;  ///< the last push
+    std::vector<std::optional<Clock::Seconds>> arrived_;  ///< the last push
 };
 
 }  // namespace cohort

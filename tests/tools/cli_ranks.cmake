@@ -10,3 +10,10 @@ add_test(NAME cli_ranks_test
     $<TARGET_FILE:cohort> $<TARGET_FILE:micro_batch_reference> ${MPIEXEC_EXECUTABLE}
     ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
 cohort_test_properties(cli_ranks_test TIMEOUT 300 PROCESSORS 2)
+
+# Modes that change, workers that leave.
+add_test(NAME cli_modes_test
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_modes_test.py
+    $<TARGET_FILE:cohort> ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
+cohort_test_properties(cli_modes_test LABELS mpi fault TIMEOUT 300 PROCESSORS 2)
+set_tests_properties(cli_modes_test PROPERTIES RUN_SERIAL TRUE)

@@ -249,6 +249,7 @@ TEST(WorkerBooks, ScalesOwnTimesToTheBatchAndCountsOutcomes) {
     EXPECT_DOUBLE_EQ(telemetry[1].own_seconds, 2.0);
     EXPECT_DOUBLE_EQ(telemetry[1].since_push_s, 1);
     EXPECT_DOUBLE_EQ(telemetry[0].own_seconds, 0);
+    EXPECT_DOUBLE_EQ(telemetry[0].since_push_s, 0) << "it has not pushed yet";
     EXPECT_DOUBLE_EQ(books.slowest_own_s(), 2.0);
     ClusterReport cluster{.mode = "x", .pending = 0, .workers = books.reports()};
     EXPECT_EQ(cluster.total().pushes, 2);
