@@ -116,8 +116,10 @@ std::optional<PlanChange> ModeDesk::ask(const Telemetry& telemetry) {
     if (!decision || (!decision->plan && decision->batches.empty())) {
         return std::nullopt;
     }
-    const SyncPlan& before = coming_ ? *coming_ : plan_;
-    SyncPlan plan = decision->plan ? std::move(*decision->plan) : before;
+    SyncPlan plan = coming_ ? *coming_ : plan_;
+    if (decision->plan) {
+        plan = std::move(*decision->plan);
+    }
     if (deterministic_ && !is_synchronous(plan)) {
         fail<UsageError>({.where = "--deterministic",
                           .what = fmt::format("mode {} goes over to {}", mode_, plan.name),

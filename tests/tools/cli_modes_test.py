@@ -66,7 +66,8 @@ class Job:
 
     def before(self):
         """Samples applied before this part."""
-        return events(self.out)[0]["samples_applied"] if events(self.out, "resume") else 0
+        resumed = events(self.out, "resume")
+        return resumed[-1]["samples_applied"] if resumed else 0
 
     def ctl(self, *words, code=0):
         return run("ctl", "--out", self.out, "--timeout-s", 60, *words, code=code)
@@ -90,7 +91,7 @@ class Modes(ProgramTest):
 
     def test_requests_change_the_mode_and_stop_the_job(self):
         job = Job(self, 4, "--arch", "servers", "--mode", "ssgd", "--compute", "sleep:20ms",
-                  "--samples", 1000000, "--log-every-s", 0.2, "--checkpoint-every-s", 600)
+                  "--samples", 1000000, "--log-every-s", 0.2)
         job.until("train")
         self.assertIn("3 of 3 workers live", job.ctl("status").stdout)
         self.assertIn("asgd follows ssgd", job.ctl("mode", "asgd").stdout)
