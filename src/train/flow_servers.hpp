@@ -22,6 +22,10 @@ namespace cohort {
 ///  4. settled leases are replaced; workers without one are idle and nobody waits for them
 /// Interrupts, losses and other plans take leases back: the worker is told which (kRevoke), and
 /// gets others. A plan that is installed while effects are being carried out follows them.
+///
+/// Workers of a group wait for each other at every step, so the members of a group have the same
+/// leases in the same order, and begin the same ones. Whatever would part them is a fence: leases
+/// that nobody has begun come back, those begun are worked off, then all get new ones at once.
 class ServersFlow final : public UpdateFlow {
 public:
     ServersFlow(Links links, const JobParts& parts, RunBooks& books);
@@ -113,7 +117,11 @@ private:
     [[nodiscard]] LeaseShape lease_shape() const;
     void shape_leases();
     void shorten();
+    void begin_fence();
+    [[nodiscard]] bool worked_off() const;
     void take_back(int worker, ReturnReason reason, bool begun);
+    /// Leases that a worker has not pushed.
+    [[nodiscard]] std::size_t unpushed(int worker) const;
     [[nodiscard]] const WorkOrder* work_of(std::uint64_t lease) const;
     /// Notes whether a worker is idle; returns what it was.
     bool set_idle(int worker, bool idle);
@@ -138,6 +146,7 @@ private:
     ValidationDesk validation_;
     std::optional<NextPlan> next_plan_;
     bool busy_ = false;             ///< effects are being carried out
+    bool fence_ = false;            ///< leases are worked off, none are dealt
     bool closed_ = false;           ///< the run is over: accounts are closed
     std::uint64_t generation_ = 0;  ///< of groups
     std::uint32_t epoch_ = 0;       ///< of the newest lease

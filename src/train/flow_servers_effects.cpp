@@ -159,6 +159,10 @@ void ServersFlow::carry_out(const Refuse& refusal) {
                     .lag_updates = books_.engine().version() - ticket.version,
                     .weight = 0,
                     .returned = refusal.reason});
+    if (books_.engine().plan().group > 1) {
+        begin_fence();  // it is released before the others of its group
+        take_back(ticket.push.worker, ReturnReason::kVoidRound, true);
+    }
     if (refusal.reason == ReturnReason::kNonFinite) {
         books_.drop(
             {.loss_sum = ticket.loss_sum, .correct = ticket.correct, .samples = ticket.samples},

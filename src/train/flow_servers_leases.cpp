@@ -11,7 +11,8 @@ namespace {
 /// Leases that a worker holds in modes that wait: those of rounds that are under way, the others on
 /// their way through its loader.
 constexpr int kLeasesAhead = 4;
-/// The same in modes that do not: one that it works on, one that is loaded meanwhile.
+/// The same in modes that do not: one that it works on, one that is loaded meanwhile; and one for
+/// every push more than one that may be pending.
 constexpr int kLeasesAheadAlone = 2;
 /// Of a batch: what a worker gets that is too slow for a whole one.
 constexpr std::int64_t kShorter = 8;
@@ -28,7 +29,12 @@ void ServersFlow::deal() {
 /// @return true when something happened that may have set leases free
 bool ServersFlow::deal_once() {
     UpdateEngine& engine = books_.engine();
-    std::vector<LeaseDesk::Dealt> leases = books_.leases().top_up();
+    const bool group_plan_waits = next_plan_ && engine.plan().group > 1;
+    fence_ = fence_ && (group_plan_waits || !worked_off());
+    std::vector<LeaseDesk::Dealt> leases;
+    if (!fence_) {
+        leases = books_.leases().top_up();
+    }
     give_work(leases);
     for (const LeaseDesk::Dealt& dealt : leases) {
         if (set_idle(dealt.worker, false)) {
@@ -40,13 +46,20 @@ bool ServersFlow::deal_once() {
     }
     bool again = false;
     for (int worker = 0; worker < links_.map.workers(); ++worker) {
-        if (live_[at(worker)] && books_.leases().held(worker) == 0 && !set_idle(worker, true)) {
+        if (live_[at(worker)] && unpushed(worker) == 0 && !set_idle(worker, true)) {
             const Effects effects = engine.idle(worker);
             again = again || !effects.empty();
             carry_out(effects);
         }
     }
     return again;
+}
+
+std::size_t ServersFlow::unpushed(int worker) const {
+    const auto pushed = std::count_if(held_.begin(), held_.end(), [worker](const auto& held) {
+        return held.first.worker == worker;
+    });
+    return books_.leases().held(worker) - static_cast<std::size_t>(pushed);
 }
 
 bool ServersFlow::set_idle(int worker, bool idle) {
@@ -165,8 +178,10 @@ ServersFlow::LeaseShape ServersFlow::lease_shape() const {
 void ServersFlow::shape_leases() {
     const SyncPlan& plan = books_.engine().plan();
     const bool synchronous = is_synchronous(plan);
+    const int alone =
+        kLeasesAheadAlone + (plan.release == SyncPlan::Release::kOnArrival ? plan.window - 1 : 0);
     books_.leases().set_batches(lease_shape().samples);
-    books_.leases().set_ahead(synchronous ? kLeasesAhead : kLeasesAheadAlone, !synchronous);
+    books_.leases().set_ahead(synchronous ? kLeasesAhead : alone, !synchronous);
     validation_.set_every(plan.validate_every);
 }
 
@@ -181,6 +196,25 @@ void ServersFlow::shorten() {
                 worker, std::max<std::int64_t>(1, batches_[at(worker)] / kShorter));
         }
         short_[at(worker)] = needed;
+    }
+}
+
+/// Nobody holds a lease that was not applied: all may start at once.
+bool ServersFlow::worked_off() const {
+    for (int worker = 0; worker < links_.map.workers(); ++worker) {
+        if (live_[at(worker)] && unpushed(worker) > 0) {
+            return false;
+        }
+    }
+    return books_.engine().pending() == 0;
+}
+
+void ServersFlow::begin_fence() {
+    fence_ = true;
+    for (int worker = 0; worker < links_.map.workers(); ++worker) {
+        if (live_[at(worker)]) {
+            take_back(worker, ReturnReason::kInterrupted, false);
+        }
     }
 }
 

@@ -20,14 +20,25 @@ void ServersFlow::install(SyncPlan plan, std::vector<std::int64_t> batches) {
 void ServersFlow::install_next() {
     while (next_plan_ && !books_.stopping()) {
         busy_ = true;
-        put_in_force(*std::exchange(next_plan_, std::nullopt));
+        if (books_.engine().plan().group > 1 && !fence_) {
+            begin_fence();
+            deal();
+        }
+        const bool now = !fence_ || worked_off();
+        if (now) {
+            fence_ = false;
+            put_in_force(*std::exchange(next_plan_, std::nullopt));
+        }
         busy_ = false;
+        if (!now) {
+            return;
+        }
     }
 }
 
 /// 1. The engine's fence: nothing that is pending or on its way is lost. 2. Leases of another shape
 /// come back, but for those that are being worked on: their pushes are applied as they are. 3. Work
-/// under the new plan is dealt.
+/// under the new plan is dealt; in groups when those are done.
 void ServersFlow::put_in_force(NextPlan next) {
     const LeaseShape before = lease_shape();
     const Effects effects = books_.engine().install(std::move(next.plan));
@@ -45,6 +56,7 @@ void ServersFlow::put_in_force(NextPlan next) {
             }
         }
     }
+    fence_ = books_.engine().plan().group > 1;
     books_.installed(books_.engine().plan());
     deal();
 }
@@ -75,6 +87,9 @@ void ServersFlow::lost(int worker) {
         for (const int partner : partners) {
             take_back(partner, ReturnReason::kVoidRound, true);
         }
+        if (books_.engine().plan().group > 1) {
+            begin_fence();
+        }
         deal();
     });
 }
@@ -96,6 +111,9 @@ void ServersFlow::joined(int worker) {
                               .version = engine.version(),
                               .leases_up_to = books_.leases().newest()});
         carry_out(effects);
+        if (engine.plan().group > 1) {
+            begin_fence();
+        }
         deal();
     });
 }

@@ -1,0 +1,550 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "job_parts.hpp"
+#include "support/local_network.hpp"
+#include "support/temp_folder.hpp"
+#include "support/tiny_dataset.hpp"
+#include "update_flow.hpp"
+#include "worker_leave.hpp"
+
+namespace cohort::test {
+
+/// The books of a run that only counts.
+class TestBooks final : public RunBooks {
+public:
+    TestBooks(const JobParts& job, int workers, std::int64_t samples, SyncPlan plan)
+        : samples_(samples),
+          leases_(LeaseBook(job.train_set->info(), job.order, samples), samples,
+                  {.workers = workers, .batch = job.options.batch}, {}),
+          engine_({.workers = workers, .reference_batch = job.reference_batch}, std::move(plan)) {}
+
+    [[nodiscard]] LeaseDesk& leases() override { return leases_; }
+    [[nodiscard]] UpdateEngine& engine() override { return engine_; }
+    [[nodiscard]] std::int64_t samples_applied() const override { return applied_; }
+    [[nodiscard]] bool stopping() const override { return stop || leases_.finished(); }
+    [[nodiscard]] UpdateExtras decide(std::int64_t /*samples*/) override {
+        return std::exchange(extras, {});
+    }
+    void commit(const UpdateRecord& update) override {
+        for (const std::uint64_t lease : update.leases) {
+            leases_.applied(lease);
+        }
+        applied_ += update.result.samples;
+        updates.push_back(update);
+        if (on_commit) {
+            on_commit();
+        }
+    }
+    void taken(const UpdateExtras& /*extras*/, int /*evaluation_parts*/) override {}
+    void drop(const BatchResult& /*result*/, const std::string& /*because*/) override { ++dropped; }
+    void spent(double /*compute_s*/, double /*exposed_s*/, double /*exchange_s*/) override {}
+    void timed(const PushTimes& times) override { timings.push_back(times); }
+    void settled(const PushOutcome& outcome) override { outcomes.push_back(outcome); }
+    void installed(const SyncPlan& plan) override { plans.push_back(plan.name); }
+
+    bool stop = false;
+    UpdateExtras extras;
+    std::function<void()> on_commit;
+    int dropped = 0;
+    std::vector<UpdateRecord> updates;
+    std::vector<PushTimes> timings;
+    std::vector<PushOutcome> outcomes;
+    std::vector<std::string> plans;
+
+private:
+    std::int64_t samples_;
+    std::int64_t applied_ = 0;
+    LeaseDesk leases_;
+    UpdateEngine engine_;
+};
+
+/// The coordinator's flow among servers and workers that are models of the real ones; whatever can
+/// be on its way is, until somebody is told to take a step. Ways between two parts keep the order.
+class FlowRig {
+public:
+    FlowRig(int server_ranks, int worker_ranks, std::int64_t samples, const SyncPlan& plan,
+            std::int64_t batch = 16)
+        : job((write_data(folder_), options(folder_, server_ranks, batch)), worker_ranks),
+          network(server_ranks + worker_ranks, server_ranks),
+          books(job, worker_ranks, samples, plan),
+          flow(make_servers_flow(Links{network.messenger(0), network.operations(0), network.map()},
+                                 job, books)) {
+        for (int server = 0; server < server_ranks; ++server) {
+            servers.emplace_back();
+            servers.back().down.resize(static_cast<std::size_t>(worker_ranks));
+        }
+        for (int worker = 0; worker < worker_ranks; ++worker) {
+            workers.emplace_back();
+            workers.back().up.resize(servers.size());
+        }
+    }
+
+    struct Payload {
+        PushId push;
+    };
+    /// What a server keeps.
+    struct Server {
+        std::int64_t version = 0;
+        std::set<PushId> staged;
+        std::set<PushId> discarded;  ///< before it came
+        std::optional<PushId> reference;
+        std::vector<FireOrder> fires;
+        std::vector<std::deque<ParametersHeader>> down;  ///< on its way, by worker
+    };
+    struct Computing {
+        LeaseOrder order;
+        PushId id;
+        std::int64_t version = 0;
+        bool leaving = false;  ///< its payload has begun to leave
+        std::uint64_t turn = 0;
+        int losses = 0;  ///< of its group until it began
+    };
+    using GroupKey = std::pair<std::uint64_t, std::vector<std::int32_t>>;
+    /// What a worker knows; see ServersExecutor.
+    struct Worker {
+        StartLeave leave;
+        std::deque<LeaseOrder> leases;
+        std::set<std::uint64_t> revoked;
+        std::uint64_t revoked_up_to = 0;
+        std::uint32_t incarnation = 0;
+        std::uint64_t sequence = 0;
+        std::optional<Computing> computing;
+        /// Parameters: parts that are here by server, by incarnation and version.
+        std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<int>> parts;
+        std::vector<std::deque<Payload>> up;      ///< on its way, by server
+        std::map<GroupKey, std::uint64_t> turns;  ///< begun, by group
+        bool frozen = false;
+        bool excluded = false;
+        int losses = 0;
+    };
+
+    /// A step of one part; false when it has nothing to do.
+    bool coordinator() {
+        const auto message =
+            network.messenger(0).mailbox(Port::kCoordinator).receive(Clock::Seconds(0));
+        if (message && !flow->handle(*message)) {
+            throw std::logic_error("a message that the flow does not know");
+        }
+        return message.has_value();
+    }
+    bool serve(int server);
+    bool deliver_down(int server, int worker);
+    bool deliver_up(int worker, int server);
+    bool order(int worker);
+    /// @param finite  what its ticket says @param give_up_late  finds out after its payload began
+    bool work(int worker, bool finite = true);
+
+    /// The worker stops, nothing else is sent to it or taken from it.
+    void lose(int worker) {
+        Worker& w = workers.at(static_cast<std::size_t>(worker));
+        w.frozen = true;
+        w.excluded = true;
+        ++w.losses;
+        flow->lost(worker);
+    }
+    void come_back(int worker) {
+        Worker& w = workers.at(static_cast<std::size_t>(worker));
+        w.frozen = false;
+        w.excluded = false;
+        flow->joined(worker);
+    }
+
+    /// A step of any part, drawn by `random`; false when nobody can do anything.
+    template <class Random>
+    bool any_step(Random& random, double non_finite = 0);
+    /// Everybody does what there is to do, until `over` or nobody can do anything.
+    void run_until(const std::function<bool()>& over) {
+        while (!over() && sweep()) {
+        }
+    }
+    bool sweep();
+    /// Where everybody stands, for messages of tests.
+    [[nodiscard]] std::string describe();
+    /// The end as the coordinator brings it about.
+    void finish() {
+        for (int i = 0; !flow->quiet(); ++i) {
+            if (!sweep() || i > 1000) {
+                throw std::logic_error("the flow does not come to rest");
+            }
+        }
+        books.leases().return_all();
+        flow->request({});
+        while (sweep()) {
+        }
+    }
+
+private:
+    static void write_data(const TempFolder& folder) {
+        Hdf5Thread hdf5;
+        write_tiny_dataset(folder.file("data.h5"), 200, 10, hdf5);
+    }
+    static TrainOptions options(const TempFolder& folder, int servers, std::int64_t batch) {
+        TrainOptions o;
+        o.data = folder.file("data.h5");
+        o.model = "smallcnn";
+        o.arch = "servers";
+        o.servers = servers;
+        o.batch = batch;
+        o.lr = 0.05;
+        o.epochs = 1;
+        o.out = folder.file("out");
+        return o;
+    }
+    [[nodiscard]] bool revoked(const Worker& w, std::uint64_t lease) const {
+        return lease <= w.revoked_up_to || w.revoked.contains(lease);
+    }
+    void fire(int index, const FireOrder& order);
+    void tell(int rank, Port port, MessageKind kind, std::vector<std::byte> body) {
+        network.messenger(rank).send({0, Port::kCoordinator}, port,
+                                     static_cast<std::uint16_t>(kind), std::move(body));
+    }
+    void push(int worker, bool given_up, bool finite);
+    [[nodiscard]] bool group_ready(const Computing& computing);
+    void begin(Worker& w, int worker);
+    [[nodiscard]] int group_losses(const WorkOrder& work) const;
+    bool take_parameters(Worker& w);
+
+    TempFolder folder_;
+
+public:
+    JobParts job;
+    LocalNetwork network;
+    TestBooks books;
+    std::unique_ptr<UpdateFlow> flow;
+    std::vector<Server> servers;
+    std::vector<Worker> workers;
+};
+
+inline void FlowRig::fire(int index, const FireOrder& order) {
+    Server& server = servers[static_cast<std::size_t>(index)];
+    if (order.version != server.version + (order.pushes.empty() ? 0 : 1)) {
+        throw std::logic_error("servers pass through all versions in order");
+    }
+    server.version = order.version;
+    for (const WeightedPush& push : order.pushes) {
+        if (server.staged.erase(push.push) == 0) {
+            throw std::logic_error("an update wants a push that is not here");
+        }
+    }
+    for (const ReleaseOrder& release : order.releases) {
+        if (!workers.at(static_cast<std::size_t>(release.worker)).excluded) {
+            server.down[static_cast<std::size_t>(release.worker)].push_back(
+                {.version = order.version,
+                 .server = index,
+                 .evaluation = release.evaluation,
+                 .incarnation = release.incarnation});
+        }
+    }
+    server.fires.push_back(order);
+}
+
+inline bool FlowRig::serve(int index) {
+    Server& server = servers[static_cast<std::size_t>(index)];
+    const auto message = network.messenger(index).mailbox(Port::kServer).receive(Clock::Seconds(0));
+    if (!message) {
+        return false;
+    }
+    switch (static_cast<MessageKind>(message->kind)) {
+        case MessageKind::kFire: fire(index, decode<FireOrder>(message->body)); break;
+        case MessageKind::kDiscard:
+            for (const PushId& push : decode<DiscardOrder>(message->body).pushes) {
+                if (server.staged.erase(push) == 0) {
+                    server.discarded.insert(push);
+                }
+            }
+            break;
+        case MessageKind::kReference: {
+            const PushId push = decode<ReferenceOrder>(message->body).push;
+            if (server.staged.erase(push) == 0) {
+                throw std::logic_error("a reference is not here");
+            }
+            server.reference = push;
+            break;
+        }
+        default: break;
+    }
+    return true;
+}
+
+inline bool FlowRig::deliver_down(int server, int worker) {
+    auto& way = servers[static_cast<std::size_t>(server)].down[static_cast<std::size_t>(worker)];
+    Worker& w = workers[static_cast<std::size_t>(worker)];
+    if (way.empty() || w.frozen) {
+        return false;
+    }
+    const ParametersHeader header = way.front();
+    way.pop_front();
+    if (header.incarnation >= w.incarnation) {
+        auto& parts = w.parts[{header.incarnation, header.version}];
+        parts.resize(servers.size());
+        ++parts[static_cast<std::size_t>(server)];
+    }
+    return true;
+}
+
+inline bool FlowRig::deliver_up(int worker, int index) {
+    Worker& w = workers[static_cast<std::size_t>(worker)];
+    auto& way = w.up[static_cast<std::size_t>(index)];
+    if (way.empty() || w.frozen) {
+        return false;
+    }
+    const PushId push = way.front().push;
+    way.pop_front();
+    Server& server = servers[static_cast<std::size_t>(index)];
+    if (server.discarded.erase(push) == 0) {
+        server.staged.insert(push);
+        const Staged staged{.push = push,
+                            .server = index,
+                            .reference_dot = server.reference ? 1.0 : 0.0,
+                            .reference_squares = server.reference ? 1.0 : 0.0};
+        tell(index, Port::kServer, MessageKind::kStaged, encode(staged));
+    }
+    return true;
+}
+
+inline bool FlowRig::order(int worker) {
+    Worker& w = workers[static_cast<std::size_t>(worker)];
+    if (w.frozen) {
+        return false;
+    }
+    const int rank = network.map().rank_of_worker(worker);
+    const auto message = network.messenger(rank).mailbox(Port::kWorker).receive(Clock::Seconds(0));
+    if (!message) {
+        return false;
+    }
+    switch (static_cast<MessageKind>(message->kind)) {
+        case MessageKind::kLease: w.leases.push_back(decode<LeaseOrder>(message->body)); break;
+        case MessageKind::kRevoke: {
+            const auto order = decode<RevokeOrder>(message->body);
+            w.revoked.insert(order.leases.begin(), order.leases.end());
+            w.revoked_up_to = std::max(w.revoked_up_to, order.up_to);
+            w.leave.revoke(order);
+            break;
+        }
+        case MessageKind::kJoin: {
+            const auto order = decode<JoinOrder>(message->body);
+            w.incarnation = order.incarnation;
+            w.sequence = 0;
+            w.revoked_up_to = std::max(w.revoked_up_to, order.leases_up_to);
+            w.leases.clear();
+            w.leave.join();
+            std::erase_if(w.parts,
+                          [&](const auto& part) { return part.first.first < order.incarnation; });
+            break;
+        }
+        default: break;
+    }
+    return true;
+}
+
+/// Complete parameters, the oldest first.
+inline bool FlowRig::take_parameters(Worker& w) {
+    for (auto& [key, parts] : w.parts) {
+        const bool complete =
+            std::all_of(parts.begin(), parts.end(), [](int count) { return count > 0; });
+        if (key.first == w.incarnation && complete) {
+            if (key.second < w.leave.version()) {
+                throw std::logic_error("parameters are older than those before");
+            }
+            w.leave.parameters(key.second);
+            for (int& count : parts) {
+                --count;
+            }
+            const bool used_up =
+                std::all_of(parts.begin(), parts.end(), [](int count) { return count == 0; });
+            if (used_up) {
+                w.parts.erase(key);
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Where others of a group wait, a worker looks what has come first.
+inline void FlowRig::begin(Worker& w, int worker) {
+    if (!w.leases.front().work.group.empty() && order(worker)) {
+        return;
+    }
+    const LeaseOrder lease = w.leases.front();
+    w.leases.pop_front();
+    if (revoked(w, lease.lease)) {
+        return;
+    }
+    if (!lease.validation) {
+        w.leave.begin(lease.lease);
+    }
+    w.computing =
+        Computing{.order = lease,
+                  .id = {.worker = worker, .incarnation = w.incarnation, .sequence = ++w.sequence},
+                  .version = w.leave.version()};
+    if (!lease.work.group.empty()) {
+        w.computing->turn = ++w.turns[{lease.work.generation, lease.work.group}];
+        w.computing->losses = group_losses(lease.work);
+    }
+}
+
+/// All of its group are as far as this worker.
+inline bool FlowRig::group_ready(const Computing& computing) {
+    const WorkOrder& work = computing.order.work;
+    return std::all_of(work.group.begin(), work.group.end(), [&](std::int32_t rank) {
+        Worker& other = workers[static_cast<std::size_t>(network.map().worker_of_rank(rank))];
+        return other.turns[{work.generation, work.group}] >= computing.turn;
+    });
+}
+
+inline int FlowRig::group_losses(const WorkOrder& work) const {
+    int losses = 0;
+    for (const std::int32_t rank : work.group) {
+        losses += workers[static_cast<std::size_t>(network.map().worker_of_rank(rank))].losses;
+    }
+    return losses;
+}
+
+inline void FlowRig::push(int worker, bool given_up, bool finite) {
+    Worker& w = workers[static_cast<std::size_t>(worker)];
+    const Computing done = *std::exchange(w.computing, std::nullopt);
+    if (w.excluded) {
+        return;  // whatever it sends is thrown away
+    }
+    for (auto& way : w.up) {
+        way.push_back({done.id});
+    }
+    const Ticket ticket{.push = done.id,
+                        .lease = done.order.lease,
+                        .version = done.version,
+                        .samples = done.order.count,
+                        .loss_sum = 1,
+                        .correct = 1,
+                        .finite = finite,
+                        .gradient_norm = 1,
+                        .times = {.input_s = 1, .compute_s = 2, .exchange_s = 4},
+                        .work = done.order.work.work,
+                        .given_up = given_up,
+                        .validation = done.order.validation};
+    tell(network.map().rank_of_worker(worker), Port::kWorker, MessageKind::kTicket, encode(ticket));
+}
+
+inline bool FlowRig::work(int worker, bool finite) {
+    Worker& w = workers[static_cast<std::size_t>(worker)];
+    if (w.frozen) {
+        return false;
+    }
+    if (!w.computing) {
+        if (take_parameters(w)) {
+            return true;
+        }
+        if (w.leave.held() && !w.leases.empty()) {
+            begin(w, worker);
+            return true;
+        }
+        return false;
+    }
+    const Computing& computing = *w.computing;
+    const bool group = !computing.order.work.group.empty();
+    if (computing.id.incarnation != w.incarnation ||
+        (group && group_losses(computing.order.work) != computing.losses) ||
+        (!group && revoked(w, computing.order.lease))) {
+        if (computing.leaving) {
+            push(worker, true, true);
+        } else {
+            w.computing.reset();
+        }
+        return true;
+    }
+    if (group && !group_ready(computing)) {
+        return false;
+    }
+    if (!computing.leaving && !group) {
+        w.computing->leaving = true;
+        return true;
+    }
+    push(worker, false, finite);
+    return true;
+}
+
+template <class Random>
+bool FlowRig::any_step(Random& random, double non_finite) {
+    const auto servers_count = static_cast<int>(servers.size());
+    const auto workers_count = static_cast<int>(workers.size());
+    for (int tries = 0; tries < 64; ++tries) {
+        const auto server = static_cast<int>(random() % static_cast<unsigned>(servers_count));
+        const auto worker = static_cast<int>(random() % static_cast<unsigned>(workers_count));
+        const bool finite = static_cast<double>(random() % 1000) >= 1000 * non_finite;
+        bool done = false;
+        switch (random() % 8) {
+            case 0: done = coordinator(); break;
+            case 1: done = serve(server); break;
+            case 2: done = deliver_down(server, worker); break;
+            case 3: done = deliver_up(worker, server); break;
+            case 4:
+            case 5: done = order(worker); break;
+            default: done = work(worker, finite); break;
+        }
+        if (done) {
+            return true;
+        }
+    }
+    return sweep();
+}
+
+inline std::string FlowRig::describe() {
+    std::string text = "plan " + books.engine().plan().name + ", version " +
+                       std::to_string(books.engine().version()) + ", awaited";
+    for (const int worker : books.engine().awaited()) {
+        text += " " + std::to_string(worker);
+    }
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+        const Worker& w = workers[i];
+        text += "\nworker " + std::to_string(i) + (w.excluded ? " away" : "") +
+                (w.leave.held() ? " may start on " : " waits on ") +
+                std::to_string(w.leave.version()) + ", leases";
+        for (const LeaseOrder& lease : w.leases) {
+            text += " " + std::to_string(lease.lease);
+        }
+        text += ", dealt";
+        for (const std::uint64_t lease : books.leases().held_leases(static_cast<int>(i))) {
+            text += " " + std::to_string(lease);
+        }
+        if (w.computing) {
+            text += ", computes " + std::to_string(w.computing->order.lease) + " in a group of " +
+                    std::to_string(w.computing->order.work.group.size()) + " generation " +
+                    std::to_string(w.computing->order.work.generation) + " turn " +
+                    std::to_string(w.computing->turn);
+        }
+    }
+    return text;
+}
+
+inline bool FlowRig::sweep() {
+    bool done = coordinator();
+    for (int server = 0; server < static_cast<int>(servers.size()); ++server) {
+        done = serve(server) || done;
+        for (int worker = 0; worker < static_cast<int>(workers.size()); ++worker) {
+            done = deliver_down(server, worker) || done;
+            done = deliver_up(worker, server) || done;
+        }
+    }
+    for (int worker = 0; worker < static_cast<int>(workers.size()); ++worker) {
+        done = order(worker) || done;
+        done = work(worker) || done;
+    }
+    return done;
+}
+
+}  // namespace cohort::test
