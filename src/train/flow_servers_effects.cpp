@@ -78,7 +78,7 @@ void ServersFlow::carry_out(const Fire& fire) {
             release(one.worker, one.lag, split ? evaluation : EvaluationOrder()));
     }
     send_servers(MessageKind::kFire, order);
-    validation_.updated();
+    validation_.decided();
     settle_books(fire);
     books_.commit(update);
     books_.taken(extras, parts);
@@ -145,6 +145,7 @@ void ServersFlow::carry_out(const ReleaseOne& one) {
 }
 
 void ServersFlow::carry_out(const Refuse& refusal) {
+    validation_.decided();
     discard(refusal.push);
     const auto held = held_.extract(refusal.push);
     if (held.empty()) {

@@ -13,15 +13,15 @@ ValidationDesk::ValidationDesk(std::uint64_t seed, std::int64_t samples, std::in
 
 void ValidationDesk::set_every(int every) noexcept {
     every_ = every;
-    updates_ = every;
+    decisions_ = every;
 }
 
 std::optional<ValidationDesk::Dealt> ValidationDesk::deal(const std::vector<bool>& may,
                                                           std::uint32_t epoch) {
-    if (every_ == 0 || updates_ < every_ || std::find(may.begin(), may.end(), true) == may.end()) {
+    if (every_ == 0 || decisions_ < every_ || std::find(may.begin(), may.end(), true) == may.end()) {
         return std::nullopt;
     }
-    updates_ = 0;
+    decisions_ = 0;
     do {
         turn_ = (turn_ + 1) % may.size();
     } while (!may[turn_]);

@@ -25,8 +25,9 @@ public:
     /// Another plan: a lease is due at once when it validates.
     /// @param every so many updates (SyncPlan::validate_every); 0: never
     void set_every(int every) noexcept;
-    /// An update was made.
-    void updated() noexcept { ++updates_; }
+    /// An update was made, or a push was refused: were only updates counted, a reference that has
+    /// everything refused would stay for ever.
+    void decided() noexcept { ++decisions_; }
     /// A lease, when one is due and somebody may do it.
     /// @param may by worker  @param epoch whose order the samples are drawn from
     [[nodiscard]] std::optional<Dealt> deal(const std::vector<bool>& may, std::uint32_t epoch);
@@ -36,7 +37,7 @@ private:
     std::int64_t samples_;
     std::int64_t batch_;
     int every_ = 0;
-    std::int64_t updates_ = 0;  ///< since the last one was due
+    std::int64_t decisions_ = 0;  ///< since the last one was due
     std::uint64_t dealt_ = 0;
     std::size_t turn_ = 0;  ///< worker
 };
