@@ -19,7 +19,7 @@ import cli_support  # noqa: E402
 
 RANKS = 8  # of a job; servers: one of them
 
-# A value for each parameter, for eight ranks.
+# A value for parameters, for eight ranks; modes whose parameter may be left out need none.
 EXAMPLES = {
     "static": "static:4", "ksync": "ksync:5", "backup": "backup:2", "kbatch-sync": "kbatch-sync:5",
     "kbatch-async": "kbatch-async:4", "softsync": "softsync:2", "ssp": "ssp:3",
@@ -40,10 +40,12 @@ def modes(program):
     found = []
     for arch, names in re.findall(r"\b(servers|ring): ([^;|]+)", row):
         for name in names.strip().split(", "):
-            base, separator, _ = name.strip().partition(":")
-            if separator and base not in EXAMPLES:
+            base = re.match(r"[a-z+-]+", name)[0]
+            if ":" in re.sub(r"\[.*\]", "", name) and base not in EXAMPLES:
                 sys.exit(f"the help lists '{name}': give EXAMPLES a value for its parameter")
-            found.append(Mode(arch, EXAMPLES[base] if separator else base))
+            found.append(Mode(arch, EXAMPLES.get(base, base)))
+            if base == "ring":
+                found.append(Mode(arch, base))
     return found
 
 

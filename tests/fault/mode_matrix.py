@@ -21,7 +21,7 @@ import tempfile
 import time
 
 import fault_support
-from fault_support import Job, Mode
+from fault_support import Job
 
 CONDITIONS = ("healthy", "slow", "frozen", "switch")
 SHORT = {"servers/ssgd/frozen", "servers/asgd/slow", "servers/static:4/switch",
@@ -96,7 +96,6 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         data = fault_support.make_data(arguments.cohort, folder)
         rows = fault_support.modes(arguments.cohort)
-        rows += [Mode("ring", "ring:6")] if Mode("ring", "ring:6") not in rows else []
         results, failed = {}, 0
         for case in rows:
             others = [row for row in rows if row.arch == case.arch]
