@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import signal
 import sys
 import time
 import unittest
@@ -164,6 +165,21 @@ class Training(SlurmTest):
         number = self.submit_training("--arch", "servers", "--servers", "1", "--epochs", "2",
                                       COHORT_LAUNCH_OPTIONS="--launcher mpirun")
         self.check_summary(number, 1200, workers=3, servers=1)
+
+    def test_goes_on_without_a_worker_that_was_killed(self):
+        slow = ";".join(f"rank={rank},cpu=0.02" for rank in range(4))
+        for launcher in ("srun", "mpirun"):
+            with self.subTest(launcher=launcher):
+                number = self.submit_training(
+                    "--arch", "ring", "--samples", 20000, "--log-every-s", "0.1", "--inject", slow,
+                    "--lost-after-s", 2, "--overwrite",
+                    COHORT_LAUNCH_OPTIONS=f"--launcher {launcher}")
+                self.wait_for_training(number)
+                victim = next(pid for pid in self.slurm.hosts.processes(1)
+                              if os.path.realpath(f"/proc/{pid}/exe") == str(cli_support.PROGRAM))
+                os.kill(victim, signal.SIGKILL)
+                self.check_summary(number, 20000, workers=4, servers=0)
+                self.assertEqual(len(cli_support.events(self.out(), "lost")), 1, self.log(number))
 
     def test_goes_on_after_the_time_limit(self):
         samples = 60000
