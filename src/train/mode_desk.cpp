@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -42,8 +43,11 @@ ModeDesk::ModeDesk(const TrainOptions& options, ModeSetting setting, std::int64_
 
 SyncPlan ModeDesk::start() {
     Decision decision = policy_->start();
-    check_invariant(decision.plan && decision.batches.empty(),
-                    "a policy starts with a plan and equal batches");
+    check_invariant(decision.plan && std::all_of(decision.batches.begin(), decision.batches.end(),
+                                                 [this](std::int64_t batch) {
+                                                     return batch == setting_.batch;
+                                                 }),
+                    "a policy starts with a plan and the run's batches");
     label_ = label(mode_, decision.plan->name);
     plan_ = std::move(*decision.plan);
     plan_.id = ++last_id_;
