@@ -116,7 +116,7 @@ void CommLoop::open() {
     transfers_ =
         std::make_unique<Transfers>(comms_.transfer, rank(), roster_.tag_limit,
                                     static_cast<std::uint64_t>(options_.chunk_bytes), ports_,
-                                    bells_, traffic_, [this](int rank) { heard(rank); });
+                                    bells_, traffic_, pacer_, [this](int rank) { heard(rank); });
     agreement_ = std::make_unique<Agreement>(roster_.map.size(), members_);
     left_alone_at_.resize(roster_.map.ranks.size());
     all_on_node_ = roster_.map.nodes() == 1;
@@ -185,13 +185,20 @@ std::chrono::microseconds CommLoop::longest_sleep(Instant now) const {
     const bool moving = transfers_->moving() || (control_ && !control_->quiet()) ||
                         std::any_of(pollers_.begin(), pollers_.end(),
                                     [](const Poller* poller) { return poller->moving(); });
+    auto longest =
+        moving && now - last_moved_ < kMovingFor ? kLongestSleepMoving : kLongestSleep;
     if (!moving && pollers_.empty() && all_on_node_) {
-        return kLongestSleepBell;
+        longest = kLongestSleepBell;
     }
-    return moving && now - last_moved_ < kMovingFor ? kLongestSleepMoving : kLongestSleep;
+    if (const auto paced = pacer_.next()) {
+        const auto wait = std::chrono::duration_cast<std::chrono::microseconds>(*paced - now);
+        longest = std::clamp(wait, kShortestSleep, longest);
+    }
+    return longest;
 }
 
 bool CommLoop::step() {
+    pacer_.forget_refusals();
     bool moved = run_commands();
     if (control_) {
         moved = control_->poll([this](Packet&& packet) { deliver(std::move(packet)); }) || moved;

@@ -52,6 +52,7 @@ public:
     void wake() noexcept override { bells_.ring_own(); }
     void wake(int rank) noexcept override { bells_.ring(rank); }
     void run(const std::function<void()>& work) override;
+    [[nodiscard]] Pacer& pacer() noexcept override { return pacer_; }
     void heard(int rank) noexcept override { control_->heard(rank); }
     void count_sent(std::uint64_t bytes, std::uint64_t messages) noexcept override {
         traffic_.sent(bytes, messages);
@@ -67,6 +68,7 @@ public:
     /// See World::agree. `name` is that of the wait.
     [[nodiscard]] Verdict agree(Verdict own, std::string_view name);
     [[nodiscard]] TrafficCounters counters() const;
+    void set_pace(double bytes_per_second) noexcept;
 
     void on_failure(std::function<void(ExitCode, const std::string&)> record);
     [[noreturn]] void end_job(ExitCode code, const std::string& reason);
@@ -126,6 +128,7 @@ private:
     Communicators comms_;
     Roster roster_;
     Members members_;
+    Pacer pacer_;
     std::unique_ptr<ControlChannel> control_;
     std::unique_ptr<PeerWatch> watch_;
     std::unique_ptr<Transfers> transfers_;

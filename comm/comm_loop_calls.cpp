@@ -146,6 +146,11 @@ TrafficCounters CommLoop::counters() const {
             .cpu_seconds = clock_runs_ ? seconds_of(cpu_clock_) : cpu_seconds_};
 }
 
+void CommLoop::set_pace(double bytes_per_second) noexcept {
+    pacer_.set_rate(bytes_per_second);
+    wake();
+}
+
 void CommLoop::stop_cpu_clock() {
     const std::lock_guard lock(clock_mutex_);
     cpu_seconds_ = clock_runs_ ? seconds_of(cpu_clock_) : 0;

@@ -8,6 +8,7 @@
 #include "cohort/comm/rank_map.hpp"
 #include "cohort/comm/world.hpp"
 #include "members.hpp"
+#include "pacer.hpp"
 
 namespace cohort {
 
@@ -62,6 +63,9 @@ public:
     /// While it runs nothing else moves on this rank (set-up only). Called on the communication
     /// thread itself it runs at once. Errors: also PeerError when the thread has ended.
     virtual void run(const std::function<void()>& work) = 0;
+
+    /// What limits the messages of this rank. To be used on the communication thread.
+    [[nodiscard]] virtual Pacer& pacer() noexcept = 0;
 
     /// Something has come from another rank: it is alive. On the communication thread.
     virtual void heard(int rank) noexcept = 0;

@@ -24,43 +24,79 @@ NodeGroups NodeGroups::of(const RingSetting& setting) {
     return groups;
 }
 
-MPI_Request RingMessages::send(const void* data, std::uint64_t bytes, int rank, int tag) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Isend(data, mpi_count(bytes), MPI_BYTE, rank, tag_ + tag,
-                        thread_.communicators().ring, &request));
-    thread_.count_sent(bytes, 1);
-    thread_.wake(rank);
-    return request;
+RingRequest RingMessages::send(const void* data, std::uint64_t bytes, int rank, int tag) {
+    // MPI only reads it.
+    auto message = std::make_shared<RingOperation>(
+        RingOperation{.data = const_cast<void*>(data),  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+                      .bytes = bytes,
+                      .rank = rank,
+                      .tag = tag_ + tag});
+    sends_.push_back(message);
+    post_due();
+    return message;
 }
 
-MPI_Request RingMessages::receive(void* data, std::uint64_t bytes, int rank, int tag) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Irecv(data, mpi_count(bytes), MPI_BYTE, rank, tag_ + tag,
-                        thread_.communicators().ring, &request));
-    thread_.count_received(bytes, 1);
-    return request;
+RingRequest RingMessages::receive(void* data, std::uint64_t bytes, int rank, int tag) {
+    auto message = std::make_shared<RingOperation>(
+        RingOperation{.data = data, .bytes = bytes, .rank = rank, .tag = tag_ + tag});
+    receives_.push_back(message);
+    post_due();
+    return message;
 }
 
-bool RingMessages::ended(MPI_Request& request) {
-    if (request == MPI_REQUEST_NULL) {
+/// Messages of one tag match in order, so they leave in order.
+void RingMessages::post_due() {
+    Pacer& pacer = thread_.pacer();
+    while (!sends_.empty() && pacer.may_send(sends_.front()->bytes)) {
+        post_send(*sends_.front());
+        sends_.pop_front();
+    }
+    while (!receives_.empty() && pacer.may_receive(receives_.front()->bytes)) {
+        post_receive(*receives_.front());
+        receives_.pop_front();
+    }
+}
+
+void RingMessages::post_send(RingOperation& message) {
+    check_mpi(MPI_Isend(message.data, mpi_count(message.bytes), MPI_BYTE, message.rank, message.tag,
+                        thread_.communicators().ring, &message.request));
+    message.posted = true;
+    thread_.count_sent(message.bytes, 1);
+    thread_.wake(message.rank);
+}
+
+void RingMessages::post_receive(RingOperation& message) {
+    check_mpi(MPI_Irecv(message.data, mpi_count(message.bytes), MPI_BYTE, message.rank, message.tag,
+                        thread_.communicators().ring, &message.request));
+    message.posted = true;
+    thread_.count_received(message.bytes, 1);
+}
+
+bool RingMessages::ended(RingRequest& request) {
+    if (!request) {
         return true;
     }
+    post_due();
     int done = 0;
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
-    return done != 0;
-}
-
-bool RingMessages::received(MPI_Request& request) {
-    if (request == MPI_REQUEST_NULL) {
-        return true;
+    if (request->posted) {
+        check_mpi(MPI_Test(&request->request, &done, MPI_STATUS_IGNORE));
     }
-    int done = 0;
-    MPI_Status status;
-    check_mpi(MPI_Test(&request, &done, &status));
     if (done != 0) {
-        thread_.heard(status.MPI_SOURCE);
+        request.reset();
     }
     return done != 0;
+}
+
+bool RingMessages::received(RingRequest& request) {
+    if (!request) {
+        return true;
+    }
+    const int sender = request->rank;
+    if (!ended(request)) {
+        return false;
+    }
+    thread_.heard(sender);
+    return true;
 }
 
 }  // namespace cohort

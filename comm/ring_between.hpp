@@ -38,7 +38,18 @@ struct NodeGroups {
     [[nodiscard]] int count() const noexcept { return static_cast<int>(members.size()); }
 };
 
-/// Point-to-point messages of one exchange: floats or bytes, counted and checked.
+/// A message that is under way or waits for its turn; null: none, or it has ended.
+struct RingOperation {
+    void* data = nullptr;
+    std::uint64_t bytes = 0;
+    int rank = 0;
+    int tag = 0;
+    bool posted = false;
+    MPI_Request request = MPI_REQUEST_NULL;
+};
+using RingRequest = std::shared_ptr<RingOperation>;
+
+/// Point-to-point messages of one exchange: floats or bytes, counted, checked and paced.
 class RingMessages {
 public:
     /// @param tag  first of kTags of this exchange
@@ -46,16 +57,22 @@ public:
     static constexpr int kTags = 16;
     static constexpr int kTailTag = kTags - 1;
 
-    [[nodiscard]] MPI_Request send(const void* data, std::uint64_t bytes, int rank, int tag);
-    [[nodiscard]] MPI_Request receive(void* data, std::uint64_t bytes, int rank, int tag);
+    [[nodiscard]] RingRequest send(const void* data, std::uint64_t bytes, int rank, int tag);
+    [[nodiscard]] RingRequest receive(void* data, std::uint64_t bytes, int rank, int tag);
     /// True when it has ended; a null request has.
-    [[nodiscard]] static bool ended(MPI_Request& request);
+    [[nodiscard]] bool ended(RingRequest& request);
     /// The same of a receive; it tells that the sender is alive.
-    [[nodiscard]] bool received(MPI_Request& request);
+    [[nodiscard]] bool received(RingRequest& request);
 
 private:
+    void post_due();
+    void post_send(RingOperation& message);
+    void post_receive(RingOperation& message);
+
     CommThread& thread_;
     int tag_;
+    std::deque<RingRequest> sends_;     ///< that wait for their turn, in order
+    std::deque<RingRequest> receives_;  ///< the same
 };
 
 /// kRing: the first members of the nodes form a ring. See ring_leaders.cpp.

@@ -49,6 +49,12 @@ struct RingSetting {
     [[noreturn]] void fail_broken() const;
 };
 
+/// Bytes that a member sends, and receives, for a bucket in a ring of all members.
+[[nodiscard]] inline std::uint64_t traffic_of(const RingSetting& setting, const FloatRange& bucket) {
+    const auto members = static_cast<std::uint64_t>(setting.members.size());
+    return 2 * (members - 1) * static_cast<std::uint64_t>(bucket.size()) * sizeof(float) / members;
+}
+
 /// One member: its contribution is the sum.
 [[nodiscard]] std::unique_ptr<RingEngine> make_solo_engine(const Buckets& buckets);
 /// kRing and kOrdered. Collective over the members. Errors: DeviceError, RingBroken.

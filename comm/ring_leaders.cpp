@@ -35,8 +35,8 @@ struct Lane {
     std::size_t posted = 0;  ///< pieces whose receive was posted
     std::size_t started = 0;
     std::size_t sent = 0;
-    std::deque<MPI_Request> receives;
-    std::deque<MPI_Request> sends;
+    std::deque<RingRequest> receives;
+    std::deque<RingRequest> sends;
     std::vector<float> landing;  ///< kWindow chunks, for partial sums
 
     [[nodiscard]] bool done() const {
@@ -134,9 +134,9 @@ private:
         return start_sends(lane, tag) || moved;
     }
 
-    static bool take_sent(Lane& lane) {
+    bool take_sent(Lane& lane) {
         bool moved = false;
-        while (!lane.sends.empty() && RingMessages::ended(lane.sends.front())) {
+        while (!lane.sends.empty() && messages_.ended(lane.sends.front())) {
             lane.sends.pop_front();
             ++lane.sent;
             moved = true;

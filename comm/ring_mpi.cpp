@@ -27,7 +27,10 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kWindow = 8;
 constexpr int kPresenceTag = 3;  // on the ring communicator
-constexpr int kGroupTag = 4;     // of the creation of communicators
+// Of the creation of communicators: from here on, a few for each exchange. One that was given up may
+// still have messages under way.
+constexpr int kGroupTag = 1 << 29;
+constexpr int kGroupTags = 16;
 constexpr std::chrono::milliseconds kPatience{250};
 /// How long the thread keeps looking after something has moved: others move at the same time.
 constexpr std::chrono::microseconds kLooking{200};
@@ -62,6 +65,7 @@ struct GroupMaking {
     static constexpr std::uint32_t kGivenUp = 2;
     MPI_Comm parent = MPI_COMM_NULL;
     std::vector<int> members;
+    int tag = 0;
     MPI_Comm made = MPI_COMM_NULL;
     std::exception_ptr failure;
     std::atomic<std::uint32_t> state{kRunning};
@@ -69,7 +73,7 @@ struct GroupMaking {
     void make() noexcept {
         const SilentLinks silent;
         try {
-            made = create_group(parent, members, kGroupTag);
+            made = create_group(parent, members, tag);
         } catch (...) {
             failure = std::current_exception();
         }
@@ -215,6 +219,7 @@ private:
     void make_communicator() {
         group_->parent = setting_.thread.communicators().ring;
         group_->members = setting_.members;
+        group_->tag = kGroupTag + exchange_ % (kGroupTag / kGroupTags) * kGroupTags;
         int level = MPI_THREAD_SINGLE;
         check_mpi(MPI_Query_thread(&level));
         const auto named =
@@ -252,12 +257,16 @@ private:
         const std::int64_t arrived = arrived_.load();
         const std::int64_t before = posted_;
         while (posted_ < arrived && requests_.size() < kWindow) {
-            const FloatRange range = setting_.buckets.range(posted_++);
+            const FloatRange range = setting_.buckets.range(posted_);
+            if (!setting_.thread.pacer().may_exchange(traffic_of(setting_, range))) {
+                break;
+            }
+            ++posted_;
             MPI_Request request = MPI_REQUEST_NULL;
             check_mpi(MPI_Iallreduce(MPI_IN_PLACE, buffer(poll_ordinal_) + range.begin,
                                      mpi_count(static_cast<std::uint64_t>(range.size())), MPI_FLOAT,
                                      MPI_SUM, comm_, &request));
-            count_traffic(range.size());
+            count_traffic(range);
             requests_.push_back(request);
         }
         if (posted_ < setting_.buckets.count() || !handed_.load() || tail_posted_ ||
@@ -275,10 +284,9 @@ private:
     }
 
     /// What a ring would move; what the library moves it does not tell.
-    void count_traffic(std::int64_t floats) {
+    void count_traffic(const FloatRange& range) {
         const auto members = static_cast<std::uint64_t>(setting_.members.size());
-        const std::uint64_t bytes =
-            2 * (members - 1) * static_cast<std::uint64_t>(floats) * sizeof(float) / members;
+        const std::uint64_t bytes = traffic_of(setting_, range);
         setting_.thread.count_sent(bytes, 2 * (members - 1));
         setting_.thread.count_received(bytes, 2 * (members - 1));
     }

@@ -28,18 +28,13 @@ struct Lane {
     bool summed = false;
     bool sums_posted = false;
     bool told_sent = false;
-    std::vector<MPI_Request> contributions_out;
-    std::vector<MPI_Request> contributions_in;
-    std::vector<MPI_Request> sums_out;
-    std::vector<MPI_Request> sums_in;  ///< by position in fetched_; null: not under way
+    std::vector<RingRequest> contributions_out;
+    std::vector<RingRequest> contributions_in;
+    std::vector<RingRequest> sums_out;
+    std::vector<RingRequest> sums_in;  ///< by position in fetched_; null: not under way
     std::vector<char> sums_taken;      ///< the same
     std::vector<float> landing;        ///< contributions of members elsewhere, segment by segment
 };
-
-bool all_ended(std::vector<MPI_Request>& requests) {
-    std::erase_if(requests, [](MPI_Request& request) { return RingMessages::ended(request); });
-    return requests.empty();
-}
 
 class OrderedPairs final : public BetweenNodes {
 public:
@@ -117,7 +112,7 @@ private:
         lane.summed = false;
         lane.sums_posted = false;
         lane.told_sent = false;
-        lane.sums_in.assign(fetched_.size(), MPI_REQUEST_NULL);
+        lane.sums_in.assign(fetched_.size(), nullptr);
         lane.sums_taken.assign(fetched_.size(), 0);
         const FloatRange mine = segment(bucket, self_);
         lane.landing.resize(elsewhere_.size() * static_cast<std::size_t>(mine.size()));
@@ -140,7 +135,7 @@ private:
         Lane& lane = this->lane(bucket);
         bool moved = false;
         std::erase_if(lane.contributions_in,
-                      [&](MPI_Request& request) { return messages_.received(request); });
+                      [&](RingRequest& request) { return messages_.received(request); });
         if (!lane.summed && lane.contributions_in.empty() && node_.arrived(ordinal_, bucket)) {
             sum(lane, bucket);
             moved = true;
@@ -229,7 +224,12 @@ private:
         return moved;
     }
 
-    static bool finished(Lane& lane) {
+    bool all_ended(std::vector<RingRequest>& requests) {
+        std::erase_if(requests, [this](RingRequest& request) { return messages_.ended(request); });
+        return requests.empty();
+    }
+
+    bool finished(Lane& lane) {
         return lane.summed && lane.told_sent && lane.sums_posted && all_ended(lane.sums_out) &&
                std::all_of(lane.sums_taken.begin(), lane.sums_taken.end(),
                            [](char taken) { return taken != 0; });

@@ -59,13 +59,18 @@ public:
 
     float* begin(std::uint64_t ordinal, std::uint64_t round) override {
         round_ = round;
+        wanted_.store(0);
         arrived_.store(0);
+        paced_.store(between_ == nullptr && setting_.thread.pacer().limits());
         ordinal_.store(ordinal);
         return node_->buffer(node_->shape().self, ordinal);
     }
 
     void arrive(std::int64_t buckets) override {
-        if (arrive_until(buckets)) {
+        if (paced_.load()) {
+            wanted_.store(buckets);
+            setting_.thread.wake();
+        } else if (arrive_until(buckets)) {
             call_for_help(buckets);
         }
     }
@@ -76,6 +81,10 @@ public:
         node_->hand_in(ordinal, round_, tail);
         handed_.store(ordinal);
         const std::int64_t count = node_->shape().buckets.count();
+        if (paced_.load()) {
+            arrive(count);
+            return;
+        }
         const bool last = arrived_.load() < count && arrive_until(count);
         if (last && node_->blocks(count - 1) >= kWorthHelp) {
             node_->ring_bell();
@@ -120,7 +129,8 @@ public:
         if (ordinal == 0 || broken_.load()) {
             return false;
         }
-        bool moved = tails_ != nullptr && tails_->advance(ordinal, 0);
+        bool moved = paced_.load() && arrive_in_time();
+        moved = (tails_ != nullptr && tails_->advance(ordinal, 0)) || moved;
         if (between_ != nullptr) {
             moved = between_->advance(ordinal, arrived_.load()) || moved;
         }
@@ -243,6 +253,25 @@ private:
                                         : nullptr;
     }
 
+    /// Paced: the communication thread lets buckets arrive as they would over a network.
+    bool arrive_in_time() {
+        bool moved = false;
+        for (std::int64_t next = arrived_.load(); next < wanted_.load(); ++next) {
+            const FloatRange range = setting_.buckets.range(next);
+            if (!setting_.thread.pacer().may_exchange(traffic_of(setting_, range))) {
+                break;
+            }
+            if (arrive_until(next + 1)) {
+                node_->ring_bell();
+            }
+            moved = true;
+        }
+        if (moved && groups_.count() > 1) {
+            setting_.thread.wake(leader());
+        }
+        return moved;
+    }
+
     bool arrive_until(std::int64_t buckets) {
         const std::int64_t from = arrived_.load();
         const bool last = node_->arrive(ordinal_.load(), from, buckets);
@@ -326,6 +355,8 @@ private:
     std::uint64_t round_ = 0;
     std::atomic<std::uint64_t> ordinal_{0};
     std::atomic<std::int64_t> arrived_{0};  ///< buckets
+    std::atomic<std::int64_t> wanted_{0};   ///< paced: buckets that are to arrive
+    std::atomic<bool> paced_{false};        ///< the communication thread lets buckets arrive
     std::atomic<bool> broken_{false};       ///< a member was lost
     std::atomic<bool> driving_{false};      ///< the caller does what there is to do
     std::atomic<std::uint64_t> handed_{0};  ///< last round that this member has handed in

@@ -24,8 +24,8 @@ struct Peer {
     int rank = 0;  ///< in the world
     std::vector<int> members;
     std::vector<TailRecord> incoming;
-    MPI_Request receive = MPI_REQUEST_NULL;
-    MPI_Request send = MPI_REQUEST_NULL;
+    RingRequest receive;
+    RingRequest send;
     bool posted = false;
     bool complete = false;
 };
@@ -70,7 +70,7 @@ public:
             return false;
         }
         return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
-            return peer.receive == MPI_REQUEST_NULL && peer.send == MPI_REQUEST_NULL;
+            return peer.receive == nullptr && peer.send == nullptr;
         });
     }
 
@@ -88,7 +88,7 @@ private:
     bool send(std::uint64_t ordinal) {
         bool idle = true;
         for (Peer& peer : peers_) {
-            idle = RingMessages::ended(peer.send) && idle;
+            idle = messages_.ended(peer.send) && idle;
         }
         const auto& local = node_.shape().local;
         const auto here =

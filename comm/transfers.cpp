@@ -37,7 +37,7 @@ void Outgoing::finish() {
 }
 
 Transfers::Transfers(MPI_Comm comm, int own_rank, int tag_limit, std::uint64_t chunk_bytes,
-                     Ports& ports, Doorbells& bells, Traffic& traffic,
+                     Ports& ports, Doorbells& bells, Traffic& traffic, Pacer& pacer,
                      std::function<void(int)> heard)
     : comm_(comm),
       own_rank_(own_rank),
@@ -46,6 +46,7 @@ Transfers::Transfers(MPI_Comm comm, int own_rank, int tag_limit, std::uint64_t c
       ports_(ports),
       bells_(bells),
       traffic_(traffic),
+      pacer_(pacer),
       heard_(std::move(heard)) {
 }
 
@@ -109,6 +110,9 @@ bool Transfers::push(const std::shared_ptr<Outgoing>& transfer) {
     while (transfer->in_flight < kInFlight && transfer->next < transfer->plan.chunks() &&
            transfer->plan.released_for(transfer->next) <= transfer->released()) {
         const auto [begin, bytes] = transfer->plan.range(transfer->next);
+        if (!pacer_.may_send(bytes)) {
+            break;
+        }
         MPI_Request request = MPI_REQUEST_NULL;
         check_mpi(MPI_Isend(transfer->data.data() + begin, mpi_count(bytes), MPI_BYTE,
                             transfer->to.rank, static_cast<int>(transfer->header.tag), comm_,
@@ -138,6 +142,9 @@ bool Transfers::post(const std::shared_ptr<Incoming>& transfer) {
     while (transfer->has_tag && transfer->in_flight < kInFlight &&
            transfer->next < transfer->plan.chunks()) {
         const auto [begin, bytes] = transfer->plan.range(transfer->next);
+        if (!pacer_.may_receive(bytes)) {
+            break;
+        }
         std::shared_ptr<std::vector<std::byte>> scratch;
         if (transfer->memory.data() == nullptr) {
             scratch = std::make_shared<std::vector<std::byte>>(bytes);

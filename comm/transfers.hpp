@@ -16,6 +16,7 @@
 #include "cohort/comm/messenger.hpp"
 #include "control.hpp"
 #include "doorbell.hpp"
+#include "pacer.hpp"
 #include "requests.hpp"
 
 namespace cohort {
@@ -85,7 +86,7 @@ public:
     /// @param tag_limit highest tag
     /// @param heard called with the sender of every chunk that has come
     Transfers(MPI_Comm comm, int own_rank, int tag_limit, std::uint64_t chunk_bytes, Ports& ports,
-              Doorbells& bells, Traffic& traffic, std::function<void(int)> heard);
+              Doorbells& bells, Traffic& traffic, Pacer& pacer, std::function<void(int)> heard);
 
     /// Gives `transfer` its tag and its place. For another rank the announcement (transfer.header)
     /// is then ready to be sent.
@@ -134,6 +135,7 @@ private:
     Ports& ports_;
     Doorbells& bells_;
     Traffic& traffic_;
+    Pacer& pacer_;
     std::function<void(int)> heard_;
     RequestPool requests_;
     int last_tag_ = 0;

@@ -50,6 +50,7 @@ public:
     [[nodiscard]] Mailbox& mailbox(Port port) override { return ports_.mailbox(port); }
     void set_sink(Port port, TransferSink* sink) override { ports_.sink(port).store(sink); }
     [[nodiscard]] TrafficCounters counters() const override { return loop_.counters(); }
+    void set_pace(double bytes_per_second) override { loop_.set_pace(bytes_per_second); }
 
 private:
     void check_address(Address to) const {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <new>
+#include <exception>
 #include <numeric>
 
 #include "cohort/comm/world.hpp"

@@ -15,3 +15,5 @@ add_test(NAME comm_loss_test
     $<TARGET_FILE:comm_loss_program> -- ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS})
 cohort_test_properties(comm_loss_test LABELS mpi fault PROCESSORS 2 TIMEOUT 300)
 set_tests_properties(comm_loss_test PROPERTIES RUN_SERIAL ON)
+
+cohort_add_mpi_test(NAME comm_pace_test SOURCES mpi/comm_pace_test.cpp LIBS cohort::comm RANKS 2 3)
