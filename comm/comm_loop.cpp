@@ -185,8 +185,7 @@ std::chrono::microseconds CommLoop::longest_sleep(Instant now) const {
     const bool moving = transfers_->moving() || (control_ && !control_->quiet()) ||
                         std::any_of(pollers_.begin(), pollers_.end(),
                                     [](const Poller* poller) { return poller->moving(); });
-    auto longest =
-        moving && now - last_moved_ < kMovingFor ? kLongestSleepMoving : kLongestSleep;
+    auto longest = moving && now - last_moved_ < kMovingFor ? kLongestSleepMoving : kLongestSleep;
     if (!moving && pollers_.empty() && all_on_node_) {
         longest = kLongestSleepBell;
     }

@@ -8,8 +8,8 @@
 
 namespace cohort {
 
-/// Keeps what a rank sends, and what it receives, below a rate, for studies of slow networks: in each
-/// direction a message may go when those before it have had their time. To be used on the
+/// Keeps what a rank sends, and what it receives, below a rate, for studies of slow networks: in
+/// each direction a message may go when those before it have had their time. To be used on the
 /// communication thread, but for set_rate().
 class Pacer {
 public:

@@ -26,11 +26,11 @@ NodeGroups NodeGroups::of(const RingSetting& setting) {
 
 RingRequest RingMessages::send(const void* data, std::uint64_t bytes, int rank, int tag) {
     // MPI only reads it.
-    auto message = std::make_shared<RingOperation>(
-        RingOperation{.data = const_cast<void*>(data),  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-                      .bytes = bytes,
-                      .rank = rank,
-                      .tag = tag_ + tag});
+    auto message = std::make_shared<RingOperation>(RingOperation{
+        .data = const_cast<void*>(data),  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        .bytes = bytes,
+        .rank = rank,
+        .tag = tag_ + tag});
     sends_.push_back(message);
     post_due();
     return message;

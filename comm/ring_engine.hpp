@@ -50,7 +50,8 @@ struct RingSetting {
 };
 
 /// Bytes that a member sends, and receives, for a bucket in a ring of all members.
-[[nodiscard]] inline std::uint64_t traffic_of(const RingSetting& setting, const FloatRange& bucket) {
+[[nodiscard]] inline std::uint64_t traffic_of(const RingSetting& setting,
+                                              const FloatRange& bucket) {
     const auto members = static_cast<std::uint64_t>(setting.members.size());
     return 2 * (members - 1) * static_cast<std::uint64_t>(bucket.size()) * sizeof(float) / members;
 }

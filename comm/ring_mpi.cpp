@@ -27,8 +27,8 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kWindow = 8;
 constexpr int kPresenceTag = 3;  // on the ring communicator
-// Of the creation of communicators: from here on, a few for each exchange. One that was given up may
-// still have messages under way.
+// Of the creation of communicators: from here on, a few for each exchange. One that was given up
+// may still have messages under way.
 constexpr int kGroupTag = 1 << 29;
 constexpr int kGroupTags = 16;
 constexpr std::chrono::milliseconds kPatience{250};

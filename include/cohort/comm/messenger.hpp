@@ -119,8 +119,8 @@ public:
 
     [[nodiscard]] virtual TrafficCounters counters() const = 0;
 
-    /// To study slow networks: what this rank sends in transfers and rings, and what it receives, is
-    /// no faster than that in each direction, whatever way it takes; a ring's buckets within one
+    /// To study slow networks: what this rank sends in transfers and rings, and what it receives,
+    /// is no faster than that in each direction, whatever way it takes; a ring's buckets within one
     /// host become ready no faster than they would travel. Control messages are not held up.
     /// Nothing happens where there is no network.
     /// @param bytes_per_second  0: no limit. May change at any time.
