@@ -44,11 +44,10 @@ private:
         SyncPlan plan;
         std::vector<std::int64_t> batches;
     };
-    /// What leases look like under a plan.
+    /// What is to be done with a lease under a plan.
     struct LeaseShape {
         Work work = Work::kGradient;
         int steps = 1;
-        std::vector<std::int64_t> samples;     ///< by worker
         std::vector<std::vector<int>> groups;  ///< workers that average
         friend bool operator==(const LeaseShape&, const LeaseShape&) = default;
     };

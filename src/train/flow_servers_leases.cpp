@@ -164,14 +164,9 @@ std::vector<std::vector<int>> ServersFlow::groups() const {
 
 ServersFlow::LeaseShape ServersFlow::lease_shape() const {
     const SyncPlan& plan = books_.engine().plan();
-    LeaseShape shape{.work = plan.work,
-                     .steps = plan.work == Work::kDelta ? plan.local_steps : 1,
-                     .samples = batches_,
-                     .groups = plan.group > 1 ? groups() : std::vector<std::vector<int>>()};
-    for (std::int64_t& samples : shape.samples) {
-        samples = std::max<std::int64_t>(samples, 1) * shape.steps;
-    }
-    return shape;
+    return {.work = plan.work,
+            .steps = plan.work == Work::kDelta ? plan.local_steps : 1,
+            .groups = plan.group > 1 ? groups() : std::vector<std::vector<int>>()};
 }
 
 /// New leases are as the plan in force wants them.
@@ -180,7 +175,11 @@ void ServersFlow::shape_leases() {
     const bool synchronous = is_synchronous(plan);
     const int alone =
         kLeasesAheadAlone + (plan.release == SyncPlan::Release::kOnArrival ? plan.window - 1 : 0);
-    books_.leases().set_batches(lease_shape().samples);
+    std::vector<std::int64_t> samples = batches_;
+    for (std::int64_t& count : samples) {
+        count = std::max<std::int64_t>(count, 1) * lease_shape().steps;
+    }
+    books_.leases().set_batches(samples);
     books_.leases().set_ahead(synchronous ? kLeasesAhead : alone, !synchronous);
     validation_.set_every(plan.validate_every);
 }

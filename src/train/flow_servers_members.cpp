@@ -36,9 +36,10 @@ void ServersFlow::install_next() {
     }
 }
 
-/// 1. The engine's fence: nothing that is pending or on its way is lost. 2. Leases of another shape
-/// come back, but for those that are being worked on: their pushes are applied as they are. 3. Work
-/// under the new plan is dealt; in groups when those are done.
+/// 1. The engine's fence: nothing that is pending or on its way is lost. 2. Leases for work of
+/// another kind come back, but for those that are being worked on: their pushes are applied as they
+/// are. Those that only have another size are used up. 3. Work under the new plan is dealt; in
+/// groups when all that is done.
 void ServersFlow::put_in_force(NextPlan next) {
     const LeaseShape before = lease_shape();
     const Effects effects = books_.engine().install(std::move(next.plan));

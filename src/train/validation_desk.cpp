@@ -18,7 +18,8 @@ void ValidationDesk::set_every(int every) noexcept {
 
 std::optional<ValidationDesk::Dealt> ValidationDesk::deal(const std::vector<bool>& may,
                                                           std::uint32_t epoch) {
-    if (every_ == 0 || decisions_ < every_ || std::find(may.begin(), may.end(), true) == may.end()) {
+    if (every_ == 0 || decisions_ < every_ ||
+        std::find(may.begin(), may.end(), true) == may.end()) {
         return std::nullopt;
     }
     decisions_ = 0;

@@ -101,6 +101,31 @@ TEST(LeaseDesk, AccountsAddUpByReason) {
     EXPECT_EQ(desk.top_up().size(), 5U) << "what came back goes out again";
 }
 
+TEST(LeaseDesk, DealsByEachWorkersOwnSizesToThoseWhoAreLive) {
+    LeaseDesk desk(book(1000), 1000, {.workers = 3, .batch = 10, .ahead = 1}, {});
+    desk.set_batches({5, 10, 20});
+    desk.set_live(1, false);
+    const auto dealt = desk.top_up();
+    EXPECT_THAT(workers(dealt), ElementsAre(0, 2));
+    EXPECT_EQ(desk.samples_of(dealt[0].order.lease), 5);
+    EXPECT_EQ(desk.samples_of(dealt[1].order.lease), 20);
+    EXPECT_THAT(desk.held_leases(2), ElementsAre(dealt[1].order.lease));
+    EXPECT_EQ(desk.newest(), dealt[1].order.lease);
+    desk.returned(dealt[1].order.lease, ReturnReason::kInterrupted);
+    EXPECT_EQ(desk.samples_of(dealt[1].order.lease), 0) << "it came back";
+    desk.shorten_next(2, 2);
+    const auto shorter = desk.top_up();
+    ASSERT_EQ(shorter.size(), 1U);
+    EXPECT_EQ(shorter[0].order.count, 2);
+    EXPECT_EQ(shorter[0].order.position, dealt[1].order.position) << "of what came back";
+    desk.set_live(1, true);
+    desk.set_ahead(2, false);
+    EXPECT_THAT(workers(desk.top_up()), ElementsAre(1, 0, 1, 2)) << "once shorter is enough";
+    const SampleAccounts part = desk.part_accounts();
+    EXPECT_EQ(part.leased, part.outstanding + 20);
+    EXPECT_EQ(part.returned_interrupted, 20);
+}
+
 TrainProgress at(std::int64_t samples) {
     TrainProgress progress;
     progress.samples_applied = samples;
