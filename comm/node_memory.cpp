@@ -1,4 +1,4 @@
-#include "node_memory.hpp"
+#include "cohort/comm/node_memory.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -57,9 +57,10 @@ NodeMemory NodeMemory::create(std::size_t bytes) {
             format_bytes(available) + " available where " + format_bytes(bytes) + " are needed",
             "fewer ranks per host or a smaller model");
     }
-    const int descriptor = memfd_create("cohort-ring", MFD_CLOEXEC);
+    const int descriptor = memfd_create("cohort", MFD_CLOEXEC);
     if (descriptor < 0) {
-        fail_memory("it cannot be created", errno_text(errno), "--all-reduce mpi");
+        fail_memory("it cannot be created", errno_text(errno),
+                    "--all-reduce mpi, --node-staging off");
     }
     if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
         const int error = errno;
@@ -76,7 +77,8 @@ NodeMemory NodeMemory::open(std::int64_t pid, int descriptor, std::size_t bytes)
     if (own < 0) {
         fail_memory("that of process " + std::to_string(pid) + " cannot be opened",
                     errno_text(errno),
-                    "ranks of one host in one process namespace, or --all-reduce mpi");
+                    "ranks of one host in one process namespace, --all-reduce mpi, "
+                    "--node-staging off");
     }
     return {own, bytes};
 }

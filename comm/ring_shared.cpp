@@ -8,7 +8,7 @@
 #include <optional>
 #include <thread>
 
-#include "node_memory.hpp"
+#include "cohort/comm/node_memory.hpp"
 #include "ring_between.hpp"
 #include "ring_engine.hpp"
 #include "ring_set_up.hpp"

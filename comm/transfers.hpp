@@ -62,8 +62,8 @@ private:
 
 /// Where messages and transfers of this rank end: by port.
 struct Ports {
-    std::array<Mailbox, 3> mailboxes;
-    std::array<std::atomic<TransferSink*>, 3> sinks{};
+    std::array<Mailbox, kPorts> mailboxes;
+    std::array<std::atomic<TransferSink*>, kPorts> sinks{};
 
     [[nodiscard]] Mailbox& mailbox(Port port) { return mailboxes[static_cast<std::size_t>(port)]; }
     [[nodiscard]] std::atomic<TransferSink*>& sink(Port port) {

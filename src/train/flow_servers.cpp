@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cohort/core/error.hpp"
+#include "node_slots.hpp"
 
 namespace cohort {
 
@@ -11,6 +12,8 @@ ServersFlow::ServersFlow(Links links, const JobParts& parts, RunBooks& books)
       parts_(parts),
       books_(books),
       arrivals_(links.map.servers),
+      nodes_(links_.map,
+             staging_nodes(links.map, parts.options.node_staging, parts.options.deterministic)),
       validation_(parts.options.seed, parts.train_set->info().samples, parts.options.batch),
       batches_(at(links.map.workers()), parts.options.batch),
       live_(batches_.size(), true),
@@ -74,7 +77,33 @@ bool ServersFlow::current(const PushId& push) const {
            push.incarnation == books_.engine().incarnation(push.worker);
 }
 
+/// Where its payload is, in a slot of its node or on the servers.
+void ServersFlow::discard(const PushId& push) {
+    if (const auto order = nodes_.discard(push)) {
+        send_order(links_, {order->first, Port::kNode}, NodeMessage::kFree, order->second);
+    } else {
+        send_servers(MessageKind::kDiscard, DiscardOrder{{push}});
+    }
+}
+
+/// An update, with the nodes' sums in place of what lies there.
+void ServersFlow::send_fire(FireOrder& order) {
+    const NodeDesk::Orders orders = nodes_.split(order);
+    send_servers(MessageKind::kFire, order);
+    send_node_orders(orders);
+}
+
+void ServersFlow::send_node_orders(const NodeDesk::Orders& orders) {
+    for (const auto& [rank, order] : orders.sums) {
+        send_order(links_, {rank, Port::kNode}, NodeMessage::kSum, order);
+    }
+    if (!orders.gone.empty()) {
+        send_servers(MessageKind::kDiscard, DiscardOrder{orders.gone});
+    }
+}
+
 void ServersFlow::arrived(const Ticket& ticket) {
+    nodes_.arrived(ticket);
     if (!current(ticket.push)) {
         discard(ticket.push);
         return;
@@ -150,6 +179,7 @@ void ServersFlow::complete(const PushArrivals::Complete& push) {
 FireOrder ServersFlow::releases_to_all(const UpdateExtras& extras) {
     FireOrder order;
     order.version = books_.engine().version();
+    order.delay_compensation = books_.engine().plan().delay_compensation;
     order.snapshot = extras.snapshot;
     for (int worker = 0; worker < links_.map.workers(); ++worker) {
         if (live_[at(worker)]) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cohort/core/clock.hpp"
+#include "node_desk.hpp"
 #include "noise_scale.hpp"
 #include "push_arrivals.hpp"
 #include "update_flow.hpp"
@@ -76,7 +77,9 @@ private:
             send_server(server, kind, body);
         }
     }
-    void discard(const PushId& push) { send_servers(MessageKind::kDiscard, DiscardOrder{{push}}); }
+    void discard(const PushId& push);
+    void send_fire(FireOrder& order);
+    void send_node_orders(const NodeDesk::Orders& orders);
     /// Does what an event asks for; a plan that was asked for meanwhile follows.
     template <class Event>
     void carry_out_event(const Event& event) {
@@ -141,6 +144,7 @@ private:
     std::map<PushId, Ticket> held_;              ///< given to the engine, neither fired nor refused
     std::map<std::uint64_t, WorkOrder> work_;    ///< of leases that are not plain gradients
     std::map<std::int64_t, Measured> measured_;  ///< by version
+    NodeDesk nodes_;
     NoiseScale noise_;
     ValidationDesk validation_;
     std::optional<NextPlan> next_plan_;

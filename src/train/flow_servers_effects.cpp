@@ -77,7 +77,7 @@ void ServersFlow::carry_out(const Fire& fire) {
         order.releases.push_back(
             release(one.worker, one.lag, split ? evaluation : EvaluationOrder()));
     }
-    send_servers(MessageKind::kFire, order);
+    send_fire(order);
     validation_.decided();
     settle_books(fire);
     books_.commit(update);
@@ -140,6 +140,7 @@ void ServersFlow::carry_out(const ReleaseOne& one) {
     FireOrder order;
     order.version = one.version;
     order.lr = parts_.schedule.lr(parts_.options.lr, books_.samples_applied());
+    order.delay_compensation = books_.engine().plan().delay_compensation;
     order.releases.push_back(release(one.worker, one.lag));
     send_servers(MessageKind::kFire, order);
 }

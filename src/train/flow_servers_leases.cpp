@@ -84,6 +84,9 @@ void ServersFlow::deal_validation() {
 /// What is to be done with new leases.
 void ServersFlow::give_work(std::vector<LeaseDesk::Dealt>& dealt) {
     const SyncPlan& plan = books_.engine().plan();
+    for (auto& [worker, order] : dealt) {
+        order.staged = nodes_.stages(worker, plan);
+    }
     if (plan.work == Work::kGradient) {
         return;
     }

@@ -76,6 +76,7 @@ void ServersFlow::lost(int worker) {
         for (const PushId& push : arrivals_.drop(worker)) {
             discard(push);
         }
+        send_node_orders(nodes_.lost(worker));
         ++generation_;
         if (books_.stopping()) {  // all leases come back; nobody waits for those of the group
             for (const int partner : partners) {
@@ -103,6 +104,7 @@ void ServersFlow::joined(int worker) {
     carry_out_event([&] {
         UpdateEngine& engine = books_.engine();
         live_[at(worker)] = true;
+        nodes_.joined(worker);
         set_idle(worker, true);
         ++generation_;
         books_.leases().set_live(worker, true);

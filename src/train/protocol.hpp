@@ -85,9 +85,10 @@ struct LeaseOrder {
     std::int64_t count = 0;
     WorkOrder work;
     bool validation = false;  ///< its gradient is compared with, not applied: see kReference
+    bool staged = false;      ///< its payload stays in memory of the node, see protocol_node.hpp
     template <class Io>
     void fields(Io& io) {
-        io(lease, epoch, position, count, work, validation);
+        io(lease, epoch, position, count, work, validation, staged);
     }
 };
 

@@ -1,10 +1,67 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "protocol.hpp"
 
+// Node staging: gradients of workers of one host go to the servers as one sum. Numbered:
+//  1. worker -> workers of its host   kMemory   once: its slots, in memory that they share
+//  2. worker -> coordinator           kTicket   with the slot that holds the payload
+//  3. coordinator -> servers          kFire     names the node's sum in place of its parts
+//     coordinator -> node's head      kSum      make that sum (the head: its lowest worker rank)
+//  4. head -> servers                 kPush     transfer: the sum
+// A slot is used again by a worker that has parameters of the version that its gradient became part
+// of, or when its push is refused (kFree): then no server needs the sum any more. So a head that is
+// lost is replaced by another worker of the host, which makes the same sums once more.
 namespace cohort {
+
+enum class NodeMessage : std::uint16_t {
+    kMemory = static_cast<std::uint16_t>(MessageKind::kNodeFirst),
+    kSum,
+    kFree,
+    kEnd  ///< from the rank itself: no orders come any more
+};
+
+/// A worker's slots: memory that its host's ranks open by its process and descriptor.
+struct NodeMemoryNote {
+    std::int32_t worker = 0;
+    std::int32_t descriptor = -1;
+    template <class Io>
+    void fields(Io& io) {
+        io(worker, descriptor);
+    }
+};
+
+struct NodeTerm {
+    PushId push;
+    std::int32_t slot = 0;
+    double coefficient = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(push, slot, coefficient);
+    }
+};
+
+/// Sum these and send the sum to all servers as `sum`.
+struct NodeSumOrder {
+    PushId sum;
+    std::vector<NodeTerm> terms;  ///< in the order in which they are summed
+    template <class Io>
+    void fields(Io& io) {
+        io(sum, terms);
+    }
+};
+
+/// The rank's own push in this slot is not used.
+struct NodeFreeOrder {
+    PushId push;
+    std::int32_t slot = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(push, slot);
+    }
+};
 
 /// The sum of a node's pushes for one update is a push itself: its "worker" is -1 - node, its
 /// sequence the version after the update. When its maker is lost another rank of the node makes it

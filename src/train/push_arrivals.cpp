@@ -26,7 +26,7 @@ std::optional<PushArrivals::Complete> PushArrivals::look_at(const PushId& push,
                                                             Clock::Seconds now) {
     const auto found = arriving_.find(push);
     const Arriving& arriving = found->second;
-    if (!arriving.ticket || arriving.staged < servers_) {
+    if (!arriving.ticket || (arriving.staged < servers_ && arriving.ticket->slot < 0)) {
         return std::nullopt;
     }
     const Complete complete{.ticket = *arriving.ticket,

@@ -10,7 +10,8 @@
 
 namespace cohort {
 
-/// Puts a push's ticket together with the notes of the servers that hold its payload. Pure.
+/// Puts a push's ticket together with the notes of the servers that hold its payload; one that lies
+/// in memory of its node is complete with its ticket. Pure.
 class PushArrivals {
 public:
     struct Complete {

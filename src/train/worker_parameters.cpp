@@ -25,6 +25,18 @@ ShardedLayout::ShardedLayout(std::vector<ShardRange> shards) : shards_(std::move
     }
 }
 
+void ShardedLayout::put(float* buffer, std::int64_t begin, std::span<const float> values) const {
+    const std::int64_t end = begin + static_cast<std::int64_t>(values.size());
+    const std::int64_t cut = std::clamp(shards_.front().end, begin, end);
+    const auto* middle = values.data() + (cut - begin);
+    std::copy(values.data(), middle, buffer + begin);
+    std::copy(middle, values.data() + values.size(), buffer + position(cut));
+}
+
+void ShardedLayout::put_state(float* buffer, std::span<const float> values) const {
+    std::copy(values.begin(), values.end(), buffer + shards_.front().end);
+}
+
 ParameterInbox::ParameterInbox(const ShardedLayout& layout, Device& device)
     : layout_(layout), device_(device) {
     free_.push_back(memory());  // made here, not on the communication thread

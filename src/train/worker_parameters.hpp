@@ -33,6 +33,9 @@ public:
     [[nodiscard]] std::span<float> part(float* buffer, const ShardRange& shard) const noexcept {
         return {buffer + position(shard.begin), static_cast<std::size_t>(shard.floats())};
     }
+    /// Copies values for parameters from `begin` on, or the state, to where they lie in `buffer`.
+    void put(float* buffer, std::int64_t begin, std::span<const float> values) const;
+    void put_state(float* buffer, std::span<const float> values) const;
 
 private:
     std::vector<ShardRange> shards_;

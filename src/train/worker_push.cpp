@@ -70,8 +70,7 @@ PushObserver::PushObserver(Replica& replica, Injector& injector, const Links& li
 }
 
 void PushObserver::put_statistics(std::span<const float> batch_state) {
-    std::copy(batch_state.begin(), batch_state.end(),
-              buffer_->floats() + layout_.shards().front().end);
+    layout_.put_state(buffer_->floats(), batch_state);
     for (const ShardRange& shard : layout_.shards()) {
         transfers_.push_back(links_.messenger.start_transfer(
             {links_.map.rank_of_server(shard.part), Port::kServer}, Port::kWorker,
@@ -81,11 +80,7 @@ void PushObserver::put_statistics(std::span<const float> batch_state) {
 }
 
 void PushObserver::put(std::int64_t begin, std::span<const float> gradient) {
-    const std::int64_t end = begin + static_cast<std::int64_t>(gradient.size());
-    const std::int64_t cut = std::clamp(layout_.shards().front().end, begin, end);
-    const auto* middle = gradient.data() + (cut - begin);
-    std::copy(gradient.data(), middle, buffer_->floats() + begin);
-    std::copy(middle, gradient.data() + gradient.size(), buffer_->floats() + layout_.position(cut));
+    layout_.put(buffer_->floats(), begin, gradient);
 }
 
 void PushObserver::final_from(std::int64_t low) {
@@ -96,6 +91,14 @@ void PushObserver::final_from(std::int64_t low) {
                 static_cast<std::uint64_t>(floats) * sizeof(float));
         }
     }
+}
+
+void SlotObserver::put(std::int64_t begin, std::span<const float> gradient) {
+    layout_.put(slot_.data(), begin, gradient);
+}
+
+void SlotObserver::put_statistics(std::span<const float> batch_state) {
+    layout_.put_state(slot_.data(), batch_state);
 }
 
 }  // namespace cohort

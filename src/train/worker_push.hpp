@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "links.hpp"
@@ -64,6 +65,23 @@ private:
     std::shared_ptr<Buffer> buffer_;
     PushHeader header_;
     std::vector<std::shared_ptr<OutgoingTransfer>> transfers_;  ///< by server
+};
+
+/// A training step whose gradient is gathered in memory of the node, in the same layout.
+class SlotObserver final : public GradientObserver {
+public:
+    SlotObserver(Replica& replica, Injector& injector, const ShardedLayout& layout,
+                 std::span<float> slot, std::function<bool()> give_up)
+        : GradientObserver(replica, injector, std::move(give_up)), layout_(layout), slot_(slot) {}
+
+protected:
+    void put(std::int64_t begin, std::span<const float> gradient) override;
+    void put_statistics(std::span<const float> batch_state) override;
+    void final_from(std::int64_t /*low*/) override {}
+
+private:
+    const ShardedLayout& layout_;
+    std::span<float> slot_;
 };
 
 }  // namespace cohort

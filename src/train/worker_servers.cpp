@@ -9,6 +9,8 @@
 
 #include "cohort/core/error.hpp"
 #include "local_steps.hpp"
+#include "node_agent.hpp"
+#include "node_slots.hpp"
 #include "settle.hpp"
 #include "train_parts.hpp"
 #include "worker_groups.hpp"
@@ -38,6 +40,13 @@ public:
           groups_(std::move(rounds), layout_.floats()) {
         buffers_.emplace(layout_, context.replica().device());
         links_.messenger.set_sink(Port::kWorker, &inbox_);
+        const TrainOptions& options = context.job().options;
+        const auto rank = static_cast<std::size_t>(links_.messenger.rank());
+        const auto node = static_cast<std::size_t>(links_.map.ranks[rank].node);
+        if (staging_nodes(links_.map, options.node_staging, options.deterministic)[node]) {
+            slots_.emplace(layout_.floats());
+            agent_.emplace(links_, layout_, context.worker(), slots_->descriptor());
+        }
     }
     ~ServersExecutor() override { links_.messenger.set_sink(Port::kWorker, nullptr); }
 
@@ -51,6 +60,12 @@ private:
         LeaseOrder order;
     };
     using BufferPointer = std::shared_ptr<Buffer>;
+    /// Where a push is written to.
+    struct Place {
+        BufferPointer buffer;     ///< it leaves from there; null: there is a slot
+        std::int32_t slot = -1;   ///< of the node's memory
+        std::span<float> floats;  ///< of either, in layout_
+    };
 
     void join(const JoinOrder& order);
     void begin_incarnation();
@@ -59,12 +74,15 @@ private:
     void step();
     [[nodiscard]] bool load();
     [[nodiscard]] bool may_start();
+    [[nodiscard]] Place free_place();
     void gradient(const Loaded& loaded, PushId id, const BufferPointer& buffer);
-    void delta(const Loaded& loaded, PushId id, const BufferPointer& buffer);
+    void gradient_in_slot(const Loaded& loaded, PushId id, const Place& place);
+    void delta(const Loaded& loaded, PushId id, const Place& place);
+    void give_back(const Place& place);
     [[nodiscard]] bool give_up(const Loaded& loaded, PushId id);
     void send(const BufferPointer& buffer, PushId id);
     void tell(const Loaded& loaded, PushId id, const BatchResult& result, bool finite,
-              double squares);
+              double squares, std::int32_t slot = -1);
     [[nodiscard]] BufferPointer free_buffer();
     double lap();
 
@@ -73,6 +91,8 @@ private:
     ShardedLayout layout_;
     ParameterInbox inbox_;
     std::optional<PushBuffers> buffers_;
+    std::optional<NodeSlots> slots_;  ///< with node staging
+    std::optional<NodeAgent> agent_;
     StartLeave leave_;
     std::optional<Loaded> loaded_;  ///< the next mini-batch
     bool joined_ = false;           ///< a kJoin has not been carried out to its end
@@ -134,6 +154,7 @@ void ServersExecutor::run() {
             step();
         }
     }
+    agent_.reset();  // servers may need its sums before they stop
     settle(
         links_, Port::kWorker, "last parameters", [this] { return inbox_.coming(); },
         [this](const Message& message) {
@@ -145,7 +166,12 @@ void ServersExecutor::run() {
 
 /// Sleeps until there are parameters to take or a mini-batch to do.
 void ServersExecutor::await_something() {
-    const auto news = [this] { return joined_ || inbox_.has_complete(); };
+    const auto news = [this] {
+        if (agent_) {
+            agent_->check();
+        }
+        return joined_ || inbox_.has_complete();
+    };
     if (leave_.held()) {
         context_.await(
             "lease", pushes_ + 1,
@@ -199,8 +225,8 @@ void ServersExecutor::step() {
     if (!load()) {
         return;
     }
-    const BufferPointer buffer = free_buffer();
-    if (!buffer || !may_start()) {
+    const Place place = free_place();
+    if (place.floats.empty() || !may_start()) {
         return;
     }
     times_.input_s = lap();
@@ -210,10 +236,53 @@ void ServersExecutor::step() {
     }
     const PushId id{
         .worker = context_.worker(), .incarnation = context_.incarnation(), .sequence = ++pushes_};
+    if (place.slot >= 0) {
+        slots_->use(place.slot, id);
+    }
     if (loaded.order.work.work == Work::kDelta) {
-        delta(loaded, id, buffer);
+        delta(loaded, id, place);
+    } else if (place.slot >= 0) {
+        gradient_in_slot(loaded, id, place);
     } else {
-        gradient(loaded, id, buffer);
+        gradient(loaded, id, place.buffer);
+    }
+}
+
+/// Nothing when kStop or a kJoin came before there was one.
+ServersExecutor::Place ServersExecutor::free_place() {
+    if (slots_ && loaded_->order.staged) {
+        if (const std::optional<int> slot = slots_->find_free(leave_.version())) {
+            return {.buffer = nullptr, .slot = *slot, .floats = slots_->values(*slot)};
+        }
+    }
+    BufferPointer buffer = free_buffer();
+    if (!buffer) {
+        return {};
+    }
+    const auto count = static_cast<std::size_t>(layout_.floats());
+    return {.buffer = buffer, .slot = -1, .floats = {buffer->floats(), count}};
+}
+
+/// The payload stays here; the node's head sums it with others when its update is decided.
+void ServersExecutor::gradient_in_slot(const Loaded& loaded, PushId id, const Place& place) {
+    SlotObserver observer(context_.replica(), context_.injector(), layout_, place.floats,
+                          [&] { return give_up(loaded, id); });
+    const auto result = context_.train_step(view_of(loaded.batch), observer);
+    if (!result) {
+        lap();  // of no push
+        give_back(place);
+        return;
+    }
+    observer.finish();
+    times_.compute_s = lap();
+    const double squares = observer.sum_of_squares();
+    tell(loaded, id, *result, std::isfinite(squares), squares, place.slot);
+}
+
+/// Nobody has heard of what was to be there.
+void ServersExecutor::give_back(const Place& place) {
+    if (place.slot >= 0) {
+        slots_->give_back(place.slot);
     }
 }
 
@@ -275,7 +344,7 @@ void ServersExecutor::gradient(const Loaded& loaded, PushId id, const BufferPoin
     }
 }
 
-void ServersExecutor::delta(const Loaded& loaded, PushId id, const BufferPointer& buffer) {
+void ServersExecutor::delta(const Loaded& loaded, PushId id, const Place& place) {
     if (!local_) {
         delta_.resize(static_cast<std::size_t>(layout_.floats()));
         local_ = std::make_unique<LocalSteps>(context_, layout_.floats());
@@ -285,6 +354,7 @@ void ServersExecutor::delta(const Loaded& loaded, PushId id, const BufferPointer
     if (!work.group.empty()) {
         turn = groups_.turn(work);
         if (turn.exchange == nullptr) {
+            give_back(place);
             return;  // a member is lost: the lease will be taken back
         }
     }
@@ -293,28 +363,25 @@ void ServersExecutor::delta(const Loaded& loaded, PushId id, const BufferPointer
     lap();
     if (!result) {
         groups_.broke(work);
+        give_back(place);
         return;
     }
-    send(buffer, id);
+    const std::span<const float> all = delta_;
+    const auto parameters = static_cast<std::size_t>(layout_.floats() - layout_.state());
+    layout_.put(place.floats.data(), 0, all.first(parameters));
+    layout_.put_state(place.floats.data(), all.subspan(parameters));
+    if (place.buffer) {
+        send(place.buffer, id);
+    }
     times_.compute_s = result->compute_s;
-    tell(loaded, id, result->result, result->finite, result->squares);
+    tell(loaded, id, result->result, result->finite, result->squares, place.slot);
 }
 
-/// delta_ in one piece to every server.
+/// A buffer in one piece per server.
 void ServersExecutor::send(const BufferPointer& buffer, PushId id) {
-    const std::int64_t first = layout_.shards().front().end;
-    const std::span<const float> delta = delta_;
-    const auto statistics = delta.last(static_cast<std::size_t>(layout_.state()));
     std::vector<std::shared_ptr<OutgoingTransfer>> transfers;
     for (const ShardRange& shard : layout_.shards()) {
-        const std::span<float> part = layout_.part(buffer->floats(), shard);
-        const auto count = static_cast<std::size_t>(shard.parameters());
-        const auto values = delta.subspan(static_cast<std::size_t>(shard.begin), count);
-        std::copy(values.begin(), values.end(), part.begin());
-        if (shard.end == first) {
-            std::copy(statistics.begin(), statistics.end(),
-                      part.begin() + static_cast<std::ptrdiff_t>(count));
-        }
+        const std::span<const float> part = layout_.part(buffer->floats(), shard);
         transfers.push_back(links_.messenger.start_transfer(
             {links_.map.rank_of_server(shard.part), Port::kServer}, Port::kWorker,
             static_cast<std::uint16_t>(MessageKind::kPush), encode(PushHeader{id}),
@@ -325,7 +392,7 @@ void ServersExecutor::send(const BufferPointer& buffer, PushId id) {
 }
 
 void ServersExecutor::tell(const Loaded& loaded, PushId id, const BatchResult& result, bool finite,
-                           double squares) {
+                           double squares, std::int32_t slot) {
     context_.tell_coordinator(MessageKind::kTicket,
                               Ticket{.push = id,
                                      .lease = loaded.order.lease,
@@ -337,7 +404,8 @@ void ServersExecutor::tell(const Loaded& loaded, PushId id, const BatchResult& r
                                      .gradient_norm = std::sqrt(squares),
                                      .times = times_,
                                      .work = loaded.order.work.work,
-                                     .validation = loaded.order.validation});
+                                     .validation = loaded.order.validation,
+                                     .slot = slot});
 }
 
 /// A buffer for the next push; null when kStop or a kJoin came before one was free.

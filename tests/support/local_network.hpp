@@ -166,9 +166,9 @@ private:
 
     LocalNetwork& network_;
     int rank_;
-    std::array<Mailbox, 3> mailboxes_;
+    std::array<Mailbox, kPorts> mailboxes_;
     std::mutex sink_mutex_;
-    std::array<TransferSink*, 3> sinks_{};
+    std::array<TransferSink*, kPorts> sinks_{};
     std::atomic<std::uint64_t> bytes_sent_{0};
     std::atomic<std::uint64_t> bytes_received_{0};
     std::atomic<std::uint64_t> messages_sent_{0};

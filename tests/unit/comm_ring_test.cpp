@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "all_reduce_sum.hpp"
+#include "cohort/comm/node_memory.hpp"
 #include "cohort/core/error.hpp"
-#include "node_memory.hpp"
 #include "ring_buckets.hpp"
 #include "ring_node.hpp"
 

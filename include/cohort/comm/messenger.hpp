@@ -13,7 +13,8 @@
 namespace cohort {
 
 /// The parts of a rank that get messages.
-enum class Port : std::uint8_t { kCoordinator, kServer, kWorker };
+enum class Port : std::uint8_t { kCoordinator, kServer, kWorker, kNode };
+inline constexpr std::size_t kPorts = 4;
 
 struct Address {
     int rank = 0;  ///< in the world
