@@ -16,6 +16,7 @@ import collections
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import sys
@@ -57,7 +58,7 @@ def disturb(job, case, freeze):
 
 
 def run_case(arguments, data, folder, case):
-    """Returns (what became of it, problems, job)."""
+    """Returns (what became of it, problems or reasons, job)."""
     job = Job(arguments.cohort, data, folder, case.mode, SAMPLES,
               launch=["--restarts", 1, *(["--tcp-only"] if case.tcp else [])],
               train=["--inject", fault_support.throttle(), "--lost-after-s", LOST_AFTER_S,
@@ -69,8 +70,9 @@ def run_case(arguments, data, folder, case):
         job.end()
     if problems:
         return "failed", problems, job
-    if "starting again" in job.log():
-        return "restarted", [], job
+    again = re.search(r"launch: (.*): starting again", job.log())
+    if again:
+        return "restarted", [again[1]], job
     lost = {record.get("rank") for record in job.events("lost")}
     if lost - {case.victim}:
         return "failed", [f"ranks {sorted(lost)} were lost, not just {case.victim}"], job
@@ -105,9 +107,9 @@ def main():
         for number in range(arguments.first, arguments.first + arguments.cases):
             case = draw(number, arguments.seed, modes)
             place = folder / f"case-{number}"
-            outcome, problems, job = run_case(arguments, data, place, case)
+            outcome, why, job = run_case(arguments, data, place, case)
             counts[outcome] += 1
-            print(f"{describe(case, arguments.freeze)}: {'; '.join([outcome, *problems])} "
+            print(f"{describe(case, arguments.freeze)}: {'; '.join([outcome, *why])} "
                   f"({job.seconds:.1f} s)", flush=True)
             if outcome == "failed":
                 print(job.last_lines(), flush=True)
