@@ -4,7 +4,8 @@
     kill_test.py COHORT [--cases N] [--first I] [--seed S] [--freeze] [--at-least SHARE] [--folder DIR]
 
 Each case draws architecture, mode, transport (shared memory or --tcp-only), worker and time from the seed
-and its number, so `--first I --cases 1` repeats one. The job runs under jobs/launch.sh --restarts 1 with
+and its number, so `--first I --cases 1` repeats one. Time counts from the beginning of training; one case
+in twenty is disturbed while the ranks still find each other, where nobody can go on. The job runs under jobs/launch.sh --restarts 1 with
 checkpoints. It must end with code 0, having applied each sample of its budget exactly once: with all
 survivors ("went on") or from a checkpoint ("restarted"). "too late": the worker had finished before.
 The exit code is 1 when a case failed or when fewer than SHARE of those in time went on; --folder keeps
@@ -29,8 +30,10 @@ from fault_support import Job
 LOST_AFTER_S = 3
 SAMPLES = 40000  # five seconds or more
 LATEST_S = 6
+EARLY_S = 0.5
 
-Case = collections.namedtuple("Case", ("number", "mode", "tcp", "victim", "after_s", "frozen_s"))
+Case = collections.namedtuple("Case", ("number", "mode", "tcp", "victim", "early", "after_s",
+                                       "frozen_s"))
 
 
 def draw(number, seed, modes):
@@ -38,13 +41,17 @@ def draw(number, seed, modes):
     chance = random.Random(f"{seed}/{number}")
     arch = chance.choice(("servers", "ring"))
     mode = chance.choice([mode for mode in modes if mode.arch == arch])
-    return Case(number, mode, chance.random() < 0.5, chance.randrange(1, fault_support.RANKS),
-                chance.uniform(0, LATEST_S), chance.uniform(0.3, 3 * LOST_AFTER_S))
+    early = number % 20 == 19
+    return Case(number, mode, chance.random() < 0.5, chance.randrange(1, fault_support.RANKS), early,
+                chance.uniform(0, EARLY_S if early else LATEST_S),
+                chance.uniform(0.3, 3 * LOST_AFTER_S))
 
 
 def disturb(job, case, freeze):
     """Kills or freezes the worker when its time has come; whether it was still there."""
     job.wait_until(lambda: len(job.ranks()) == fault_support.RANKS, 60)
+    if not case.early:
+        job.wait_until(lambda: job.events("start"), 60)
     job.wait_until(lambda: False, case.after_s)
     pid = job.ranks().get(case.victim)
     if pid is None:
@@ -82,7 +89,7 @@ def run_case(arguments, data, folder, case):
 def describe(case, freeze):
     what = f"frozen for {case.frozen_s:.1f} s" if freeze else "killed"
     return (f"{case.number:4} {case.mode.arch} {case.mode.name}{' tcp' if case.tcp else ''}, rank "
-            f"{case.victim} {what} after {case.after_s:.1f} s")
+            f"{case.victim} {what} after {case.after_s:.1f} s{' of starting' if case.early else ''}")
 
 
 def main():
