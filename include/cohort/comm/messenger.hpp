@@ -115,9 +115,6 @@ public:
     /// To be set before anybody can send to the port.
     virtual void set_sink(Port port, TransferSink* sink) = 0;
 
-    /// What this rank sends, and what it receives, moves no faster than this; 0: as fast as it can.
-    virtual void set_pace(double /*bytes_per_second*/) {}
-
     [[nodiscard]] virtual TrafficCounters counters() const = 0;
 
     /// To study slow networks: what this rank sends in transfers and rings, and what it receives,
