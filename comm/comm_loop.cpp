@@ -309,7 +309,8 @@ void CommLoop::start_watchdog() {
     const auto leave = [this](Failure failure) {
         if (!ending_.exchange(true)) {
             failure.origin = rank();
-            end_.end(failure, {.map = map(), .own_rank = rank()});
+            const bool spared = !ends_the_job(rank()) && !end_.requested();
+            end_.end(failure, {.map = map(), .own_rank = rank(), .spared = spared});
         }
     };
     watchdog_ = std::make_unique<Watchdog>(
@@ -326,11 +327,12 @@ void CommLoop::end_here(const Failure& failure) noexcept {
             expected.push_back(other);
         }
     }
-    const bool alone = members_.excluded(rank());  // it is not this rank's job any more
+    const bool spared = members_.excluded(rank());  // it is not this rank's job any more
     end_.end(failure, {.map = map(),
                        .own_rank = rank(),
-                       .control = alone ? nullptr : control_.get(),
-                       .expected = std::move(expected)});
+                       .control = spared ? nullptr : control_.get(),
+                       .expected = std::move(expected),
+                       .spared = spared});
 }
 
 void CommLoop::end_job(ExitCode code, const std::string& reason) {

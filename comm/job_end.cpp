@@ -64,15 +64,16 @@ void JobEnd::leave_record(const Failure& failure, const Reach& reach) {
         operations.erase(operations.begin(), operations.end() - kOperationsLogged);
     }
     log_error(
-        "rank {}: the job ends with code {}: {}\n  last operations of rank {}: {}", reach.own_rank,
-        static_cast<int>(failure.code), reason, reach.own_rank,
+        "rank {}: {} with code {}: {}\n  last operations of rank {}: {}", reach.own_rank,
+        reach.spared ? "this rank leaves" : "the job ends", static_cast<int>(failure.code), reason,
+        reach.own_rank,
         operations.empty() ? "none" : fmt::format("\n    {}", fmt::join(operations, "\n    ")));
     std::function<void(ExitCode, const std::string&)> record;
     {
         const std::lock_guard lock(mutex_);
         record = std::exchange(record_, nullptr);
     }
-    if (record) {
+    if (record && !reach.spared) {
         record(failure.code, reason);
     }
 }

@@ -39,6 +39,7 @@ public:
         int own_rank = 0;
         ControlChannel* control = nullptr;  ///< null without MPI
         std::vector<int> expected;          ///< other ranks that are alive
+        bool spared = false;  ///< the job goes on without this rank: no record of its end is left
     };
     /// Ends this process, and with it the job. On the communication thread.
     ///  1. log and record here

@@ -50,6 +50,34 @@ TEST(Operations, EachLimitIsReportedOnceAndTheSecondIsFatal) {
     EXPECT_THAT(board.operations.check(), IsEmpty());
 }
 
+TEST(Operations, WhatOnlyExcludedRanksHoldUpIsNeverFatal) {
+    Board board;
+    std::vector<int> missing{1, 4};
+    const auto wait = board.operations.begin("ring round", 3, [&missing] { return missing; });
+    const auto excluded = [](int rank) { return rank == 4; };
+    board.pass(21);
+    const auto with_one = board.operations.check(excluded);
+    ASSERT_EQ(with_one.size(), 1U);
+    EXPECT_TRUE(with_one[0].fatal);
+    EXPECT_THAT(with_one[0].missing, ElementsAre(1));
+
+    missing = {4};
+    const auto other = board.operations.begin("parameters", 4, [&missing] { return missing; });
+    board.pass(21);
+    auto stalls = board.operations.check(excluded);
+    ASSERT_EQ(stalls.size(), 1U);
+    EXPECT_EQ(stalls[0].name, "parameters");
+    EXPECT_FALSE(stalls[0].fatal);
+    EXPECT_THAT(stalls[0].missing, IsEmpty());
+
+    missing = {2};  // and it is watched from then on as any other
+    board.pass(21);
+    stalls = board.operations.check(excluded);
+    ASSERT_EQ(stalls.size(), 1U);
+    EXPECT_TRUE(stalls[0].fatal);
+    EXPECT_THAT(stalls[0].missing, ElementsAre(2));
+}
+
 TEST(Operations, AWaitThatOnlyWarnsDoesSoAtEveryLimitAndNeverEndsTheJob) {
     Board board;
     const auto wait = board.operations.begin("writing", 1, {}, WaitLimit::kWarn);
