@@ -27,10 +27,12 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kWindow = 8;
 constexpr int kPresenceTag = 3;  // on the ring communicator
-// Of the creation of communicators: from here on, a few for each exchange. One that was given up
-// may still have messages under way.
-constexpr int kGroupTag = 1 << 29;
+// Of the creation of communicators: below this one, a few for each exchange, those of later ones
+// lower. One that was given up still has messages under way, and Open MPI lets the lowest tag go
+// first.
+constexpr int kLastGroupTag = 1 << 30;
 constexpr int kGroupTags = 16;
+constexpr int kGroups = (1 << 29) / kGroupTags;
 constexpr std::chrono::milliseconds kPatience{250};
 /// How long the thread keeps looking after something has moved: others move at the same time.
 constexpr std::chrono::microseconds kLooking{200};
@@ -219,7 +221,7 @@ private:
     void make_communicator() {
         group_->parent = setting_.thread.communicators().ring;
         group_->members = setting_.members;
-        group_->tag = kGroupTag + exchange_ % (kGroupTag / kGroupTags) * kGroupTags;
+        group_->tag = kLastGroupTag - (exchange_ % kGroups + 1) * kGroupTags;
         int level = MPI_THREAD_SINGLE;
         check_mpi(MPI_Query_thread(&level));
         const auto named =

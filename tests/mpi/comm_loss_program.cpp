@@ -37,7 +37,7 @@ constexpr std::uint64_t kRounds = 4;
 constexpr Clock::Seconds kPatience{60};
 
 struct Job {
-    std::string work;  ///< idle, transfers, making; ring, halves, leaders, pairs, mpi
+    std::string work;  ///< idle, transfers; making, making-mpi; ring, halves, leaders, pairs, mpi
     std::string how;   ///< kill, freeze
     int victim = 0;
     int delay_ms = 0;
@@ -155,7 +155,7 @@ private:
         }
         if (job_.work != "idle" && all_here()) {
             while (!look_for_news(Clock::Seconds(0))) {
-                ring_rounds(job_.work == "making" ? 1 : 1'000'000, true);
+                ring_rounds(job_.work.starts_with("making") ? 1 : 1'000'000, true);
                 if (broken_ && !wait_for_news()) {
                     fail_test("no news after a broken ring");
                 }
@@ -193,7 +193,7 @@ private:
         }
         if (job_.work == "pairs") {
             options.algorithm = AllReduceAlgorithm::kOrdered;
-        } else if (job_.work == "mpi") {
+        } else if (job_.work.ends_with("mpi")) {
             options.algorithm = AllReduceAlgorithm::kMpi;
         }
         return options;

@@ -22,7 +22,8 @@ RANKS = 4
 RECOVERY = ("--enable-recovery",)
 SHARED = ("--mca", "btl", "self,vader,tcp")
 TCP = ("--mca", "btl", "self,tcp")
-WORK = ("idle", "transfers", "making", "ring", "halves", "leaders", "pairs", "mpi")
+WORK = ("idle", "transfers", "making", "ring", "halves", "leaders", "pairs", "mpi",
+        "making-mpi")
 
 
 def left_over(folder):
@@ -36,6 +37,13 @@ def left_over(folder):
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             pass
     return [pid for pid in found if pid != os.getpid()]
+
+
+def end(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
 
 
 class Job:
@@ -59,13 +67,13 @@ class Job:
                 self.code = None
                 self.left = left_over(name)
                 for pid in self.left:
-                    os.kill(pid, signal.SIGABRT)
+                    end(pid, signal.SIGABRT)
                 job.kill()
                 self.log = job.communicate()[0]
             self.seconds = time.monotonic() - begin
             self.left = left_over(name)
             for pid in self.left:
-                os.kill(pid, signal.SIGKILL)
+                end(pid, signal.SIGKILL)
             for path in folder.iterdir():
                 self.files[path.name] = path.read_text()
 
