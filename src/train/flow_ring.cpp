@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <variant>
 
@@ -20,13 +21,15 @@ RingFlow::RingFlow(Links links, const JobParts& parts, RunBooks& books)
     : links_(links),
       parts_(parts),
       books_(books),
-      seats_(static_cast<std::size_t>(links.map.workers())) {
+      seats_(static_cast<std::size_t>(links.map.workers())),
+      unused_(seats_.size()) {
 }
 
 void RingFlow::begin(const BeginOrder& order, const UpdateExtras& extras) {
     for (int worker = 0; worker < links_.map.workers(); ++worker) {
         send(worker, MessageKind::kBegin, order);
     }
+    books_.engine().set_noise_scale(std::max(0.0, parts_.options.noise_scale));
     place(books_.engine().plan());
     if (extras.evaluation != 0 || !extras.snapshot.empty()) {
         request(extras);
@@ -59,6 +62,7 @@ bool RingFlow::handle_ring(const Message& message) {
 int RingFlow::request(const UpdateExtras& extras) {
     RoundOrder order{.epoch = epoch_, .keep = ids_.kept(), .members = {}};
     ask(order, extras);
+    note_writer(order);
     for (const int worker : members_) {
         send(worker, MessageKind::kRound, order);
     }
@@ -88,15 +92,19 @@ int RingFlow::reporter() const {
 }
 
 /// What a round or request leaves behind. With a snapshot gathered for it nobody else evaluates.
-void RingFlow::ask(RoundOrder& order, const UpdateExtras& extras) {
+void RingFlow::ask(RoundOrder& order, const UpdateExtras& extras) const {
     order.reporter = reporter();
     order.snapshot = extras.snapshot;
     if (extras.evaluation != 0 && extras.snapshot.gather == 0) {
         order.evaluation = extras.evaluation;
         order.evaluators.assign(members_.begin(), members_.end());
     }
-    if (!extras.snapshot.checkpoint.empty()) {
-        writing_ = extras.snapshot.checkpoint;
+}
+
+/// Remembers who writes the checkpoint that is under way.
+void RingFlow::note_writer(const RoundOrder& order) {
+    if (!order.snapshot.checkpoint.empty()) {
+        writing_ = order.snapshot.checkpoint;
         writer_ = order.reporter;
     }
 }
@@ -109,6 +117,7 @@ void RingFlow::go_on() {
     }
     if (queued_ && fence_ready()) {
         if (!granted_.empty()) {
+            halt();
             return;
         }
         switch_over();
@@ -149,7 +158,7 @@ bool RingFlow::grant() {
 void RingFlow::add_members(Granted& next, bool with_leases) {
     for (const int worker : members_) {
         const LeaseOrder lease =
-            with_leases ? books_.leases().claim(worker).value_or(LeaseOrder()) : LeaseOrder();
+            with_leases ? claim(worker).value_or(LeaseOrder()) : LeaseOrder();
         next.order.members.push_back(
             {.worker = worker, .lease = lease.lease, .samples = lease.count, .riders = {}});
         next.epoch = next.samples == 0 ? lease.epoch : next.epoch;
@@ -167,17 +176,17 @@ void RingFlow::describe(Granted& next) {
     RoundOrder& order = next.order;
     order.epoch = epoch_;
     order.round = ++rounds_;
-    order.fraction = fraction_of(next.samples);
     order.lr = parts_.schedule.lr(parts_.options.lr, before);
     const bool own = std::any_of(order.members.begin(), order.members.end(),
                                  [](const RoundMember& member) { return member.lease != 0; });
     if (own && plan.work == Work::kDelta) {
         order.work = Work::kDelta;
-        order.steps = plan.local_steps;
+        order.steps = steps_of(order);
         order.group = plan.group;
         order.group_round = group_rounds_ + 1;
-        group_rounds_ += static_cast<std::uint64_t>(plan.local_steps);
+        group_rounds_ += static_cast<std::uint64_t>(order.steps);
     }
+    order.fraction = fraction_of(next.samples, order.work);
     const RingIds::Names names = ids_.find(members_, plan.group);
     order.ring = names.ring;
     order.group_ring = names.group;
@@ -186,11 +195,31 @@ void RingFlow::describe(Granted& next) {
     ask(order, next.extras);
 }
 
-double RingFlow::fraction_of(std::int64_t samples) const {
+/// Leases that the end of an epoch cuts short have fewer steps, of the same size.
+std::int32_t RingFlow::steps_of(const RoundOrder& order) const {
+    std::int64_t steps = 1;
+    for (const RoundMember& member : order.members) {
+        const auto index = static_cast<std::size_t>(member.worker);
+        const std::int64_t batch = batches_.empty() ? parts_.options.batch : batches_[index];
+        steps = std::max(steps, (member.samples + batch / 2) / std::max<std::int64_t>(batch, 1));
+    }
+    return static_cast<std::int32_t>(
+        std::min<std::int64_t>(steps, books_.engine().plan().local_steps));
+}
+
+/// What the engine's fire will be worth: the round is over before the engine hears of it.
+double RingFlow::fraction_of(std::int64_t samples, Work work) const {
     const SyncPlan& plan = books_.engine().plan();
-    const std::int64_t unit =
-        plan.lr_unit == SyncPlan::LrUnit::kPublished ? plan.published_unit : parts_.reference_batch;
-    return static_cast<double>(samples) / static_cast<double>(unit);
+    const auto batch = static_cast<double>(parts_.reference_batch);
+    const double f = static_cast<double>(samples) / batch;
+    const double phi = parts_.options.noise_scale;
+    if (work == Work::kGradient && plan.lr_unit == SyncPlan::LrUnit::kPublished) {
+        return static_cast<double>(samples) / static_cast<double>(plan.published_unit);
+    }
+    if (work == Work::kGradient && plan.lr_unit == SyncPlan::LrUnit::kAdaScale && phi > 0) {
+        return f * (phi + batch) / (phi + f * batch);
+    }
+    return f;
 }
 
 void RingFlow::reported(const RoundReport& report) {
@@ -201,9 +230,8 @@ void RingFlow::reported(const RoundReport& report) {
     const Granted granted = std::move(granted_.front());
     granted_.pop_front();
     settle(granted, report);
-    if (recovery_) {
-        give_up(granted.extras, true);
-    } else {
+    if (!recovery_) {  // else the books have given up what it was to leave behind
+        note_writer(granted.order);
         books_.taken(granted.extras,
                      std::max<int>(1, static_cast<int>(granted.order.evaluators.size())));
     }
@@ -249,7 +277,19 @@ void RingFlow::settle(const Granted& granted, const RoundReport& report) {
                          .expected = std::to_string(books_.engine().version()),
                          .got = std::to_string(report.version)});
     }
+    skip(report.skip);
     note_departures();
+}
+
+/// The oldest lease of a worker that is in no round.
+std::optional<LeaseOrder> RingFlow::claim(int worker) {
+    std::deque<LeaseOrder>& unused = unused_[static_cast<std::size_t>(worker)];
+    if (unused.empty()) {
+        return books_.leases().claim(worker);
+    }
+    const LeaseOrder lease = unused.front();
+    unused.pop_front();
+    return lease;
 }
 
 /// Feeds the pushes of the round to the engine, which must fire exactly once.
@@ -281,14 +321,23 @@ void RingFlow::fire(const Granted& granted, const RoundReport& report, const Bat
                         .epoch = granted.epoch,
                         .result = result};
     std::vector<PushOutcome> outcomes;
-    for (const PushTicket& ticket : tickets) {
-        update.leases.push_back(ticket.lease);
-        update.gradient_norm += ticket.gradient_norm / static_cast<double>(tickets.size());
-        for (const Effect& effect : engine.push(ticket)) {
+    const auto look = [&](const std::vector<Effect>& effects) {
+        for (const Effect& effect : effects) {
             if (const auto* fired = std::get_if<Fire>(&effect)) {
+                check_invariant(std::abs(fired->fraction - update.fraction) <= 1e-9,
+                                "a round is worth what was granted");
                 update.version = fired->version;
                 outcomes = outcomes_of(*fired);
             }
+        }
+    };
+    for (std::size_t i = 0; i < tickets.size(); ++i) {
+        update.leases.push_back(tickets[i].lease);
+        update.gradient_norm += tickets[i].gradient_norm / static_cast<double>(tickets.size());
+        look(engine.push(tickets[i]));
+        if (i < granted.riders.size()) {  // no round waits for it, whatever the plan calls it
+            look(engine.idle(tickets[i].id.worker));
+            seat(tickets[i].id.worker).idle = true;
         }
     }
     check_invariant(update.version == computed_on + 1 && engine.version() == update.version &&

@@ -79,7 +79,6 @@ private:
         std::vector<Recovered> answers;
         std::vector<std::uint64_t> bringing;  ///< role orders that have not been carried out
         std::optional<RoundReport> report;    ///< of the round that some have completed
-        std::vector<int> completed;           ///< workers that had, without help
     };
 
     template <class Kind, class Body>
@@ -96,7 +95,8 @@ private:
     [[nodiscard]] bool grant();
     void add_members(Granted& next, bool with_leases);
     void describe(Granted& next);
-    void ask(RoundOrder& order, const UpdateExtras& extras);
+    void ask(RoundOrder& order, const UpdateExtras& extras) const;
+    void note_writer(const RoundOrder& order);
     void reported(const RoundReport& report);
     void settle(const Granted& granted, const RoundReport& report);
     void fire(const Granted& granted, const RoundReport& report, const BatchResult& result);
@@ -104,9 +104,13 @@ private:
     void tell_engine(const RoundMember& member);
     void void_round(const Granted& granted, const RoundReport& report);
     void give_back(int worker, std::uint64_t lease, ReturnReason reason);
-    [[nodiscard]] double fraction_of(std::int64_t samples) const;
+    [[nodiscard]] std::int32_t steps_of(const RoundOrder& order) const;
+    [[nodiscard]] double fraction_of(std::int64_t samples, Work work) const;
     [[nodiscard]] int reporter() const;
     void note_departures();
+    void halt();
+    void skip(std::uint64_t last);
+    [[nodiscard]] std::optional<LeaseOrder> claim(int worker);
 
     // Riders (flow_ring_riders.cpp).
     void take_ticket(const Ticket& ticket);
@@ -146,8 +150,7 @@ private:
     void end_recovery();
     [[nodiscard]] static std::uint64_t newest_round(const Recovery& done);
     void void_granted(const Granted& granted);
-    void give_up(const UpdateExtras& extras, bool saved);
-    void fail_checkpoint(const std::string& checkpoint);
+    void fail_checkpoint();
     void adopt_riders();
     [[nodiscard]] std::vector<PushId> stranded(int rider) const;
     void return_leases(int worker);
@@ -167,6 +170,8 @@ private:
     std::uint64_t group_rounds_ = 0;
     std::uint64_t orders_ = 0;  ///< role orders
     std::optional<Queued> queued_;
+    bool halted_ = false;  ///< the members have been told that a plan waits
+    std::vector<std::deque<LeaseOrder>> unused_;  ///< by worker: claimed for rounds that never began
     std::vector<std::int64_t> batches_;  ///< by worker, as installed; empty: --batch
     std::vector<std::int64_t> sizes_;    ///< of leases, by worker
     std::optional<Recovery> recovery_;

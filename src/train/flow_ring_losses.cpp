@@ -33,9 +33,10 @@ void RingFlow::lost(int worker) {
     books_.leases().set_live(worker, false);
     forget_pushes(worker);
     return_leases(worker);
+    unused_[static_cast<std::size_t>(worker)].clear();
     ids_.forget(worker);
     if (!writing_.empty() && writer_ == worker) {
-        fail_checkpoint(std::exchange(writing_, {}));
+        fail_checkpoint();
     }
     const bool member = gone.role == RingRole::kMember;
     gone.role = RingRole::kHold;
@@ -129,6 +130,7 @@ void RingFlow::start_recovery() {
     if (recovery_) {
         known = std::move(recovery_->report);
     }
+    halted_ = false;
     recovery_.emplace();
     recovery_->report = std::move(known);
     ++epoch_;
@@ -172,12 +174,12 @@ void RingFlow::bring_up() {
             recovery_->bringing.push_back(bring(answer.worker, best.worker));
         } else if (answer.report.round == best.round) {
             recovery_->report = answer.report;
-            recovery_->completed.push_back(answer.worker);
         }
     }
 }
 
-/// Steps 2 to 5, when all members hold the same.
+/// Steps 2 to 5, when all members hold the same. What the rounds were to leave behind (evaluation,
+/// snapshot) the books have given up when they heard of the loss.
 void RingFlow::end_recovery() {
     const Recovery done = std::move(*recovery_);
     recovery_.reset();
@@ -187,13 +189,9 @@ void RingFlow::end_recovery() {
         granted_.pop_front();
         check_invariant(done.report && done.report->round == round, "a round has its report");
         settle(granted, *done.report);
-        const auto& completed = done.completed;
-        give_up(granted.extras, std::find(completed.begin(), completed.end(),
-                                          granted.order.reporter) != completed.end());
     }
     for (const Granted& granted : std::exchange(granted_, {})) {
         void_granted(granted);
-        give_up(granted.extras, false);
     }
     note_departures();
     adopt_riders();
@@ -225,30 +223,14 @@ void RingFlow::void_granted(const Granted& granted) {
         }
     }
     put_back(granted);
-    for (const PushId& push : granted.riders) {
-        if (!seat(push.worker).live) {
-            forget_pushes(push.worker);
-        }
-    }
 }
 
-/// What a round should have left behind and did not. The books have given up its evaluation when
-/// they heard of the loss. @param saved whether its snapshot was taken
-void RingFlow::give_up(const UpdateExtras& extras, bool saved) {
-    if (extras.snapshot.checkpoint.empty()) {
-        return;
-    }
-    books_.taken({.evaluation = 0, .snapshot = {.checkpoint = extras.snapshot.checkpoint}}, 0);
-    if (!saved) {
-        fail_checkpoint(extras.snapshot.checkpoint);
-    }
-}
-
-void RingFlow::fail_checkpoint(const std::string& checkpoint) {
+/// Nobody will say that the checkpoint is written.
+void RingFlow::fail_checkpoint() {
     send_order(links_, {links_.messenger.rank(), Port::kCoordinator}, MessageKind::kSaved,
-               SavedPart{.checkpoint = checkpoint,
+               SavedPart{.checkpoint = std::exchange(writing_, {}),
                          .part = 0,
-                         .error = "a worker was lost before it was written"});
+                         .error = "the worker that wrote it is lost"});
 }
 
 /// Step 4: riders whose parent, or who holds what they had begun, is no member any more.

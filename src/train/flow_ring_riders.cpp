@@ -19,7 +19,7 @@ void RingFlow::take_ticket(const Ticket& ticket) {
         ticket.push.incarnation != books_.engine().incarnation(worker)) {
         return;
     }
-    const std::optional<LeaseOrder> lease = books_.leases().claim(worker);
+    const std::optional<LeaseOrder> lease = claim(worker);
     if (!lease || lease->lease != ticket.lease) {
         fail<PeerError>({.where = "ring",
                          .what = "a rider does not work on its leases in their order",
@@ -158,13 +158,18 @@ void RingFlow::riders_fired(const Granted& granted) {
     }
 }
 
-/// A void round: the parents still hold these, they go with the next one.
+/// A round that is not applied: the parents still hold these, they go with the next one.
 void RingFlow::put_back(const Granted& granted) {
     for (auto push = granted.riders.rbegin(); push != granted.riders.rend(); ++push) {
         const auto work = work_.find(*push);
         if (work != work_.end()) {
             work->second.granted = false;
             ready_.push_front(*push);
+        }
+    }
+    for (const PushId& push : granted.riders) {
+        if (!seat(push.worker).live) {
+            forget_pushes(push.worker);
         }
     }
 }

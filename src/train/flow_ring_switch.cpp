@@ -2,7 +2,8 @@
 //
 // 1. install: who will be a member starts nothing new (kHold); who would lose its parent gets
 //    another one. Both say what they had begun. The ring goes on meanwhile.
-// 2. The fence is ready when all of that has been applied: no new grants then.
+// 2. The fence is ready when all of that has been applied: no new grants then, and the members skip
+//    the granted round that they have not begun.
 // 3. When the granted rounds are over, nothing is under way: the engine gets the plan, leaving
 //    members ride on with the parameters they have, entering ones get everything from a member.
 #include <algorithm>
@@ -15,10 +16,6 @@
 
 namespace cohort {
 namespace {
-
-/// Leases that a worker holds: two in rounds that are under way, the others on their way through
-/// its loader.
-constexpr int kLeasesAhead = 4;
 
 bool contains(const std::vector<int>& list, int worker) {
     return std::find(list.begin(), list.end(), worker) != list.end();
@@ -44,6 +41,9 @@ std::vector<int> RingFlow::members_of(const SyncPlan& plan) const {
 void RingFlow::place(const SyncPlan& plan) {
     members_ = members_of(plan);
     sizes_.assign(seats_.size(), parts_.options.batch);
+    if (plan.work == Work::kDelta) {
+        set_leases(false);
+    }
     for (const int rider : plan.cohorts.front().riders) {
         seat(rider).reference = books_.engine().reference_batches();
         give_role(rider, {.role = RingRole::kRider, .parent = choose_parent(rider, members_)});
@@ -56,6 +56,7 @@ void RingFlow::install(SyncPlan plan, std::vector<std::int64_t> batches) {
         return;  // all of them were lost meanwhile: the next plan knows
     }
     queued_ = Queued{std::move(plan), std::move(batches)};
+    halted_ = false;
     if (!recovery_) {
         prepare_fence();
         go_on();
@@ -97,10 +98,43 @@ bool RingFlow::fence_ready() const {
     });
 }
 
+/// Rounds that are granted and have not begun need not: unless they leave something behind, which
+/// the books count on.
+void RingFlow::halt() {
+    const bool bare = std::all_of(granted_.begin(), granted_.end(), [](const Granted& one) {
+        return one.extras.evaluation == 0 && one.extras.snapshot.empty();
+    });
+    if (!halted_ && granted_.size() > 1 && bare) {
+        halted_ = true;
+        for (const int worker : members_) {
+            send(worker, RingMessageKind::kHalt, HaltOrder{epoch_, rounds_});
+        }
+    }
+}
+
+/// The members have skipped what was granted up to round `last`: as if it had not been. Members
+/// keep the leases, parents the gradients of riders.
+void RingFlow::skip(std::uint64_t last) {
+    while (!granted_.empty() && granted_.back().order.round <= last) {
+        const Granted granted = std::move(granted_.back());
+        granted_.pop_back();
+        for (const RoundMember& member : granted.order.members) {
+            if (member.lease != 0 && seat(member.worker).live) {
+                unused_[static_cast<std::size_t>(member.worker)].push_front(
+                    {.lease = member.lease, .epoch = granted.epoch, .count = member.samples});
+            } else if (member.lease != 0) {
+                give_back(member.worker, member.lease, ReturnReason::kLost);
+            }
+        }
+        put_back(granted);
+    }
+}
+
 /// Step 3.
 void RingFlow::switch_over() {
     Queued next = std::move(*queued_);
     queued_.reset();
+    halted_ = false;
     note_departures();
     UpdateEngine& engine = books_.engine();
     const Work work = engine.plan().work;
@@ -115,10 +149,10 @@ void RingFlow::switch_over() {
     }
     set_leases(work != plan.work);
     seat_members(before);
-    adopt_riders();
     for (Seat& seat : seats_) {
         seat.flush = false;
     }
+    adopt_riders();
     books_.installed(plan);
 }
 
@@ -136,7 +170,6 @@ void RingFlow::set_leases(bool other_work) {
         sizes_[worker] *= delta ? plan.local_steps : 1;
     }
     desk.set_batches(sizes_);
-    desk.set_ahead(kLeasesAhead, !plan.cohorts.front().riders.empty());
     for (std::size_t index = 0; index < seats_.size(); ++index) {
         const auto worker = static_cast<int>(index);
         const bool riding = seats_[index].role == RingRole::kRider && !contains(members_, worker);
@@ -148,6 +181,7 @@ void RingFlow::set_leases(bool other_work) {
         for (const std::uint64_t lease : order.leases) {
             give_back(worker, lease, ReturnReason::kInterrupted);
         }
+        unused_[index].clear();
         send(worker, MessageKind::kRevoke, order);
     }
 }

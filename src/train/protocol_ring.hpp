@@ -18,6 +18,7 @@
 //     rider -> coordinator        kTicket      what it is worth
 //     parent -> coordinator       kStaged      it holds all of it
 //     parent -> rider             kState       transfer: parameters after the round that took it
+//     coordinator -> members      kHalt        a plan waits: end this round, begin no other
 // and when a member was lost:
 //  5. coordinator -> members      kRecover     give up the round that cannot end; answered:
 //  kRecovered
@@ -30,7 +31,8 @@ enum class RingMessageKind : std::uint16_t {
     kSendState,
     kState,
     kRecover,
-    kRecovered
+    kRecovered,
+    kHalt
 };
 
 /// A rider's gradient that its parent holds and adds to its own share of a round.
@@ -110,9 +112,10 @@ struct RoundReport {
     std::vector<RoundMemberReport> members;  ///< in the order of the grant
     double exchange_s = 0;                   ///< the reporter's
     double exposed_s = 0;
+    std::uint64_t skip = 0;  ///< rounds after this one up to that number do not begin; 0: all do
     template <class Io>
     void fields(Io& io) {
-        io(round, version, members, exchange_s, exposed_s);
+        io(round, version, members, exchange_s, exposed_s, skip);
     }
 };
 
@@ -186,6 +189,17 @@ struct RecoverOrder {
     template <class Io>
     void fields(Io& io) {
         io(epoch);
+    }
+};
+
+/// The members say so to each other in the tails of the round that is under way, so that all skip
+/// the same rounds. Comes too late when nothing is granted after that one.
+struct HaltOrder {
+    std::uint64_t epoch = 0;
+    std::uint64_t round = 0;  ///< the last one granted
+    template <class Io>
+    void fields(Io& io) {
+        io(epoch, round);
     }
 };
 

@@ -57,6 +57,11 @@ void RingExecutor::ring_order(const Message& message) {
         case RingMessageKind::kRole: queue(decode<RoleOrder>(message.body)); return;
         case RingMessageKind::kSendState: queue(decode<SendStateOrder>(message.body)); return;
         case RingMessageKind::kState: inbox_.state_arrived(message); return;
+        case RingMessageKind::kHalt: {
+            const auto halt = decode<HaltOrder>(message.body);
+            rounds_.skip_after_this(halt.epoch == epoch_ ? halt.round : 0);
+            return;
+        }
         case RingMessageKind::kRecover: {
             recover_ = decode<RecoverOrder>(message.body);
             epoch_ = std::max(epoch_, recover_->epoch);

@@ -67,6 +67,7 @@ private:
     [[nodiscard]] std::vector<AddedPush> pushes_of(const RoundOrder& order,
                                                    const RoundMember& mine) const;
     void apply(const RoundOrder& order, std::span<float> sum);
+    void add_delta(std::span<const float> delta);
     void release_riders(const RoundOrder& order, const RoundMember& mine);
     void report(const RoundOrder& order, const MemberRounds::Sum& sum);
     void snapshot(const SnapshotOrder& order);
@@ -94,6 +95,7 @@ private:
     std::uint64_t parameters_epoch_ = 0;  ///< rider: parameters of older ones do not count
     std::int64_t version_ = 0;
     std::uint64_t done_ = 0;        ///< grants carried out
+    std::uint64_t skip_ = 0;        ///< rounds up to this one do not begin
     std::uint64_t last_round_ = 0;  ///< that was over here, void ones too
     RoundReport last_report_;       ///< of it
     ShardWriter writer_;            ///< last: writes what is left before the rest goes

@@ -16,6 +16,9 @@ constexpr double kBatchNormMomentum = 0.1;
 
 void RingExecutor::carry_out(const RoundOrder& order) {
     check_invariant(begun_, "kBegin comes before the first round");
+    if (!order.members.empty() && order.round <= skip_) {
+        return;  // all members skip it
+    }
     if (!order.members.empty() && !round(order)) {
         broken_ = true;
         return;
@@ -51,6 +54,9 @@ bool RingExecutor::round(const RoundOrder& order) {
         release_riders(order, *mine);
     }
     last_round_ = order.round;
+    for (const RingTail& tail : sum->tails) {
+        skip_ = std::max(skip_, tail.skip);
+    }
     report(order, *sum);
     return true;
 }
@@ -78,9 +84,23 @@ void RingExecutor::apply(const RoundOrder& order, std::span<float> sum) {
             context_.copy(replica_.gradients(), summed);
         }
     }
-    optimizer_->update(replica_.parameters(), gradient, order.fraction, order.lr);
+    if (order.work == Work::kDelta) {
+        add_delta(gradient);
+    } else {
+        optimizer_->update(replica_.parameters(), gradient, order.fraction, order.lr);
+    }
     replica_.fold_batch_statistics(kBatchNormMomentum, order.fraction);
     ++version_;
+}
+
+/// The mean change that the members' local steps made; the optimizer's state stays as it is.
+void RingExecutor::add_delta(std::span<const float> delta) {
+    std::vector<float> moved(delta.size());
+    std::vector<float> change(delta.size());
+    context_.copy(moved, replica_.parameters());
+    context_.copy(change, delta);
+    add_scaled(moved, change, 1);
+    context_.copy(replica_.parameters(), moved);
 }
 
 /// The riders whose gradients were in the update go on with its parameters.
@@ -105,6 +125,7 @@ void RingExecutor::report(const RoundOrder& order, const MemberRounds::Sum& sum)
                                   .compute_s = tail.compute_s,
                                   .gradient_norm = tail.gradient_norm});
     }
+    report.skip = skip_ > order.round ? skip_ : 0;
     report.exchange_s = sum.times.exchange_s;
     report.exposed_s = sum.times.exposed_s;
     if (context_.worker() == order.reporter) {

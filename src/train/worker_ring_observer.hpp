@@ -29,7 +29,7 @@ struct AddedPush {
 class RingObserver final : public GradientObserver {
 public:
     RingObserver(Replica& replica, Injector& injector, RoundExchange& exchange,
-                 std::span<float> buffer, float weight, const std::vector<AddedPush>& added)
+                 std::span<float> buffer, float weight, std::span<const AddedPush> added = {})
         : GradientObserver(replica, injector),
           exchange_(exchange),
           buffer_(buffer),
@@ -47,7 +47,7 @@ private:
     RoundExchange& exchange_;
     std::span<float> buffer_;
     float weight_;
-    const std::vector<AddedPush>& added_;
+    std::span<const AddedPush> added_;
     std::int64_t announced_ = -1;  ///< final from here on, as the exchange knows; -1: nothing yet
 };
 

@@ -19,7 +19,8 @@ MemberRounds::MemberRounds(WorkerContext& context, RoundExchangeFactory make)
 }
 
 /// 1. The exchange over these members, made by all of them together when it is new. 2. Its buffer
-/// gets the weighted gradient while backward runs. 3. The tail ends this member's part.
+/// gets the weighted gradient while backward runs, or the weighted delta. 3. The tail ends this
+/// member's part.
 std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, const RoundMember& mine,
                                                    const std::vector<AddedPush>& added) {
     keep_only(order.keep);
@@ -27,26 +28,32 @@ std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, cons
     for (const RoundMember& member : order.members) {
         ranks.push_back(context_.links().map.rank_of_worker(member.worker));
     }
-    if (ranks.size() == 1 && added.empty() && mine.lease != 0) {
-        return alone(mine);
+    const bool gradient = order.work == Work::kGradient;
+    if (gradient) {
+        local_.reset();
+    }
+    if (gradient && ranks.size() == 1 && added.empty() && mine.lease != 0) {
+        return alone(mine, order.round);
     }
     try {
         RoundExchange& sum = exchange(order.ring, ranks);
         const std::optional<LoadedBatch> batch = batch_of(mine);
-        const std::span<float> buffer = sum.begin(order.round);
-        if (batch) {
-            RingObserver observer(replica_, context_.injector(), sum, buffer,
-                                  static_cast<float>(share(order, mine.samples)), added);
-            sum.finish(train(*batch, observer));
-        } else {
-            pass_on(buffer, added);
-            sum.finish({});
+        std::optional<RingTail> stepped;
+        if (!gradient) {
+            stepped = step_locally(order, mine, batch ? &*batch : nullptr);
         }
-        auto tails = sum.wait();
-        if (tails) {
-            return Sum{std::move(*tails), buffer, sum.times()};
+        if (gradient || stepped) {
+            const std::span<float> buffer = sum.begin(order.round);
+            const auto weight = static_cast<float>(share(order, mine.samples));
+            const RingTail tail = stepped ? hand_in(*stepped, weight, buffer)
+                                  : batch ? train_into(*batch, weight, sum, buffer, added)
+                                          : pass_on(buffer, added);
+            sum.finish(last_word(tail, order.round));
+            if (auto tails = sum.wait()) {
+                return Sum{std::move(*tails), buffer, sum.times()};
+            }
         }
-    } catch (const RingBroken&) {  // a member was lost while the exchange was being made
+    } catch (const RingBroken&) {  // a member was lost while an exchange was being made
     }
     exchanges_.erase(order.ring);
     return std::nullopt;
@@ -70,17 +77,37 @@ void MemberRounds::keep_only(const std::vector<std::uint64_t>& rings) {
     });
 }
 
-MemberRounds::Sum MemberRounds::alone(const RoundMember& mine) {
+MemberRounds::Sum MemberRounds::alone(const RoundMember& mine, std::uint64_t round) {
     AloneObserver observer(replica_, context_.injector());
-    return {{train(*batch_of(mine), observer)}, {}, {}};
+    const RingTail tail = train(*batch_of(mine), observer);
+    return {{last_word(tail, round)}, {}, {}};
+}
+
+/// Orders that came meanwhile may say that no other round begins.
+RingTail MemberRounds::last_word(RingTail tail, std::uint64_t round) {
+    context_.take_orders();
+    tail.skip = skip_ > round ? skip_ : 0;
+    return tail;
+}
+
+RingTail MemberRounds::train_into(const LoadedBatch& batch, float weight, RoundExchange& sum,
+                                  std::span<float> buffer, std::span<const AddedPush> added) {
+    RingObserver observer(replica_, context_.injector(), sum, buffer, weight, added);
+    return train(batch, observer);
 }
 
 /// What a member without samples of its own hands in.
-void MemberRounds::pass_on(std::span<float> buffer, const std::vector<AddedPush>& added) {
+RingTail MemberRounds::pass_on(std::span<float> buffer, std::span<const AddedPush> added) {
     std::fill(buffer.begin(), buffer.end(), 0.0F);
     for (const AddedPush& push : added) {
         add_scaled(buffer, {push.values.get(), buffer.size()}, push.weight);
     }
+    return {};
+}
+
+RingTail MemberRounds::hand_in(const RingTail& stepped, float weight, std::span<float> buffer) {
+    scale_into(buffer, delta_, weight);
+    return stepped;
 }
 
 /// The batch of this member's lease; nothing when it has none.
@@ -114,6 +141,68 @@ RingTail MemberRounds::train(const LoadedBatch& batch, GradientObserver& observe
     tail.compute_s = (context_.clock().now() - start).count();
     tail.gradient_norm = std::sqrt(squares);
     return tail;
+}
+
+/// The delta of this member's local steps; nothing when its group broke.
+std::optional<RingTail> MemberRounds::step_locally(const RoundOrder& order, const RoundMember& mine,
+                                                   const LoadedBatch* batch) {
+    delta_.assign(static_cast<std::size_t>(floats_), 0.0F);
+    RoundExchange* group = group_of(order, mine);
+    if (batch == nullptr) {
+        return group == nullptr || pass_on_steps(order, *group) ? std::optional(RingTail())
+                                                                : std::nullopt;
+    }
+    if (!local_) {
+        local_ = std::make_unique<LocalSteps>(context_, floats_);
+    }
+    const WorkOrder work{.work = order.work, .steps = order.steps, .lr = order.lr, .group = {}};
+    const auto done = local_->run(*batch, work, group, order.group_round, delta_, {});
+    if (!done) {
+        return std::nullopt;
+    }
+    return RingTail{.samples = done->result.samples,
+                    .loss_sum = done->result.loss_sum,
+                    .correct = done->result.correct,
+                    .finite = done->finite ? std::uint64_t{1} : 0,
+                    .compute_s = done->compute_s,
+                    .gradient_norm = std::sqrt(done->squares)};
+}
+
+/// A member without samples in the steps of its group; they end early when somebody's numbers are
+/// not finite. False when the group broke.
+bool MemberRounds::pass_on_steps(const RoundOrder& order, RoundExchange& group) const {
+    for (std::int32_t step = 0; step < order.steps; ++step) {
+        const std::span<float> buffer =
+            group.begin(order.group_round + static_cast<std::uint64_t>(step));
+        std::fill(buffer.begin(), buffer.end(), 0.0F);
+        group.finish({});
+        const auto tails = group.wait();
+        if (!tails) {
+            return false;
+        }
+        if (std::any_of(tails->begin(), tails->end(),
+                        [](const RingTail& tail) { return tail.finite == 0; })) {
+            break;
+        }
+    }
+    return true;
+}
+
+/// The exchange of this member's group of consecutive members; null when it is alone, or nobody in
+/// it has samples.
+RoundExchange* MemberRounds::group_of(const RoundOrder& order, const RoundMember& mine) {
+    const auto wide = static_cast<std::size_t>(std::max(order.group, 1));
+    const auto self = static_cast<std::size_t>(&mine - order.members.data());
+    const std::size_t begin = self / wide * wide;
+    const std::size_t end = std::min(begin + wide, order.members.size());
+    std::vector<int> ranks;
+    std::int64_t samples = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+        ranks.push_back(context_.links().map.rank_of_worker(order.members[i].worker));
+        samples += order.members[i].samples;
+    }
+    return ranks.size() < 2 || samples == 0 ? nullptr
+                                            : &exchange(order.group_ring + begin / wide, ranks);
 }
 
 double share(const RoundOrder& order, std::int64_t samples) noexcept {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "local_steps.hpp"
 #include "protocol_ring.hpp"
 #include "worker_context.hpp"
 #include "worker_ring_observer.hpp"
@@ -33,6 +34,8 @@ public:
     /// Errors: those of exchanges; PeerError when leases do not come in the order of the grants.
     [[nodiscard]] std::optional<Sum> run(const RoundOrder& order, const RoundMember& mine,
                                          const std::vector<AddedPush>& added);
+    /// The next tails say that no round after theirs begins, up to this one.
+    void skip_after_this(std::uint64_t round) noexcept { skip_ = round; }
     /// Exchanges that are not among these are not used again.
     void keep_only(const std::vector<std::uint64_t>& rings);
 
@@ -41,17 +44,30 @@ public:
 
 private:
     [[nodiscard]] RoundExchange& exchange(std::uint64_t ring, const std::vector<int>& ranks);
-    [[nodiscard]] Sum alone(const RoundMember& mine);
-    static void pass_on(std::span<float> buffer, const std::vector<AddedPush>& added);
+    [[nodiscard]] Sum alone(const RoundMember& mine, std::uint64_t round);
+    [[nodiscard]] RingTail train_into(const LoadedBatch& batch, float weight, RoundExchange& sum,
+                                      std::span<float> buffer, std::span<const AddedPush> added);
+    [[nodiscard]] static RingTail pass_on(std::span<float> buffer,
+                                          std::span<const AddedPush> added);
+    [[nodiscard]] RingTail hand_in(const RingTail& stepped, float weight, std::span<float> buffer);
     [[nodiscard]] std::optional<LoadedBatch> batch_of(const RoundMember& mine);
+    [[nodiscard]] RingTail last_word(RingTail tail, std::uint64_t round);
     [[nodiscard]] RingTail train(const LoadedBatch& batch, GradientObserver& observer);
+    [[nodiscard]] std::optional<RingTail> step_locally(const RoundOrder& order,
+                                                       const RoundMember& mine,
+                                                       const LoadedBatch* batch);
+    [[nodiscard]] bool pass_on_steps(const RoundOrder& order, RoundExchange& group) const;
+    [[nodiscard]] RoundExchange* group_of(const RoundOrder& order, const RoundMember& mine);
 
     WorkerContext& context_;
     Replica& replica_;
     RoundExchangeFactory make_;
     std::int64_t floats_;
+    std::uint64_t skip_ = 0;  ///< to be said in tails; rounds up to this one
     std::map<std::uint64_t, std::unique_ptr<RoundExchange>> exchanges_;  ///< by name
-    std::unique_ptr<RoundExchange> lone_;  ///< for a ring of one with riders
+    std::unique_ptr<RoundExchange> lone_;  ///< for a ring of one with riders or deltas
+    std::unique_ptr<LocalSteps> local_;    ///< while rounds sum deltas
+    std::vector<float> delta_;             ///< of the round: parameters, batch statistics
 };
 
 }  // namespace cohort

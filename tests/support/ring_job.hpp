@@ -149,7 +149,10 @@ public:
         const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
         while (!done()) {
             if (std::chrono::steady_clock::now() > patience) {
-                throw std::runtime_error("the job hangs");
+                throw std::runtime_error("the job hangs after " +
+                                         std::to_string(books.updates.size()) + " updates, " +
+                                         std::to_string(books.applied) + " samples and " +
+                                         std::to_string(books.installs.size()) + " installs");
             }
             if (const auto message = network.messenger(0)
                                          .mailbox(Port::kCoordinator)
@@ -274,7 +277,9 @@ private:
     /// The grant whose leases the update has applied.
     [[nodiscard]] const RoundOrder& round_of(const UpdateRecord& update) const {
         const std::set<std::uint64_t> leases(update.leases.begin(), update.leases.end());
-        for (const auto& [number, round] : of.messenger.rounds) {
+        const auto& rounds = of.messenger.rounds;  // the last one: others were void or skipped
+        for (auto one = rounds.rbegin(); one != rounds.rend(); ++one) {
+            const RoundOrder& round = one->second;
             std::set<std::uint64_t> listed;
             for (const RoundMember& member : round.members) {
                 if (member.lease != 0) {

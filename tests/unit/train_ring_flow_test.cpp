@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "support/ring_job.hpp"
 
@@ -74,7 +75,7 @@ TEST(RingFlow, LookAheadIsWhatTheParentSends) {
 
 /// ring <-> ring:2 <-> ring:3 in mid-run, with a rider at a fifth of the speed.
 TEST(RingFlow, SwitchesInBothDirectionsLoseNothing) {
-    RingJob job("smallcnn", 4, ring_plan({0, 1, 2, 3}), 96 * 20);
+    RingJob job("smallcnn", 4, ring_plan({0, 1, 2, 3}), 96 * 1000);
     job.job.options.inject = "rank=3,cpu=0.2";
     job.begin();
     const std::vector<SyncPlan> plans{ring_plan({0, 1, 2}, {3}), ring_plan({0, 1, 2, 3}),
@@ -90,9 +91,10 @@ TEST(RingFlow, SwitchesInBothDirectionsLoseNothing) {
         EXPECT_EQ(job.books.installs.back(), plan.name);
         updates = job.books.updates.size() + 3;
     }
+    job.books.stop = true;
     job.finish();
     expect_replayed(job, {0, 1, 2, 3});
-    expect_accounts(job, 96 * 20);
+    expect_accounts(job, job.books.applied);
     // Four members once; three, two and two others once each: switching back makes no ring.
     EXPECT_EQ(job.rounds.made(), 4 + 3 + 2 + 2);
 }
@@ -135,6 +137,80 @@ TEST(RingFlow, BatchesOfUnequalSizeFollowThePlan) {
     EXPECT_GE(updates_of({24, 8}), 3);
     expect_replayed(job, {0, 1});
     expect_accounts(job, 960);
+}
+
+SyncPlan delta_plan(const std::vector<int>& members, int steps, int group) {
+    SyncPlan plan = ring_plan(members);
+    plan.name = "delta";
+    plan.work = Work::kDelta;
+    plan.local_steps = steps;
+    plan.group = group;
+    return plan;
+}
+
+/// All members hold the same after deltas, in groups too, and every sample counts once.
+TEST(RingFlow, MembersAgreeOnDeltas) {
+    for (const int group : {1, 2}) {
+        RingJob job("smallcnn", 3, delta_plan({0, 1, 2}, 3, group), 960);
+        job.begin();
+        job.finish();
+        expect_accounts(job, 960);
+        const std::vector<float> first = job.gather(0);
+        EXPECT_EQ(job.gather(1), first) << "groups of " << group;
+        EXPECT_EQ(job.gather(2), first);
+        EXPECT_GT(job.books.updates.front().fraction, 1.5) << "a lease is several batches long";
+    }
+}
+
+/// One local step without momentum is a plain step: the mean of deltas is what one update does.
+TEST(RingFlow, OneLocalStepWithoutMomentumIsAnUpdate) {
+    const auto result = [](const SyncPlan& plan) {
+        RingJob job("smallcnn", 2, plan, 96);
+        job.job.optimizer.momentum = 0;
+        job.begin();
+        job.finish();
+        return job.gather(0);
+    };
+    const std::vector<float> plain = result(ring_plan({0, 1}));
+    const std::vector<float> deltas = result(delta_plan({0, 1}, 1, 1));
+    ASSERT_EQ(plain.size(), deltas.size());
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+        ASSERT_NEAR(plain[i], deltas[i], 2e-6 * std::max(1.0F, std::abs(plain[i]))) << i;
+    }
+}
+
+/// To deltas and back, with a rider whose gradient is on its way, and one that comes back meanwhile.
+TEST(RingFlow, GradientsAndDeltasFollowOneAnother) {
+    RingJob job("smallcnn", 3, ring_plan({0, 1}, {2}), 96 * 1000);
+    job.job.options.inject = "rank=2,cpu=0.2";
+    job.begin();
+    for (const SyncPlan& plan : {delta_plan({0, 1, 2}, 2, 2), ring_plan({0, 1}, {2}),
+                                 delta_plan({0, 1, 2}, 4, 1), ring_plan({0, 1, 2})}) {
+        const std::size_t installs = job.books.installs.size();
+        job.flow->install(plan, {});
+        job.until([&] { return job.books.installs.size() > installs; });
+        job.until_updates(job.books.updates.size() + 4);
+        if (plan.local_steps == 4) {  // a gradient among deltas is an update of its own
+            job.lose(2);
+            job.until_updates(job.books.updates.size() + 2);
+            job.come_back(2);
+            job.until([&] {
+                return std::any_of(job.books.updates.begin(), job.books.updates.end(),
+                                   [&job](const UpdateRecord& update) {
+                                       const auto ticket = job.tickets.find(update.leases.front());
+                                       return update.leases.size() == 1 &&
+                                              ticket != job.tickets.end() &&
+                                              ticket->second.push.incarnation == 1;
+                                   });
+            });
+        }
+    }
+    job.books.stop = true;
+    job.finish();
+    expect_accounts(job, job.books.applied);
+    const std::vector<float> first = job.gather(0);
+    EXPECT_EQ(job.gather(1), first);
+    EXPECT_EQ(job.gather(2), first);
 }
 
 TEST(RingFlow, AVoidRoundKeepsRidersGradientsForTheNext) {

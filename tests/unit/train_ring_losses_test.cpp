@@ -195,6 +195,30 @@ TEST(RingLosses, OfAMemberWhileAPlanWaits) {
     expect_accounts(job, 960);
 }
 
+/// A group's own exchange breaks like the ring's.
+TEST(RingLosses, OfAMemberInItsGroup) {
+    for (const Stage stage : {Stage::kMake, Stage::kReady, Stage::kShared}) {
+        SyncPlan plan = ring_plan({0, 1, 2, 3});
+        plan.work = Work::kDelta;
+        plan.local_steps = 3;
+        plan.group = 2;
+        RingJob job("smallcnn", 4, plan, 960);
+        std::atomic<int> times{0};
+        job.rounds.at = [&times, stage](Stage at, std::uint64_t /*round*/, int rank) {
+            if (rank == 3 && at == stage && ++times == (stage == Stage::kMake ? 2 : 7)) {
+                throw Died("killed by the test");
+            }
+        };
+        job.begin();
+        job.finish();
+        EXPECT_EQ(job.lost, std::set<int>{3});
+        expect_accounts(job, 960);
+        const std::vector<float> first = job.gather(0);
+        EXPECT_EQ(job.gather(1), first);
+        EXPECT_EQ(job.gather(2), first);
+    }
+}
+
 /// Whoever is left goes on alone.
 TEST(RingLosses, OneAfterTheOther) {
     RingJob job("smallcnn", 4, ring_plan({0, 1, 2, 3}), 960);

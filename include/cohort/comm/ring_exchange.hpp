@@ -50,9 +50,11 @@ struct RingTail {
     std::uint64_t finite = 1;  ///< 0 voids the round for everybody
     double compute_s = 0;      ///< own time of the step, without waiting
     double gradient_norm = 0;
+    std::uint64_t skip = 0;  ///< for the members: rounds after this one up to that number do not
+                             ///< begin; 0: all may
     template <class Io>
     void fields(Io& io) {
-        io(samples, loss_sum, correct, finite, compute_s, gradient_norm);
+        io(samples, loss_sum, correct, finite, compute_s, gradient_norm, skip);
     }
 };
 
