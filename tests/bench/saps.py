@@ -5,7 +5,7 @@
 
 bound: mini-batches are sleeps of 40 ms. For each bound D the pushes applied, those of them over the bound
 (admitted by the progress rule), the largest lag of all, and the fast workers' pace against asgd's,
-which is run in turn. The exit code is 1 when the pace is more than 5 % away.
+which is run in turn. The exit code is 1 when it is more than 5 % away.
 accuracy: a small network, time and samples to --target for ssgd, asgd, ssp:3 and saps.
 """
 

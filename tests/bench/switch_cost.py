@@ -11,7 +11,7 @@ delay: from the decision to the first update under the new plan; updates under t
 cost: the longest time without an update from the decision to that first update, beyond what is usual
 between updates of the two plans, whichever is longer.
 
-Exit code 1 when a cost is more than --most.
+Exit code 1 when a cost, or with --judge delay a delay, is more than --most.
 """
 
 import argparse
@@ -95,6 +95,7 @@ def main():
     parser.add_argument("--arch", choices=MODES, nargs="+", default=list(MODES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--stage-s", type=float, default=1.5, help="at least, between switches")
+    parser.add_argument("--judge", choices=["cost", "delay"], default="cost")
     parser.add_argument("--most", type=float, default=1.0, help="iterations of the slowest worker")
     arguments = parser.parse_args()
     worst = 0.0
@@ -109,8 +110,9 @@ def main():
               f"({1000 * statistics.median(slowest):.0f} ms)")
         show("| delay", MODES[arch], delays)
         show("| cost", MODES[arch], costs)
-        worst = max(worst, *(max(values) for values in costs.values()))
-    print(f"\nlargest cost: {worst:.2f}, at most {arguments.most:g} wanted")
+        judged = costs if arguments.judge == "cost" else delays
+        worst = max(worst, *(max(values) for values in judged.values()))
+    print(f"\nlargest {arguments.judge}: {worst:.2f}, at most {arguments.most:g} wanted")
     return 1 if worst > arguments.most else 0
 
 
