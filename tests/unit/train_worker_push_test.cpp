@@ -60,7 +60,7 @@ struct PushTest : testing::TestWithParam<int> {
         : rig("resnet20", 1, GetParam()),
           layout(cut_shards(rig.job.graph, GetParam())),
           lone(rig.job.graph),
-          injector({}, 0, std::make_shared<VirtualClock>()) {}
+          injector({}, 0, 1, std::make_shared<VirtualClock>()) {}
     test::WorkerRig rig;
     RecordingMessenger messenger;
     ShardedLayout layout;
