@@ -213,7 +213,7 @@ TEST_F(TrainRun, StoppedAndResumedEqualsUninterrupted) {
         EXPECT_EQ(first.accounts.leased, first.accounts.applied + first.accounts.returned());
         EXPECT_GT(first.accounts.returned_stop, 0) << "batches had been leased ahead";
         o.resume = true;
-        const TrainSummary second = train(o, stop_after(20));  // over the end of the epoch
+        const TrainSummary second = train(o, stop_after(45));  // over the end of the epoch
         EXPECT_EQ(second.reason, StopReason::kSignal);
         EXPECT_GT(second.progress.samples_applied, kTrain);
         const TrainSummary third = train(o);
