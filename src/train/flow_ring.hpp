@@ -98,19 +98,20 @@ private:
     void ask(RoundOrder& order, const UpdateExtras& extras) const;
     void note_writer(const RoundOrder& order);
     void reported(const RoundReport& report);
+    [[nodiscard]] std::int32_t steps_of(const RoundOrder& order) const;
+    [[nodiscard]] double fraction_of(std::int64_t samples, Work work) const;
+    [[nodiscard]] int reporter() const;
+    [[nodiscard]] std::optional<LeaseOrder> claim(int worker);
+
+    // Rounds that are over (flow_ring_settle.cpp).
     void settle(const Granted& granted, const RoundReport& report);
     void fire(const Granted& granted, const RoundReport& report, const BatchResult& result);
+    [[nodiscard]] std::vector<PushTicket> tickets_of(const Granted& granted,
+                                                     const RoundReport& report);
     [[nodiscard]] static std::vector<PushOutcome> outcomes_of(const Fire& fire);
     void tell_engine(const RoundMember& member);
     void void_round(const Granted& granted, const RoundReport& report);
     void give_back(int worker, std::uint64_t lease, ReturnReason reason);
-    [[nodiscard]] std::int32_t steps_of(const RoundOrder& order) const;
-    [[nodiscard]] double fraction_of(std::int64_t samples, Work work) const;
-    [[nodiscard]] int reporter() const;
-    void note_departures();
-    void halt();
-    void skip(std::uint64_t last);
-    [[nodiscard]] std::optional<LeaseOrder> claim(int worker);
 
     // Riders (flow_ring_riders.cpp).
     void take_ticket(const Ticket& ticket);
@@ -136,6 +137,8 @@ private:
     void place(const SyncPlan& plan);
     void prepare_fence();
     [[nodiscard]] bool fence_ready() const;
+    void halt();
+    void skip(std::uint64_t last);
     void switch_over();
     void set_leases(bool other_work);
     void seat_members(const std::vector<int>& before);
@@ -154,6 +157,7 @@ private:
     void adopt_riders();
     [[nodiscard]] std::vector<PushId> stranded(int rider) const;
     void return_leases(int worker);
+    void note_departures();
 
     Links links_;
     const JobParts& parts_;
@@ -171,7 +175,8 @@ private:
     std::uint64_t orders_ = 0;  ///< role orders
     std::optional<Queued> queued_;
     bool halted_ = false;  ///< the members have been told that a plan waits
-    std::vector<std::deque<LeaseOrder>> unused_;  ///< by worker: claimed for rounds that never began
+    std::vector<std::deque<LeaseOrder>>
+        unused_;                         ///< by worker: claimed for rounds that never began
     std::vector<std::int64_t> batches_;  ///< by worker, as installed; empty: --batch
     std::vector<std::int64_t> sizes_;    ///< of leases, by worker
     std::optional<Recovery> recovery_;

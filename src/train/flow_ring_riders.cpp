@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -160,12 +161,9 @@ void RingFlow::riders_fired(const Granted& granted) {
 
 /// A round that is not applied: the parents still hold these, they go with the next one.
 void RingFlow::put_back(const Granted& granted) {
-    for (auto push = granted.riders.rbegin(); push != granted.riders.rend(); ++push) {
-        const auto work = work_.find(*push);
-        if (work != work_.end()) {
-            work->second.granted = false;
-            ready_.push_front(*push);
-        }
+    for (const PushId& push : std::views::reverse(granted.riders)) {
+        work_.at(push).granted = false;
+        ready_.push_front(push);
     }
     for (const PushId& push : granted.riders) {
         if (!seat(push.worker).live) {

@@ -43,10 +43,9 @@ ModeDesk::ModeDesk(const TrainOptions& options, ModeSetting setting, std::int64_
 
 SyncPlan ModeDesk::start() {
     Decision decision = policy_->start();
-    check_invariant(decision.plan && std::all_of(decision.batches.begin(), decision.batches.end(),
-                                                 [this](std::int64_t batch) {
-                                                     return batch == setting_.batch;
-                                                 }),
+    check_invariant(decision.plan &&
+                        std::all_of(decision.batches.begin(), decision.batches.end(),
+                                    [this](std::int64_t batch) { return batch == setting_.batch; }),
                     "a policy starts with a plan and the run's batches");
     label_ = label(mode_, decision.plan->name);
     plan_ = std::move(*decision.plan);

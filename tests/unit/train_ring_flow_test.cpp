@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "support/ring_job.hpp"
+#include "support/ring_replay.hpp"
 
 namespace cohort {
 namespace {
@@ -179,7 +179,8 @@ TEST(RingFlow, OneLocalStepWithoutMomentumIsAnUpdate) {
     }
 }
 
-/// To deltas and back, with a rider whose gradient is on its way, and one that comes back meanwhile.
+/// To deltas and back, with a rider whose gradient is on its way, and one that comes back
+/// meanwhile.
 TEST(RingFlow, GradientsAndDeltasFollowOneAnother) {
     RingJob job("smallcnn", 3, ring_plan({0, 1}, {2}), 96 * 1000);
     job.job.options.inject = "rank=2,cpu=0.2";

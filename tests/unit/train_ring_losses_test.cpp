@@ -7,7 +7,7 @@
 #include <atomic>
 
 #include "cohort/core/error.hpp"
-#include "support/ring_job.hpp"
+#include "support/ring_replay.hpp"
 
 namespace cohort {
 namespace {
