@@ -126,10 +126,12 @@ void Coordinator::begin() {
     if (!sleeps_ &&
         evaluations_->due(progress_.samples_applied)) {  // when the part before this one ended
         extras.evaluation = evaluations_->start();
-        taken(extras, links_.map.workers());
     }
     flow_begun_ = true;
-    flow_->begin(order, extras);
+    const int parts = flow_->begin(order, extras);
+    if (extras.evaluation != 0) {
+        taken(extras, parts);
+    }
 }
 
 BeginOrder Coordinator::restore() {

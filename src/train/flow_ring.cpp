@@ -23,16 +23,16 @@ RingFlow::RingFlow(Links links, const JobParts& parts, RunBooks& books)
       unused_(seats_.size()) {
 }
 
-void RingFlow::begin(const BeginOrder& order, const UpdateExtras& extras) {
+int RingFlow::begin(const BeginOrder& order, const UpdateExtras& extras) {
     for (int worker = 0; worker < links_.map.workers(); ++worker) {
         send(worker, MessageKind::kBegin, order);
     }
     books_.engine().set_noise_scale(std::max(0.0, parts_.options.noise_scale));
     place(books_.engine().plan());
-    if (extras.evaluation != 0 || !extras.snapshot.empty()) {
-        request(extras);
-    }
+    const bool asked = extras.evaluation != 0 || !extras.snapshot.empty();
+    const int parts = asked ? request(extras) : 0;
     go_on();
+    return parts;
 }
 
 bool RingFlow::handle(const Message& message) {

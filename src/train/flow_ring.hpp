@@ -27,7 +27,7 @@ class RingFlow final : public UpdateFlow {
 public:
     RingFlow(Links links, const JobParts& parts, RunBooks& books);
 
-    void begin(const BeginOrder& order, const UpdateExtras& extras) override;
+    int begin(const BeginOrder& order, const UpdateExtras& extras) override;
     bool handle(const Message& message) override;
     int request(const UpdateExtras& extras) override;
     [[nodiscard]] bool quiet() const override { return granted_.empty() && !recovery_; }

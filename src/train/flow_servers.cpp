@@ -22,7 +22,9 @@ ServersFlow::ServersFlow(Links links, const JobParts& parts, RunBooks& books)
       short_(batches_.size(), false) {
 }
 
-void ServersFlow::begin(const BeginOrder& order, const UpdateExtras& extras) {
+int ServersFlow::begin(const BeginOrder& order, const UpdateExtras& extras) {
+    FireOrder first = releases_to_all(extras);
+    const auto parts = static_cast<int>(first.releases.size());
     carry_out_event([&] {
         for (int server = 0; server < links_.map.servers; ++server) {
             send_server(server, MessageKind::kBegin, order);
@@ -30,11 +32,12 @@ void ServersFlow::begin(const BeginOrder& order, const UpdateExtras& extras) {
         for (int worker = 0; worker < links_.map.workers(); ++worker) {
             send_worker(worker, MessageKind::kBegin, order);
         }
-        send_servers(MessageKind::kFire, releases_to_all(extras));
+        send_servers(MessageKind::kFire, first);
         books_.engine().set_noise_scale(parts_.options.noise_scale);
         shape_leases();
         deal();
     });
+    return parts;
 }
 
 bool ServersFlow::handle(const Message& message) {

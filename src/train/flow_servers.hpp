@@ -31,7 +31,7 @@ class ServersFlow final : public UpdateFlow {
 public:
     ServersFlow(Links links, const JobParts& parts, RunBooks& books);
 
-    void begin(const BeginOrder& order, const UpdateExtras& extras) override;
+    int begin(const BeginOrder& order, const UpdateExtras& extras) override;
     bool handle(const Message& message) override;
     int request(const UpdateExtras& extras) override;
     [[nodiscard]] bool quiet() const override;

@@ -92,7 +92,8 @@ public:
 
     /// Sends everybody to work, with an evaluation of the parameters to begin with if
     /// `extras` say so.
-    virtual void begin(const BeginOrder& order, const UpdateExtras& extras) = 0;
+    /// @return parts of the evaluation
+    virtual int begin(const BeginOrder& order, const UpdateExtras& extras) = 0;
     /// False when the message is not the flow's.
     virtual bool handle(const Message& message) = 0;
     /// Snapshots and evaluation of the current version, apart from any update. Only when quiet().

@@ -134,11 +134,11 @@ public:
     RingJob& operator=(const RingJob&) = delete;
     ~RingJob() override { stop(); }
 
-    void begin() {
+    void begin(const UpdateExtras& extras = {}) {
         for (int worker = 0; worker < network.map().workers(); ++worker) {
             start(rounds.factory(worker));
         }
-        flow->begin({}, {});
+        begin_parts = flow->begin({}, extras);
     }
 
     /// Lets the job go on until `done`; a worker that has died is lost.
@@ -204,6 +204,7 @@ public:
     RingBooks books;
     std::unique_ptr<UpdateFlow> flow;
     std::set<int> lost;
+    int begin_parts = 0;                      ///< of the evaluation to begin with
     std::map<std::uint64_t, Ticket> tickets;  ///< of riders, by lease
     std::function<void(const Message&)> on_message;
     std::function<void(const Message&)> on_other;  ///< what the flow does not want

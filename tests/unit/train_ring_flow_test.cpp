@@ -22,6 +22,23 @@ int applied_of(const RingJob& job, int worker) {
         [worker](const PushOutcome& one) { return one.worker == worker && !one.returned; }));
 }
 
+/// As many parts are waited for as are sent: a rider does none.
+TEST(RingFlow, MembersEvaluateBeforeTheFirstRound) {
+    RingJob job("smallcnn", 3, ring_plan({0, 2}, {1}), 192);
+    std::vector<EvaluatedPart> parts;
+    job.on_other = [&parts](const Message& message) {
+        if (message.kind == static_cast<std::uint16_t>(MessageKind::kEvaluated)) {
+            parts.push_back(decode<EvaluatedPart>(message.body));
+        }
+    };
+    job.begin({.evaluation = 5, .snapshot = {}});
+    job.finish();
+    job.until([&] { return parts.size() >= 2; });
+    EXPECT_EQ(job.begin_parts, 2);
+    EXPECT_EQ(parts.size(), 2U);
+    expect_accounts(job, 192);
+}
+
 TEST(RingFlow, RidersAndMembersEqualOneProcess) {
     RingJob job("resnet20", 3, ring_plan({0, 1}, {2}), 192);
     job.begin();
