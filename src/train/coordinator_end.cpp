@@ -44,22 +44,17 @@ void Coordinator::finish() {
     check_cancelled();
 }
 
-/// World ranks that owe a part of the evaluation that is running: part i of a split one is the
-/// i-th live worker's.
+/// World ranks that owe a part of the evaluation that is running.
 std::vector<int> Coordinator::evaluators_missing() const {
     if (!evaluations_->pausing()) {
         return {links_.messenger.rank()};  // the evaluator beside training
     }
-    std::vector<int> live;
-    for (int worker = 0; worker < links_.map.workers(); ++worker) {
-        const int rank = links_.map.rank_of_worker(worker);
-        if (!losses_.is_lost(rank)) {
-            live.push_back(rank);
-        }
-    }
+    const std::vector<int> evaluators = flow_->evaluators();
     std::vector<int> ranks;
     for (const int part : evaluations_->missing()) {
-        ranks.push_back(live.at(static_cast<std::size_t>(part) % live.size()));
+        if (static_cast<std::size_t>(part) < evaluators.size()) {  // else it is about to be ordered
+            ranks.push_back(evaluators[static_cast<std::size_t>(part)]);
+        }
     }
     return ranks;
 }

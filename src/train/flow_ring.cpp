@@ -90,12 +90,16 @@ int RingFlow::reporter() const {
 }
 
 /// What a round or request leaves behind. With a snapshot gathered for it nobody else evaluates.
-void RingFlow::ask(RoundOrder& order, const UpdateExtras& extras) const {
+void RingFlow::ask(RoundOrder& order, const UpdateExtras& extras) {
     order.reporter = reporter();
     order.snapshot = extras.snapshot;
     if (extras.evaluation != 0 && extras.snapshot.gather == 0) {
         order.evaluation = extras.evaluation;
         order.evaluators.assign(members_.begin(), members_.end());
+        evaluators_.clear();
+        for (const int worker : members_) {
+            evaluators_.push_back(links_.map.rank_of_worker(worker));
+        }
     }
 }
 

@@ -35,6 +35,7 @@ public:
     void lost(int worker) override;
     void joined(int worker) override;
     [[nodiscard]] std::vector<int> awaited() const override;
+    [[nodiscard]] std::vector<int> evaluators() const override { return evaluators_; }
 
 private:
     /// A grant whose round has not been reported.
@@ -95,7 +96,7 @@ private:
     [[nodiscard]] bool grant();
     void add_members(Granted& next, bool with_leases);
     void describe(Granted& next);
-    void ask(RoundOrder& order, const UpdateExtras& extras) const;
+    void ask(RoundOrder& order, const UpdateExtras& extras);
     void note_writer(const RoundOrder& order);
     void reported(const RoundReport& report);
     [[nodiscard]] std::int32_t steps_of(const RoundOrder& order) const;
@@ -182,6 +183,7 @@ private:
     std::optional<Recovery> recovery_;
     std::string writing_;  ///< checkpoint that was ordered and not answered
     int writer_ = 0;       ///< worker that writes it
+    std::vector<int> evaluators_;  ///< ranks, of the evaluation ordered last
 };
 
 }  // namespace cohort

@@ -194,7 +194,19 @@ FireOrder ServersFlow::releases_to_all(const UpdateExtras& extras) {
         order.releases[static_cast<std::size_t>(part)].evaluation = {
             .id = extras.evaluation, .part = part, .parts = parts};
     }
+    note_evaluators(order);
     return order;
+}
+
+/// Who does which part of the evaluation that the releases bring with them.
+void ServersFlow::note_evaluators(const FireOrder& order) {
+    if (order.releases.empty() || order.releases.front().evaluation.id == 0) {
+        return;
+    }
+    evaluators_.clear();
+    for (const ReleaseOrder& release : order.releases) {
+        evaluators_.push_back(links_.map.rank_of_worker(release.worker));
+    }
 }
 
 /// The end of the run: nobody works on a lease any more, and both books of samples agree.

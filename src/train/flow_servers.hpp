@@ -39,6 +39,7 @@ public:
     void lost(int worker) override;
     void joined(int worker) override;
     [[nodiscard]] std::vector<int> awaited() const override;
+    [[nodiscard]] std::vector<int> evaluators() const override { return evaluators_; }
 
 private:
     struct NextPlan {
@@ -94,6 +95,7 @@ private:
     void arrived(const Summed& summed);
     void complete(const PushArrivals::Complete& push);
     [[nodiscard]] FireOrder releases_to_all(const UpdateExtras& extras);
+    void note_evaluators(const FireOrder& order);
     void close();
 
     // Effects (flow_servers_effects.cpp).
@@ -157,6 +159,7 @@ private:
     std::vector<std::int64_t> batches_;  ///< samples of a gradient or local step
     std::vector<bool> live_;
     std::vector<bool> idle_;
+    std::vector<int> evaluators_;  ///< ranks, of the evaluation ordered last
     std::vector<bool> released_;  ///< may compute: was sent parameters since its last push
     std::vector<bool> short_;     ///< has been dealt a shorter lease, for its lag
 };

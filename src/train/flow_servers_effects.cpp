@@ -77,6 +77,7 @@ void ServersFlow::carry_out(const Fire& fire) {
         order.releases.push_back(
             release(one.worker, one.lag, split ? evaluation : EvaluationOrder()));
     }
+    note_evaluators(order);
     send_fire(order);
     validation_.decided();
     settle_books(fire);

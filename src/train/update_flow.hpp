@@ -110,6 +110,8 @@ public:
     virtual void joined(int worker) = 0;
     /// World ranks whose contribution the next update waits for.
     [[nodiscard]] virtual std::vector<int> awaited() const = 0;
+    /// World ranks that do the evaluation ordered last, part by part.
+    [[nodiscard]] virtual std::vector<int> evaluators() const = 0;
 };
 
 [[nodiscard]] std::unique_ptr<UpdateFlow> make_servers_flow(Links links, const JobParts& parts,
