@@ -145,7 +145,7 @@ private:
 
     mutable std::mutex watcher_mutex_;
     std::function<void(const RankEvent&)> watcher_;
-    bool excludes_by_itself_ = false;  // communication thread only
+    std::atomic<bool> excludes_by_itself_{false};  // rank 0: the watcher has gone, or the job ends
 
     std::mutex command_mutex_;
     std::vector<std::function<void()>> commands_;

@@ -46,7 +46,8 @@ std::uint32_t CommLoop::arrive(Verdict own, bool last) {
     post([this, sequence, last, own = std::move(own)] {
         if (last) {
             last_agreement_ = sequence;
-            excludes_by_itself_ = true;  // the watcher's part of the job is over
+            const std::lock_guard lock(watcher_mutex_);
+            excludes_by_itself_ = excludes_by_itself_ || watcher_;  // its part of the job is over
         }
         if (rank() == 0) {
             arrived(sequence, 0, own);

@@ -12,6 +12,9 @@ namespace cohort {
 
 void CommLoop::watch(std::function<void(const RankEvent&)> watcher) {
     const std::lock_guard lock(watcher_mutex_);
+    if (watcher || watcher_) {
+        excludes_by_itself_ = !watcher;  // its part of the job is over
+    }
     watcher_ = std::move(watcher);
 }
 
@@ -95,7 +98,7 @@ bool CommLoop::ends_the_job(int rank) const {
         return true;
     }
     const std::lock_guard lock(watcher_mutex_);
-    return this->rank() == 0 && !watcher_;
+    return this->rank() == 0 && !watcher_ && !excludes_by_itself_;
 }
 
 void CommLoop::lost(const PeerWatch::Loss& loss) {

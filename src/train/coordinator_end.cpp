@@ -162,12 +162,17 @@ void Coordinator::dismiss() {
     if (!await_farewells()) {
         return;
     }
+    if (links_.membership != nullptr) {
+        links_.membership->watch({});  // who is lost from here on owes nothing
+    }
     settle(
         links_, Port::kCoordinator, "last snapshots",
         [this] { return gathering_.coming(); },  // servers are the ranks 0.., as are their parts
         [this](const Message& message) {
             if (static_cast<MessageKind>(message.kind) == MessageKind::kGathered) {
                 (void)gathering_.arrived(message);
+            } else if (static_cast<MessageKind>(message.kind) == MessageKind::kRankEvent) {
+                lost_at_the_end(decode<RankNews>(message.body));
             }
         });
 }

@@ -2,7 +2,8 @@
 //   mpirun --enable-recovery -n N comm_loss_program WORK HOW VICTIM DELAY_MS FOLDER [SERVERS]
 // All ranks do WORK (see below); after DELAY_MS the victim kills or freezes itself. Rank 0 excludes
 // it and names the members that are left, or all of them when it came back; those show that new
-// work among them is right, each leaves FOLDER/done.<rank>, and the job ends.
+// work among them is right, each leaves FOLDER/done.<rank>, and the job ends. With the work "ended"
+// rank 0 watches no longer, as at the end of a run: it excludes the victim by itself.
 #include <signal.h>
 #include <unistd.h>
 
@@ -326,6 +327,20 @@ private:
     std::size_t proved_ = 0;
 };
 
+/// The rank is told that the victim does not belong to the job any more.
+void await_exclusion(World& world, const Job& job) {
+    const auto limit = std::chrono::steady_clock::now() +
+                       std::chrono::duration_cast<std::chrono::milliseconds>(kPatience);
+    while (!world.membership().excluded(job.victim)) {
+        if (std::chrono::steady_clock::now() > limit) {
+            fail_test("the victim is not excluded");
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    leave_mark(job, "done." + std::to_string(world.rank()),
+               std::to_string(world.membership().epoch()));
+}
+
 void run(const Job& job) {
     World world({.servers = job.servers, .stall_limit_s = 20, .lost_after_s = 2});
     world.on_failure([&](ExitCode code, const std::string& reason) {
@@ -335,6 +350,9 @@ void run(const Job& job) {
     std::optional<Decider> decider;
     if (world.rank() == 0) {
         decider.emplace(world, job);
+    }
+    if (world.rank() == 0 && job.work == "ended") {
+        world.membership().watch({});
     }
     auto worker = std::make_unique<Worker>(world, job);
     leave_mark(job, "pid." + std::to_string(world.rank()), std::to_string(::getpid()));
@@ -347,7 +365,11 @@ void run(const Job& job) {
         }).detach();
     }
     try {
-        worker->run();
+        if (job.work == "ended") {
+            await_exclusion(world, job);
+        } else {
+            worker->run();
+        }
         world.finalize();
     } catch (...) {
         world.abort(std::current_exception());

@@ -121,6 +121,13 @@ class Losses(unittest.TestCase):
                 self.assertEqual(job.files["silent"], f"{victim} alive\n")
                 self.assertEqual(job.files["returned"], f"{victim} alive\n")
 
+    def test_kill_after_the_watcher_has_gone(self):
+        victim = random.randrange(1, RANKS)
+        with self.subTest(victim=victim):
+            job = Job("ended", "kill", victim, 100, *SHARED)
+            self.check(job, [rank for rank in range(RANKS) if rank != victim])
+            self.assertNotIn("silent", job.files)
+
     def test_a_lost_server_ends_the_job(self):
         for victim, how in ((0, "kill"), (1, "kill"), (1, "freeze")):
             with self.subTest(victim=victim, how=how):

@@ -33,7 +33,8 @@ public:
     [[nodiscard]] virtual std::uint64_t epoch() const = 0;
 
     /// On rank 0: `watcher` is told, on the communication thread, of what happens to others; must
-    /// not block. Without a watcher any loss ends the job. Each silence is told once.
+    /// not block. Without a watcher any loss ends the job; once one has been taken away, workers
+    /// that are lost are excluded without a word to anybody. Each silence is told once.
     virtual void watch(std::function<void(const RankEvent&)> watcher) = 0;
     /// On rank 0: the job goes on without `rank`. A rank that is excluded and alive is told; it
     /// stays and may be admitted again.
