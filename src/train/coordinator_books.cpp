@@ -25,7 +25,7 @@ UpdateExtras Coordinator::decide(std::int64_t samples) {
     if (stop_ || samples >= parts_.budget_samples) {
         return extras;  // the end of the run does it all
     }
-    const bool together = modes_->synchronous();
+    const bool together = is_synchronous(engine_->plan());
     if (!sleeps_ && evaluations_->due(samples) && (together || evaluator().has_room())) {
         extras.evaluation = evaluations_->start();
         extras.snapshot.gather = together ? 0 : extras.evaluation;
