@@ -10,7 +10,6 @@
 #include "cohort/core/process_usage.hpp"
 #include "hook_progress.hpp"
 #include "lease_codec.hpp"
-#include "lease_rule.hpp"
 #include "run_folder.hpp"
 #include "run_records.hpp"
 #include "sleep_compute.hpp"
@@ -169,7 +168,8 @@ BeginOrder Coordinator::restore() {
     return order;
 }
 
-/// The mode in charge at this point of the run, its plan, and the leases to its measure.
+/// The mode in charge at this point of the run and its plan; how many leases are dealt ahead the
+/// flow says.
 void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& accounts) {
     const int workers = links_.map.workers();
     ModeSetting setting = mode_setting(options(), workers);
@@ -177,15 +177,10 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
     modes_.emplace(options(), std::move(setting), progress_.samples_applied);
     SyncPlan first = modes_->start();
     const std::int64_t steps = first.work == Work::kDelta ? first.local_steps : 1;
-    const LeaseRule rule = lease_rule(first);
     leases_.emplace(
         LeaseBook(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),
         parts_.budget_samples,
-        LeaseDesk::Options{.workers = workers,
-                           .batch = options().batch * steps,
-                           .ahead = rule.ahead,
-                           .share_tail = rule.share_tail},
-        accounts);
+        LeaseDesk::Options{.workers = workers, .batch = options().batch * steps}, accounts);
     engine_.emplace(EngineOptions{.workers = workers,
                                   .reference_batch = parts_.reference_batch,
                                   .version = version_,

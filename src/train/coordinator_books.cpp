@@ -5,9 +5,9 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
 #include "cohort/core/process_usage.hpp"
+#include "cohort/sched/modes.hpp"
 #include "coordinator.hpp"
 #include "lease_codec.hpp"
-#include "lease_rule.hpp"
 #include "run_folder.hpp"
 #include "train_parts.hpp"
 
@@ -61,8 +61,6 @@ void Coordinator::commit(const UpdateRecord& update) {
 void Coordinator::installed(const SyncPlan& plan) {
     update_times();
     modes_->installed(plan, progress_.train_seconds);
-    const LeaseRule rule = lease_rule(plan);
-    leases_->set_ahead(rule.ahead, rule.share_tail);
 }
 
 /// What was given up since it was asked for does not count.

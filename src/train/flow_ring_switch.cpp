@@ -17,6 +17,10 @@
 namespace cohort {
 namespace {
 
+/// Leases that a worker holds: two in rounds that are under way, two on their way through its
+/// loader.
+constexpr int kLeasesAhead = 4;
+
 bool contains(const std::vector<int>& list, int worker) {
     return std::find(list.begin(), list.end(), worker) != list.end();
 }
@@ -41,9 +45,7 @@ std::vector<int> RingFlow::members_of(const SyncPlan& plan) const {
 void RingFlow::place(const SyncPlan& plan) {
     members_ = members_of(plan);
     sizes_.assign(seats_.size(), parts_.options.batch);
-    if (plan.work == Work::kDelta) {
-        set_leases(false);
-    }
+    set_leases(false);
     for (const int rider : plan.cohorts.front().riders) {
         seat(rider).reference = books_.engine().reference_batches();
         give_role(rider, {.role = RingRole::kRider, .parent = choose_parent(rider, members_)});
@@ -170,6 +172,7 @@ void RingFlow::set_leases(bool other_work) {
         sizes_[worker] *= delta ? plan.local_steps : 1;
     }
     desk.set_batches(sizes_);
+    desk.set_ahead(kLeasesAhead, !plan.cohorts.front().riders.empty());
     for (std::size_t index = 0; index < seats_.size(); ++index) {
         const auto worker = static_cast<int>(index);
         const bool riding = seats_[index].role == RingRole::kRider && !contains(members_, worker);
