@@ -49,7 +49,7 @@ struct RunSnapshot {
     TrainProgress progress;
     std::int64_t version = 0;               ///< V of every shard
     std::int64_t reference_batch = 0;       ///< B, fixed for the run
-    double reference_batches = 0;           ///< applied: sum of f
+    double reference_batches = 0;           ///< applied: samples / B
     std::vector<std::int64_t> lease_state;  ///< the lease book, outstanding leases included
     SampleAccounts accounts;
     std::int64_t metrics_bytes = 0;   ///< length of metrics.jsonl
