@@ -27,7 +27,8 @@ void UpdateEngine::Impl::push(const PushTicket& ticket, Effects& effects) {
     wait(w);
     w.last_lag = history.worth(ticket.version, history.version());
     if (const std::optional<ReturnReason> reason = judge(w, ticket)) {
-        effects.emplace_back(Refuse{.push = ticket.id, .reason = *reason});
+        effects.emplace_back(
+            Refuse{.push = ticket.id, .reason = *reason, .lag = history.lag(ticket.version)});
         give_back(w, *lease, *reason, effects);
     } else {
         accept(w, ticket, effects);

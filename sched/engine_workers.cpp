@@ -122,9 +122,12 @@ void UpdateEngine::Impl::give_back_all(WorkerState& w, ReturnReason reason, Effe
 
 /// Gives up the lease it works on and starts on the next with the newest parameters.
 void UpdateEngine::Impl::interrupt(WorkerState& w, Effects& effects) {
+    const double behind = history.lag(w.version);
     release(w);
-    effects.emplace_back(Interrupt{
-        .worker = w.index, .version = w.version, .lag = plan.look_ahead ? w.last_lag : 0});
+    effects.emplace_back(Interrupt{.worker = w.index,
+                                   .version = w.version,
+                                   .lag = plan.look_ahead ? w.last_lag : 0,
+                                   .behind = behind});
     if (!w.leases.empty()) {
         give_back(w, w.leases.front(), ReturnReason::kInterrupted, effects);
         w.leases.erase(w.leases.begin());

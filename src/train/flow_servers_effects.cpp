@@ -159,6 +159,7 @@ void ServersFlow::carry_out(const Refuse& refusal) {
     }
     books_.settled({.worker = ticket.push.worker,
                     .samples = ticket.samples,
+                    .lag = refusal.lag,
                     .lag_updates = books_.engine().version() - ticket.version,
                     .weight = 0,
                     .returned = refusal.reason});
@@ -182,6 +183,7 @@ void ServersFlow::interrupt(const Interrupt& interrupt, const ReturnLease* lease
         order.leases.push_back(lease->lease);
         books_.settled({.worker = interrupt.worker,
                         .samples = lease->samples,
+                        .lag = interrupt.behind,
                         .weight = 0,
                         .returned = ReturnReason::kInterrupted});
     }

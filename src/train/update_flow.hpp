@@ -44,7 +44,7 @@ struct PushTimes {
 struct PushOutcome {
     int worker = 0;
     std::int64_t samples = 0;
-    double lag = 0;                        ///< reference batches; 0 when it was not applied
+    double lag = 0;                        ///< reference batches; 0: none, or not known
     std::int64_t lag_updates = 0;          ///< updates
     double weight = 1;                     ///< applied with; 0 when it was not
     bool over_bound = false;               ///< applied although its lag passed the bound

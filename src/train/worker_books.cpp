@@ -25,7 +25,9 @@ void WorkerBooks::timed(const PushTimes& times, Clock::Seconds now) {
 
 void WorkerBooks::settled(const PushOutcome& outcome) {
     WorkerReport& report = reports_.at(static_cast<std::size_t>(outcome.worker));
-    report.lag = outcome.lag;
+    if (!outcome.returned || outcome.lag > 0) {
+        report.lag = outcome.lag;
+    }
     if (outcome.returned) {
         ++report.refused.at(static_cast<std::size_t>(*outcome.returned));
         return;

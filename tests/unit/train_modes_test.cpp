@@ -234,6 +234,7 @@ TEST(WorkerBooks, ScalesOwnTimesToTheBatchAndCountsOutcomes) {
                    .lag = 9,
                    .weight = 0,
                    .returned = ReturnReason::kInterrupted});
+    books.settled({.worker = 1, .samples = 25, .weight = 0, .returned = ReturnReason::kLost});
     const WorkerReport& one = books.reports()[1];
     EXPECT_DOUBLE_EQ(one.own_s, 2.0);
     EXPECT_EQ(one.pushes, 2);

@@ -48,6 +48,7 @@ struct ReleaseOne {
 struct Refuse {
     PushId push;
     ReturnReason reason = ReturnReason::kDropped;
+    double lag = 0;  ///< reference batches, when the plan's tests refused it; else 0
 };
 /// A worker should give up the mini-batch it computes and start on its next lease; the lease of
 /// the one it gives up comes back by the ReturnLease that follows.
@@ -55,6 +56,7 @@ struct Interrupt {
     int worker = 0;
     std::int64_t version = 0;  ///< starts again with these parameters
     double lag = 0;            ///< as in Fire::Release
+    double behind = 0;         ///< reference batches applied since it was released
 };
 struct ReturnLease {
     std::uint64_t lease = 0;
