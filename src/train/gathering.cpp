@@ -4,10 +4,21 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "settle.hpp"
 
 namespace cohort {
 
 Gathering::Gathering(std::vector<ShardRange> shards) : shards_(std::move(shards)) {
+}
+
+Gathering::~Gathering() {
+    for (auto& [id, one] : open_) {
+        for (std::size_t i = 0; i < one.parts.size(); ++i) {
+            if (one.parts[i] && !one.arrived[i]) {
+                keep_for_good(std::shared_ptr<float[]>(std::move(one.parts[i])));
+            }
+        }
+    }
 }
 
 Gathering::Open& Gathering::open(std::uint64_t id) {

@@ -26,6 +26,9 @@ struct Gathered {
 class Gathering final : public TransferSink {
 public:
     explicit Gathering(std::vector<ShardRange> shards);
+    Gathering(const Gathering&) = delete;
+    Gathering& operator=(const Gathering&) = delete;
+    ~Gathering() override;  ///< keeps the memory of parts that never came to their end
 
     std::span<std::byte> accept(const Message& announcement, std::uint64_t bytes) override;
     /// All bytes of an announced shard are there; the snapshot when it was the last one.

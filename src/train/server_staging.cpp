@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "protocol_node.hpp"
+#include "settle.hpp"
 
 namespace cohort {
 namespace {
@@ -22,6 +24,14 @@ std::string describe(const PushId& push) {
 
 PushStaging::PushStaging(Device& device, std::int64_t floats)
     : pool_(device, floats), bytes_(static_cast<std::size_t>(floats) * sizeof(float)) {
+}
+
+PushStaging::~PushStaging() {
+    for (auto& [push, entry] : pushes_) {
+        if (entry.data != nullptr && !entry.here) {
+            keep_for_good(std::move(entry.data));
+        }
+    }
 }
 
 std::span<std::byte> PushStaging::accept(const Message& announcement, std::uint64_t bytes) {

@@ -22,6 +22,9 @@ class PushStaging final : public TransferSink {
 public:
     /// @param floats in every push, see ShardRange::floats
     PushStaging(Device& device, std::int64_t floats);
+    PushStaging(const PushStaging&) = delete;
+    PushStaging& operator=(const PushStaging&) = delete;
+    ~PushStaging() override;  ///< keeps the memory of pushes that never came to their end
 
     /// Memory for an announced push; null for one that is already discarded, that has another
     /// size, or that came before (the latter two fail in arrived()).

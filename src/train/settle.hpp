@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -23,5 +24,9 @@ namespace cohort {
 void settle(const Links& links, Port port, std::string_view name,
             const std::function<std::vector<int>()>& still_coming,
             const std::function<void(const Message&)>& arrived);
+
+/// Memory of a transfer that did not arrive because its sender was lost: it stays until the process
+/// ends, since the communication thread may still have receives posted on it. Thread safe.
+void keep_for_good(std::shared_ptr<const void> memory);
 
 }  // namespace cohort

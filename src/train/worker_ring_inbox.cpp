@@ -4,8 +4,15 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "settle.hpp"
 
 namespace cohort {
+
+RingInbox::~RingInbox() {
+    for (Coming& one : coming_) {
+        keep_for_good(std::shared_ptr<float[]>(std::move(one.state.values)));
+    }
+}
 
 std::span<std::byte> RingInbox::accept(const Message& announcement, std::uint64_t bytes) {
     if (announcement.kind == static_cast<std::uint16_t>(MessageKind::kPush)) {

@@ -31,6 +31,9 @@ class RingInbox final : public TransferSink {
 public:
     /// @param floats in a rider's push: gradient and batch statistics
     explicit RingInbox(std::int64_t floats) : host_(make_cpu_device(1)), staging_(*host_, floats) {}
+    RingInbox(const RingInbox&) = delete;
+    RingInbox& operator=(const RingInbox&) = delete;
+    ~RingInbox() override;  ///< keeps the memory of states that never came to their end
 
     std::span<std::byte> accept(const Message& announcement, std::uint64_t bytes) override;
 
