@@ -4,7 +4,7 @@ set(fault ${CMAKE_CURRENT_SOURCE_DIR}/fault)
 add_test(NAME mode_matrix
   COMMAND Python3::Interpreter ${fault}/mode_matrix.py $<TARGET_FILE:cohort> --short)
 add_test(NAME kill_test
-  COMMAND Python3::Interpreter ${fault}/kill_test.py $<TARGET_FILE:cohort> --cases 6)
+  COMMAND Python3::Interpreter ${fault}/kill_test.py $<TARGET_FILE:cohort> --cases 6 --at-least 0.5)
 add_test(NAME freeze_test
   COMMAND Python3::Interpreter ${fault}/kill_test.py $<TARGET_FILE:cohort> --cases 3 --freeze)
 foreach(test mode_matrix kill_test freeze_test)

@@ -29,6 +29,7 @@ SHORT = {"servers/ssgd/frozen", "servers/asgd/slow", "servers/static:4/switch",
          "ring/ring/frozen", "ring/ring:6/slow", "ring/ring/switch"}
 VICTIM = fault_support.RANKS - 2  # a worker in both architectures
 LOST_AFTER_S = 2
+BACK_WITHIN_S = 10  # after it goes on
 
 
 def options_of(case, condition, others):
@@ -45,18 +46,20 @@ def options_of(case, condition, others):
 
 
 def freeze_and_thaw(job):
-    """Stops a worker in mid-run for longer than the others bear. Returns what went wrong."""
+    """Stops a worker in mid-run for longer than the others bear. Returns what went wrong, and how many
+    records of training there were when it should have come back."""
     if not job.wait_until(lambda: job.events("train"), 60):
-        return ["training did not begin"]
+        return ["training did not begin"], 0
     pid = job.ranks().get(VICTIM)
     if pid is None:
-        return [f"rank {VICTIM} was gone before it could be stopped"]
+        return [f"rank {VICTIM} was gone before it could be stopped"], 0
     os.kill(pid, signal.SIGSTOP)
     noticed = job.wait_until(lambda: job.events("lost"), 30)
     time.sleep(1)
     if fault_support.process_state(pid):
         os.kill(pid, signal.SIGCONT)
-    return [] if noticed else ["nobody noticed that a worker was frozen"]
+    job.wait_until(lambda: job.events("joined"), BACK_WITHIN_S)
+    return ([] if noticed else ["nobody noticed that a worker was frozen"]), len(job.events("train"))
 
 
 def run_case(arguments, data, folder, case, condition, others):
@@ -64,13 +67,16 @@ def run_case(arguments, data, folder, case, condition, others):
     samples, options = options_of(case, condition, others)
     job = Job(arguments.cohort, data, folder, case, samples, train=options)
     try:
-        problems = freeze_and_thaw(job) if condition == "frozen" else []
+        problems, trained = freeze_and_thaw(job) if condition == "frozen" else ([], 0)
         problems += job.problems(job.finish(arguments.limit_s))
     finally:
         job.end()
     switches = [record for record in job.events("switch") if "to" in record]
     if condition == "switch" and not problems and len(switches) < 2:
         problems.append(f"{len(switches)} switches instead of two")
+    if (condition == "frozen" and not problems and not job.events("joined")
+            and len(job.events("train")) > trained):
+        problems.append(f"training went on for {BACK_WITHIN_S} s without the worker that came back")
     return job.seconds, problems, job
 
 
