@@ -35,15 +35,17 @@ public:
 struct RingSetting {
     CommThread& thread;
     std::vector<int> members;  ///< world ranks
+    std::vector<int> watched;  ///< world ranks whose loss breaks it too
     std::vector<int> nodes;    ///< of the members
     int self = 0;              ///< member index of this rank
     Buckets buckets;
     AllReduceAlgorithm asked = AllReduceAlgorithm::kAuto;  ///< by the options
     std::uint64_t epoch = 0;  ///< of the membership that the members were chosen from
 
-    /// A member that is excluded, or was so after `epoch`.
+    /// A member, or one that is watched, that is excluded, or was so after `epoch`.
     [[nodiscard]] std::optional<int> lost_member() const {
-        return thread.members().lost_since(members, epoch);
+        const std::optional<int> lost = thread.members().lost_since(members, epoch);
+        return lost ? lost : thread.members().lost_since(watched, epoch);
     }
     /// Throws RingBroken, with that member's name.
     [[noreturn]] void fail_broken() const;

@@ -157,6 +157,7 @@ RingExchange::RingExchange(World& world, std::vector<int> members, std::int64_t 
     CommThread& thread = comm_thread(world);
     const RingSetting setting{.thread = thread,
                               .members = members,
+                              .watched = options.watched,
                               .nodes = std::move(nodes),
                               .self = static_cast<int>(self - members.begin()),
                               .buckets = impl_->buckets,

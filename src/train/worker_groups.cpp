@@ -27,10 +27,11 @@ GroupExchanges::Turn GroupExchanges::turn(const WorkOrder& work) {
     auto found = find(work);
     if (found == entries_.end()) {
         try {
-            entries_.push_front({.generation = work.generation,
-                                 .ranks = work.group,
-                                 .exchange = make_({work.group.begin(), work.group.end()}, floats_),
-                                 .round = 1});
+            entries_.push_front(
+                {.generation = work.generation,
+                 .ranks = work.group,
+                 .exchange = make_({work.group.begin(), work.group.end()}, floats_, {}),
+                 .round = 1});
         } catch (const RingBroken&) {
             return {};
         }

@@ -24,10 +24,7 @@ MemberRounds::MemberRounds(WorkerContext& context, RoundExchangeFactory make)
 std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, const RoundMember& mine,
                                                    const std::vector<AddedPush>& added) {
     keep_only(order.keep);
-    std::vector<int> ranks;
-    for (const RoundMember& member : order.members) {
-        ranks.push_back(context_.links().map.rank_of_worker(member.worker));
-    }
+    const std::vector<int> ranks = ranks_of(order.members);
     const bool gradient = order.work == Work::kGradient;
     if (gradient) {
         local_.reset();
@@ -36,7 +33,7 @@ std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, cons
         return alone(mine, order.round);
     }
     try {
-        RoundExchange& sum = exchange(order.ring, ranks);
+        RoundExchange& sum = exchange(order.ring, ranks, {});
         const std::optional<LoadedBatch> batch = batch_of(mine);
         std::optional<RingTail> stepped;
         if (!gradient) {
@@ -59,14 +56,23 @@ std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, cons
     return std::nullopt;
 }
 
-RoundExchange& MemberRounds::exchange(std::uint64_t ring, const std::vector<int>& ranks) {
+std::vector<int> MemberRounds::ranks_of(std::span<const RoundMember> members) const {
+    std::vector<int> ranks;
+    for (const RoundMember& member : members) {
+        ranks.push_back(context_.links().map.rank_of_worker(member.worker));
+    }
+    return ranks;
+}
+
+RoundExchange& MemberRounds::exchange(std::uint64_t ring, const std::vector<int>& ranks,
+                                      const RoundScope& scope) {
     if (ranks.size() == 1) {
         lone_ = lone_ ? std::move(lone_) : make_lone_exchange(floats_);
         return *lone_;
     }
     auto& held = exchanges_[ring];
     if (!held) {
-        held = make_(ranks, floats_);
+        held = make_(ranks, floats_, scope);
     }
     return *held;
 }
@@ -189,20 +195,21 @@ bool MemberRounds::pass_on_steps(const RoundOrder& order, RoundExchange& group) 
 }
 
 /// The exchange of this member's group of consecutive members; null when it is alone, or nobody in
-/// it has samples.
+/// it has samples. It breaks with any member of the round: the others of the group may never come,
+/// since theirs is not begun any more.
 RoundExchange* MemberRounds::group_of(const RoundOrder& order, const RoundMember& mine) {
     const auto wide = static_cast<std::size_t>(std::max(order.group, 1));
     const auto self = static_cast<std::size_t>(&mine - order.members.data());
     const std::size_t begin = self / wide * wide;
     const std::size_t end = std::min(begin + wide, order.members.size());
-    std::vector<int> ranks;
-    std::int64_t samples = 0;
-    for (std::size_t i = begin; i < end; ++i) {
-        ranks.push_back(context_.links().map.rank_of_worker(order.members[i].worker));
-        samples += order.members[i].samples;
+    const auto group = std::span(order.members).subspan(begin, end - begin);
+    const bool samples = std::any_of(group.begin(), group.end(),
+                                     [](const RoundMember& one) { return one.samples > 0; });
+    if (group.size() < 2 || !samples) {
+        return nullptr;
     }
-    return ranks.size() < 2 || samples == 0 ? nullptr
-                                            : &exchange(order.group_ring + begin / wide, ranks);
+    const RoundScope scope{.watched = ranks_of(order.members)};
+    return &exchange(order.group_ring + begin / wide, ranks_of(group), scope);
 }
 
 double share(const RoundOrder& order, std::int64_t samples) noexcept {

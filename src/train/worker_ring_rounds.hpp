@@ -43,7 +43,9 @@ public:
     [[nodiscard]] std::int64_t floats() const noexcept { return floats_; }
 
 private:
-    [[nodiscard]] RoundExchange& exchange(std::uint64_t ring, const std::vector<int>& ranks);
+    [[nodiscard]] std::vector<int> ranks_of(std::span<const RoundMember> members) const;
+    [[nodiscard]] RoundExchange& exchange(std::uint64_t ring, const std::vector<int>& ranks,
+                                          const RoundScope& scope);
     [[nodiscard]] Sum alone(const RoundMember& mine, std::uint64_t round);
     [[nodiscard]] RingTail train_into(const LoadedBatch& batch, float weight, RoundExchange& sum,
                                       std::span<float> buffer, std::span<const AddedPush> added);

@@ -39,8 +39,12 @@ private:
 }  // namespace
 
 RoundExchangeFactory ring_exchanges(World& world, const RingOptions& options) {
-    return [&world, options](const std::vector<int>& members, std::int64_t floats) {
-        return std::make_unique<RingRounds>(world, members, floats, options);
+    return [&world, options](const std::vector<int>& members, std::int64_t floats,
+                             const RoundScope& scope) {
+        RingOptions scoped = options;
+        scoped.watched = scope.watched;
+        scoped.epoch = scope.epoch;
+        return std::make_unique<RingRounds>(world, members, floats, scoped);
     };
 }
 

@@ -26,9 +26,15 @@ public:
     [[nodiscard]] virtual RingTimes times() const noexcept = 0;
 };
 
+/// Whose loss breaks an exchange besides its members', and since when; as RingOptions says.
+struct RoundScope {
+    std::vector<int> watched;  ///< world ranks
+    std::optional<std::uint64_t> epoch = std::nullopt;
+};
+
 /// Makes an exchange of `floats` over world ranks in ring order; collective over them.
 using RoundExchangeFactory = std::function<std::unique_ptr<RoundExchange>(
-    const std::vector<int>& member_ranks, std::int64_t floats)>;
+    const std::vector<int>& member_ranks, std::int64_t floats, const RoundScope& scope)>;
 
 /// Exchanges of `world`, which must outlive them.
 [[nodiscard]] RoundExchangeFactory ring_exchanges(World& world, const RingOptions& options);

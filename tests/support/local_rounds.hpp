@@ -53,8 +53,9 @@ public:
         const std::lock_guard lock(mutex_);
         lost_.insert(rank);
         ++times_lost_[rank];
-        for (auto& [members, arrivals] : arrivals_) {
-            if (std::find(members.begin(), members.end(), rank) != members.end()) {
+        for (auto& [who, arrivals] : arrivals_) {
+            const auto& [members, watched] = who;
+            if (std::find(watched.begin(), watched.end(), rank) != watched.end()) {
                 begin_anew(members, arrivals);
             }
         }
@@ -67,9 +68,12 @@ public:
 
     /// The factory of the worker on `rank`.
     [[nodiscard]] RoundExchangeFactory factory(int rank) {
-        return [this, rank](const std::vector<int>& members, std::int64_t floats) {
+        return [this, rank](const std::vector<int>& members, std::int64_t floats,
+                            const RoundScope& scope) {
             reach(Stage::kMake, 0, rank);
-            return make(members, rank, floats);
+            std::vector<int> watched = members;
+            watched.insert(watched.end(), scope.watched.begin(), scope.watched.end());
+            return make({members, watched}, rank, floats);
         };
     }
 
@@ -80,6 +84,8 @@ private:
         std::size_t taken = 0;  ///< members that have the sums
     };
     using Key = std::pair<std::uint64_t, std::uint64_t>;  ///< ring, round
+
+    using Who = std::pair<std::vector<int>, std::vector<int>>;  ///< members; whose loss breaks it
 
     class Exchange;
 
@@ -111,26 +117,27 @@ private:
         return std::any_of(members.begin(), members.end(),
                            [this](int member) { return lost_.count(member) > 0; });
     }
-    [[nodiscard]] std::unique_ptr<RoundExchange> make(const std::vector<int>& members, int rank,
+    [[nodiscard]] std::unique_ptr<RoundExchange> make(const Who& who, int rank,
                                                       std::int64_t floats);
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::map<Key, Round> rounds_;
-    std::map<std::vector<int>, std::map<int, std::uint64_t>> arrivals_;  ///< times made, by rank
+    std::map<Who, std::map<int, std::uint64_t>> arrivals_;  ///< times made, by rank
     std::set<int> lost_;
     std::map<int, std::uint64_t> times_lost_;
-    std::map<std::pair<std::vector<int>, std::uint64_t>, std::uint64_t> names_;
+    std::map<std::pair<Who, std::uint64_t>, std::uint64_t> names_;
     int pieces_ = 0;
     int made_ = 0;
 };
 
 class LocalRounds::Exchange final : public RoundExchange {
 public:
-    Exchange(LocalRounds& all, std::vector<int> members, int rank, std::int64_t floats,
-             std::uint64_t name, std::uint64_t losses)
+    Exchange(LocalRounds& all, const Who& who, int rank, std::int64_t floats, std::uint64_t name,
+             std::uint64_t losses)
         : all_(all),
-          members_(std::move(members)),
+          members_(who.first),
+          watched_(who.second),
           rank_(rank),
           buffer_(static_cast<std::size_t>(floats)),
           name_(name),
@@ -175,7 +182,7 @@ public:
             std::unique_lock lock(all_.mutex_);
             Round& round = all_.rounds_[{name_, round_}];
             const auto here = [&] { return round.tails.size() == members_.size(); };
-            const auto broken = [&] { return all_.losses(members_) != losses_; };
+            const auto broken = [&] { return all_.losses(watched_) != losses_; };
             all_.changed_.wait(lock, [&] { return here() || broken(); });
             if (!here() || (all_.completes && !all_.completes(round_, rank_))) {
                 return std::nullopt;
@@ -206,6 +213,7 @@ private:
 
     LocalRounds& all_;
     std::vector<int> members_;
+    std::vector<int> watched_;  ///< members, and others whose loss breaks it
     int rank_;
     std::vector<float> buffer_;
     std::uint64_t name_;    ///< the same on all members
@@ -215,27 +223,29 @@ private:
 };
 
 /// Returns when all members have come.
-inline std::unique_ptr<RoundExchange> LocalRounds::make(const std::vector<int>& members, int rank,
+inline std::unique_ptr<RoundExchange> LocalRounds::make(const Who& who, int rank,
                                                         std::int64_t floats) {
+    const std::vector<int>& watched = who.second;
     std::unique_lock lock(mutex_);
-    if (broken(members)) {
+    if (broken(watched)) {
         throw RingBroken("a member was lost");
     }
     ++made_;
-    const std::uint64_t before = losses(members);
-    auto& arrivals = arrivals_[members];
+    const std::uint64_t before = losses(watched);
+    auto& arrivals = arrivals_[who];
     const std::uint64_t time = ++arrivals[rank];
     changed_.notify_all();
-    changed_.wait(lock, [&] {
-        return losses(members) != before ||
-               std::all_of(members.begin(), members.end(),
+    const auto all_here = [&arrivals, &all = who.first, time] {
+        return std::all_of(all.begin(), all.end(),
                            [&](int member) { return arrivals[member] >= time; });
-    });
-    if (losses(members) != before) {
+    };
+    const auto lost_one = [this, &all = who.second, before] { return losses(all) != before; };
+    changed_.wait(lock, [&] { return lost_one() || all_here(); });
+    if (lost_one()) {
         throw RingBroken("a member was lost");
     }
-    const auto [name, fresh] = names_.emplace(std::pair{members, time}, names_.size() + 1);
-    return std::make_unique<Exchange>(*this, members, rank, floats, name->second, before);
+    const auto [name, fresh] = names_.emplace(std::pair{who, time}, names_.size() + 1);
+    return std::make_unique<Exchange>(*this, who, rank, floats, name->second, before);
 }
 
 }  // namespace cohort::test

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <map>
 
 #include "cohort/core/error.hpp"
 #include "support/ring_replay.hpp"
@@ -217,6 +219,40 @@ TEST(RingLosses, OfAMemberInItsGroup) {
         EXPECT_EQ(job.gather(1), first);
         EXPECT_EQ(job.gather(2), first);
     }
+}
+
+/// Worker 2 waits in its group for 3, which is still between two rounds, when 1 of the other group
+/// dies: 3 never begins that round.
+TEST(RingLosses, OfAMemberInAnotherGroup) {
+    SyncPlan plan = ring_plan({0, 1, 2, 3});
+    plan.work = Work::kDelta;
+    plan.local_steps = 3;
+    plan.group = 2;
+    RingJob job("smallcnn", 4, plan, 960);
+    std::atomic<bool> waits{false};
+    std::atomic<bool> gone{false};
+    std::array<std::map<Stage, int>, 4> reached;  // three steps and the ring's own sum in a round
+    job.rounds.at = [&](Stage at, std::uint64_t /*round*/, int rank) {
+        const int times = ++reached.at(static_cast<std::size_t>(rank))[at];
+        if (rank == 2 && at == Stage::kShared && times == 9) {
+            waits = true;
+        } else if (rank == 3 && at == Stage::kCompleted && times == 8) {
+            gone.wait(false);
+        } else if (rank == 1 && at == Stage::kBegin && times == 9) {
+            waits.wait(false);
+            throw Died("killed by the test");
+        }
+        waits.notify_all();
+    };
+    job.begin();
+    job.until([&] { return job.lost.contains(1); });
+    gone = true;
+    gone.notify_all();
+    job.finish();
+    expect_accounts(job, 960);
+    const std::vector<float> first = job.gather(0);
+    EXPECT_EQ(job.gather(2), first);
+    EXPECT_EQ(job.gather(3), first);
 }
 
 /// Whoever is left goes on alone.

@@ -40,6 +40,9 @@ struct RingOptions {
     /// Epoch of the membership (see Membership) that the members were chosen from: one that was
     /// lost since breaks the ring even if it is a member again. Nothing: that of this moment.
     std::optional<std::uint64_t> epoch = std::nullopt;
+    /// World ranks besides the members whose loss breaks the ring too: those without whom nobody
+    /// needs its sums.
+    std::vector<int> watched = {};
 };
 
 /// What one member says at the end of a round; all members get all of them.
@@ -72,7 +75,7 @@ class RingExchange {
 public:
     /// Collective over `members` (world ranks, the order of sums). @param floats per round, > 0
     /// Errors: UsageError when this rank is no member; DeviceError when memory is short; RingBroken
-    /// when a member is excluded (see Membership) before all have come.
+    /// when a member, or who is watched, is excluded (see Membership) before all have come.
     RingExchange(World& world, std::vector<int> members, std::int64_t floats,
                  const RingOptions& options);
     ~RingExchange();
@@ -89,9 +92,9 @@ public:
     void finish(const RingTail& tail);
     /// Waits for the round's end. Afterwards the buffer holds the sums (undefined when a tail says
     /// it is not finite) until the round after the next begins.
-    /// @return the tails of all members in order; nothing when a member was excluded from the job
-    /// before the round was over here: the buffer is undefined, and this exchange can only be
-    /// destroyed. Other members may have completed the round.
+    /// @return the tails of all members in order; nothing when a member, or who is watched, was
+    /// excluded from the job before the round was over here: the buffer is undefined, and this
+    /// exchange can only be destroyed. Other members may have completed the round.
     [[nodiscard]] std::optional<std::vector<RingTail>> wait();
 
     [[nodiscard]] RingTimes times() const noexcept;  ///< of the last round
