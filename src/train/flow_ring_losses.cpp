@@ -23,6 +23,7 @@ namespace cohort {
 void RingFlow::lost(int worker) {
     Seat& gone = seat(worker);
     if (!gone.live) {
+        gone.returned = false;  // lost again before it was let in
         return;
     }
     gone.live = false;
