@@ -161,11 +161,13 @@ void RingFlow::void_round(const Granted& granted, const RoundReport& report) {
     put_back(granted);
 }
 
+/// At the end of a run all of them have come back already.
 void RingFlow::give_back(int worker, std::uint64_t lease, ReturnReason reason) {
-    books_.settled({.worker = worker,
-                    .samples = books_.leases().samples_of(lease),
-                    .weight = 0,
-                    .returned = reason});
+    const std::int64_t samples = books_.leases().samples_of(lease);
+    if (samples == 0) {
+        return;
+    }
+    books_.settled({.worker = worker, .samples = samples, .weight = 0, .returned = reason});
     books_.leases().returned(lease, reason);
 }
 
