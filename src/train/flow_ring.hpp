@@ -57,13 +57,15 @@ private:
         RingRole role = RingRole::kMember;  ///< as ordered last
         int parent = 0;
         int parent_before = 0;
-        std::uint64_t order = 0;    ///< number of its last role order
-        bool taken = true;          ///< the order has been carried out
-        std::uint64_t begun = 0;    ///< last push that it had begun then
-        std::uint64_t settled = 0;  ///< last push that was applied, refused or void
-        bool afresh = false;        ///< parameters are to be sent to it
-        bool flush = false;         ///< a fence waits for what it had begun
-        double reference = 0;       ///< reference batches in the parameters that it has
+        int giver = 0;               ///< of the state that it awaits, or of its parameters
+        std::uint64_t order = 0;     ///< number of its last role order
+        bool taken = true;           ///< the order has been carried out
+        std::uint64_t begun = 0;     ///< last push that it had begun then
+        std::uint64_t settled = 0;   ///< last push that was applied, refused or void
+        std::uint64_t fired_in = 0;  ///< round of its last push that was applied
+        bool afresh = false;         ///< parameters are to be sent to it
+        bool flush = false;          ///< a fence waits for what it had begun
+        double reference = 0;        ///< reference batches in the parameters that it has
     };
     /// A rider's push that is not settled; complete when both are there.
     struct RiderWork {
@@ -147,11 +149,13 @@ private:
     [[nodiscard]] std::vector<int> members_of(const SyncPlan& plan) const;
 
     // Losses (flow_ring_losses.cpp).
+    [[nodiscard]] bool awaited_from(int worker) const;
     void start_recovery();
     void recovered(const Recovered& answer);
     [[nodiscard]] bool all_answered() const;
     void bring_up();
     void end_recovery();
+    void release_riders(const Recovery& done, std::uint64_t round);
     [[nodiscard]] static std::uint64_t newest_round(const Recovery& done);
     void void_granted(const Granted& granted);
     void fail_checkpoint();
@@ -175,11 +179,10 @@ private:
     std::uint64_t group_rounds_ = 0;
     std::uint64_t orders_ = 0;  ///< role orders
     std::optional<Queued> queued_;
-    bool halted_ = false;  ///< the members have been told that a plan waits
-    std::vector<std::deque<LeaseOrder>>
-        unused_;                         ///< by worker: claimed for rounds that never began
-    std::vector<std::int64_t> batches_;  ///< by worker, as installed; empty: --batch
-    std::vector<std::int64_t> sizes_;    ///< of leases, by worker
+    bool halted_ = false;                         ///< the members have been told that a plan waits
+    std::vector<std::deque<LeaseOrder>> unused_;  ///< by worker: claimed, in no round
+    std::vector<std::int64_t> batches_;           ///< by worker, as installed; empty: --batch
+    std::vector<std::int64_t> sizes_;             ///< of leases, by worker
     std::optional<Recovery> recovery_;
     std::string writing_;  ///< checkpoint that was ordered and not answered
     int writer_ = 0;       ///< worker that writes it

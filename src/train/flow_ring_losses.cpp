@@ -1,6 +1,7 @@
 // Losses and returns.
 //
-// A rider that is lost gives its leases back. A member takes the ring with it:
+// A rider that is lost gives its leases back. A member takes the ring with it, and so does who has
+// left it while an entering one awaits its state:
 // 1. kRecover goes to the members left. Each ends its round, complete or broken, forgets the grants
 //    of older epochs and says how far it is.
 // 2. A round that some have completed is committed: the others get everything from one of them.
@@ -43,14 +44,27 @@ void RingFlow::lost(int worker) {
     gone.role = RingRole::kHold;
     if (member) {
         std::erase(members_, worker);
+    }
+    if (member || awaited_from(worker)) {
         start_recovery();
         return;
     }
     note_departures();
-    if (queued_ && !recovery_) {
-        prepare_fence();
+    if (!recovery_) {
+        adopt_riders();
+        if (queued_) {
+            prepare_fence();
+        }
     }
     go_on();
+}
+
+/// Whether a member may still wait for what this worker, which has left the ring, was to send.
+bool RingFlow::awaited_from(int worker) const {
+    return std::any_of(members_.begin(), members_.end(), [&](int member) {
+        const Seat& one = seats_[static_cast<std::size_t>(member)];
+        return !one.taken && one.giver == worker;
+    });
 }
 
 /// All that it holds but what is in a round, which may still be applied.
@@ -191,6 +205,7 @@ void RingFlow::end_recovery() {
         check_invariant(done.report && done.report->round == round, "a round has its report");
         settle(granted, *done.report);
     }
+    release_riders(done, round);
     for (const Granted& granted : std::exchange(granted_, {})) {
         void_granted(granted);
     }
@@ -198,6 +213,30 @@ void RingFlow::end_recovery() {
     adopt_riders();
     if (queued_) {
         prepare_fence();
+    }
+}
+
+/// Who has completed the newest round has sent its parameters to the riders whose gradients it
+/// held; a member that was brought up has not, and still holds them.
+void RingFlow::release_riders(const Recovery& done, std::uint64_t round) {
+    for (std::size_t index = 0; index < seats_.size(); ++index) {
+        Seat& rider = seats_[index];
+        const bool released =
+            std::any_of(done.answers.begin(), done.answers.end(), [&](const Recovered& answer) {
+                return answer.worker == rider.giver && answer.report.round == round;
+            });
+        if (!rider.live || rider.fired_in != round || round == 0 || released) {
+            continue;
+        }
+        rider.fired_in = 0;
+        rider.afresh = true;
+        rider.begun = std::max(rider.begun, rider.settled);
+        if (seat(rider.giver).live) {
+            const auto worker = static_cast<int>(index);
+            discard(rider.giver, {.worker = worker,
+                                  .incarnation = books_.engine().incarnation(worker),
+                                  .sequence = rider.settled});
+        }
     }
 }
 
@@ -234,7 +273,8 @@ void RingFlow::fail_checkpoint() {
                          .error = "the worker that wrote it is lost"});
 }
 
-/// Step 4: riders whose parent, or who holds what they had begun, is no member any more.
+/// Step 4: riders whose parent, or who holds what they had begun, is no member any more, or who
+/// were sent their parameters by somebody that is lost.
 void RingFlow::adopt_riders() {
     for (std::size_t index = 0; index < seats_.size(); ++index) {
         Seat& rider = seats_[index];
@@ -244,7 +284,7 @@ void RingFlow::adopt_riders() {
         }
         const std::vector<PushId> gone = stranded(worker);
         const bool underway = rider.flush && !is_member(rider.parent_before);
-        if (gone.empty() && !underway && is_member(rider.parent)) {
+        if (gone.empty() && !underway && is_member(rider.parent) && seat(rider.giver).live) {
             continue;
         }
         for (const PushId& push : gone) {

@@ -153,6 +153,8 @@ PushTicket RingFlow::ticket_of(const PushId& push) const {
 void RingFlow::riders_fired(const Granted& granted) {
     for (const PushId& push : granted.riders) {
         Seat& rider = seat(push.worker);
+        rider.giver = *work_.at(push).parent;
+        rider.fired_in = granted.order.round;
         work_.erase(push);
         rider.settled = std::max(rider.settled, push.sequence);
         rider.reference = books_.engine().reference_batches();
@@ -199,6 +201,7 @@ void RingFlow::void_begun(int worker) {
     const bool held = work != work_.end() && work->second.parent && work->second.ticket;
     if (held) {
         rider.afresh = false;  // the round that takes it brings parameters
+        rider.giver = *work->second.parent;
         return;
     }
     if (work != work_.end() && work->second.ticket) {
@@ -230,6 +233,11 @@ std::uint64_t RingFlow::give_role(int worker, RoleOrder order) {
     order.epoch = epoch_;
     order.number = ++orders_;
     to.order = order.number;
+    if (order.await_state) {
+        to.giver = order.giver;
+    } else if (order.afresh || to.role == RingRole::kMember) {
+        to.giver = order.parent;
+    }
     to.role = order.role;
     to.parent_before = to.parent;
     to.parent = order.parent;
@@ -253,6 +261,7 @@ void RingFlow::send_parameters() {
                             .after = rider.begun,
                             .incarnation = books_.engine().incarnation(index)});
         rider.afresh = false;
+        rider.giver = giver;
         rider.reference = books_.engine().reference_batches();
         for (const Granted& earlier : granted_) {
             rider.reference += earlier.order.fraction;

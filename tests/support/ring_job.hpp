@@ -48,7 +48,7 @@ public:
             const auto order = decode<LeaseOrder>(body);
             leases[order.lease] = order;
         }
-        if (!excluded.contains(to.rank)) {
+        if (!excluded.contains(to.rank) && !dropped.contains(kind)) {
             real_.send(to, from, kind, std::move(body));
         }
     }
@@ -66,6 +66,7 @@ public:
     std::map<std::uint64_t, LeaseOrder> leases;  ///< by id
     std::uint64_t epoch = 0;                     ///< of the newest order
     std::set<int> excluded;                      ///< world ranks that are sent nothing
+    std::set<std::uint16_t> dropped;             ///< kinds that get lost
 
 private:
     Messenger& real_;

@@ -136,6 +136,31 @@ TEST(RingLosses, OfAParent) {
     }
 }
 
+/// A parent did not complete the round that took its rider's gradient, another member did: the one
+/// that reports it, or the other.
+TEST(RingLosses, OfAMemberBesidesAParentThatIsBroughtUp) {
+    for (const std::uint64_t round : {3, 4, 5, 6}) {
+        for (const int completing : {0, 2}) {
+            RingJob job("smallcnn", 6, ring_plan({0, 1, 2}, {3, 4, 5}), 1920);
+            kill_at(job, 1, Stage::kCompleted, round);
+            job.rounds.completes = [round, completing](std::uint64_t in, int rank) {
+                return in != round || rank == 1 || rank == completing;
+            };
+            job.begin();
+            job.finish();
+            std::map<int, std::int64_t> last;  // version that a rider has worked on
+            for (const auto& [lease, ticket] : job.tickets) {
+                last[ticket.push.worker] = std::max(last[ticket.push.worker], ticket.version);
+            }
+            for (const int rider : {3, 4, 5}) {
+                EXPECT_GT(last[rider], static_cast<std::int64_t>(round) + 2) << "it goes on";
+            }
+            expect_replayed(job, {0, 2});
+            expect_accounts(job, 1920);
+        }
+    }
+}
+
 /// A frozen member is lost; when it thaws it rides, then is a member again.
 TEST(RingLosses, WhoComesBackRidesAndBecomesAMemberAgain) {
     RingJob job("smallcnn", 3, ring_plan({0, 1, 2}), 1920);
@@ -182,6 +207,19 @@ TEST(RingLosses, OfTheMemberThatBringsAnotherUp) {
     job.finish();
     expect_replayed(job, {2, 3});
     expect_accounts(job, 960);
+}
+
+/// All members leave; the one that was to send the new ones its state is lost before it did.
+TEST(RingLosses, OfTheOnlyOneThatHasTheNewestParameters) {
+    RingJob job("smallcnn", 4, ring_plan({0, 1}, {2, 3}), 1920);
+    job.begin();
+    job.until_updates(3);
+    job.messenger.dropped.insert(static_cast<std::uint16_t>(RingMessageKind::kSendState));
+    job.flow->install(ring_plan({2, 3}, {0, 1}), {});
+    job.until([&] { return !job.books.installs.empty(); });
+    job.messenger.dropped.clear();
+    job.lose(0);
+    EXPECT_THROW(job.finish(), PeerError);
 }
 
 TEST(RingLosses, OfAMemberWhileAPlanWaits) {
