@@ -72,6 +72,7 @@ struct RoundMember {
 struct RoundOrder {
     std::uint64_t epoch = 0;  ///< counts losses; grants of an older one are void
     std::uint64_t round = 0;
+    std::uint64_t membership = 0;     ///< epoch of the job's membership they were chosen from
     std::uint64_t ring = 0;           ///< names the exchange over these members
     std::vector<std::uint64_t> keep;  ///< exchanges that may be used again; others can go
     double fraction = 0;
@@ -88,8 +89,8 @@ struct RoundOrder {
     SnapshotOrder snapshot;                ///< afterwards
     template <class Io>
     void fields(Io& io) {
-        io(epoch, round, ring, keep, fraction, lr, work, steps, group, group_ring, group_round,
-           members, reporter, evaluation, evaluators, snapshot);
+        io(epoch, round, membership, ring, keep, fraction, lr, work, steps, group, group_ring,
+           group_round, members, reporter, evaluation, evaluators, snapshot);
     }
 };
 

@@ -33,7 +33,8 @@ std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, cons
         return alone(mine, order.round);
     }
     try {
-        RoundExchange& sum = exchange(order.ring, ranks, {});
+        RoundExchange& sum =
+            exchange(order.ring, ranks, {.watched = {}, .epoch = order.membership});
         const std::optional<LoadedBatch> batch = batch_of(mine);
         std::optional<RingTail> stepped;
         if (!gradient) {
@@ -208,7 +209,7 @@ RoundExchange* MemberRounds::group_of(const RoundOrder& order, const RoundMember
     if (group.size() < 2 || !samples) {
         return nullptr;
     }
-    const RoundScope scope{.watched = ranks_of(order.members)};
+    const RoundScope scope{.watched = ranks_of(order.members), .epoch = order.membership};
     return &exchange(order.group_ring + begin / wide, ranks_of(group), scope);
 }
 
