@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
 #include "node_slots.hpp"
 
 namespace cohort {
@@ -101,6 +102,10 @@ void ServersFlow::send_node_orders(const NodeDesk::Orders& orders) {
         send_order(links_, {rank, Port::kNode}, NodeMessage::kSum, order);
     }
     if (!orders.gone.empty()) {
+        for (const PushId& sum : orders.gone) {
+            log_warn("update {} goes on without the gradients of node {}, which is lost",
+                     sum.sequence, node_of_sum(sum));
+        }
         send_servers(MessageKind::kDiscard, DiscardOrder{orders.gone});
     }
 }

@@ -9,13 +9,11 @@
 
 #include "cohort/core/error.hpp"
 #include "local_steps.hpp"
-#include "node_agent.hpp"
-#include "node_slots.hpp"
 #include "settle.hpp"
 #include "train_parts.hpp"
 #include "worker_groups.hpp"
 #include "worker_leave.hpp"
-#include "worker_push.hpp"
+#include "worker_places.hpp"
 
 namespace cohort {
 namespace {
@@ -37,16 +35,9 @@ public:
           links_(context.links()),
           layout_(cut_shards(context.replica().graph(), links_.map.servers)),
           inbox_(layout_, context.replica().device()),
+          places_(context, layout_),
           groups_(std::move(rounds), layout_.floats()) {
-        buffers_.emplace(layout_, context.replica().device());
         links_.messenger.set_sink(Port::kWorker, &inbox_);
-        const TrainOptions& options = context.job().options;
-        const auto rank = static_cast<std::size_t>(links_.messenger.rank());
-        const auto node = static_cast<std::size_t>(links_.map.ranks[rank].node);
-        if (staging_nodes(links_.map, options.node_staging, options.deterministic)[node]) {
-            slots_.emplace(layout_.floats());
-            agent_.emplace(links_, layout_, context.worker(), slots_->descriptor());
-        }
     }
     ~ServersExecutor() override { links_.messenger.set_sink(Port::kWorker, nullptr); }
 
@@ -59,13 +50,6 @@ private:
         LoadedBatch batch;
         LeaseOrder order;
     };
-    using BufferPointer = std::shared_ptr<Buffer>;
-    /// Where a push is written to.
-    struct Place {
-        BufferPointer buffer;     ///< it leaves from there; null: there is a slot
-        std::int32_t slot = -1;   ///< of the node's memory
-        std::span<float> floats;  ///< of either, in layout_
-    };
 
     void join(const JoinOrder& order);
     void begin_incarnation();
@@ -74,25 +58,21 @@ private:
     void step();
     [[nodiscard]] bool load();
     [[nodiscard]] bool may_start();
-    [[nodiscard]] Place free_place();
-    void gradient(const Loaded& loaded, PushId id, const BufferPointer& buffer);
-    void gradient_in_slot(const Loaded& loaded, PushId id, const Place& place);
-    void delta(const Loaded& loaded, PushId id, const Place& place);
-    void give_back(const Place& place);
+    void gradient(const Loaded& loaded, PushId id, const PushPlace& place);
+    void gradient_in_slot(const Loaded& loaded, PushId id, const PushPlace& place);
+    void delta(const Loaded& loaded, PushId id, const PushPlace& place);
     [[nodiscard]] bool give_up(const Loaded& loaded, PushId id);
-    void send(const BufferPointer& buffer, PushId id);
+    void send(const PushPlace& place, PushId id);
     void tell(const Loaded& loaded, PushId id, const BatchResult& result, bool finite,
               double squares, std::int32_t slot = -1);
-    [[nodiscard]] BufferPointer free_buffer();
+    [[nodiscard]] std::optional<PushPlace> free_place();
     double lap();
 
     WorkerContext& context_;
     const Links& links_;
     ShardedLayout layout_;
     ParameterInbox inbox_;
-    std::optional<PushBuffers> buffers_;
-    std::optional<NodeSlots> slots_;  ///< with node staging
-    std::optional<NodeAgent> agent_;
+    PushPlaces places_;
     StartLeave leave_;
     std::optional<Loaded> loaded_;  ///< the next mini-batch
     bool joined_ = false;           ///< a kJoin has not been carried out to its end
@@ -136,7 +116,7 @@ void ServersExecutor::begin_incarnation() {
     joined_ = false;
     pushes_ = 0;
     loaded_.reset();
-    buffers_.emplace(layout_, context_.replica().device());
+    places_.renew();
     if (local_) {
         local_->forget();
     }
@@ -154,7 +134,7 @@ void ServersExecutor::run() {
             step();
         }
     }
-    agent_.reset();  // servers may need its sums before they stop
+    places_.end();  // servers may need its sums before they stop
     settle(
         links_, Port::kWorker, "last parameters", [this] { return inbox_.coming(); },
         [this](const Message& message) {
@@ -167,9 +147,7 @@ void ServersExecutor::run() {
 /// Sleeps until there are parameters to take or a mini-batch to do.
 void ServersExecutor::await_something() {
     const auto news = [this] {
-        if (agent_) {
-            agent_->check();
-        }
+        places_.check();
         return joined_ || inbox_.has_complete();
     };
     if (leave_.held()) {
@@ -225,8 +203,8 @@ void ServersExecutor::step() {
     if (!load()) {
         return;
     }
-    const Place place = free_place();
-    if (place.floats.empty() || !may_start()) {
+    const std::optional<PushPlace> place = free_place();
+    if (!place || !may_start()) {
         return;
     }
     times_.input_s = lap();
@@ -236,54 +214,30 @@ void ServersExecutor::step() {
     }
     const PushId id{
         .worker = context_.worker(), .incarnation = context_.incarnation(), .sequence = ++pushes_};
-    if (place.slot >= 0) {
-        slots_->use(place.slot, id);
-    }
+    places_.use(*place, id);
     if (loaded.order.work.work == Work::kDelta) {
-        delta(loaded, id, place);
-    } else if (place.slot >= 0) {
-        gradient_in_slot(loaded, id, place);
+        delta(loaded, id, *place);
+    } else if (place->slot >= 0) {
+        gradient_in_slot(loaded, id, *place);
     } else {
-        gradient(loaded, id, place.buffer);
+        gradient(loaded, id, *place);
     }
-}
-
-/// Nothing when kStop or a kJoin came before there was one.
-ServersExecutor::Place ServersExecutor::free_place() {
-    if (slots_ && loaded_->order.staged) {
-        if (const std::optional<int> slot = slots_->find_free(leave_.version())) {
-            return {.buffer = nullptr, .slot = *slot, .floats = slots_->values(*slot)};
-        }
-    }
-    BufferPointer buffer = free_buffer();
-    if (!buffer) {
-        return {};
-    }
-    const auto count = static_cast<std::size_t>(layout_.floats());
-    return {.buffer = buffer, .slot = -1, .floats = {buffer->floats(), count}};
 }
 
 /// The payload stays here; the node's head sums it with others when its update is decided.
-void ServersExecutor::gradient_in_slot(const Loaded& loaded, PushId id, const Place& place) {
+void ServersExecutor::gradient_in_slot(const Loaded& loaded, PushId id, const PushPlace& place) {
     SlotObserver observer(context_.replica(), context_.injector(), layout_, place.floats,
                           [&] { return give_up(loaded, id); });
     const auto result = context_.train_step(view_of(loaded.batch), observer);
     if (!result) {
         lap();  // of no push
-        give_back(place);
+        places_.give_back(place);
         return;
     }
     observer.finish();
     times_.compute_s = lap();
     const double squares = observer.sum_of_squares();
     tell(loaded, id, *result, std::isfinite(squares), squares, place.slot);
-}
-
-/// Nobody has heard of what was to be there.
-void ServersExecutor::give_back(const Place& place) {
-    if (place.slot >= 0) {
-        slots_->give_back(place.slot);
-    }
 }
 
 bool ServersExecutor::load() {
@@ -316,13 +270,13 @@ bool ServersExecutor::give_up(const Loaded& loaded, PushId id) {
            (context_.stopped() || context_.revoked(loaded.order.lease));
 }
 
-void ServersExecutor::gradient(const Loaded& loaded, PushId id, const BufferPointer& buffer) {
-    PushObserver observer(context_.replica(), context_.injector(), links_, layout_, buffer, {id},
-                          [&] { return give_up(loaded, id); });
+void ServersExecutor::gradient(const Loaded& loaded, PushId id, const PushPlace& place) {
+    PushObserver observer(context_.replica(), context_.injector(), links_, layout_, place.buffer,
+                          {id}, [&] { return give_up(loaded, id); });
     const auto result = context_.train_step(view_of(loaded.batch), observer);
     if (result) {
         observer.finish();
-        buffers_->in_use(buffer, observer.transfers());
+        places_.leaves(place, observer.transfers());
         times_.compute_s = lap();
         const double squares = observer.sum_of_squares();
         tell(loaded, id, *result, std::isfinite(squares), squares);
@@ -334,7 +288,7 @@ void ServersExecutor::gradient(const Loaded& loaded, PushId id, const BufferPoin
         const auto floats = static_cast<std::uint64_t>(layout_.shards()[server].floats());
         transfers[server]->release(floats * sizeof(float));  // to the end, whatever is in it
     }
-    buffers_->in_use(buffer, transfers);
+    places_.leaves(place, transfers);
     if (!transfers.empty()) {
         context_.tell_coordinator(MessageKind::kTicket, Ticket{.push = id,
                                                                .lease = loaded.order.lease,
@@ -344,7 +298,7 @@ void ServersExecutor::gradient(const Loaded& loaded, PushId id, const BufferPoin
     }
 }
 
-void ServersExecutor::delta(const Loaded& loaded, PushId id, const Place& place) {
+void ServersExecutor::delta(const Loaded& loaded, PushId id, const PushPlace& place) {
     if (!local_) {
         delta_.resize(static_cast<std::size_t>(layout_.floats()));
         local_ = std::make_unique<LocalSteps>(context_, layout_.floats());
@@ -354,7 +308,7 @@ void ServersExecutor::delta(const Loaded& loaded, PushId id, const Place& place)
     if (!work.group.empty()) {
         turn = groups_.turn(work);
         if (turn.exchange == nullptr) {
-            give_back(place);
+            places_.give_back(place);
             return;  // a member is lost: the lease will be taken back
         }
     }
@@ -363,7 +317,7 @@ void ServersExecutor::delta(const Loaded& loaded, PushId id, const Place& place)
     lap();
     if (!result) {
         groups_.broke(work);
-        give_back(place);
+        places_.give_back(place);
         return;
     }
     const std::span<const float> all = delta_;
@@ -371,24 +325,24 @@ void ServersExecutor::delta(const Loaded& loaded, PushId id, const Place& place)
     layout_.put(place.floats.data(), 0, all.first(parameters));
     layout_.put_state(place.floats.data(), all.subspan(parameters));
     if (place.buffer) {
-        send(place.buffer, id);
+        send(place, id);
     }
     times_.compute_s = result->compute_s;
     tell(loaded, id, result->result, result->finite, result->squares, place.slot);
 }
 
-/// A buffer in one piece per server.
-void ServersExecutor::send(const BufferPointer& buffer, PushId id) {
+/// What the buffer holds, in one piece per server.
+void ServersExecutor::send(const PushPlace& place, PushId id) {
     std::vector<std::shared_ptr<OutgoingTransfer>> transfers;
     for (const ShardRange& shard : layout_.shards()) {
-        const std::span<const float> part = layout_.part(buffer->floats(), shard);
+        const std::span<const float> part = layout_.part(place.floats.data(), shard);
         transfers.push_back(links_.messenger.start_transfer(
             {links_.map.rank_of_server(shard.part), Port::kServer}, Port::kWorker,
             static_cast<std::uint16_t>(MessageKind::kPush), encode(PushHeader{id}),
-            std::as_bytes(part), ChunkOrder::kBackward, buffer));
+            std::as_bytes(part), ChunkOrder::kBackward, place.buffer));
         transfers.back()->release(part.size_bytes());
     }
-    buffers_->in_use(buffer, std::move(transfers));
+    places_.leaves(place, std::move(transfers));
 }
 
 void ServersExecutor::tell(const Loaded& loaded, PushId id, const BatchResult& result, bool finite,
@@ -408,20 +362,21 @@ void ServersExecutor::tell(const Loaded& loaded, PushId id, const BatchResult& r
                                      .slot = slot});
 }
 
-/// A buffer for the next push; null when kStop or a kJoin came before one was free.
-ServersExecutor::BufferPointer ServersExecutor::free_buffer() {
-    BufferPointer buffer = buffers_->free();
-    const auto leaving = buffers_->oldest();
-    if (!buffer) {
+/// Nothing when kStop or a kJoin came before there was one.
+std::optional<PushPlace> ServersExecutor::free_place() {
+    const auto find = [this] { return places_.find_free(loaded_->order, leave_.version()); };
+    std::optional<PushPlace> place = find();
+    const auto leaving = places_.oldest();
+    if (!place) {
         context_.await(
             "gradients leaving", pushes_,
             [&] {
-                buffer = joined_ ? nullptr : buffers_->free();
-                return joined_ || buffer != nullptr;
+                place = joined_ ? std::nullopt : find();
+                return joined_ || place;
             },
             [leaving] { return PushBuffers::missing(leaving); }, WaitLimit::kFatal, kPollTransfers);
     }
-    return buffer;
+    return place;
 }
 
 }  // namespace
