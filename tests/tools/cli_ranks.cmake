@@ -17,3 +17,10 @@ add_test(NAME cli_modes_test
     $<TARGET_FILE:cohort> ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
 cohort_test_properties(cli_modes_test LABELS mpi fault TIMEOUT 300 PROCESSORS 2)
 set_tests_properties(cli_modes_test PROPERTIES RUN_SERIAL TRUE)
+
+# Gradients that are summed on a host before they are sent.
+add_test(NAME cli_nodes_test
+  COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_nodes_test.py
+    $<TARGET_FILE:cohort> ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
+cohort_test_properties(cli_nodes_test LABELS mpi fault TIMEOUT 400 PROCESSORS 2)
+set_tests_properties(cli_nodes_test PROPERTIES RUN_SERIAL TRUE)
