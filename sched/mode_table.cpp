@@ -82,7 +82,7 @@ std::optional<double> parse_number(const ModeParameter& parameter, std::string_v
 }
 
 std::optional<double> parse_value(const ModeParameter& parameter, std::string_view text,
-                                  std::size_t workers) {
+                                  const ModeSetting& setting) {
     if (!parameter.words.empty()) {
         const auto found = std::find(parameter.words.begin(), parameter.words.end(), text);
         if (found == parameter.words.end()) {
@@ -91,11 +91,13 @@ std::optional<double> parse_value(const ModeParameter& parameter, std::string_vi
         return static_cast<double>(found - parameter.words.begin());
     }
     const std::optional<double> value = parse_number(parameter, text);
-    const auto count = static_cast<double>(workers);
-    const bool fits = value && *value >= parameter.least &&
-                      (parameter.most != ModeParameter::Most::kOne || *value <= 1) &&
-                      (parameter.most != ModeParameter::Most::kWorkers || *value <= count) &&
-                      (parameter.most != ModeParameter::Most::kBelowWorkers || *value < count);
+    const auto count = static_cast<double>(setting.live.size());
+    const bool bounded = !setting.continued;
+    const bool fits =
+        value && *value >= parameter.least &&
+        (parameter.most != ModeParameter::Most::kOne || *value <= 1) &&
+        (parameter.most != ModeParameter::Most::kWorkers || !bounded || *value <= count) &&
+        (parameter.most != ModeParameter::Most::kBelowWorkers || !bounded || *value < count);
     return fits ? value : std::nullopt;
 }
 
@@ -113,7 +115,8 @@ std::vector<std::string_view> pieces_of(std::string_view text, char separator) {
 }
 
 std::vector<double> parse_values(std::string_view mode, const ModeEntry& entry,
-                                 std::size_t workers) {
+                                 const ModeSetting& setting) {
+    const std::size_t workers = setting.live.size();
     std::vector<std::string_view> pieces;
     if (mode.size() > entry.name.size()) {
         pieces = pieces_of(mode.substr(entry.name.size() + 1), entry.separator);
@@ -125,7 +128,7 @@ std::vector<double> parse_values(std::string_view mode, const ModeEntry& entry,
     for (std::size_t i = 0; i < entry.parameters.size(); ++i) {
         const ModeParameter& parameter = entry.parameters[i];
         const std::optional<double> value =
-            i < pieces.size() ? parse_value(parameter, pieces[i], workers) : parameter.fallback;
+            i < pieces.size() ? parse_value(parameter, pieces[i], setting) : parameter.fallback;
         if (!value) {
             fail_parameters(mode, entry, workers);
         }
@@ -203,7 +206,7 @@ ParsedMode parse_mode(std::string_view mode, const ModeSetting& setting) {
                      : ring               ? "--arch servers"
                                           : "--arch ring"});
     }
-    return {.entry = &*found, .values = parse_values(mode, *found, setting.live.size())};
+    return {.entry = &*found, .values = parse_values(mode, *found, setting)};
 }
 
 }  // namespace cohort

@@ -26,7 +26,7 @@ struct ModeParameter {
 /// What a plan is asked for.
 struct ModeRequest {
     const ModeSetting& setting;
-    std::vector<double> values;  ///< of the parameters, in range for setting.live.size() workers
+    std::vector<double> values;  ///< of the parameters, in range
     std::vector<int> live;       ///< worker indices, ascending, at least one
 
     [[nodiscard]] int workers() const noexcept { return static_cast<int>(live.size()); }

@@ -174,6 +174,12 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
     const int workers = links_.map.workers();
     ModeSetting setting = mode_setting(options(), workers);
     setting.workers_at_start = std::max<std::int64_t>(1, parts_.reference_batch / options().batch);
+    if (workers < setting.workers_at_start) {
+        log_warn(
+            "the run began with {} workers and goes on with {}: parameters of its mode and faults "
+            "that name others do without them",
+            setting.workers_at_start, workers);
+    }
     modes_.emplace(options(), std::move(setting), progress_.samples_applied);
     SyncPlan first = modes_->start();
     const std::int64_t steps = first.work == Work::kDelta ? first.local_steps : 1;

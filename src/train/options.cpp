@@ -74,7 +74,7 @@ void check_ranks(const TrainOptions& options, int world_size) {
     require(options.max_lost >= -1, "--max-lost", ">= 0, or -1 for all but one",
             std::to_string(options.max_lost));
     for (const Injection& injection : parse_injections(options.inject)) {
-        require(injection.rank < world_size, "--inject",
+        require(options.resume || injection.rank < world_size, "--inject",
                 fmt::format("ranks 0 to {}", world_size - 1), std::to_string(injection.rank));
     }
 }
@@ -160,6 +160,7 @@ ModeSetting mode_setting(const TrainOptions& options, int workers) {
             .live = std::vector<bool>(static_cast<std::size_t>(workers), true),
             .batch = options.batch,
             .workers_at_start = workers,
+            .continued = options.resume,
             .stale_momentum = parse_stale_momentum(options.stale_momentum),
             .lr_rule = parse_lr_rule(options.lr_rule),
             .own_seconds = {}};

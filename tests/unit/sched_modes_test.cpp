@@ -166,6 +166,32 @@ TEST(Modes, AQuorumShrinksWithThoseWhoAreLeft) {
     EXPECT_EQ(make_plan("softsync:1", setting).cohorts.at(0).quorum, 2);
 }
 
+/// A run of six workers goes on with three: its mode means what it means after as many were lost.
+TEST(Modes, ARunThatGoesOnMayHaveFewerWorkers) {
+    ModeSetting lost{.live = {true, true, true, false, false, false},
+                     .batch = 32,
+                     .workers_at_start = 6,
+                     .own_seconds = {}};
+    ModeSetting fewer = lost;
+    fewer.live = {true, true, true};
+    for (const char* mode : {"static:6", "ksync:5", "backup:5", "lgc:4", "kbatch-sync:6",
+                             "kbatch-async:6", "softsync:6", "hier:4:2"}) {
+        EXPECT_THROW((void)make_plan(mode, fewer), UsageError) << mode;
+        fewer.continued = true;
+        const SyncPlan expected = make_plan(mode, lost);
+        const SyncPlan plan = make_plan(mode, fewer);
+        EXPECT_EQ(plan.cohorts.at(0).members, expected.cohorts.at(0).members) << mode;
+        EXPECT_EQ(plan.cohorts.at(0).quorum, expected.cohorts.at(0).quorum) << mode;
+        EXPECT_EQ(plan.published_unit, expected.published_unit) << mode;
+        EXPECT_EQ(plan.group, expected.group) << mode;
+        fewer.continued = false;
+    }
+    fewer.continued = true;
+    EXPECT_THROW((void)make_plan("static:0", fewer), UsageError);
+    fewer.architecture = Architecture::kRing;
+    EXPECT_EQ(make_plan("ring:6", fewer).cohorts.at(0).quorum, 3);
+}
+
 TEST(Modes, PublishedUnitsAreThoseOfTheStart) {
     ModeSetting setting{.live = {true, true, true, true},
                         .batch = 32,

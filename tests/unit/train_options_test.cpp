@@ -50,6 +50,26 @@ TEST(TrainOptions, RolesNeedRanksAndModesAnArchitecture) {
     EXPECT_EQ(complaint(two_servers, 3), "");
 }
 
+TEST(TrainOptions, ARunThatGoesOnMayHaveFewerRanks) {
+    for (const bool resume : {false, true}) {
+        const auto began_with_six = [resume](TrainOptions& o) {
+            o.arch = "servers";
+            o.mode = "static:5";
+            o.inject = "rank=5,cpu=0.5";
+            o.resume = resume;
+        };
+        const auto scheduled = [resume](TrainOptions& o) {
+            o.arch = "servers";
+            o.mode_schedule = "0:ssgd,1000:backup:4";
+            o.resume = resume;
+        };
+        EXPECT_EQ(complaint(began_with_six, 6), "");
+        EXPECT_EQ(complaint(began_with_six, 5).empty(), resume);
+        EXPECT_EQ(complaint(scheduled, 6), "");
+        EXPECT_EQ(complaint(scheduled, 4).empty(), resume);
+    }
+}
+
 TEST(TrainOptions, WhatWasLeftOpenIsFilledIn) {
     TrainOptions ring;
     EXPECT_EQ(resolved(ring).mode, "ring");

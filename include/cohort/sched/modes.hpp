@@ -33,6 +33,9 @@ struct ModeSetting {
     std::vector<bool> live;  ///< by worker: who takes part; the plan's N is the number of true
     std::int64_t batch = 1;  ///< b: samples of a lease at the start of the run
     std::int64_t workers_at_start = 0;  ///< with `batch`: B; 0: live.size()
+    /// A run that goes on may have fewer workers than it began with: parameters that count more of
+    /// them than there are are no error, and mean what they mean after workers were lost.
+    bool continued = false;
     StaleMomentum stale_momentum = StaleMomentum::kLookAhead;
     SyncPlan::LrUnit lr_rule = SyncPlan::LrUnit::kPerSample;
     /// Measured seconds of a worker's own iteration, by worker; empty, or 0 for one: not known.
