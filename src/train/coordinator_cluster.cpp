@@ -118,8 +118,8 @@ void Coordinator::lost(const RankNews& news) {
     report_rank(news);
     if (losses_.too_many()) {
         fail<PeerError>({.where = "workers",
-                         .what = fmt::format("more are lost than --max-lost allows: {}",
-                                             links_.map.describe(losses_.ranks()))});
+                         .what = fmt::format("{}, and more are lost than --max-lost allows: {}",
+                                             news.reason, links_.map.describe(losses_.ranks()))});
     }
     if (evaluations_->pausing()) {
         evaluations_->give_up();
