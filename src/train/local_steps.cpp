@@ -237,7 +237,7 @@ void LocalSteps::Impl::finish(std::span<float> delta) {
         change[i] -= start[i];
     }
     const double weight = counted > 0 ? 1 / static_cast<double>(counted) : 0;
-    std::transform(statistics.begin(), statistics.end(), delta.begin() + change.size(),
+    std::transform(statistics.begin(), statistics.end(), delta.subspan(start.size()).begin(),
                    [weight](double sum) { return static_cast<float>(weight * sum); });
     context.copy(replica.parameters(), start);
 }

@@ -110,7 +110,9 @@ void ServerLoop::Impl::handle(const Message& message) {
     switch (static_cast<MessageKind>(message.kind)) {
         case MessageKind::kBegin: begin(decode<BeginOrder>(message.body)); break;
         case MessageKind::kPush: pushed(decode<PushHeader>(message.body).push); break;
-        case MessageKind::kFire: line.push_back(Update{decode<FireOrder>(message.body)}); break;
+        case MessageKind::kFire:
+            line.emplace_back(Update{.order = decode<FireOrder>(message.body)});
+            break;
         case MessageKind::kReference:
             line.emplace_back(decode<ReferenceOrder>(message.body));
             break;
