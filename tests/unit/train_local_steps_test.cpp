@@ -72,7 +72,7 @@ struct Workers {
         std::vector<std::thread> threads;
         for (std::size_t i = 0; i < samples.size(); ++i) {
             threads.emplace_back([&, i] {
-                const auto group = rounds.factory(ranks[i])(ranks, floats());
+                const auto group = rounds.factory(ranks[i])(ranks, floats(), {});
                 results[i] =
                     steps[i]->run(batches[i], {.work = Work::kDelta, .steps = h, .lr = kLr},
                                   group.get(), round, deltas[i], give_up_of(i));
