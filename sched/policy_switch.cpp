@@ -14,7 +14,10 @@ namespace {
 class SyncSwitchPolicy final : public PolicyBase {
 public:
     SyncSwitchPolicy(std::string mode, const ModeSetting& setting, double share)
-        : PolicyBase(std::move(mode), setting), share_(share), waiting_(share > 0) {}
+        : PolicyBase(std::move(mode), setting),
+          share_(share),
+          waiting_(share > 0),
+          seen_(setting.samples_before) {}
 
 protected:
     Decision adapt(const Telemetry& telemetry) override {
@@ -54,8 +57,8 @@ private:
     double share_;
     bool waiting_;                  ///< under ssgd
     bool over_ = false;             ///< the share is done
-    std::int64_t seen_ = 0;         ///< samples applied
-    std::int64_t synchronous_ = 0;  ///< of those: not under asgd
+    std::int64_t seen_;             ///< samples applied
+    std::int64_t synchronous_ = 0;  ///< of those: by this mode, not under asgd
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ ModeDesk::ModeDesk(const TrainOptions& options, ModeSetting setting, std::int64_
         schedule_ = parse_mode_schedule(options.mode_schedule);
         entry_ = entry_at(schedule_, samples);
         mode_ = schedule_[entry_].mode;
+        setting_.samples_before = schedule_[entry_].samples;
     }
     policy_ = make_policy(mode_, setting_);
 }
@@ -68,6 +69,7 @@ void ModeDesk::request(const std::string& mode) {
 void ModeDesk::refresh(const Telemetry& telemetry) {
     setting_.own_seconds.assign(telemetry.workers.size(), 0);
     setting_.live.resize(telemetry.workers.size());
+    setting_.samples_before = telemetry.samples_applied;
     for (std::size_t i = 0; i < telemetry.workers.size(); ++i) {
         setting_.live[i] = telemetry.workers[i].live;
         setting_.own_seconds[i] = deterministic_ ? 0 : telemetry.workers[i].own_seconds;

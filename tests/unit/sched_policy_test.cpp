@@ -292,6 +292,19 @@ TEST(SyncSwitch, IsSsgdForItsShareThenAsgd) {
     EXPECT_EQ(run.rounds(100), 0);
 }
 
+/// 10,000 of 100,000 samples are its share: what another mode applied before is not part of it.
+TEST(SyncSwitch, CountsItsOwnSamples) {
+    ModeSetting setting{.live = {true, true}, .batch = 64, .own_seconds = {}};
+    setting.samples_before = 50'000;
+    const auto policy = make_policy("sync-switch:0.1", setting);
+    (void)policy->start();
+    Telemetry telemetry{.samples_applied = 59'999, .budget_samples = 100'000, .workers = {}};
+    telemetry.workers.resize(2);
+    EXPECT_FALSE(policy->decide(telemetry).plan);
+    telemetry.samples_applied = 60'000;
+    EXPECT_TRUE(policy->decide(telemetry).plan);
+}
+
 TEST(SyncSwitch, AStragglerMakesItAsgdWhileItLasts) {
     PolicyRun run("sync-switch:0.5", {1, 1, 1, 1});
     run.rounds(10);

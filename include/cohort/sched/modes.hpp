@@ -36,6 +36,7 @@ struct ModeSetting {
     /// A run that goes on may have fewer workers than it began with: parameters that count more of
     /// them than there are are no error, and mean what they mean after workers were lost.
     bool continued = false;
+    std::int64_t samples_before = 0;  ///< applied before the mode took charge
     StaleMomentum stale_momentum = StaleMomentum::kLookAhead;
     SyncPlan::LrUnit lr_rule = SyncPlan::LrUnit::kPerSample;
     /// Measured seconds of a worker's own iteration, by worker; empty, or 0 for one: not known.
