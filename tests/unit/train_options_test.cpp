@@ -70,6 +70,21 @@ TEST(TrainOptions, ARunThatGoesOnMayHaveFewerRanks) {
     }
 }
 
+TEST(TrainOptions, ServersComputeNothingThatCouldBeSlower) {
+    const auto with = [](const std::string& inject, const std::string& arch) {
+        return complaint(
+            [&](TrainOptions& o) {
+                o.arch = arch;
+                o.inject = inject;
+            },
+            3);
+    };
+    EXPECT_THAT(with("rank=0,cpu=0.5", "servers"), HasSubstr("rank 0, a server"));
+    EXPECT_THAT(with("rank=0,delay=5ms", "servers"), HasSubstr("ranks 1 and up"));
+    EXPECT_EQ(with("rank=0,bw=20MB/s;rank=0,freeze=1s..2s;rank=1,cpu=0.5", "servers"), "");
+    EXPECT_EQ(with("rank=0,cpu=0.5", "ring"), "");
+}
+
 TEST(TrainOptions, WhatWasLeftOpenIsFilledIn) {
     TrainOptions ring;
     EXPECT_EQ(resolved(ring).mode, "ring");
