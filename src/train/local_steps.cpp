@@ -75,6 +75,7 @@ struct LocalSteps::Impl {
     std::unique_ptr<Optimizer> optimizer;  ///< null: nothing remembered
     std::vector<float> start;
     std::vector<double> statistics;  ///< sums over samples
+    std::uint64_t generation = 0;    ///< of the work before
     std::vector<float> average;      ///< of a group's gradients and statistics
     std::int64_t counted = 0;        ///< samples in `statistics`
     Result run;                      ///< of the lease
@@ -100,6 +101,9 @@ std::optional<LocalSteps::Result> LocalSteps::run(const LoadedBatch& batch, cons
     std::fill(my.statistics.begin(), my.statistics.end(), 0.0);
     my.counted = 0;
     my.run = {};
+    if (std::exchange(my.generation, work.generation) != work.generation) {
+        forget();
+    }
     Impl::End end = Impl::End::kDone;
     for (std::int32_t step = 0; step < work.steps && end == Impl::End::kDone; ++step) {
         const BatchView piece = piece_of(batch, step, work.steps);
@@ -112,6 +116,7 @@ std::optional<LocalSteps::Result> LocalSteps::run(const LoadedBatch& batch, cons
     }
     my.finish(delta);
     if (end == Impl::End::kGivenUp) {
+        forget();  // of steps that are not part of any update
         return std::nullopt;
     }
     my.run.squares = sum_of_squares(delta.first(my.start.size()));

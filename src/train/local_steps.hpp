@@ -10,7 +10,8 @@
 namespace cohort {
 
 /// The steps that a worker takes on its own between two pushes (post-local SGD, Lin et al. 2020;
-/// hierarchical SGD): sgd or adamw with state of its own, which stays from lease to lease.
+/// hierarchical SGD): sgd or adamw with state of its own, which stays from lease to lease of
+/// a generation (WorkOrder).
 class LocalSteps {
 public:
     /// @param floats of a delta: parameters, then batch statistics
@@ -31,8 +32,8 @@ public:
     /// @param group_round  first of work.steps rounds of it; fewer are used when a member gives up
     ///               or a gradient is not finite, then by all members
     /// @param give_up  asked between layers. Nothing when it said true here or at another member of
-    ///               the group, or when the group broke; `delta` is undefined then. What the
-    ///               optimizer has seen until then stays with it.
+    ///               the group, or when the group broke; `delta` is undefined then, and the
+    ///               optimizer's state is forgotten.
     [[nodiscard]] std::optional<Result> run(const LoadedBatch& batch, const WorkOrder& work,
                                             RoundExchange* group, std::uint64_t group_round,
                                             std::span<float> delta,

@@ -39,6 +39,7 @@ struct Workers {
     [[nodiscard]] Replica& replica(int worker) {
         return contexts[static_cast<std::size_t>(worker)]->replica();
     }
+    std::uint64_t generation = 0;  ///< of the next deltas
     /// The worker's delta on `samples` samples from `position` on; empty: given up.
     std::vector<float> delta(int worker, std::int64_t position, std::int64_t samples, int h,
                              RoundExchange* group = nullptr, std::uint64_t round = 1,
@@ -46,8 +47,9 @@ struct Workers {
         std::vector<float> delta(static_cast<std::size_t>(floats()));
         const auto index = static_cast<std::size_t>(worker);
         const LoadedBatch batch = rig.batch(position, samples);
-        result = steps[index]->run(batch, {.work = Work::kDelta, .steps = h, .lr = kLr}, group,
-                                   round, delta, give_up);
+        const WorkOrder work{
+            .work = Work::kDelta, .steps = h, .lr = kLr, .group = {}, .generation = generation};
+        result = steps[index]->run(batch, work, group, round, delta, give_up);
         if (!result) {
             delta.clear();
         }
@@ -275,6 +277,17 @@ TEST(LocalSteps, ForgettingStartsWithoutMomentum) {
     const std::vector<float> first = workers.delta(0, 0, kEach, 1);
     EXPECT_NE(workers.delta(0, 0, kEach, 1), first);
     workers.steps[0]->forget();
+    EXPECT_EQ(workers.delta(0, 0, kEach, 1), first);
+}
+
+TEST(LocalSteps, AnotherGenerationStartsWithoutMomentumAndSoDoesWhoGaveUp) {
+    Workers workers(1, 0.9);
+    const std::vector<float> first = workers.delta(0, 0, kEach, 1);
+    EXPECT_NE(workers.delta(0, 0, kEach, 1), first);
+    workers.generation = 1;
+    EXPECT_EQ(workers.delta(0, 0, kEach, 1), first);
+    EXPECT_NE(workers.delta(0, 0, kEach, 1), first);
+    EXPECT_TRUE(workers.delta(0, 0, kEach, 1, nullptr, 1, [] { return true; }).empty());
     EXPECT_EQ(workers.delta(0, 0, kEach, 1), first);
 }
 
