@@ -126,7 +126,11 @@ std::optional<LoadedBatch> WorkerContext::next_batch(const std::function<bool()>
         if (!leases_.empty()) {
             lease_order_ = std::move(leases_.front());
             leases_.pop_front();
-            if (!revoked(batch->lease().id)) {
+            const std::uint64_t lease = batch->lease().id;
+            if (!lease_order_.validation) {  // leases ascend: nobody asks for those before
+                revoked_.erase(revoked_.begin(), revoked_.lower_bound(lease));
+            }
+            if (!revoked(lease)) {
                 return batch;
             }
         }
