@@ -52,6 +52,7 @@ private:
         int steps = 1;
         std::vector<std::vector<int>> groups;  ///< workers that average
         friend bool operator==(const LeaseShape&, const LeaseShape&) = default;
+        std::vector<bool> staged;              ///< by worker: payloads stay on its node
     };
     /// An update whose gradients are measured.
     struct Measured {

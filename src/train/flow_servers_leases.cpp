@@ -167,9 +167,14 @@ std::vector<std::vector<int>> ServersFlow::groups() const {
 
 ServersFlow::LeaseShape ServersFlow::lease_shape() const {
     const SyncPlan& plan = books_.engine().plan();
+    std::vector<bool> staged(live_.size());
+    for (std::size_t worker = 0; worker < staged.size(); ++worker) {
+        staged[worker] = nodes_.stages(static_cast<int>(worker), plan);
+    }
     return {.work = plan.work,
             .steps = plan.work == Work::kDelta ? plan.local_steps : 1,
-            .groups = plan.group > 1 ? groups() : std::vector<std::vector<int>>()};
+            .groups = plan.group > 1 ? groups() : std::vector<std::vector<int>>(),
+            .staged = std::move(staged)};
 }
 
 /// New leases are as the plan in force wants them.
@@ -179,8 +184,9 @@ void ServersFlow::shape_leases() {
     const int alone =
         kLeasesAheadAlone + (plan.release == SyncPlan::Release::kOnArrival ? plan.window - 1 : 0);
     std::vector<std::int64_t> samples = batches_;
+    const std::int64_t steps = lease_shape().steps;
     for (std::int64_t& count : samples) {
-        count = std::max<std::int64_t>(count, 1) * lease_shape().steps;
+        count = std::max<std::int64_t>(count, 1) * steps;
     }
     books_.leases().set_batches(samples);
     books_.leases().set_ahead(synchronous ? kLeasesAhead : alone, !synchronous);
