@@ -141,7 +141,9 @@ void ServersFlow::arrived(const Summed& summed) {
     update.sum_squares += summed.squares;
     if (++update.answers == links_.map.servers) {
         noise_.add(update.squares, update.inverse_batch, update.sum_squares, update.samples);
-        books_.engine().set_noise_scale(noise_.samples());
+        if (const double phi = noise_.samples(); phi > 0) {
+            books_.engine().set_noise_scale(phi);  // what was known holds until it is known anew
+        }
         measured_.erase(found);
     }
 }
