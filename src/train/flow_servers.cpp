@@ -83,7 +83,10 @@ bool ServersFlow::current(const PushId& push) const {
 
 /// Where its payload is, in a slot of its node or on the servers.
 void ServersFlow::discard(const PushId& push) {
-    if (const auto order = nodes_.discard(push)) {
+    const auto order = nodes_.discard(push);
+    if (order && !live_.at(at(push.worker))) {
+        frees_.push_back(order->second);
+    } else if (order) {
         send_order(links_, {order->first, Port::kNode}, NodeMessage::kFree, order->second);
     } else {
         send_servers(MessageKind::kDiscard, DiscardOrder{{push}});

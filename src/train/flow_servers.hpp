@@ -149,6 +149,7 @@ private:
     std::map<std::int64_t, Measured> measured_;  ///< by version
     NodeDesk nodes_;
     NoiseScale noise_;
+    std::vector<NodeFreeOrder> frees_;  ///< for workers that are lost: told when they come back
     ValidationDesk validation_;
     std::optional<NextPlan> next_plan_;
     bool busy_ = false;             ///< effects are being carried out

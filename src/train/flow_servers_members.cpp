@@ -122,6 +122,14 @@ void ServersFlow::joined(int worker) {
 }
 
 /// Live workers that hold a lease which is worked on together with this one.
+        for (const NodeFreeOrder& order : frees_) {
+            if (order.push.worker == worker) {
+                send_order(links_, {links_.map.rank_of_worker(worker), Port::kNode},
+                           NodeMessage::kFree, order);
+            }
+        }
+        std::erase_if(frees_,
+                      [worker](const NodeFreeOrder& order) { return order.push.worker == worker; });
 std::vector<int> ServersFlow::group_partners(int worker) const {
     const std::int32_t rank = links_.map.rank_of_worker(worker);
     std::vector<int> partners;
