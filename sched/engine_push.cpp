@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "engine_state.hpp"
@@ -103,12 +104,35 @@ void UpdateEngine::Impl::accept(WorkerState& w, const PushTicket& ticket, Effect
 void UpdateEngine::Impl::add_pending(WorkerState& w, const PendingPush& push, bool counts) {
     CohortState& cohort = cohorts[w.cohort];
     cohort.pending.push_back(push);
+    cohort.pending.back().counts = counts;
     if (counts && !w.rider) {
         const bool adds = cohort.spec.count == CohortSpec::Count::kPushes || w.counted == 0;
         cohort.counting += adds ? 1 : 0;
         ++w.counted;
     }
     touch(w.cohort);
+}
+
+/// Pending pushes of lost workers that cannot be applied any more; the others count anew.
+void UpdateEngine::Impl::withdraw(const std::vector<PushId>& gone, Effects& effects) {
+    for (std::size_t i = 0; i < cohorts.size() && !gone.empty(); ++i) {
+        const std::vector<PendingPush> all = std::exchange(cohorts[i].pending, {});
+        cohorts[i].counting = 0;
+        for (const PendingPush& push : all) {
+            worker(push.ticket.id.worker).counted = 0;
+        }
+        for (const PendingPush& push : all) {
+            WorkerState& w = worker(push.ticket.id.worker);
+            if (std::find(gone.begin(), gone.end(), push.ticket.id) == gone.end()) {
+                add_pending(w, push, push.counts);
+                continue;
+            }
+            --pending;
+            effects.emplace_back(Refuse{.push = push.ticket.id, .reason = ReturnReason::kLost});
+            give_back(w, {.id = push.ticket.lease, .samples = push.ticket.samples},
+                      ReturnReason::kLost, effects);
+        }
+    }
 }
 
 /// The end: what is pending is not applied any more.

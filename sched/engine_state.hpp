@@ -22,6 +22,7 @@ struct OpenLease {
 struct PendingPush {
     PushTicket ticket;
     std::uint64_t arrival = 0;  ///< gives the order
+    bool counts = true;         ///< towards the quorum, if it is a member's
 };
 
 struct WorkerState {
@@ -117,6 +118,7 @@ struct UpdateEngine::Impl {
     [[nodiscard]] bool too_late(const WorkerState& w, std::int64_t version) const;
     void accept(WorkerState& w, const PushTicket& ticket, Effects& effects);
     void add_pending(WorkerState& w, const PendingPush& push, bool counts);
+    void withdraw(const std::vector<PushId>& gone, Effects& effects);
     void drop_pending(Effects& effects);
 
     // Fires (engine_fire.cpp).

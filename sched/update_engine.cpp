@@ -58,7 +58,7 @@ std::vector<Effect> UpdateEngine::resumed(int worker) {
     return effects;
 }
 
-std::vector<Effect> UpdateEngine::lost(int worker) {
+std::vector<Effect> UpdateEngine::lost(int worker, const std::vector<PushId>& gone) {
     std::vector<Effect> effects;
     WorkerState& w = impl_->worker(worker);
     if (w.live) {
@@ -67,6 +67,7 @@ std::vector<Effect> UpdateEngine::lost(int worker) {
         w.waiting = false;
         w.pending = 0;
         --impl_->live_workers;
+        impl_->withdraw(gone, effects);
         impl_->settle(&w, effects);
     }
     return effects;

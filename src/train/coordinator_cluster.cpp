@@ -133,6 +133,7 @@ void Coordinator::lost_at_the_end(const RankNews& news) {
     if (!news.returned && losses_.lost(news.rank)) {
         links_.membership->exclude(news.rank);
         std::erase(at_work_, news.rank);
+        flow_->lost_at_the_end(links_.map.worker_of_rank(news.rank));
         log_warn("{}; nothing was left for it to do", news.reason);
     }
 }

@@ -38,6 +38,7 @@ public:
     void install(SyncPlan plan, std::vector<std::int64_t> batches) override;
     void lost(int worker) override;
     void joined(int worker) override;
+    void lost_at_the_end(int worker) override;
     [[nodiscard]] std::vector<int> awaited() const override;
     [[nodiscard]] std::vector<int> evaluators() const override { return evaluators_; }
 
@@ -51,8 +52,8 @@ private:
         Work work = Work::kGradient;
         int steps = 1;
         std::vector<std::vector<int>> groups;  ///< workers that average
-        friend bool operator==(const LeaseShape&, const LeaseShape&) = default;
         std::vector<bool> staged;              ///< by worker: payloads stay on its node
+        friend bool operator==(const LeaseShape&, const LeaseShape&) = default;
     };
     /// An update whose gradients are measured.
     struct Measured {
@@ -148,8 +149,8 @@ private:
     std::map<std::uint64_t, WorkOrder> work_;    ///< of leases that are not plain gradients
     std::map<std::int64_t, Measured> measured_;  ///< by version
     NodeDesk nodes_;
-    NoiseScale noise_;
     std::vector<NodeFreeOrder> frees_;  ///< for workers that are lost: told when they come back
+    NoiseScale noise_;
     ValidationDesk validation_;
     std::optional<NextPlan> next_plan_;
     bool busy_ = false;             ///< effects are being carried out

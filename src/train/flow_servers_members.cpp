@@ -76,7 +76,8 @@ void ServersFlow::lost(int worker) {
         for (const PushId& push : arrivals_.drop(worker)) {
             discard(push);
         }
-        send_node_orders(nodes_.lost(worker));
+        const NodeDesk::Orders sums = nodes_.lost(worker);
+        send_node_orders(sums);
         ++generation_;
         if (books_.stopping()) {  // all leases come back; nobody waits for those of the group
             for (const int partner : partners) {
@@ -85,7 +86,7 @@ void ServersFlow::lost(int worker) {
             return;
         }
         books_.leases().set_live(worker, false);
-        carry_out(books_.engine().lost(worker));
+        carry_out(books_.engine().lost(worker, sums.stranded));
         for (const int partner : partners) {
             take_back(partner, ReturnReason::kVoidRound, true);
         }
@@ -94,6 +95,14 @@ void ServersFlow::lost(int worker) {
         }
         deal();
     });
+}
+
+/// Servers wait for no sum of it: what they still have to save comes after their last update.
+void ServersFlow::lost_at_the_end(int worker) {
+    if (worker >= 0 && live_[at(worker)]) {
+        live_[at(worker)] = false;
+        send_node_orders(nodes_.lost_at_the_end(worker));
+    }
 }
 
 /// It begins anew, with parameters of the current version.
@@ -113,6 +122,14 @@ void ServersFlow::joined(int worker) {
                     JoinOrder{.incarnation = engine.incarnation(worker),
                               .version = engine.version(),
                               .leases_up_to = books_.leases().newest()});
+        for (const NodeFreeOrder& order : frees_) {
+            if (order.push.worker == worker) {
+                send_order(links_, {links_.map.rank_of_worker(worker), Port::kNode},
+                           NodeMessage::kFree, order);
+            }
+        }
+        std::erase_if(frees_,
+                      [worker](const NodeFreeOrder& order) { return order.push.worker == worker; });
         carry_out(effects);
         if (engine.plan().group > 1) {
             begin_fence();
@@ -122,14 +139,6 @@ void ServersFlow::joined(int worker) {
 }
 
 /// Live workers that hold a lease which is worked on together with this one.
-        for (const NodeFreeOrder& order : frees_) {
-            if (order.push.worker == worker) {
-                send_order(links_, {links_.map.rank_of_worker(worker), Port::kNode},
-                           NodeMessage::kFree, order);
-            }
-        }
-        std::erase_if(frees_,
-                      [worker](const NodeFreeOrder& order) { return order.push.worker == worker; });
 std::vector<int> ServersFlow::group_partners(int worker) const {
     const std::int32_t rank = links_.map.rank_of_worker(worker);
     std::vector<int> partners;

@@ -95,17 +95,37 @@ std::optional<std::pair<int, NodeFreeOrder>> NodeDesk::discard(const PushId& pus
                      NodeFreeOrder{.push = push, .slot = slot.mapped()});
 }
 
-NodeDesk::Orders NodeDesk::lost(int worker) {
-    live_.at(static_cast<std::size_t>(worker)) = false;
+/// Those that it was to make and may not have made.
+std::vector<NodeDesk::Sum> NodeDesk::take_sums(int worker) {
     const int rank = map_.rank_of_worker(worker);
     const auto others = std::stable_partition(sums_.begin(), sums_.end(),
                                               [rank](const Sum& sum) { return sum.rank != rank; });
     std::vector<Sum> left(others, sums_.end());
     sums_.erase(others, sums_.end());
+    return left;
+}
+
+NodeDesk::Orders NodeDesk::lost(int worker) {
+    live_.at(static_cast<std::size_t>(worker)) = false;
+    const int node = node_of(worker);
     Orders orders;
-    for (Sum& sum : left) {
+    for (Sum& sum : take_sums(worker)) {
         ++sum.order.sum.incarnation;
-        order_sum(node_of(worker), std::move(sum.order), orders);
+        order_sum(node, std::move(sum.order), orders);
+    }
+    for (const auto& [push, slot] : slots_) {
+        if (node_of(push.worker) == node && !head(node)) {
+            orders.stranded.push_back(push);
+        }
+    }
+    return orders;
+}
+
+NodeDesk::Orders NodeDesk::lost_at_the_end(int worker) {
+    live_.at(static_cast<std::size_t>(worker)) = false;
+    Orders orders;
+    for (const Sum& sum : take_sums(worker)) {
+        orders.gone.push_back(sum.order.sum);
     }
     return orders;
 }

@@ -20,6 +20,7 @@ public:
     struct Orders {
         std::vector<std::pair<int, NodeSumOrder>> sums;  ///< by world rank
         std::vector<PushId> gone;
+        std::vector<PushId> stranded;  ///< in no update yet, and nobody can sum them
     };
 
     /// @param nodes see staging_nodes
@@ -36,8 +37,11 @@ public:
     [[nodiscard]] Orders split(FireOrder& order);
     /// A push is not used: what to tell which rank, when it lies in a slot.
     [[nodiscard]] std::optional<std::pair<int, NodeFreeOrder>> discard(const PushId& push);
-    /// Others make the sums that the worker may not have made. What it had pushed stays.
+    /// Others make the sums that the worker may not have made. What it had pushed stays, unless it
+    /// was the last worker of its node.
     [[nodiscard]] Orders lost(int worker);
+    /// The same when the workers have been told to stop: nobody makes its sums.
+    [[nodiscard]] Orders lost_at_the_end(int worker);
     void joined(int worker);
 
 private:
@@ -48,6 +52,7 @@ private:
     [[nodiscard]] int node_of(int worker) const;
     /// World rank of the node's first live worker; nothing when there is none.
     [[nodiscard]] std::optional<int> head(int node) const;
+    [[nodiscard]] std::vector<Sum> take_sums(int worker);
     void order_sum(int node, NodeSumOrder order, Orders& orders);
 
     const RankMap& map_;

@@ -108,6 +108,8 @@ public:
     /// The worker's rank has been excluded from the job; or it belongs to it again.
     virtual void lost(int worker) = 0;
     virtual void joined(int worker) = 0;
+    /// The worker's rank has been excluded after all workers were told to stop.
+    virtual void lost_at_the_end(int /*worker*/) {}
     /// World ranks whose contribution the next update waits for.
     [[nodiscard]] virtual std::vector<int> awaited() const = 0;
     /// World ranks that do the evaluation ordered last, part by part.

@@ -26,6 +26,26 @@ TEST(Tail, NobodyWaitsForWhoHasNoLeaseLeft) {
     EXPECT_DOUBLE_EQ(run.fires[1].fraction, 2.0 / 3);  // B stays that of the start
 }
 
+/// Workers 0 and 1 push, then both are lost with the host that holds their payloads.
+TEST(Lost, PushesWhosePayloadsAreGoneAreRefusedBeforeAnythingFires) {
+    EngineScript run(servers("ssgd", 4), 4);
+    const PushTicket first = run.ticket(0);
+    const PushTicket second = run.ticket(1);
+    EXPECT_THAT(run.carry_out(run.engine.push(first)), IsEmpty());
+    EXPECT_THAT(run.carry_out(run.engine.push(second)), IsEmpty());
+    EXPECT_THAT(run.pushes(2), IsEmpty());
+    (void)run.loses(0);
+    const auto effects = run.carry_out(run.engine.lost(1, {first.id, second.id}));
+    EXPECT_THAT(effects, testing::IsSupersetOf(
+                             {"refuse 0 lost", "return 0 lost", "refuse 1 lost", "return 1 lost"}));
+    EXPECT_TRUE(run.fires.empty());
+    EXPECT_EQ(run.engine.pending(), 1);
+    EXPECT_THAT(run.pushes(3), ElementsAre("fire 1: 2 3 | go 2 3"));
+    const EngineAccounts accounts = run.engine.accounts();
+    EXPECT_EQ(accounts.leased,
+              accounts.applied + accounts.outstanding + accounts.returned_for(ReturnReason::kLost));
+}
+
 TEST(Tail, TheLastToBecomeIdleLetsTheOthersGo) {
     EngineScript run(servers("ssgd", 3), 3);
     run.pushes({0, 1});

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "node_desk.hpp"
 #include "noise_scale.hpp"
 #include "push_arrivals.hpp"
 #include "support/flow_rig.hpp"
@@ -357,6 +358,36 @@ TEST(FlowServers, TheEndReturnsWhatWasNotUsedAndEvaluatesOnWhoIsLeft) {
     EXPECT_EQ(rig.books.updates.size(), 10U);
     EXPECT_FALSE(rig.workers[0].computing) << "no lease is left to work on";
     expect_clean(rig);
+}
+
+/// Node 1 has ranks 1 and 3, the workers 0 and 2; node 0 the server and the workers 1 and 3.
+TEST(NodeDesk, SaysWhatIsLostWithTheLastWorkerOfANode) {
+    RankMap map{.servers = 1};
+    for (int rank = 0; rank < 5; ++rank) {
+        map.ranks.push_back(
+            {.rank = rank, .node = rank % 2, .role = rank == 0 ? Role::kServer : Role::kWorker});
+    }
+    NodeDesk desk(map, {false, true});
+    const PushId pending{.worker = 0, .incarnation = 0, .sequence = 2};
+    const PushId fired{.worker = 2, .incarnation = 0, .sequence = 1};
+    desk.arrived({.push = pending, .times = {}, .slot = 0});
+    desk.arrived({.push = fired, .times = {}, .slot = 0});
+    FireOrder order;
+    order.version = 1;
+    order.pushes = {{.push = fired, .coefficient = 1, .version = 0}};
+    ASSERT_EQ(desk.split(order).sums.size(), 1U);
+
+    const NodeDesk::Orders first = desk.lost(0);
+    EXPECT_EQ(first.sums.size(), 1U) << "worker 2 makes it again";
+    EXPECT_THAT(first.gone, IsEmpty());
+    EXPECT_THAT(first.stranded, IsEmpty());
+    NodeDesk at_the_end = desk;
+    EXPECT_EQ(at_the_end.lost_at_the_end(2).gone.size(), 1U);
+    const NodeDesk::Orders last = desk.lost(2);
+    EXPECT_THAT(last.sums, IsEmpty());
+    ASSERT_EQ(last.gone.size(), 1U);
+    EXPECT_TRUE(same_push(last.gone.front(), node_sum(1, 1)));
+    EXPECT_THAT(last.stranded, ElementsAre(pending));
 }
 
 TEST(PushArrivals, AreCompleteWithTheTicketAndANoteOfEveryServer) {

@@ -119,7 +119,8 @@ public:
     [[nodiscard]] std::vector<Effect> resumed(int worker);
     /// Dead, frozen or starved: its unpushed leases return, complete pushes stay. Nothing happens
     /// when it is lost already.
-    [[nodiscard]] std::vector<Effect> lost(int worker);
+    /// @param gone  pending pushes whose payloads are lost with it: refused before anything fires
+    [[nodiscard]] std::vector<Effect> lost(int worker, const std::vector<PushId>& gone = {});
     /// A sign of life of a lost worker: a new incarnation, released with the current version, idle
     /// until leased(). A plan without a place for it makes it a rider of its first cohort.
     [[nodiscard]] std::vector<Effect> joined(int worker);
