@@ -41,8 +41,8 @@ void Coordinator::commit(const UpdateRecord& update) {
         leases_->applied(lease);
     }
     version_ = update.version;
-    reference_batches_ += static_cast<double>(update.result.samples) /
-                          static_cast<double>(parts_.reference_batch);
+    reference_batches_ +=
+        static_cast<double>(update.result.samples) / static_cast<double>(parts_.reference_batch);
     progress_.samples_applied += update.result.samples;
     ++progress_.updates;
     progress_.dropped_in_a_row = 0;

@@ -40,7 +40,12 @@ bool RingFlow::handle(const Message& message) {
         case MessageKind::kRoundDone: reported(decode<RoundReport>(message.body)); return true;
         case MessageKind::kTicket: take_ticket(decode<Ticket>(message.body)); break;
         case MessageKind::kStaged: take_staged(decode<Staged>(message.body)); break;
-        case MessageKind::kSaved: writing_.clear(); return false;  // the books want it
+        case MessageKind::kSaved: writing_.clear(); return false;  // the books want these two
+        case MessageKind::kGathered:
+            if (decode<GatheredHeader>(message.body).gather == gathering_.snapshot.gather) {
+                gathering_ = {};
+            }
+            return false;
         default: return handle_ring(message);
     }
     go_on();
@@ -55,16 +60,6 @@ bool RingFlow::handle_ring(const Message& message) {
     }
     go_on();
     return true;
-}
-
-int RingFlow::request(const UpdateExtras& extras) {
-    RoundOrder order{.epoch = epoch_, .keep = ids_.kept(), .members = {}};
-    ask(order, extras);
-    note_writer(order);
-    for (const int worker : members_) {
-        send(worker, MessageKind::kRound, order);
-    }
-    return std::max<int>(1, static_cast<int>(order.evaluators.size()));
 }
 
 std::vector<int> RingFlow::awaited() const {
@@ -87,28 +82,6 @@ std::vector<int> RingFlow::awaited() const {
 /// The worker that speaks for the ring: worker 0, which is never lost, if it is a member.
 int RingFlow::reporter() const {
     return is_member(0) ? 0 : members_.front();
-}
-
-/// What a round or request leaves behind. With a snapshot gathered for it nobody else evaluates.
-void RingFlow::ask(RoundOrder& order, const UpdateExtras& extras) {
-    order.reporter = reporter();
-    order.snapshot = extras.snapshot;
-    if (extras.evaluation != 0 && extras.snapshot.gather == 0) {
-        order.evaluation = extras.evaluation;
-        order.evaluators.assign(members_.begin(), members_.end());
-        evaluators_.clear();
-        for (const int worker : members_) {
-            evaluators_.push_back(links_.map.rank_of_worker(worker));
-        }
-    }
-}
-
-/// Remembers who writes the checkpoint that is under way.
-void RingFlow::note_writer(const RoundOrder& order) {
-    if (!order.snapshot.checkpoint.empty()) {
-        writing_ = order.snapshot.checkpoint;
-        writer_ = order.reporter;
-    }
 }
 
 /// 1. A plan that waits is put in force when the fence is reached; until then the ring goes on for
@@ -233,7 +206,7 @@ void RingFlow::reported(const RoundReport& report) {
     granted_.pop_front();
     settle(granted, report);
     if (!recovery_) {  // else the books have given up what it was to leave behind
-        note_writer(granted.order);
+        note_asked(granted.order, granted.extras);
         books_.taken(granted.extras,
                      std::max<int>(1, static_cast<int>(granted.order.evaluators.size())));
     }

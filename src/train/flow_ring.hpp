@@ -98,8 +98,6 @@ private:
     [[nodiscard]] bool grant();
     void add_members(Granted& next, bool with_leases);
     void describe(Granted& next);
-    void ask(RoundOrder& order, const UpdateExtras& extras);
-    void note_writer(const RoundOrder& order);
     void reported(const RoundReport& report);
     [[nodiscard]] std::int32_t steps_of(const RoundOrder& order) const;
     [[nodiscard]] double fraction_of(std::int64_t samples, Work work) const;
@@ -115,6 +113,14 @@ private:
     void tell_engine(const RoundMember& member);
     void void_round(const Granted& granted, const RoundReport& report);
     void give_back(int worker, std::uint64_t lease, ReturnReason reason);
+
+    // What they leave behind (flow_ring_requests.cpp).
+    int ask_now(const UpdateExtras& extras);
+    void ask(RoundOrder& order, const UpdateExtras& extras);
+    void note_evaluators();
+    void note_asked(const RoundOrder& order, const UpdateExtras& extras);
+    void ask_others(int lost);
+    void fail_checkpoint();
 
     // Riders (flow_ring_riders.cpp).
     void take_ticket(const Ticket& ticket);
@@ -158,7 +164,6 @@ private:
     void release_riders(const Recovery& done, std::uint64_t round);
     [[nodiscard]] static std::uint64_t newest_round(const Recovery& done);
     void void_granted(const Granted& granted);
-    void fail_checkpoint();
     void adopt_riders();
     [[nodiscard]] std::vector<PushId> stranded(int rider) const;
     void return_leases(int worker);
@@ -184,9 +189,12 @@ private:
     std::vector<std::int64_t> batches_;           ///< by worker, as installed; empty: --batch
     std::vector<std::int64_t> sizes_;             ///< of leases, by worker
     std::optional<Recovery> recovery_;
-    std::string writing_;  ///< checkpoint that was ordered and not answered
-    int writer_ = 0;       ///< worker that writes it
-    std::vector<int> evaluators_;  ///< ranks, of the evaluation ordered last
+    std::string writing_;     ///< checkpoint that was ordered and not answered
+    int writer_ = 0;          ///< worker that writes it
+    UpdateExtras gathering_;  ///< snapshot that was ordered and has not come; gather 0: none
+    int gatherer_ = 0;        ///< worker that sends it
+    std::optional<UpdateExtras> later_;  ///< asked for while members are brought up
+    std::vector<int> evaluators_;        ///< ranks, of the evaluation ordered last
 };
 
 }  // namespace cohort

@@ -37,9 +37,7 @@ void RingFlow::lost(int worker) {
     return_leases(worker);
     unused_[static_cast<std::size_t>(worker)].clear();
     ids_.forget(worker);
-    if (!writing_.empty() && writer_ == worker) {
-        fail_checkpoint();
-    }
+    ask_others(worker);
     const bool member = gone.role == RingRole::kMember;
     gone.role = RingRole::kHold;
     if (member) {
@@ -55,6 +53,9 @@ void RingFlow::lost(int worker) {
         if (queued_) {
             prepare_fence();
         }
+    }
+    if (later_ && !recovery_) {
+        ask_now(*std::exchange(later_, std::nullopt));
     }
     go_on();
 }
@@ -214,6 +215,9 @@ void RingFlow::end_recovery() {
     if (queued_) {
         prepare_fence();
     }
+    if (later_) {
+        ask_now(*std::exchange(later_, std::nullopt));
+    }
 }
 
 /// Who has completed the newest round has sent its parameters to the riders whose gradients it
@@ -263,14 +267,6 @@ void RingFlow::void_granted(const Granted& granted) {
         }
     }
     put_back(granted);
-}
-
-/// Nobody will say that the checkpoint is written.
-void RingFlow::fail_checkpoint() {
-    send_order(links_, {links_.messenger.rank(), Port::kCoordinator}, MessageKind::kSaved,
-               SavedPart{.checkpoint = std::exchange(writing_, {}),
-                         .part = 0,
-                         .error = "the worker that wrote it is lost"});
 }
 
 /// Step 4: riders whose parent, or who holds what they had begun, is no member any more, or who

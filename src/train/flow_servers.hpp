@@ -163,8 +163,8 @@ private:
     std::vector<bool> live_;
     std::vector<bool> idle_;
     std::vector<int> evaluators_;  ///< ranks, of the evaluation ordered last
-    std::vector<bool> released_;  ///< may compute: was sent parameters since its last push
-    std::vector<bool> short_;     ///< has been dealt a shorter lease, for its lag
+    std::vector<bool> released_;   ///< may compute: was sent parameters since its last push
+    std::vector<bool> short_;      ///< has been dealt a shorter lease, for its lag
 };
 
 }  // namespace cohort

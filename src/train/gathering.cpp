@@ -39,7 +39,11 @@ std::span<std::byte> Gathering::accept(const Message& announcement, std::uint64_
     auto memory = std::make_unique_for_overwrite<float[]>(floats);  // quick: not zeroed
     const std::span<float> span(memory.get(), floats);
     const std::lock_guard lock(mutex_);
-    open(header.gather).parts[part] = std::move(memory);
+    Open& one = open(header.gather);
+    if (one.parts[part] && !one.arrived[part]) {  // from a rank that was lost meanwhile
+        keep_for_good(std::shared_ptr<float[]>(std::move(one.parts[part])));
+    }
+    one.parts[part] = std::move(memory);
     return std::as_writable_bytes(span);
 }
 

@@ -65,13 +65,20 @@ void RingExecutor::ring_order(const Message& message) {
         case RingMessageKind::kRecover: {
             recover_ = decode<RecoverOrder>(message.body);
             epoch_ = std::max(epoch_, recover_->epoch);
-            std::erase_if(orders_, [this](const Order& one) {
-                return std::visit([this](const auto& order) { return order.epoch < epoch_; }, one);
+            std::erase_if(orders_, [this](Order& one) {
+                return std::visit([this](auto& order) { return is_void(order); }, one);
             });
             return;
         }
         default: refuse_order(message);
     }
+}
+
+/// Whether it goes when a member was lost. A snapshot that no round goes with stays: what it is
+/// taken of is complete here. Evaluations are asked for again.
+bool RingExecutor::is_void(RoundOrder& order) const {
+    order.evaluation = order.epoch < epoch_ ? 0 : order.evaluation;
+    return order.epoch < epoch_ && (!order.members.empty() || order.snapshot.empty());
 }
 
 void RingExecutor::queue(Order order) {

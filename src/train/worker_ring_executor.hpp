@@ -46,6 +46,11 @@ private:
     // Orders and roles (worker_ring.cpp).
     void ring_order(const Message& message);
     void queue(Order order);
+    [[nodiscard]] bool is_void(RoundOrder& order) const;
+    template <class Other>
+    [[nodiscard]] bool is_void(const Other& order) const {
+        return order.epoch < epoch_;
+    }
     void take_push(PushId push);
     void begin(const BeginOrder& order);
     void end();

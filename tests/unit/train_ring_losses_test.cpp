@@ -235,6 +235,45 @@ TEST(RingLosses, OfAMemberWhileAPlanWaits) {
     expect_accounts(job, 960);
 }
 
+/// What is asked for while the others compare what they hold is done once all hold the same.
+TEST(RingLosses, RequestsDuringARecoveryComeAfterIt) {
+    RingJob job("smallcnn", 3, ring_plan({0, 1, 2}), 480);
+    job.begin();
+    job.finish();
+    std::vector<EvaluatedPart> parts;
+    job.on_other = [&parts](const Message& message) {
+        if (message.kind == static_cast<std::uint16_t>(MessageKind::kEvaluated)) {
+            parts.push_back(decode<EvaluatedPart>(message.body));
+        }
+    };
+    job.lose(1);
+    EXPECT_FALSE(job.flow->quiet());
+    EXPECT_EQ(job.flow->request({.evaluation = 9, .snapshot = {}}), 2);
+    EXPECT_EQ(job.flow->evaluators(), (std::vector<int>{0, 2}));
+    job.until([&] { return parts.size() >= 2; });
+    EXPECT_EQ(parts[0].id, 9U);
+    EXPECT_EQ(parts[1].id, 9U);
+    EXPECT_NE(parts[0].part, parts[1].part);
+}
+
+TEST(RingLosses, AnotherMemberSendsTheSnapshotOfALostOne) {
+    RingJob job("smallcnn", 3, ring_plan({1, 2}, {0}), 480);
+    job.begin();
+    job.finish();
+    std::vector<int> from;
+    job.on_other = [&from](const Message& message) {
+        if (message.kind == static_cast<std::uint16_t>(MessageKind::kGathered)) {
+            from.push_back(message.from.rank);
+        }
+    };
+    UpdateExtras extras;
+    extras.snapshot.gather = 7;
+    job.flow->request(extras);
+    job.lose(1);
+    job.until([&] { return !from.empty(); });
+    EXPECT_EQ(from, std::vector<int>{2});
+}
+
 /// A group's own exchange breaks like the ring's.
 TEST(RingLosses, OfAMemberInItsGroup) {
     for (const Stage stage : {Stage::kMake, Stage::kReady, Stage::kShared}) {
