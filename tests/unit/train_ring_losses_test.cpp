@@ -184,6 +184,34 @@ TEST(RingLosses, WhoComesBackRidesAndBecomesAMemberAgain) {
     expect_accounts(job, 1920);
 }
 
+/// It comes back and is lost again before the ring has recovered: it is not given anything.
+TEST(RingLosses, WhoIsLostAgainDuringTheRecoveryStaysAway) {
+    RingJob job("smallcnn", 3, ring_plan({0, 1, 2}), 960);
+    job.begin();
+    job.until_updates(4);
+    job.lose(2);
+    job.come_back(2);
+    job.lose(2);
+    job.finish();
+    EXPECT_EQ(job.books.updates_engine.incarnation(2), 0U) << "it was never let in";
+    expect_replayed(job, {0, 1});
+    expect_accounts(job, 960);
+}
+
+/// Gradients of riders that no round took are with their parents when all leases have come back.
+TEST(RingLosses, OfARiderAndItsParentAfterTheEnd) {
+    RingJob job("smallcnn", 4, ring_plan({0, 1}, {2, 3}), 960);
+    job.begin();
+    job.until_updates(4);
+    job.books.stop = true;
+    job.finish();
+    job.books.desk.return_all();
+    job.lose(2);
+    job.lose(1);
+    job.until([&] { return job.flow->quiet(); });
+    EXPECT_EQ(job.books.desk.accounts().applied, job.books.applied);
+}
+
 TEST(RingLosses, OfAWorkerThatIsAboutToEnter) {
     RingJob job("smallcnn", 4, ring_plan({0, 1}, {2, 3}), 960);
     job.job.options.inject = "rank=2,cpu=0.1";
