@@ -69,10 +69,9 @@ TEST_P(AnyServers, UpdatesReachEveryWorkerWithTheBitsOfOneShard) {
             message = coordinator().mailbox(Port::kCoordinator).receive(kPatience).value();
         } while (message.kind != static_cast<std::uint16_t>(MessageKind::kFarewell));
         const auto last = decode<Farewell>(message.body);
-        const auto bytes =
-            static_cast<std::uint64_t>(
-                ranges_[static_cast<std::size_t>(message.from.rank)].floats()) *
-            sizeof(float);
+        const auto bytes = static_cast<std::uint64_t>(
+                               ranges_[static_cast<std::size_t>(message.from.rank)].floats()) *
+                           sizeof(float);
         EXPECT_EQ(last.staging_bytes, kWorkers * bytes);
         EXPECT_GE(last.snapshot_bytes, bytes);
         EXPECT_LE(last.snapshot_bytes, 2 * bytes);
