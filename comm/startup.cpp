@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <signal.h>
+#include <csignal>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -24,6 +24,7 @@ class Quickstart(ProgramTest):
             (self.tree / folder).mkdir(parents=True)
         for script in ("quickstart.sh", "launch.sh"):
             shutil.copy(ROOT / "jobs" / script, self.tree / "jobs")
+        shutil.copytree(ROOT / "jobs/launch", self.tree / "jobs/launch")
         for nothing in ("jobs/install_deps.sh", "tools/cmake"):
             (self.tree / nothing).write_text("#!/bin/sh\n")
             (self.tree / nothing).chmod(0o755)

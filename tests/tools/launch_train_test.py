@@ -15,7 +15,7 @@ import cli_support
 from cli_support import ProgramTest, events, tensors
 
 ROOT = None
-SAMPLES = 20000
+SAMPLES = 100000
 ARCHITECTURES = {"ring": ["--arch", "ring"], "servers": ["--arch", "servers", "--servers", 1]}
 
 
