@@ -68,8 +68,9 @@ def run_case(arguments, data, folder, case):
     """Returns (what became of it, problems or reasons, job)."""
     job = Job(arguments.cohort, data, folder, case.mode, SAMPLES,
               launch=["--restarts", 1, *(["--tcp-only"] if case.tcp else [])],
-              train=["--inject", fault_support.throttle(), "--lost-after-s", LOST_AFTER_S,
-                     "--stall-limit-s", 20, "--checkpoint-every-samples", 4000])
+              train=["--inject", fault_support.throttle(case.mode.arch),
+                     "--lost-after-s", LOST_AFTER_S, "--stall-limit-s", 20,
+                     "--checkpoint-every-samples", 4000])
     try:
         in_time = disturb(job, case, arguments.freeze)
         problems = job.problems(job.finish(arguments.limit_s))
