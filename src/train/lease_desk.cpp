@@ -107,7 +107,7 @@ LeaseDesk::Held LeaseDesk::drop(std::uint64_t lease) {
     std::deque<Held>& held = held_.at(index(found->second));
     const auto at = std::find_if(held.begin(), held.end(),
                                  [&](const Held& one) { return one.order.lease == lease; });
-    const Held dropped = *at;
+    Held dropped = *at;
     held.erase(at);
     worker_of_.erase(found);
     return dropped;
