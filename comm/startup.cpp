@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <csignal>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <chrono>
 #include <climits>

@@ -1,5 +1,5 @@
 cohort_add_mpi_test(NAME ring_sums_test SOURCES mpi/ring_sums_test.cpp LIBS cohort::comm
-  RANKS 1 2 3 4 TIMEOUT 120)
+  RANKS 1 2 3 4 TIMEOUT 300)
 
 add_executable(ring_wait_program mpi/ring_wait_program.cpp)
 target_link_libraries(ring_wait_program PRIVATE cohort::comm cohort_build_settings)
