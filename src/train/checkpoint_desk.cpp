@@ -83,6 +83,10 @@ void CheckpointDesk::saved(const SavedPart& part) {
     }
 }
 
+void CheckpointDesk::give_up() {
+    running_ = running_ && (snapshot_.has_value() || writing_.valid());
+}
+
 std::optional<CheckpointReport> CheckpointDesk::collect(Clock::Seconds now) {
     if (writing_.valid()) {
         if (writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {

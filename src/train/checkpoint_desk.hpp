@@ -37,6 +37,8 @@ public:
     }
     void captured(RunSnapshot snapshot, Clock::Seconds now);
     void saved(const SavedPart& part);
+    /// Forgets one that was started and not captured: what should have carried it is lost.
+    void give_up();
     /// A checkpoint that has ended, well or not.
     [[nodiscard]] std::optional<CheckpointReport> collect(Clock::Seconds now);
     /// Whether the end of a run at `samples` wants one.

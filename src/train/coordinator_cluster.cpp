@@ -124,6 +124,7 @@ void Coordinator::lost(const RankNews& news) {
     if (evaluations_->pausing()) {
         evaluations_->give_up();
     }
+    checkpoints_->give_up();  // rounds that are granted may be void now
     flow_->lost(worker);
     ask_modes_ = true;
 }

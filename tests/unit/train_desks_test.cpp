@@ -290,8 +290,15 @@ TEST_F(CheckpointDeskTest, AwaitsTheCaptureOfItsOwnPathOnce) {
     const std::string path = desk.start(100);
     EXPECT_TRUE(desk.awaits(path));
     EXPECT_FALSE(desk.awaits(path + "x"));
+    desk.give_up();  // the round that carried it is void
+    EXPECT_FALSE(desk.running());
+    EXPECT_FALSE(desk.awaits(path));
+    ASSERT_TRUE(desk.due(110, Clock::Seconds(1))) << "it is tried again";
+    EXPECT_EQ(desk.start(100), path);
     desk.captured(snapshot(100), Clock::Seconds(1));
     EXPECT_FALSE(desk.awaits(path));
+    desk.give_up();
+    EXPECT_TRUE(desk.running()) << "what is captured will be saved";
     desk.saved({.checkpoint = path, .part = 0, .error = "no space left"});
     EXPECT_TRUE(wait(desk, 1));
     EXPECT_FALSE(desk.awaits(path));
