@@ -13,9 +13,6 @@
 namespace cohort {
 namespace {
 
-/// What a run's batch norms fold into the running statistics with a whole reference batch.
-constexpr double kBatchNormMomentum = 0.1;
-
 std::size_t bytes_of(std::int64_t floats) {
     return static_cast<std::size_t>(floats) * sizeof(float);
 }

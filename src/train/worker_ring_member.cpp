@@ -4,15 +4,10 @@
 #include <algorithm>
 
 #include "cohort/core/error.hpp"
+#include "shards.hpp"
 #include "worker_ring_executor.hpp"
 
 namespace cohort {
-namespace {
-
-/// Share of a reference batch's statistics that goes into the running ones.
-constexpr double kBatchNormMomentum = 0.1;
-
-}  // namespace
 
 void RingExecutor::carry_out(const RoundOrder& order) {
     check_invariant(begun_, "kBegin comes before the first round");

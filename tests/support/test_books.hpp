@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "job_parts.hpp"
+#include "update_flow.hpp"
+
+namespace cohort::test {
+
+/// The books of a run that only counts.
+class TestBooks final : public RunBooks {
+public:
+    TestBooks(const JobParts& job, int workers, std::int64_t samples, SyncPlan plan)
+        : samples_(samples),
+          leases_(LeaseBook(job.train_set->info(), job.order, samples), samples,
+                  {.workers = workers, .batch = job.options.batch}, {}),
+          engine_({.workers = workers, .reference_batch = job.reference_batch}, std::move(plan)) {}
+
+    [[nodiscard]] LeaseDesk& leases() override { return leases_; }
+    [[nodiscard]] UpdateEngine& engine() override { return engine_; }
+    [[nodiscard]] std::int64_t samples_applied() const override { return applied_; }
+    [[nodiscard]] bool stopping() const override { return stop || leases_.finished(); }
+    [[nodiscard]] UpdateExtras decide(std::int64_t /*samples*/) override {
+        return std::exchange(extras, {});
+    }
+    void commit(const UpdateRecord& update) override {
+        for (const std::uint64_t lease : update.leases) {
+            leases_.applied(lease);
+        }
+        applied_ += update.result.samples;
+        updates.push_back(update);
+        if (on_commit) {
+            on_commit();
+        }
+    }
+    void taken(const UpdateExtras& /*extras*/, int /*evaluation_parts*/) override {}
+    void drop(const BatchResult& /*result*/, const std::string& /*because*/) override { ++dropped; }
+    void spent(double /*compute_s*/, double /*exposed_s*/, double /*exchange_s*/) override {}
+    void timed(const PushTimes& times) override { timings.push_back(times); }
+    void settled(const PushOutcome& outcome) override { outcomes.push_back(outcome); }
+    void installed(const SyncPlan& plan) override { plans.push_back(plan.name); }
+
+    bool stop = false;
+    UpdateExtras extras;
+    std::function<void()> on_commit;
+    int dropped = 0;
+    std::vector<UpdateRecord> updates;
+    std::vector<PushTimes> timings;
+    std::vector<PushOutcome> outcomes;
+    std::vector<std::string> plans;
+
+private:
+    std::int64_t samples_;
+    std::int64_t applied_ = 0;
+    LeaseDesk leases_;
+    UpdateEngine engine_;
+};
+
+}  // namespace cohort::test
