@@ -180,7 +180,7 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
             "that name others do without them",
             setting.workers_at_start, workers);
     }
-    modes_.emplace(options(), std::move(setting), progress_.samples_applied);
+    modes_.emplace(mode_choice(options()), std::move(setting), progress_.samples_applied);
     SyncPlan first = modes_->start();
     const std::int64_t steps = first.work == Work::kDelta ? first.local_steps : 1;
     leases_.emplace(

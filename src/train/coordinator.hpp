@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "checkpoint_desk.hpp"
+#include "cohort/sched/mode_desk.hpp"
+#include "cohort/sched/worker_books.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/trainer.hpp"
@@ -20,11 +22,9 @@
 #include "lease_desk.hpp"
 #include "links.hpp"
 #include "loss_desk.hpp"
-#include "mode_desk.hpp"
 #include "run_lock.hpp"
 #include "snapshot_evaluator.hpp"
 #include "update_flow.hpp"
-#include "worker_books.hpp"
 
 namespace cohort {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cohort/core/clock.hpp"
+#include "cohort/sched/noise_scale.hpp"
 #include "node_desk.hpp"
-#include "noise_scale.hpp"
 #include "push_arrivals.hpp"
 #include "update_flow.hpp"
 #include "validation_desk.hpp"

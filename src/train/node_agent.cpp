@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "cohort/optim/weighted_sum.hpp"
 #include "node_slots.hpp"
 #include "protocol_node.hpp"
 #include "server_pool.hpp"
-#include "server_sum.hpp"
 
 namespace cohort {
 namespace {

@@ -158,6 +158,12 @@ void check_options(const TrainOptions& o, int world_size) {
     require(!o.resume || !o.overwrite, "--resume, --overwrite", "one of them", "both");
 }
 
+ModeChoice mode_choice(const TrainOptions& options) {
+    return {.mode = options.mode,
+            .mode_schedule = options.mode_schedule,
+            .deterministic = options.deterministic};
+}
+
 ModeSetting mode_setting(const TrainOptions& options, int workers) {
     return {.architecture = parse_architecture(options.arch),
             .live = std::vector<bool>(static_cast<std::size_t>(workers), true),

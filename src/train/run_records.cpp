@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "cohort/core/version.hpp"
-#include "mode_desk.hpp"
+#include "cohort/sched/mode_desk.hpp"
 #include "run_records.hpp"
 
 namespace cohort {
@@ -130,7 +130,7 @@ std::string start_json(const JobParts& parts, const RankMap& map, const std::str
                 {"train_samples", train.samples},
                 {"test_samples", parts.test_set->info().samples},
                 {"arch", options.arch},
-                {"mode", mode_text(options)},
+                {"mode", mode_choice(options).text()},
                 {"stale_momentum", options.stale_momentum},
                 {"lr_rule", options.lr_rule},
                 {"inject", options.inject},

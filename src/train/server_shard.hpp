@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "cohort/optim/optimizer.hpp"
+#include "cohort/optim/released_copies.hpp"
+#include "cohort/optim/weighted_sum.hpp"
 #include "cohort/train/snapshot.hpp"
 #include "protocol.hpp"
 #include "server_pool.hpp"
-#include "server_released.hpp"
 #include "server_staging.hpp"
-#include "server_sum.hpp"
 #include "shards.hpp"
 
 namespace cohort {

@@ -8,6 +8,7 @@
 
 #include "cohort/comm/messenger.hpp"
 #include "cohort/model/replica.hpp"
+#include "cohort/sched/reports.hpp"
 #include "cohort/sched/update_engine.hpp"
 #include "job_parts.hpp"
 #include "lease_desk.hpp"
@@ -31,24 +32,6 @@ struct UpdateRecord {
     BatchResult result;        ///< over all of its pushes
     double gradient_norm = 0;  ///< mean over them
     std::vector<std::uint64_t> leases;
-};
-
-/// Where a worker's time went with one push, as it arrives.
-struct PushTimes {
-    int worker = 0;
-    std::int64_t samples = 0;
-    double own_s = 0;  ///< input, compute, sending: without waiting for others
-};
-
-/// What became of a push, or of a mini-batch that was interrupted.
-struct PushOutcome {
-    int worker = 0;
-    std::int64_t samples = 0;
-    double lag = 0;                        ///< reference batches; 0: none, or not known
-    std::int64_t lag_updates = 0;          ///< updates
-    double weight = 1;                     ///< applied with; 0 when it was not
-    bool over_bound = false;               ///< applied although its lag passed the bound
-    std::optional<ReturnReason> returned;  ///< why it was not applied
 };
 
 /// The books of a run, as the flow of updates writes them. Implemented by the coordinator.

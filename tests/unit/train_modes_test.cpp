@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "cohort/core/error.hpp"
+#include "cohort/sched/mode_desk.hpp"
+#include "cohort/sched/worker_books.hpp"
+#include "cohort/train/events.hpp"
+#include "cohort/train/options.hpp"
 #include "loss_desk.hpp"
-#include "mode_desk.hpp"
-#include "worker_books.hpp"
 
 namespace cohort {
 namespace {
@@ -36,7 +38,7 @@ Telemetry at(std::int64_t samples, double seconds = 0) {
 }
 
 ModeDesk desk(const TrainOptions& options, std::int64_t samples = 0) {
-    return {options, mode_setting(options, kWorkers), samples};
+    return {mode_choice(options), mode_setting(options, kWorkers), samples};
 }
 
 TEST(ModeDesk, APlainModeStaysAsItIs) {

@@ -7,8 +7,8 @@
 #include <set>
 #include <vector>
 
+#include "cohort/sched/noise_scale.hpp"
 #include "node_desk.hpp"
-#include "noise_scale.hpp"
 #include "push_arrivals.hpp"
 #include "validation_desk.hpp"
 

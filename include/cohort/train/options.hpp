@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/modes.hpp"
 
 namespace cohort {
@@ -62,6 +63,9 @@ struct TrainOptions {
 /// The options with `mode` (unless there is a schedule) and `servers` filled in where they were
 /// left to the program.
 [[nodiscard]] TrainOptions resolved(TrainOptions options);
+
+/// The mode or schedule that the options name.
+[[nodiscard]] ModeChoice mode_choice(const TrainOptions& options);
 
 /// What modes are made for at the start of a run. Errors: UsageError.
 [[nodiscard]] ModeSetting mode_setting(const TrainOptions& options, int workers);

@@ -1,4 +1,4 @@
-#include "server_released.hpp"
+#include "cohort/optim/released_copies.hpp"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "worker_books.hpp"
+#include "cohort/sched/worker_books.hpp"
 
 #include <algorithm>
 

@@ -6,8 +6,7 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/sched/policy.hpp"
-#include "cohort/train/events.hpp"
-#include "update_flow.hpp"
+#include "cohort/sched/reports.hpp"
 
 namespace cohort {
 

@@ -1,6 +1,6 @@
 // The sums of updates, bound by memory: each gradient is read once, the sum stays in the first
 // level of the cache. This file is compiled without contraction into fused multiply-add.
-#include "server_sum.hpp"
+#include "cohort/optim/weighted_sum.hpp"
 
 #include <algorithm>
 #include <cstddef>

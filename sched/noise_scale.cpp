@@ -1,4 +1,4 @@
-#include "noise_scale.hpp"
+#include "cohort/sched/noise_scale.hpp"
 
 #include <algorithm>
 

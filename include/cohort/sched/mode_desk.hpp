@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "cohort/sched/policy.hpp"
-#include "cohort/train/events.hpp"
-#include "cohort/train/options.hpp"
+#include "cohort/sched/reports.hpp"
 
 namespace cohort {
 
@@ -18,6 +17,18 @@ struct PlanChange {
     std::vector<std::int64_t> batches;  ///< by worker; empty: as before
 };
 
+/// What the user asked for.
+struct ModeChoice {
+    std::string mode;           ///< as `--mode` writes it
+    std::string mode_schedule;  ///< "0:ssgd,20000:static:6", in place of it; empty: none
+    bool deterministic = false;
+
+    /// The mode, or the list of them.
+    [[nodiscard]] const std::string& text() const noexcept {
+        return mode_schedule.empty() ? mode : mode_schedule;
+    }
+};
+
 /// Which mode is in force, and which one comes next: from the policy of the mode in charge, from
 /// `--mode-schedule`, on request. Knows a change from the request until the first update under the
 /// new plan. Pure.
@@ -25,9 +36,9 @@ struct PlanChange {
 /// The newest word counts: a request holds until the next entry of the schedule is reached.
 class ModeDesk {
 public:
-    /// The mode in charge is the one that the options name for `samples` applied.
+    /// The mode in charge is the one that was chosen for `samples` applied.
     /// Errors: UsageError for a mode.
-    ModeDesk(const TrainOptions& options, ModeSetting setting, std::int64_t samples);
+    ModeDesk(const ModeChoice& choice, ModeSetting setting, std::int64_t samples);
 
     /// The first plan, which is in force at once, with --batch samples for every worker.
     [[nodiscard]] SyncPlan start();
@@ -80,8 +91,5 @@ private:
     std::optional<Open> open_;
     std::vector<SwitchReport> closed_;
 };
-
-/// The mode, or the list of them, that the options name.
-[[nodiscard]] const std::string& mode_text(const TrainOptions& options);
 
 }  // namespace cohort

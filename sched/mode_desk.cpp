@@ -1,4 +1,4 @@
-#include "mode_desk.hpp"
+#include "cohort/sched/mode_desk.hpp"
 
 #include <fmt/format.h>
 
@@ -27,14 +27,10 @@ std::size_t entry_at(const std::vector<ScheduledMode>& schedule, std::int64_t sa
 
 }  // namespace
 
-const std::string& mode_text(const TrainOptions& options) {
-    return options.mode_schedule.empty() ? options.mode : options.mode_schedule;
-}
-
-ModeDesk::ModeDesk(const TrainOptions& options, ModeSetting setting, std::int64_t samples)
-    : setting_(std::move(setting)), deterministic_(options.deterministic), mode_(options.mode) {
-    if (!options.mode_schedule.empty()) {
-        schedule_ = parse_mode_schedule(options.mode_schedule);
+ModeDesk::ModeDesk(const ModeChoice& choice, ModeSetting setting, std::int64_t samples)
+    : setting_(std::move(setting)), deterministic_(choice.deterministic), mode_(choice.mode) {
+    if (!choice.mode_schedule.empty()) {
+        schedule_ = parse_mode_schedule(choice.mode_schedule);
         entry_ = entry_at(schedule_, samples);
         mode_ = schedule_[entry_].mode;
         setting_.samples_before = schedule_[entry_].samples;

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cohort/sched/update_engine.hpp"
+
+namespace cohort {
+
+/// Where a worker's time went with one push, as it arrives.
+struct PushTimes {
+    int worker = 0;
+    std::int64_t samples = 0;
+    double own_s = 0;  ///< input, compute, sending: without waiting for others
+};
+
+/// What became of a push, or of a mini-batch that was interrupted.
+struct PushOutcome {
+    int worker = 0;
+    std::int64_t samples = 0;
+    double lag = 0;                        ///< reference batches; 0: none, or not known
+    std::int64_t lag_updates = 0;          ///< updates
+    double weight = 1;                     ///< applied with; 0 when it was not
+    bool over_bound = false;               ///< applied although its lag passed the bound
+    std::optional<ReturnReason> returned;  ///< why it was not applied
+};
+
+/// One worker's part in this part of a run.
+struct WorkerReport {
+    bool live = true;             ///< not lost, or back again
+    std::int64_t samples = 0;     ///< applied
+    std::int64_t pushes = 0;      ///< applied, with any weight
+    std::int64_t discounted = 0;  ///< of those: with a weight below 1
+    std::int64_t over_bound = 0;  ///< of those: although their lag passed the bound
+    std::array<std::int64_t, kReturnReasons> refused{};  ///< pushes, by ReturnReason
+    double own_s = 0;  ///< its own time per --batch samples, mean of the last ones; 0: not known
+    double last_own_s = 0;             ///< the newest
+    double lag = 0;                    ///< of its last push, reference batches
+    double lag_sum = 0;                ///< over the applied pushes
+    double lag_max = 0;                ///< of them
+    std::int64_t lag_updates_sum = 0;  ///< over them, in updates
+    std::int64_t lost = 0;             ///< how often
+};
+
+/// A change of plan, from the moment it was asked for until the first update under the new one.
+struct SwitchReport {
+    std::string from;
+    std::string to;
+    std::string why;
+    std::int64_t samples = 0;              ///< applied when it was asked for
+    double train_seconds = 0;              ///< then
+    std::optional<double> in_force_s;      ///< after that; none: it was overtaken by another one
+    std::optional<double> first_update_s;  ///< until the first update under the new plan
+    double slowest_own_s = 0;              ///< longest own time of the live workers then
+    /// The same mode arranges its workers anew.
+    [[nodiscard]] bool same_mode() const noexcept { return from == to; }
+};
+
+}  // namespace cohort
