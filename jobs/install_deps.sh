@@ -10,7 +10,7 @@ packages=(
     cmake g++ ninja-build git
     # libraries
     openmpi-bin libopenmpi-dev libhdf5-openmpi-dev libdnnl-dev zlib1g-dev
-    libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
+    libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
     # data of the quick start
     dataset-fashion-mnist
     # tests and checks

@@ -23,8 +23,9 @@ ARROWS = {
     "comm": ["core", "tensor"],
     "sched": ["core", "model"],
     "sim": ["model", "optim", "data", "sched"],
+    "report": ["sim"],
     "train": ["model", "optim", "data", "comm", "sched", "sim"],
-    "jobs": ["train"],
+    "jobs": ["report", "train"],
 }
 # Folders of the tree's top level that are modules; the others are below src/ and include/cohort/.
 TOP_LEVEL = ("layers", "comm", "sched", "data", "jobs")
@@ -35,6 +36,7 @@ EXTERNAL = (
     ("NCCL", re.compile(r"nccl(_net)?\.h$"), ("comm",)),
     ("HDF5", re.compile(r"(hdf5|hdf5_hl|H5\w*)\.h$"), ("data",)),
     ("CLI11", re.compile(r"CLI(11\.hpp$|/)"), ("jobs",)),
+    ("toml++", re.compile(r"toml\+\+/"), ("sim", "report", "jobs")),
     ("CUDA", re.compile(r"(cuda\w*|cublas\w*|cudnn\w*|curand\w*|nvrtc)\.h$|(cub|thrust|cuda)/"), ()),
 )
 CUDA_FILE = re.compile(r"(_cuda(_\w+)?\.(cpp|hpp)|\.cuh?)$")

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cohort/data/slice_reader.hpp"
+#include "cohort/sched/update_engine.hpp"
+
+namespace cohort {
+
+/// The numbers of a virtual run: parameters, optimizer, gradients. What is asked for is computed in
+/// the background, on as many cores as it was given, and awaited where it is needed; results do not
+/// depend on the number of cores. The event loop's thread calls it.
+class Learner {
+public:
+    /// Parameters that somebody computes on; copies share them.
+    class Parameters;
+    using Released = std::shared_ptr<const Parameters>;
+    /// Of a computation that was started; 0: none.
+    using WorkId = std::uint64_t;
+
+    struct Job {
+        int worker = 0;
+        LeaseSlice slice;
+        Released parameters;
+        Work work = Work::kGradient;
+        int steps = 1;  ///< kDelta: local steps that the slice is cut into
+        double lr = 0;  ///< kDelta: of them
+    };
+    /// What a push's ticket says of the computation.
+    struct Outcome {
+        double loss_sum = 0;  ///< nats
+        std::int64_t correct = 0;
+        bool finite = true;
+        double gradient_norm = 0;
+    };
+    struct Update {
+        struct Term {
+            WorkId work = 0;
+            double coefficient = 1;  ///< of the weighted sum
+            int worker = 0;
+            std::int64_t version = 0;  ///< that it was computed on
+        };
+        std::int64_t version = 0;  ///< after it
+        double fraction = 1;       ///< f
+        double lr = 0;
+        Work work = Work::kGradient;
+        double delay_compensation = 0;  ///< lambda; 0: none
+        std::vector<Term> terms;        ///< summed in this order; their work is over then
+    };
+    struct Accuracy {
+        double accuracy = 0;  ///< 0..1
+        double loss = 0;      ///< nats
+        std::int64_t samples = 0;
+    };
+
+    Learner() = default;
+    Learner(const Learner&) = delete;
+    Learner& operator=(const Learner&) = delete;
+    virtual ~Learner() = default;
+
+    /// The current version's parameters, looked ahead by `lag` reference batches.
+    /// @param delay_compensated  kept until the worker's next push: the plan compensates delays
+    [[nodiscard]] virtual Released release(int worker, double lag, double lr,
+                                           bool delay_compensated) = 0;
+    virtual WorkId start(const Job& job) = 0;
+    /// Workers that average their gradients at every local step; all or none.
+    /// @return one per job
+    virtual std::vector<WorkId> start_group(std::span<const Job> jobs) = 0;
+    /// Waits for it.
+    [[nodiscard]] virtual Outcome outcome(WorkId work) = 0;
+    /// Its result is not wanted.
+    virtual void forget(WorkId work) = 0;
+    /// @return |gbar|^2, the sum of squares of the mean gradient
+    virtual double apply(const Update& update) = 0;
+
+    /// Zeno++: this work's gradient is what others are compared with from now on.
+    virtual void set_reference(WorkId work) = 0;
+    /// Product with the reference and the reference's norm; 0 and 0 without one.
+    [[nodiscard]] virtual std::pair<double, double> compare(WorkId work) = 0;
+
+    /// With the current parameters. @param most test samples, the first ones; 0: all
+    [[nodiscard]] virtual Accuracy evaluate(std::int64_t most) = 0;
+    /// Changes with any bit of parameters, state or optimizer state.
+    [[nodiscard]] virtual std::uint64_t digest() = 0;
+    /// Core seconds spent in the engine, seconds that the event loop waited for it.
+    [[nodiscard]] virtual std::int64_t samples_computed() const = 0;
+};
+
+/// What a Learner is made of.
+struct LearnerOptions {
+    std::string data;   ///< dataset file (HDF5)
+    std::string model;  ///< name for make_model
+    std::string optimizer = "sgd";
+    double momentum = 0.9;
+    bool nesterov = false;
+    double weight_decay = 0;
+    std::string augment = "none";
+    std::uint64_t seed = 1;
+    int threads = 1;  ///< computations at a time, >= 1, each on one core
+};
+
+/// Trains the model for real, in this process. Errors: UsageError, FileError.
+[[nodiscard]] std::unique_ptr<Learner> make_learner(const LearnerOptions& options);
+/// Nothing is learned: losses and norms are 0, accuracy is 0.
+[[nodiscard]] std::unique_ptr<Learner> make_idle_learner();
+
+}  // namespace cohort

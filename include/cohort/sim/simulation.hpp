@@ -1,0 +1,136 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cohort/sched/reports.hpp"
+
+namespace cohort {
+
+/// Everything `cohort simulate` can be told; the option of the same name (underscores for dashes).
+struct SimulateOptions {
+    std::string data;                ///< dataset file; not needed with no_train
+    std::string model = "smallcnn";  ///< that learns
+    std::string time_as;  ///< workload of the profile that sets times and bytes; empty: `model`
+    int workers = 8;
+    int servers = 0;                      ///< 0: 1 with servers, none with rings
+    int nodes = 0;                        ///< 0: one per worker
+    std::string server_nodes = "shared";  ///< "shared" with workers, spread evenly, or "own" nodes
+    std::string profile = "8gpu-10g";
+    std::string pattern = "healthy";  ///< NAME[:STRENGTH]
+    std::string trace;                ///< CSV file, in place of a pattern
+    std::uint64_t pattern_seed = 1;
+    std::uint64_t seed = 1;  ///< of initial parameters, order, dropout
+    std::string arch = "servers";
+    std::string mode;  ///< empty: ring or ssgd, by arch
+    std::string mode_schedule;
+    std::int64_t batch = 64;  ///< samples per step and worker
+    double lr = 0.05;
+    std::string lr_schedule = "constant";
+    std::string lr_rule = "per-sample";
+    std::string stale_momentum = "look-ahead";
+    double noise_scale = 0;
+    std::string optimizer = "sgd";
+    double momentum = 0.9;
+    double weight_decay = 0;
+    double target_accuracy = 0;           ///< in 0..1; the run ends once test accuracy reaches it
+    std::int64_t samples = 0;             ///< budget, samples applied; 0: one epoch
+    double virtual_limit_s = 0;           ///< ends the run at this virtual time; 0: none
+    std::int64_t eval_every_samples = 0;  ///< 0: once per epoch
+    std::int64_t eval_samples = 0;        ///< test samples until near the target; 0: all
+    bool no_train = false;                ///< time only
+    int threads = 0;                      ///< that compute gradients; 0: all cores
+    std::string out;                      ///< folder for result.h5; empty: none
+    bool overwrite = false;
+};
+
+/// An accuracy on the way. `samples` of the test set; all of it when it decides.
+struct EvaluationPoint {
+    double virtual_s = 0;
+    std::int64_t samples_applied = 0;
+    double accuracy = 0;
+    double loss = 0;
+    std::int64_t test_samples = 0;
+};
+
+/// What a worker did between two moments.
+struct LaneSpan {
+    enum class Kind : std::uint8_t { kDelay, kInput, kCompute, kPush, kWait, kPull, kLost };
+    int worker = 0;
+    Kind kind = Kind::kCompute;
+    double begin_s = 0;
+    double end_s = 0;
+};
+
+/// What a node or server did over the run.
+struct ServerUse {
+    int node = 0;
+    double cpu_core_s = 0;  ///< of updates
+    double rx_bytes = 0;    ///< pushes
+    double tx_bytes = 0;    ///< parameters
+    double busy_s = 0;      ///< with at least one update in work
+};
+
+/// Of a run under the virtual clock.
+struct SimulationResult {
+    std::vector<std::pair<std::string, std::string>> options;  ///< effective ones, by name
+    std::string command;                                       ///< that repeats it
+    std::string stop_reason;  ///< "target", "budget", "time", "signal"
+    double virtual_s = 0;
+    std::int64_t samples_applied = 0;
+    std::int64_t updates = 0;
+    std::uint64_t events = 0;
+    std::uint64_t digest = 0;  ///< over the event log and the final parameters
+    std::optional<double> tta_virtual_s;
+    std::optional<std::int64_t> samples_to_target;
+    double accuracy = 0;  ///< at the end, whole test set
+    double loss = 0;
+    double healthy_iteration_s = 0;  ///< of a worker by the profile, transfers included
+    EngineAccounts accounts;
+    std::vector<WorkerReport> workers;
+    std::vector<double> worker_busy_s;  ///< computing
+    std::vector<double> worker_wait_s;  ///< released late because of others
+    std::vector<double> worker_cpu_s;   ///< core seconds, input work
+    std::vector<double> worker_bytes;   ///< sent and received
+    std::vector<ServerUse> servers;
+    std::vector<EvaluationPoint> evaluations;
+    std::vector<SwitchReport> switches;
+    std::vector<std::int64_t>
+        lag_histogram;  ///< pushes by lag, kLagBins per reference batch; the last holds the rest
+    static constexpr int kLagBins = 8;
+    std::vector<LaneSpan> lanes;  ///< of the first kLaneSpans spans from lanes_from_s on
+    double lanes_from_s = 0;
+    static constexpr std::size_t kLaneSpans = 20000;
+    // Of the real clock; not part of the digest.
+    double wall_s = 0;
+    double engine_core_s = 0;  ///< in gradients and evaluations
+    std::uint64_t peak_bytes = 0;
+};
+
+/// Where a run stands, for progress lines.
+struct SimulationProgress {
+    double virtual_s = 0;
+    std::int64_t samples_applied = 0;
+    std::int64_t budget_samples = 0;
+    std::uint64_t events = 0;
+    std::optional<EvaluationPoint> evaluation;  ///< new since the last call
+    std::optional<SwitchReport> change;         ///< the same
+};
+
+/// Checks what can be known without opening a file. Errors: UsageError.
+void check_options(const SimulateOptions& options);
+/// Runs it in this thread (gradients on others). Deterministic: two runs have the same digest.
+/// @param progress called about every thousand events and whenever something is new; true: stop
+/// Errors: UsageError, FileError.
+[[nodiscard]] SimulationResult simulate(
+    const SimulateOptions& options, const std::function<bool(const SimulationProgress&)>& progress);
+
+/// result.h5 in a folder: everything of a result, written at once or not at all. Errors: FileError.
+void write_result(const std::string& folder, const SimulationResult& result);
+[[nodiscard]] SimulationResult read_result(const std::string& file);
+
+}  // namespace cohort

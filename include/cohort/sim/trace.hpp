@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cohort {
+
+/// How much of what it could use somebody has, from a moment on.
+struct Shares {
+    double cpu = 1;      ///< of its processors, (0, 1]
+    double rx = 1;       ///< of its node's network card, in, (0, 1]
+    double tx = 1;       ///< the same, out
+    double device = 1;   ///< of its device, (0, 1]
+    double delay_s = 0;  ///< added to every iteration whatever its batch, seconds
+    friend bool operator==(const Shares&, const Shares&) = default;
+};
+
+/// Whom a row of a trace concerns.
+struct TraceTarget {
+    enum class Kind : std::uint8_t { kNode, kWorker };
+    Kind kind = Kind::kWorker;
+    int index = 0;
+    friend auto operator<=>(const TraceTarget&, const TraceTarget&) = default;
+};
+
+/// From `time_s` on. What a worker has is the product of its own shares and its node's (delays
+/// add); rx and tx count for nodes only.
+struct TraceRow {
+    double time_s = 0;
+    TraceTarget target;
+    Shares shares;
+    friend bool operator==(const TraceRow&, const TraceRow&) = default;
+};
+
+/// Another job on the same nodes, which trains nothing and takes its share of everything.
+struct JobArrival {
+    double time_s = 0;
+    int workers = 1;
+    int servers = 1;
+    int first_node = 0;           ///< worker i is on node (first_node + i) mod nodes
+    std::string workload;         ///< of the profile; empty: that of the first job
+    std::int64_t batch = 64;      ///< samples of a worker's iteration
+    std::int64_t iterations = 0;  ///< of each worker, then it leaves
+};
+
+/// What happens to a cluster, in order of time, possibly without end. Pure.
+class Scenario {
+public:
+    Scenario() = default;
+    Scenario(const Scenario&) = delete;
+    Scenario& operator=(const Scenario&) = delete;
+    virtual ~Scenario() = default;
+    /// The next row, times not descending; none: nothing changes any more.
+    [[nodiscard]] virtual std::optional<TraceRow> next_row() = 0;
+    /// The next job to arrive; none: no more.
+    [[nodiscard]] virtual std::optional<JobArrival> next_job() { return std::nullopt; }
+};
+
+/// What a pattern is laid over.
+struct ClusterShape {
+    int workers = 1;
+    int nodes = 1;
+    std::vector<int> worker_nodes;  ///< [workers]
+    std::vector<int> server_nodes;  ///< [servers]
+    double iteration_s = 0;         ///< of a healthy worker: lengths of patterns count in it
+};
+
+/// "NAME[:STRENGTH]": healthy, persistent, delay, half, transient, blip, onoff, clustered,
+/// bandwidth, colocated, server-hot, storm; docs/patterns.md says what each does. STRENGTH is by
+/// how much who is slow is slower (2: twice the time). The same seed gives the same scenario.
+/// Errors: UsageError listing the patterns, or for a strength below 1.
+[[nodiscard]] std::unique_ptr<Scenario> make_pattern(std::string_view pattern,
+                                                     const ClusterShape& shape, std::uint64_t seed);
+/// Names, the default strength of each, and what it does in a line.
+struct PatternInfo {
+    std::string name;
+    double strength = 1;
+    std::string what;
+};
+[[nodiscard]] const std::vector<PatternInfo>& patterns();
+
+/// Rows in order of time, from a file or a recording.
+[[nodiscard]] std::unique_ptr<Scenario> make_scenario(std::vector<TraceRow> rows);
+/// Rows of a scenario up to a time.
+[[nodiscard]] std::vector<TraceRow> rows_until(Scenario& scenario, double time_s);
+
+/// CSV with the header time_s,target,cpu_share,rx_share,tx_share,device_share,delay_s; target is
+/// "node:3" or "worker:5"; columns in any order, those but the first two may be missing (1, and 0
+/// for the delay). Rows may be in any order. Errors: FileError naming file, line and field.
+[[nodiscard]] std::vector<TraceRow> read_trace(const std::string& path);
+/// Replaces the file at once or not at all. Errors: FileError.
+void write_trace(const std::string& path, const std::vector<TraceRow>& rows);
+
+/// Workers as rows, time as columns, shade by speed: for terminals (columns characters wide), and
+/// as a self-contained SVG. Speed is 1 / iteration time relative to a healthy one.
+[[nodiscard]] std::string draw_trace_text(const std::vector<TraceRow>& rows,
+                                          const ClusterShape& shape, double end_s, int columns);
+[[nodiscard]] std::string draw_trace_svg(const std::vector<TraceRow>& rows,
+                                         const ClusterShape& shape, double end_s);
+
+}  // namespace cohort

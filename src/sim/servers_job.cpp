@@ -1,0 +1,1 @@
+#include "cohort/sim/simulation.hpp"
