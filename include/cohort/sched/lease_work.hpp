@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cohort/sched/plan.hpp"
+
+namespace cohort {
+
+/// Local steps between two pushes; 1 for gradients.
+[[nodiscard]] int steps_per_push(const SyncPlan& plan) noexcept;
+
+/// Local steps of a lease of `samples`, of about `batch` samples each: a lease that the end of an
+/// epoch cuts short has fewer steps of the same size.
+[[nodiscard]] std::int32_t local_steps_of(std::int64_t samples, std::int64_t batch,
+                                          const SyncPlan& plan) noexcept;
+
+/// Who averages at every local step: consecutive live members of a cohort, SyncPlan::group at a
+/// time. @param live by worker
+[[nodiscard]] std::vector<std::vector<int>> averaging_groups(const SyncPlan& plan,
+                                                             const std::vector<bool>& live);
+
+}  // namespace cohort

@@ -1,0 +1,40 @@
+#include "cohort/sched/lease_work.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort {
+
+int steps_per_push(const SyncPlan& plan) noexcept {
+    return plan.work == Work::kDelta ? std::max(plan.local_steps, 1) : 1;
+}
+
+std::int32_t local_steps_of(std::int64_t samples, std::int64_t batch,
+                            const SyncPlan& plan) noexcept {
+    const std::int64_t each = std::max<std::int64_t>(batch, 1);
+    return static_cast<std::int32_t>(
+        std::clamp<std::int64_t>((samples + each / 2) / each, 1, steps_per_push(plan)));
+}
+
+std::vector<std::vector<int>> averaging_groups(const SyncPlan& plan,
+                                               const std::vector<bool>& live) {
+    std::vector<std::vector<int>> groups;
+    for (const CohortSpec& cohort : plan.cohorts) {
+        std::vector<int> group;
+        for (const int member : cohort.members) {
+            if (!live[static_cast<std::size_t>(member)]) {
+                continue;
+            }
+            group.push_back(member);
+            if (static_cast<int>(group.size()) == plan.group) {
+                groups.push_back(std::exchange(group, {}));
+            }
+        }
+        if (!group.empty()) {
+            groups.push_back(std::move(group));
+        }
+    }
+    return groups;
+}
+
+}  // namespace cohort

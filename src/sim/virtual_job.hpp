@@ -1,0 +1,223 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cohort/data/lease.hpp"
+#include "cohort/optim/schedule.hpp"
+#include "cohort/sched/mode_desk.hpp"
+#include "cohort/sched/noise_scale.hpp"
+#include "cohort/sched/update_engine.hpp"
+#include "cohort/sched/worker_books.hpp"
+#include "cohort/sim/cluster.hpp"
+#include "cohort/sim/learner.hpp"
+#include "cohort/sim/simulation.hpp"
+#include "event_log.hpp"
+#include "worker_lanes.hpp"
+
+namespace cohort {
+
+/// What a job under the virtual clock is made of.
+struct JobSpec {
+    ModeChoice choice;
+    ModeSetting setting;            ///< of setting.live.size() workers
+    std::vector<int> worker_nodes;  ///< [workers]
+    std::vector<int> server_nodes;  ///< [servers]; empty with rings
+    Workload workload;              ///< times and bytes
+    SampleSetInfo train;            ///< leases are cut from its epochs
+    std::int64_t budget_samples = 0;
+    double lr = 0;
+    Schedule schedule;
+    double noise_scale = 0;  ///< 0: measured where a plan needs it
+    std::uint64_t seed = 1;
+    // Of the accuracy on the way.
+    std::int64_t eval_every_samples = 0;  ///< 0: never, not at the end either
+    std::int64_t eval_samples = 0;        ///< until near the target; 0: the whole test set
+    double target_accuracy = 0;           ///< 0: none
+    std::size_t lane_spans = 0;           ///< that are kept
+
+    [[nodiscard]] int workers() const noexcept { return static_cast<int>(worker_nodes.size()); }
+    [[nodiscard]] int servers() const noexcept { return static_cast<int>(server_nodes.size()); }
+};
+
+/// A training job on a virtual cluster, apart from how its gradients travel: leases, plans, the
+/// engine and its effects, modes, updates, evaluations, the books. Architectures derive from it:
+/// they say when pushes arrive, and carry out what the engine decides on the cluster.
+///
+/// An architecture's event (a push that has arrived, a round that is over) calls push() or the
+/// engine and carry_out(), then happened(). Events of a job that is over must not come: end_work()
+/// cancels what is under way.
+class VirtualJob {
+public:
+    /// @param cluster, learner outlive it. Errors: UsageError for a mode.
+    VirtualJob(VirtualCluster& cluster, Learner& learner, JobSpec spec);
+    VirtualJob(const VirtualJob&) = delete;
+    VirtualJob& operator=(const VirtualJob&) = delete;
+    virtual ~VirtualJob() = default;
+
+    /// Everybody starts, at the cluster's time. Once.
+    void begin();
+    /// Ends it with a reason for SimulationResult::stop_reason. Nothing happens when it is over.
+    void end(const std::string& reason);
+    [[nodiscard]] bool over() const noexcept { return over_; }
+    /// Nothing of it is under way: it would wait for ever.
+    [[nodiscard]] virtual bool stuck() const = 0;
+
+    [[nodiscard]] std::int64_t samples_applied() const noexcept { return samples_applied_; }
+    [[nodiscard]] std::int64_t updates() const noexcept { return updates_; }
+    [[nodiscard]] const std::vector<EvaluationPoint>& evaluations() const noexcept {
+        return evaluations_;
+    }
+    [[nodiscard]] const std::vector<SwitchReport>& switches() const noexcept { return switches_; }
+    /// Fills in what it knows; a job that is over.
+    void report(SimulationResult& result);
+
+protected:
+    /// A lease that is out.
+    struct Lease {
+        std::uint64_t id = 0;
+        int worker = 0;
+        LeaseSlice slice;
+        Work work = Work::kGradient;
+        std::int32_t steps = 1;        ///< local ones, of about equal size
+        double lr = 0;                 ///< kDelta: of them
+        Learner::WorkId computed = 0;  ///< 0: not started; given up when the lease comes back
+    };
+    /// What a push says beside what the learner knows.
+    struct Arrival {
+        std::uint64_t lease = 0;
+        std::int64_t version = 0;  ///< of the parameters it was computed on
+        double own_s = 0;          ///< the worker's own time, see PushTimes
+    };
+
+    // What an architecture does.
+    /// Sends everybody to work.
+    virtual void start_work() = 0;
+    /// After each event: gives out leases; whoever gets none is idle.
+    virtual void deal() = 0;
+    /// An update was made: the learner has its parameters, releases are to be carried out.
+    virtual void fired(const Fire& fire) = 0;
+    virtual void released(const ReleaseOne& release) = 0;
+    /// The worker gives up what it computes and starts again; its lease comes back next.
+    virtual void interrupted(const Interrupt& interrupt) = 0;
+    virtual void refused(const Refuse& /*refusal*/, const Lease& /*lease*/) {}
+    /// The lease is about to be forgotten: nothing more is done with it.
+    virtual void came_back(const Lease& /*lease*/) {}
+    /// Another plan is wanted: put_in_force() now, or once the fence that it needs is reached; of
+    /// several the newest counts, with the newest batches that were given.
+    virtual void install(PlanChange change) = 0;
+    /// Coefficients of an update's sum, in the order of its pushes.
+    [[nodiscard]] virtual std::vector<double> coefficients(const Fire& fire) const;
+    /// Cancels what is under way.
+    virtual void end_work() = 0;
+    virtual void report_servers(SimulationResult& /*result*/) {}
+
+    // What it does it with.
+    [[nodiscard]] VirtualCluster& cluster() noexcept { return cluster_; }
+    [[nodiscard]] EventQueue& queue() noexcept { return cluster_.queue(); }
+    [[nodiscard]] double now() { return cluster_.queue().now(); }
+    [[nodiscard]] Learner& learner() noexcept { return learner_; }
+    [[nodiscard]] const JobSpec& spec() const noexcept { return spec_; }
+    [[nodiscard]] UpdateEngine& engine() noexcept { return engine_; }
+    [[nodiscard]] const UpdateEngine& engine() const noexcept { return engine_; }
+    [[nodiscard]] WorkerLanes& lanes() noexcept { return lanes_; }
+    [[nodiscard]] int workers() const noexcept { return spec_.workers(); }
+    [[nodiscard]] VirtualCluster::PlaceId place(int worker) const { return places_[at(worker)]; }
+    [[nodiscard]] int node_of(int worker) const { return spec_.worker_nodes[at(worker)]; }
+    /// Samples of a worker's gradient or local step, as installed.
+    [[nodiscard]] std::int64_t batch_of(int worker) const { return batches_[at(worker)]; }
+    /// Base cost of a gradient over so many samples.
+    [[nodiscard]] VirtualCluster::IterationCost cost_of(std::int64_t samples) const;
+    /// For the next update.
+    [[nodiscard]] double learning_rate() const;
+    /// No new work is given out any more.
+    [[nodiscard]] bool stopping() const noexcept { return !stop_reason_.empty(); }
+
+    /// A lease for a worker, with work as the plan in force wants it: its batch times the local
+    /// steps, or `samples` if that is > 0. The engine is not told. Null when the book has none to
+    /// give for now.
+    Lease* take_lease(int worker, std::int64_t samples = 0);
+    /// Null: it is not out.
+    [[nodiscard]] Lease* lease(std::uint64_t id);
+    /// Those that are out.
+    [[nodiscard]] std::size_t leases_out() const noexcept { return leases_.size(); }
+    /// A lease that the engine was not told of comes back.
+    void give_back(std::uint64_t lease, ReturnReason reason);
+    /// The parameters of now for a worker; see Learner::release.
+    [[nodiscard]] Learner::Released parameters_for(int worker, double lag);
+    /// What a lease asks for, to be computed on `parameters`.
+    [[nodiscard]] Learner::Job job_of(const Lease& lease, Learner::Released parameters) const;
+    /// A push is complete: its own time goes into the books, the engine decides, which is carried
+    /// out. The learner is waited for.
+    void push(const Arrival& arrival);
+    /// @param own_s  0: not measured
+    void timed(int worker, std::int64_t samples, double own_s);
+    void carry_out(const std::vector<Effect>& effects);
+    /// The engine gets the plan, and its effects are carried out. Leases that are out stay as they
+    /// are.
+    void put_in_force(PlanChange change);
+    /// After each event.
+    void happened();
+
+    [[nodiscard]] static std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+private:
+    /// A push that the engine has, neither fired nor refused.
+    struct Held {
+        std::uint64_t lease = 0;
+        std::int64_t samples = 0;
+        std::int64_t version = 0;
+    };
+
+    void carry_out(const Fire& fire);
+    void carry_out(const Refuse& refusal);
+    void carry_out(const ReturnLease& lease);
+    void carry_out(const Interrupt& interrupt, const ReturnLease* lease);
+    void log(const Effect& effect);
+    void apply(const Fire& fire);
+    void settle_books(const Fire& fire);
+    void count_drop();
+    void consult_modes();
+    void collect_switches();
+    void evaluate();
+    Learner::Accuracy evaluate(std::int64_t samples);
+    void finish();
+    void check_accounts() const;
+
+    VirtualCluster& cluster_;
+    Learner& learner_;
+    JobSpec spec_;
+    ModeDesk modes_;
+    UpdateEngine engine_;
+    LeaseBook book_;
+    WorkerBooks books_;
+    WorkerLanes lanes_;
+    EventLog log_;
+    NoiseScale noise_;
+    std::vector<VirtualCluster::PlaceId> places_;  ///< by worker
+    std::vector<std::int64_t> batches_;            ///< by worker
+    std::vector<std::uint64_t> pushes_;            ///< by worker
+    std::unordered_map<std::uint64_t, Lease> leases_;
+    std::map<PushId, Held> held_;
+    std::int64_t reference_batch_;
+    std::int64_t samples_applied_ = 0;
+    std::int64_t updates_ = 0;
+    std::int64_t dropped_in_a_row_ = 0;
+    std::int64_t next_evaluation_ = 0;
+    bool ask_modes_ = false;
+    bool over_ = false;
+    std::string stop_reason_;
+    std::optional<double> tta_s_;
+    std::optional<std::int64_t> samples_to_target_;
+    std::optional<Learner::Accuracy> last_;  ///< of the whole test set, at samples_applied_
+    std::vector<EvaluationPoint> evaluations_;
+    std::vector<SwitchReport> switches_;
+    std::vector<std::int64_t> lag_histogram_;
+};
+
+}  // namespace cohort
