@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "mode_table.hpp"
@@ -44,6 +45,17 @@ std::unique_ptr<ModePolicy> make_policy(std::string_view mode, const ModeSetting
         return std::make_unique<PolicyBase>(std::string(mode), setting);
     }
     return parsed.entry->policy(std::string(mode), setting, parsed.values);
+}
+
+std::vector<SyncPlan> plans_of_mode(std::string_view mode, const ModeSetting& setting) {
+    const std::unique_ptr<ModePolicy> policy = make_policy(mode, setting);
+    std::vector<SyncPlan> plans{policy->start().plan.value()};
+    Telemetry end{.samples_applied = 1, .budget_samples = 1, .updates = 1, .workers = {}};
+    end.workers.resize(setting.live.size());
+    if (auto plan = policy->decide(end).plan) {
+        plans.push_back(std::move(*plan));
+    }
+    return plans;
 }
 
 std::vector<ScheduledMode> parse_mode_schedule(std::string_view text) {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/live_line.hpp"
 #include "cohort/core/log.hpp"
 #include "cohort/core/process_usage.hpp"
-#include "hook_progress.hpp"
 #include "lease_codec.hpp"
 #include "run_folder.hpp"
 #include "run_records.hpp"

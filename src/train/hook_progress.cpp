@@ -1,11 +1,5 @@
-#include "hook_progress.hpp"
-
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cstdio>
 #include <utility>
 
 #include "cohort/core/log.hpp"
@@ -18,22 +12,6 @@ namespace cohort {
 namespace {
 
 constexpr double kTerminalPeriodSeconds = 0.2;
-
-/// True while a live line is on the terminal. Standard error is one per process, and so is this.
-std::atomic<bool> live_line_shown{false};
-
-void wipe_live_line() {
-    if (live_line_shown.exchange(false)) {
-        std::fputs("\r\033[K", stderr);
-    }
-}
-
-/// Columns of the terminal behind standard error; 80 when it does not say.
-std::size_t terminal_columns() {
-    constexpr std::size_t kUsual = 80;
-    winsize size{};
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
-}
 
 class ProgressHook final : public TrainHook {
 public:
@@ -131,29 +109,6 @@ private:
 std::unique_ptr<TrainHook> make_progress_hook(bool terminal,
                                               std::function<void(const std::string&)> write) {
     return std::make_unique<ProgressHook>(terminal, std::move(write));
-}
-
-void draw_live_line(const std::string& line) {
-    // A line that wraps could not be drawn over: leave out what does not fit.
-    const std::string shown = line.substr(0, terminal_columns() - 1);
-    live_line_shown = true;
-    std::fputs(("\r" + shown + "\033[K").c_str(), stderr);
-    std::fflush(stderr);
-}
-
-LiveLineGuard::LiveLineGuard(bool on) : on_(on) {
-    if (on_) {
-        set_log_before_line(wipe_live_line);
-    }
-}
-
-LiveLineGuard::~LiveLineGuard() {
-    if (on_) {
-        set_log_before_line(nullptr);
-        if (live_line_shown.exchange(false)) {
-            std::fputc('\n', stderr);
-        }
-    }
 }
 
 }  // namespace cohort

@@ -24,18 +24,6 @@ void require(bool holds, const char* option, const std::string& expected, const 
     }
 }
 
-/// Plans that a mode begins with and, as far as progress decides, ends with.
-std::vector<SyncPlan> plans_of(const std::string& mode, const ModeSetting& setting) {
-    const std::unique_ptr<ModePolicy> policy = make_policy(mode, setting);
-    std::vector<SyncPlan> plans{policy->start().plan.value()};
-    Telemetry end{.samples_applied = 1, .budget_samples = 1, .updates = 1, .workers = {}};
-    end.workers.resize(setting.live.size());
-    if (auto plan = policy->decide(end).plan) {
-        plans.push_back(std::move(*plan));
-    }
-    return plans;
-}
-
 void check_modes(const TrainOptions& options, int workers) {
     require(options.mode.empty() || options.mode_schedule.empty(), "--mode, --mode-schedule",
             "one of them", "both");
@@ -44,7 +32,7 @@ void check_modes(const TrainOptions& options, int workers) {
         modes = parse_mode_schedule(options.mode_schedule);
     }
     for (const ScheduledMode& scheduled : modes) {
-        for (const SyncPlan& plan : plans_of(scheduled.mode, mode_setting(options, workers))) {
+        for (const SyncPlan& plan : plans_of_mode(scheduled.mode, mode_setting(options, workers))) {
             require(!options.deterministic || is_synchronous(plan), "--deterministic",
                     "a mode in which every update waits for all workers", plan.name);
         }

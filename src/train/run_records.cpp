@@ -1,4 +1,3 @@
-#include <array>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -26,11 +25,9 @@ double mean_rate(const WorkerReport& worker, const TrainSummary& summary) {
 
 /// Pushes that were not applied, by reason.
 Json refused_json(const WorkerReport& report) {
-    constexpr std::array<const char*, kReturnReasons> kNames{"dropped", "non_finite", "interrupted",
-                                                             "lost",    "void_round", "stop"};
     Json json = Json::object();
     for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {
-        json[kNames.at(reason)] = report.refused.at(reason);
+        json[kReturnReasonNames.at(reason)] = report.refused.at(reason);
     }
     return json;
 }

@@ -61,6 +61,11 @@ public:
 [[nodiscard]] std::unique_ptr<ModePolicy> make_policy(std::string_view mode,
                                                       const ModeSetting& setting);
 
+/// Plans that a mode begins with and, as far as progress decides, ends with: for checks before a
+/// run. Errors: UsageError, as make_policy.
+[[nodiscard]] std::vector<SyncPlan> plans_of_mode(std::string_view mode,
+                                                  const ModeSetting& setting);
+
 /// One entry of `--mode-schedule`.
 struct ScheduledMode {
     std::int64_t samples = 0;  ///< from which on

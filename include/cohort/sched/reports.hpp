@@ -27,6 +27,10 @@ struct PushOutcome {
     std::optional<ReturnReason> returned;  ///< why it was not applied
 };
 
+/// How files and records name a ReturnReason, in its order.
+inline constexpr std::array<const char*, kReturnReasons> kReturnReasonNames{
+    "dropped", "non_finite", "interrupted", "lost", "void_round", "stop"};
+
 /// One worker's part in this part of a run.
 struct WorkerReport {
     bool live = true;             ///< not lost, or back again

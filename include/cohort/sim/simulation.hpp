@@ -5,9 +5,13 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "cohort/sched/mode_desk.hpp"
+#include "cohort/sched/modes.hpp"
 #include "cohort/sched/reports.hpp"
+#include "cohort/sim/profile.hpp"
 
 namespace cohort {
 
@@ -121,15 +125,35 @@ struct SimulationProgress {
     std::optional<SwitchReport> change;         ///< the same
 };
 
+/// The same with what others decide filled in: mode, servers, nodes, time_as.
+[[nodiscard]] SimulateOptions resolved(SimulateOptions options);
+/// All of them as text, by the names of the command line, in its order.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> option_values(
+    const SimulateOptions& options);
+/// The command that repeats a run, for a shell: what differs from the defaults, without `out`.
+[[nodiscard]] std::string command_text(const SimulateOptions& options);
+[[nodiscard]] ModeSetting mode_setting(const SimulateOptions& options);
+[[nodiscard]] ModeChoice mode_choice(const SimulateOptions& options);
+
 /// Checks what can be known without opening a file. Errors: UsageError.
 void check_options(const SimulateOptions& options);
+/// Checks what depends on the profile: that it knows the workload and that its nodes have room.
+/// Errors: UsageError.
+void check_options(const SimulateOptions& options, const ClusterProfile& profile);
 /// Runs it in this thread (gradients on others). Deterministic: two runs have the same digest.
 /// @param progress called about every thousand events and whenever something is new; true: stop
 /// Errors: UsageError, FileError.
 [[nodiscard]] SimulationResult simulate(
     const SimulateOptions& options, const std::function<bool(const SimulationProgress&)>& progress);
 
-/// result.h5 in a folder: everything of a result, written at once or not at all. Errors: FileError.
+/// Name of the result's file in a folder.
+inline constexpr const char* kResultFile = "result.h5";
+/// What can be known before a run without touching the folder. Errors: UsageError when it holds a
+/// result and `overwrite` is false, FileError when it cannot be made or written.
+void check_result_folder(const std::string& folder, bool overwrite);
+/// Writes kResultFile in a folder, which is made when it is missing: everything of a result, at
+/// once or not at all; docs/simulate.md describes it. No Hdf5Thread may live meanwhile, here and
+/// below. Errors: FileError.
 void write_result(const std::string& folder, const SimulationResult& result);
 [[nodiscard]] SimulationResult read_result(const std::string& file);
 

@@ -4,8 +4,7 @@
 
 namespace cohort {
 
-/// Draws a line on standard error over the last one; what make_progress_hook writes to on a
-/// terminal, while a LiveLineGuard lives.
+/// Draws a line on standard error, a terminal, over the last one, while a LiveLineGuard lives.
 void draw_live_line(const std::string& line);
 
 /// Keeps log lines and the live line apart while it lives.

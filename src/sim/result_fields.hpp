@@ -1,0 +1,144 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "cohort/sim/simulation.hpp"
+
+namespace cohort {
+
+/// Goes over all that a result file holds, for writing and for reading alike, so that neither can
+/// forget a field. `Io` has
+///   value(group, name, field)    a number or text, an attribute of the group
+///   maybe(group, name, field)    an optional number: an attribute that may be missing
+///   array(path, numbers)         a vector of numbers
+///   column(path, rows, get)      one number of every row; get(row) gives the field
+///   texts(group, name, rows, get)  one line of text of every row: an attribute, line by line
+template <class Io, class Result>
+void worker_fields(Io& io, Result& r) {
+    auto& rows = r.workers;
+    io.column(
+        "/workers/live", rows, [](auto& w) -> auto& { return w.live; });
+    io.column(
+        "/workers/samples", rows, [](auto& w) -> auto& { return w.samples; });
+    io.column(
+        "/workers/pushes", rows, [](auto& w) -> auto& { return w.pushes; });
+    io.column(
+        "/workers/discounted", rows, [](auto& w) -> auto& { return w.discounted; });
+    io.column(
+        "/workers/over_bound", rows, [](auto& w) -> auto& { return w.over_bound; });
+    for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {
+        io.column(
+            std::string("/workers/refused_") + kReturnReasonNames.at(reason),
+            rows, [reason](auto& w) -> auto& { return w.refused.at(reason); });
+    }
+    io.column(
+        "/workers/own_s", rows, [](auto& w) -> auto& { return w.own_s; });
+    io.column(
+        "/workers/last_own_s", rows, [](auto& w) -> auto& { return w.last_own_s; });
+    io.column(
+        "/workers/lag", rows, [](auto& w) -> auto& { return w.lag; });
+    io.column(
+        "/workers/lag_sum", rows, [](auto& w) -> auto& { return w.lag_sum; });
+    io.column(
+        "/workers/lag_max", rows, [](auto& w) -> auto& { return w.lag_max; });
+    io.column(
+        "/workers/lag_updates_sum", rows, [](auto& w) -> auto& { return w.lag_updates_sum; });
+    io.column(
+        "/workers/lost", rows, [](auto& w) -> auto& { return w.lost; });
+    io.array("/workers/busy_s", r.worker_busy_s);
+    io.array("/workers/wait_s", r.worker_wait_s);
+    io.array("/workers/cpu_s", r.worker_cpu_s);
+    io.array("/workers/bytes", r.worker_bytes);
+}
+
+template <class Io, class Result>
+void table_fields(Io& io, Result& r) {
+    auto& servers = r.servers;
+    io.column(
+        "/servers/node", servers, [](auto& s) -> auto& { return s.node; });
+    io.column(
+        "/servers/cpu_core_s", servers, [](auto& s) -> auto& { return s.cpu_core_s; });
+    io.column(
+        "/servers/rx_bytes", servers, [](auto& s) -> auto& { return s.rx_bytes; });
+    io.column(
+        "/servers/tx_bytes", servers, [](auto& s) -> auto& { return s.tx_bytes; });
+    io.column(
+        "/servers/busy_s", servers, [](auto& s) -> auto& { return s.busy_s; });
+    auto& points = r.evaluations;
+    io.column(
+        "/evaluations/virtual_s", points, [](auto& p) -> auto& { return p.virtual_s; });
+    io.column(
+        "/evaluations/samples_applied", points, [](auto& p) -> auto& { return p.samples_applied; });
+    io.column(
+        "/evaluations/accuracy", points, [](auto& p) -> auto& { return p.accuracy; });
+    io.column(
+        "/evaluations/loss", points, [](auto& p) -> auto& { return p.loss; });
+    io.column(
+        "/evaluations/test_samples", points, [](auto& p) -> auto& { return p.test_samples; });
+    auto& changes = r.switches;
+    io.column(
+        "/switches/samples", changes, [](auto& s) -> auto& { return s.samples; });
+    io.column(
+        "/switches/virtual_s", changes, [](auto& s) -> auto& { return s.train_seconds; });
+    io.column(
+        "/switches/in_force_s", changes, [](auto& s) -> auto& { return s.in_force_s; });
+    io.column(
+        "/switches/first_update_s", changes, [](auto& s) -> auto& { return s.first_update_s; });
+    io.column(
+        "/switches/slowest_own_s", changes, [](auto& s) -> auto& { return s.slowest_own_s; });
+    io.texts(
+        "/switches", "from", changes, [](auto& s) -> auto& { return s.from; });
+    io.texts(
+        "/switches", "to", changes, [](auto& s) -> auto& { return s.to; });
+    io.texts(
+        "/switches", "why", changes, [](auto& s) -> auto& { return s.why; });
+    io.array("/lag_histogram", r.lag_histogram);
+    auto& lanes = r.lanes;
+    io.column(
+        "/lanes/worker", lanes, [](auto& l) -> auto& { return l.worker; });
+    io.column(
+        "/lanes/kind", lanes, [](auto& l) -> auto& { return l.kind; });
+    io.column(
+        "/lanes/begin_s", lanes, [](auto& l) -> auto& { return l.begin_s; });
+    io.column(
+        "/lanes/end_s", lanes, [](auto& l) -> auto& { return l.end_s; });
+}
+
+template <class Io, class Result>
+void result_fields(Io& io, Result& r) {
+    io.value("/", "command", r.command);
+    io.value("/", "stop_reason", r.stop_reason);
+    io.value("/", "virtual_s", r.virtual_s);
+    io.value("/", "samples_applied", r.samples_applied);
+    io.value("/", "updates", r.updates);
+    io.value("/", "events", r.events);
+    io.value("/", "digest", r.digest);
+    io.maybe("/", "tta_virtual_s", r.tta_virtual_s);
+    io.maybe("/", "samples_to_target", r.samples_to_target);
+    io.value("/", "accuracy", r.accuracy);
+    io.value("/", "loss", r.loss);
+    io.value("/", "healthy_iteration_s", r.healthy_iteration_s);
+    io.value("/", "lanes_from_s", r.lanes_from_s);
+    io.value("/", "wall_s", r.wall_s);
+    io.value("/", "engine_core_s", r.engine_core_s);
+    io.value("/", "peak_bytes", r.peak_bytes);
+    io.texts(
+        "/options", "names", r.options, [](auto& o) -> auto& { return o.first; });
+    io.value("/accounts", "leased", r.accounts.leased);
+    io.value("/accounts", "applied", r.accounts.applied);
+    io.value("/accounts", "discounted", r.accounts.discounted);
+    io.value("/accounts", "over_bound", r.accounts.over_bound);
+    io.value("/accounts", "outstanding", r.accounts.outstanding);
+    for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {
+        io.value("/accounts", std::string("returned_") + kReturnReasonNames.at(reason),
+                 r.accounts.returned.at(reason));
+    }
+    worker_fields(io, r);
+    table_fields(io, r);
+    for (auto& [name, text] : r.options) {
+        io.value("/options", "--" + name, text);
+    }
+}
+
+}  // namespace cohort

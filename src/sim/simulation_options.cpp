@@ -1,0 +1,253 @@
+// What can be asked of `cohort simulate`: names, texts and limits.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <type_traits>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/thread_team.hpp"
+#include "cohort/model/zoo.hpp"
+#include "cohort/optim/schedule.hpp"
+#include "cohort/sched/policy.hpp"
+#include "cohort/sim/simulation.hpp"
+#include "cohort/sim/trace.hpp"
+
+namespace cohort {
+namespace {
+
+/// Most workers, servers and nodes: far above what is of use, far below what memory holds.
+constexpr int kMostPlaces = 65536;
+
+/// Calls visit(name, value) for every option, in the order of the command line's help.
+template <class Options, class Visit>
+void each_option(Options& o, const Visit& visit) {
+    visit("data", o.data);
+    visit("model", o.model);
+    visit("out", o.out);
+    visit("overwrite", o.overwrite);
+    visit("no-train", o.no_train);
+    visit("workers", o.workers);
+    visit("servers", o.servers);
+    visit("nodes", o.nodes);
+    visit("server-nodes", o.server_nodes);
+    visit("profile", o.profile);
+    visit("time-as", o.time_as);
+    visit("pattern", o.pattern);
+    visit("trace", o.trace);
+    visit("pattern-seed", o.pattern_seed);
+    visit("arch", o.arch);
+    visit("mode", o.mode);
+    visit("stale-momentum", o.stale_momentum);
+    visit("mode-schedule", o.mode_schedule);
+    visit("lr-rule", o.lr_rule);
+    visit("noise-scale", o.noise_scale);
+    visit("samples", o.samples);
+    visit("target-accuracy", o.target_accuracy);
+    visit("virtual-limit-s", o.virtual_limit_s);
+    visit("batch", o.batch);
+    visit("lr", o.lr);
+    visit("lr-schedule", o.lr_schedule);
+    visit("optimizer", o.optimizer);
+    visit("momentum", o.momentum);
+    visit("weight-decay", o.weight_decay);
+    visit("seed", o.seed);
+    visit("threads", o.threads);
+    visit("eval-every-samples", o.eval_every_samples);
+    visit("eval-samples", o.eval_samples);
+}
+
+/// A word as a shell reads it.
+std::string quoted(const std::string& word) {
+    constexpr std::string_view kPlain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=+@%";
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
+        return word;
+    }
+    std::string text = "'";
+    for (const char c : word) {
+        text += c == '\'' ? "'\\''" : std::string(1, c);
+    }
+    return text + "'";
+}
+
+void require(bool holds, const char* option, const std::string& expected, const std::string& got) {
+    if (!holds) {
+        fail<UsageError>({.where = option,
+                          .what = "the value cannot be used",
+                          .expected = expected,
+                          .got = got});
+    }
+}
+
+template <class T>
+void require_range(T value, T least, T most, const char* option) {
+    if constexpr (std::is_floating_point_v<T>) {
+        require(std::isfinite(value), option, "a finite number", fmt::format("{}", value));
+    }
+    require(value >= least && value <= most, option, fmt::format("{} to {}", least, most),
+            fmt::format("{}", value));
+}
+
+void require_one_of(const std::string& value, std::initializer_list<const char*> names,
+                    const char* option) {
+    const bool known = std::find(names.begin(), names.end(), value) != names.end();
+    require(known, option, fmt::format("{}", fmt::join(names, " or ")), value);
+}
+
+void check_places(const SimulateOptions& o) {
+    require_range(o.workers, 1, kMostPlaces, "--workers");
+    require_range(o.servers, 0, kMostPlaces, "--servers");
+    require_range(o.nodes, 0, o.workers, "--nodes");
+    require_one_of(o.server_nodes, {"shared", "own"}, "--server-nodes");
+    const bool ring = parse_architecture(o.arch) == Architecture::kRing;
+    require(!ring || o.servers == 0, "--servers", "0 with --arch ring", std::to_string(o.servers));
+    require(!ring || o.server_nodes == SimulateOptions().server_nodes, "--server-nodes",
+            "nothing with --arch ring", o.server_nodes);
+}
+
+void check_modes(const SimulateOptions& o) {
+    require(o.mode.empty() || o.mode_schedule.empty(), "--mode, --mode-schedule", "one of them",
+            "both");
+    std::vector<ScheduledMode> modes{{.samples = 0, .mode = resolved(o).mode}};
+    if (!o.mode_schedule.empty()) {
+        modes = parse_mode_schedule(o.mode_schedule);
+    }
+    const ModeSetting setting = mode_setting(o);
+    for (const ScheduledMode& scheduled : modes) {
+        (void)plans_of_mode(scheduled.mode, setting);
+    }
+    require(o.noise_scale >= 0 && std::isfinite(o.noise_scale), "--noise-scale", ">= 0 and finite",
+            fmt::format("{}", o.noise_scale));
+    require(o.noise_scale == 0 || o.lr_rule == "adascale", "--noise-scale", "--lr-rule adascale",
+            o.lr_rule);
+}
+
+void check_scenario(const SimulateOptions& o) {
+    const bool healthy = o.pattern == SimulateOptions().pattern;
+    require(o.trace.empty() || healthy, "--pattern, --trace", "one of them", "both");
+    // One of each is enough to see whether the name and the strength can be used.
+    const ClusterShape shape{
+        .workers = 1, .nodes = 1, .worker_nodes = {0}, .server_nodes = {0}, .iteration_s = 1};
+    (void)make_pattern(o.pattern, shape, o.pattern_seed);
+}
+
+void check_learning(const SimulateOptions& o) {
+    require(o.batch >= 1, "--batch", ">= 1", std::to_string(o.batch));
+    require(o.lr > 0 && std::isfinite(o.lr), "--lr", "> 0 and finite", fmt::format("{}", o.lr));
+    (void)Schedule::parse(o.lr_schedule);
+    require_one_of(o.optimizer, {"sgd", "adamw"}, "--optimizer");
+    require(o.momentum >= 0 && o.momentum < 1, "--momentum", "0 <= M < 1",
+            fmt::format("{}", o.momentum));
+    require(o.weight_decay >= 0 && std::isfinite(o.weight_decay), "--weight-decay",
+            ">= 0 and finite", fmt::format("{}", o.weight_decay));
+    require_range(o.threads, 0, kMaxThreads, "--threads");
+}
+
+void check_length(const SimulateOptions& o) {
+    require(o.samples >= 0, "--samples", ">= 1", std::to_string(o.samples));
+    require(o.virtual_limit_s >= 0 && std::isfinite(o.virtual_limit_s), "--virtual-limit-s",
+            ">= 0 and finite", fmt::format("{}", o.virtual_limit_s));
+    require_range(o.target_accuracy, 0.0, 1.0, "--target-accuracy");
+    require(o.eval_every_samples >= 0, "--eval-every-samples", ">= 0",
+            std::to_string(o.eval_every_samples));
+    require(o.eval_samples >= 0, "--eval-samples", ">= 0", std::to_string(o.eval_samples));
+}
+
+/// What needs training, and what needs the time alone.
+void check_training(const SimulateOptions& o) {
+    if (!o.no_train) {
+        require(!o.data.empty(), "--data", "a dataset file (see cohort import), or --no-train",
+                "nothing");
+        const std::vector<std::string> names = model_names();
+        require(std::find(names.begin(), names.end(), o.model) != names.end(), "--model",
+                fmt::format("{}", fmt::join(names, ", ")), o.model);
+        return;
+    }
+    require(o.target_accuracy == 0, "--target-accuracy", "nothing with --no-train",
+            fmt::format("{}", o.target_accuracy));
+    require(o.eval_every_samples == 0 && o.eval_samples == 0,
+            "--eval-every-samples, --eval-samples", "nothing with --no-train",
+            fmt::format("{} and {}", o.eval_every_samples, o.eval_samples));
+    require(!o.data.empty() || o.samples > 0, "--samples",
+            ">= 1 with --no-train and without --data", "nothing");
+}
+
+}  // namespace
+
+SimulateOptions resolved(SimulateOptions options) {
+    const Architecture architecture = parse_architecture(options.arch);
+    if (options.mode.empty() && options.mode_schedule.empty()) {
+        options.mode = default_mode(architecture);
+    }
+    if (architecture == Architecture::kServers) {
+        options.servers = std::max(options.servers, 1);
+    }
+    options.nodes = options.nodes == 0 ? options.workers : options.nodes;
+    options.time_as = options.time_as.empty() ? options.model : options.time_as;
+    return options;
+}
+
+std::vector<std::pair<std::string, std::string>> option_values(const SimulateOptions& options) {
+    std::vector<std::pair<std::string, std::string>> values;
+    each_option(options, [&values](const char* name, const auto& value) {
+        values.emplace_back(name, fmt::format("{}", value));
+    });
+    return values;
+}
+
+std::string command_text(const SimulateOptions& options) {
+    const auto defaults = option_values({});
+    const auto values = option_values(options);
+    std::string text = "cohort simulate";
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto& [name, value] = values[i];
+        if (value == defaults[i].second || name == "out" || name == "overwrite") {
+            continue;
+        }
+        const bool flag = value == "true" && defaults[i].second == "false";
+        text += fmt::format(" --{}{}", name, flag ? "" : " " + quoted(value));
+    }
+    return text;
+}
+
+ModeSetting mode_setting(const SimulateOptions& options) {
+    return {.architecture = parse_architecture(options.arch),
+            .live = std::vector<bool>(static_cast<std::size_t>(options.workers), true),
+            .batch = options.batch,
+            .workers_at_start = options.workers,
+            .stale_momentum = parse_stale_momentum(options.stale_momentum),
+            .lr_rule = parse_lr_rule(options.lr_rule),
+            .own_seconds = {}};
+}
+
+ModeChoice mode_choice(const SimulateOptions& options) {
+    const SimulateOptions all = resolved(options);
+    return {.mode = all.mode, .mode_schedule = all.mode_schedule};
+}
+
+void check_options(const SimulateOptions& options) {
+    check_places(options);
+    check_learning(options);
+    check_length(options);
+    check_training(options);
+    check_modes(options);
+    check_scenario(options);
+    const std::vector<std::string> shipped = shipped_profiles();
+    if (std::find(shipped.begin(), shipped.end(), options.profile) != shipped.end()) {
+        check_options(options, load_profile(options.profile));
+    }
+}
+
+void check_options(const SimulateOptions& options, const ClusterProfile& profile) {
+    const SimulateOptions all = resolved(options);
+    (void)profile.workload(all.time_as);
+    const int on_a_node = (all.workers + all.nodes - 1) / all.nodes;
+    require(on_a_node <= profile.devices_per_node, "--nodes",
+            fmt::format("room for {} workers, {} a node with profile {}", all.workers,
+                        profile.devices_per_node, profile.name),
+            fmt::format("{} node(s)", all.nodes));
+}
+
+}  // namespace cohort
