@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checkpoint_desk.hpp"
+#include "cohort/core/run_lock.hpp"
 #include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/worker_books.hpp"
 #include "cohort/train/hooks.hpp"
@@ -22,7 +23,6 @@
 #include "lease_desk.hpp"
 #include "links.hpp"
 #include "loss_desk.hpp"
-#include "run_lock.hpp"
 #include "snapshot_evaluator.hpp"
 #include "update_flow.hpp"
 

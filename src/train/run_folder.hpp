@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/run_lock.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/train/options.hpp"
 #include "cohort/train/snapshot.hpp"
-#include "run_lock.hpp"
 
 namespace cohort {
 

@@ -9,7 +9,7 @@ endforeach()
 foreach(topic import import_folder)
   target_link_libraries(data_${topic}_test PRIVATE ZLIB::ZLIB)
 endforeach()
-foreach(topic augment lease loader order slice_reader)
+foreach(topic augment lease loader order slice_reader text_file)
   cohort_add_unit_test(NAME data_${topic}_test SOURCES unit/data_${topic}_test.cpp
     LIBS cohort::data)
 endforeach()

@@ -1,4 +1,4 @@
-#include "run_lock.hpp"
+#include "cohort/core/run_lock.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cohort {
+
+/// Replaces a file by this text at once or not at all: a temporary file in the same folder, synced
+/// and renamed. Errors: FileError naming path and reason (disk full, read-only folder ...).
+void replace_text_file(const std::string& path, std::string_view text);
+
+/// All of a file. Errors: FileError naming path and reason.
+[[nodiscard]] std::string read_text_file(const std::string& path);
+
+}  // namespace cohort
