@@ -1,7 +1,6 @@
 #include "injection.hpp"
 
 #include <algorithm>
-#include <ctime>
 #include <thread>
 #include <utility>
 
@@ -14,12 +13,6 @@ namespace {
 constexpr Clock::Seconds kShortestSleep{1e-3};
 
 }  // namespace
-
-Clock::Seconds ThreadCpuClock::now() const {
-    timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return Seconds(static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec));
-}
 
 Injector::Injector(const std::vector<Injection>& all, int rank, std::uint64_t seed,
                    std::shared_ptr<const Clock> wall, std::shared_ptr<const Clock> busy,

@@ -10,12 +10,6 @@
 
 namespace cohort {
 
-/// CPU time of the thread that asks.
-class ThreadCpuClock final : public Clock {
-public:
-    [[nodiscard]] Seconds now() const override;
-};
-
 /// Makes this rank compute late: at a share of its speed, and with delays. For the share, after
 /// every group of layers it sleeps (1/share - 1) times what the layers took. What they took is the
 /// computing thread's own CPU time (on a GPU: wall time, the thread only waits there): time that

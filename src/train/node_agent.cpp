@@ -13,9 +13,9 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/optim/weighted_sum.hpp"
+#include "cohort/tensor/buffer_pool.hpp"
 #include "node_slots.hpp"
 #include "protocol_node.hpp"
-#include "server_pool.hpp"
 
 namespace cohort {
 namespace {

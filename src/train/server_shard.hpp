@@ -9,9 +9,9 @@
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/optim/released_copies.hpp"
 #include "cohort/optim/weighted_sum.hpp"
+#include "cohort/tensor/buffer_pool.hpp"
 #include "cohort/train/snapshot.hpp"
 #include "protocol.hpp"
-#include "server_pool.hpp"
 #include "server_staging.hpp"
 #include "shards.hpp"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cohort/comm/messenger.hpp"
+#include "cohort/tensor/buffer_pool.hpp"
 #include "protocol.hpp"
-#include "server_pool.hpp"
 
 namespace cohort {
 

@@ -20,10 +20,6 @@ struct ShardRange {
     [[nodiscard]] std::int64_t floats() const noexcept { return parameters() + state; }
 };
 
-/// Share of the batch statistics of a whole reference batch in the running ones: what the owner of
-/// the state folds with.
-inline constexpr double kBatchNormMomentum = 0.1;
-
 /// Cuts the parameters of a graph into `parts` of equal bytes, by bytes alone, at multiples of 64.
 [[nodiscard]] std::vector<ShardRange> cut_shards(const Graph& graph, int parts);
 

@@ -3,29 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
-#include <limits>
-#include <set>
-#include <sstream>
-
 #include "cohort/core/error.hpp"
 #include "cohort/core/units.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/model/zoo.hpp"
 
 namespace cohort {
-namespace {
-
-constexpr int kDefaultCropPixels = 4;
-
-/// A whole number >= 1.
-bool parse_pixels(const std::string& text, int& pixels) {
-    const char* last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, pixels);
-    return error == std::errc() && end == last && pixels >= 1;
-}
-
-}  // namespace
 
 OptimizerOptions optimizer_options(const TrainOptions& options) {
     OptimizerOptions choice;
@@ -35,32 +18,6 @@ OptimizerOptions optimizer_options(const TrainOptions& options) {
     choice.weight_decay = options.weight_decay;
     choice.decoupled = choice.kind == OptimizerKind::kAdamW;
     return choice;
-}
-
-AugmentOptions parse_augment(const std::string& text, std::uint64_t seed) {
-    AugmentOptions options{.seed = seed};
-    if (text == "none") {
-        return options;
-    }
-    std::istringstream parts(text);
-    std::set<std::string> kinds;
-    for (std::string part; std::getline(parts, part, ',');) {
-        if (!kinds.insert(part.substr(0, part.find(':'))).second) {
-            fail<UsageError>({.where = "--augment", .what = "names one thing twice", .got = text});
-        }
-        if (part == "flip") {
-            options.flip = true;
-        } else if (part == "pad-crop") {
-            options.pad = kDefaultCropPixels;
-        } else if (!part.starts_with("pad-crop:") || !parse_pixels(part.substr(9), options.pad)) {
-            fail<UsageError>({.where = "--augment",
-                              .what = "cannot be understood",
-                              .expected = "none, or a list of pad-crop:PIXELS and flip",
-                              .got = text,
-                              .hint = "--augment pad-crop:4,flip"});
-        }
-    }
-    return options;
 }
 
 std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions& options,

@@ -19,10 +19,6 @@ namespace cohort {
 /// The optimizer that the options ask for.
 [[nodiscard]] OptimizerOptions optimizer_options(const TrainOptions& options);
 
-/// Parses `--augment`: "none", or a list of "pad-crop:PIXELS" (4 without a number) and "flip".
-/// Errors: UsageError with the grammar.
-[[nodiscard]] AugmentOptions parse_augment(const std::string& text, std::uint64_t seed);
-
 /// What a checkpoint must agree on with the run that continues it, by name. The dataset counts by
 /// its content as far as it is known (chunks shape the order of an epoch), never by its path.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> run_identity(

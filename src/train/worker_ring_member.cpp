@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "cohort/core/error.hpp"
-#include "shards.hpp"
 #include "worker_ring_executor.hpp"
 
 namespace cohort {

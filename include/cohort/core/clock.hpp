@@ -25,6 +25,12 @@ public:
     }
 };
 
+/// CPU time of the thread that asks.
+class ThreadCpuClock final : public Clock {
+public:
+    [[nodiscard]] Seconds now() const override;
+};
+
 /// A clock that stands still until told to move.
 class VirtualClock final : public Clock {
 public:

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "cohort/data/sample_source.hpp"
@@ -13,6 +14,10 @@ struct AugmentOptions {
     bool flip = false;       ///< mirror left-right with probability 1/2
     std::uint64_t seed = 0;  ///< keys the draws, together with sample id and epoch
 };
+
+/// Parses `--augment`: "none", or a list of "pad-crop:PIXELS" (4 without a number) and "flip".
+/// Errors: UsageError with the grammar.
+[[nodiscard]] AugmentOptions parse_augment(std::string_view text, std::uint64_t seed);
 
 /// Turns a stored sample into what the network sees: augmented, then (x - mean) / std per channel,
 /// as float [C,H,W] or [F]. Padding is 0 after normalisation, that is the mean colour. What is

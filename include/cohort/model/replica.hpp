@@ -115,6 +115,10 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
+/// Share of the batch statistics of a whole reference batch in the running ones: what the owner of
+/// the state folds with.
+inline constexpr double kBatchNormMomentum = 0.1;
+
 /// state += (1 - (1 - a)^f) (batch - state), the running-statistics rule for a push worth the
 /// fraction f of a reference batch; a is the batch norm momentum (PyTorch's convention). Host
 /// memory.

@@ -30,6 +30,9 @@ public:
         Work work = Work::kGradient;
         int steps = 1;  ///< kDelta: local steps that the slice is cut into
         double lr = 0;  ///< kDelta: of them
+        /// kDelta: the optimizer's state of a worker's local steps stays from job to job of one
+        /// generation.
+        std::uint64_t generation = 0;
     };
     /// What a push's ticket says of the computation.
     struct Outcome {
@@ -68,17 +71,20 @@ public:
     [[nodiscard]] virtual Released release(int worker, double lag, double lr,
                                            bool delay_compensated) = 0;
     virtual WorkId start(const Job& job) = 0;
-    /// Workers that average their gradients at every local step; all or none.
+    /// Workers that average their gradients at every local step (kDelta, equal steps), each with a
+    /// part of its own slice.
     /// @return one per job
     virtual std::vector<WorkId> start_group(std::span<const Job> jobs) = 0;
-    /// Waits for it.
+    /// Waits for it. To be asked when the push is complete, before its worker starts anew.
     [[nodiscard]] virtual Outcome outcome(WorkId work) = 0;
-    /// Its result is not wanted.
+    /// Its result is not wanted; nothing happens when it is over. A delta whose outcome was not
+    /// asked for has been given up: its worker's local steps begin with a new optimizer.
     virtual void forget(WorkId work) = 0;
-    /// @return |gbar|^2, the sum of squares of the mean gradient
+    /// The order of calls decides: update.version is the next one's parameters'.
+    /// @return |gbar|^2, the sum of squares of the mean gradient (delta)
     virtual double apply(const Update& update) = 0;
 
-    /// Zeno++: this work's gradient is what others are compared with from now on.
+    /// Zeno++: this work's gradient is what others are compared with from now on; it is over then.
     virtual void set_reference(WorkId work) = 0;
     /// Product with the reference and the reference's norm; 0 and 0 without one.
     [[nodiscard]] virtual std::pair<double, double> compare(WorkId work) = 0;
@@ -87,8 +93,12 @@ public:
     [[nodiscard]] virtual Accuracy evaluate(std::int64_t most) = 0;
     /// Changes with any bit of parameters, state or optimizer state.
     [[nodiscard]] virtual std::uint64_t digest() = 0;
-    /// Core seconds spent in the engine, seconds that the event loop waited for it.
+    /// Samples that gradients were computed on so far, wanted or not.
     [[nodiscard]] virtual std::int64_t samples_computed() const = 0;
+    /// Core seconds in gradients, evaluations and updates so far.
+    [[nodiscard]] virtual double engine_core_s() const = 0;
+    /// Most bytes of parameters, gradients and deltas that were held at any time.
+    [[nodiscard]] virtual std::uint64_t buffer_bytes_most() const = 0;
 };
 
 /// What a Learner is made of.

@@ -1,4 +1,4 @@
-#include "server_pool.hpp"
+#include "cohort/tensor/buffer_pool.hpp"
 
 #include <algorithm>
 #include <mutex>
