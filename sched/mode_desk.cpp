@@ -105,6 +105,11 @@ std::optional<Decision> ModeDesk::next(const Telemetry& telemetry) {
     return decision ? std::move(decision) : policy_->decide(telemetry);
 }
 
+bool ModeDesk::looks(const RunCounts& counts) const {
+    return requested_ || (!schedule_.empty() && entry_at(schedule_, counts.samples_applied) > entry_) ||
+           policy_->looks(counts);
+}
+
 std::optional<PlanChange> ModeDesk::ask(const Telemetry& telemetry) {
     refresh(telemetry);
     Telemetry known = telemetry;
@@ -152,7 +157,7 @@ void ModeDesk::installed(const SyncPlan& plan, double seconds) {
 }
 
 void ModeDesk::updated(double seconds, double slowest_own_s) {
-    if (open_ && open_->report.in_force_s) {
+    if (awaits_update()) {
         open_->report.first_update_s = seconds - open_->report.train_seconds;
         open_->report.slowest_own_s = slowest_own_s;
         close();

@@ -45,6 +45,10 @@ Decision PolicyBase::decide(const Telemetry& telemetry) {
         fmt::format("{} workers live, {} before", static_cast<int>(live_.size()), before));
 }
 
+bool PolicyBase::looks(const RunCounts& counts) const {
+    return counts.pushes >= next_look_;
+}
+
 Decision PolicyBase::adapt(const Telemetry& /*telemetry*/) {
     const auto workers = static_cast<std::int64_t>(live_.size());
     if (pushes_ < next_look_) {

@@ -17,6 +17,7 @@ public:
 
     Decision start() override;
     Decision decide(const Telemetry& telemetry) final;
+    [[nodiscard]] bool looks(const RunCounts& counts) const override;
 
 protected:
     /// Between changes of membership.

@@ -19,16 +19,20 @@ public:
           waiting_(share > 0),
           seen_(setting.samples_before) {}
 
+    [[nodiscard]] bool looks(const RunCounts& counts) const override {
+        return !over_ && (done(counts.samples_applied, counts.budget_samples) ||
+                          PolicyBase::looks(counts));
+    }
+
 protected:
     Decision adapt(const Telemetry& telemetry) override {
-        const std::int64_t applied = telemetry.samples_applied - seen_;
+        const bool share_done = done(telemetry.samples_applied, telemetry.budget_samples);
+        synchronous_ = synchronous_samples(telemetry.samples_applied);
         seen_ = telemetry.samples_applied;
-        synchronous_ += waiting_ ? applied : 0;
         if (over_) {
             return {};
         }
-        if (static_cast<double>(synchronous_) >=
-            share_ * static_cast<double>(telemetry.budget_samples)) {
+        if (share_done) {
             over_ = true;
             return std::exchange(waiting_, false) ? remake("the synchronous share is done")
                                                   : Decision();
@@ -54,6 +58,14 @@ protected:
     }
 
 private:
+    [[nodiscard]] std::int64_t synchronous_samples(std::int64_t applied) const {
+        return synchronous_ + (waiting_ ? applied - seen_ : 0);
+    }
+    [[nodiscard]] bool done(std::int64_t applied, std::int64_t budget) const {
+        return static_cast<double>(synchronous_samples(applied)) >=
+               share_ * static_cast<double>(budget);
+    }
+
     double share_;
     bool waiting_;                  ///< under ssgd
     bool over_ = false;             ///< the share is done

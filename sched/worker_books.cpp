@@ -33,6 +33,7 @@ void WorkerBooks::settled(const PushOutcome& outcome) {
         return;
     }
     ++report.pushes;
+    ++pushes_;
     report.samples += outcome.samples;
     report.discounted += outcome.weight < 1 ? 1 : 0;
     report.over_bound += outcome.over_bound ? 1 : 0;

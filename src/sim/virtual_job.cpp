@@ -1,1 +1,259 @@
-#include "cohort/sim/simulation.hpp"
+#include "virtual_job.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "cohort/core/clock.hpp"
+#include "cohort/core/error.hpp"
+#include "cohort/sched/lease_work.hpp"
+
+namespace cohort {
+namespace {
+
+/// Reference batches that the lag histogram covers; more is in its last bin.
+constexpr std::size_t kLagBatches = 16;
+
+EngineOptions engine_options(const JobSpec& spec) {
+    return {.workers = spec.workers(), .reference_batch = spec.setting.batch * spec.workers()};
+}
+
+}  // namespace
+
+VirtualJob::VirtualJob(VirtualCluster& cluster, Learner& learner, JobSpec spec)
+    : cluster_(cluster),
+      learner_(learner),
+      spec_(std::move(spec)),
+      modes_(spec_.choice, spec_.setting, 0),
+      engine_(engine_options(spec_), modes_.start()),
+      book_(spec_.train, {.seed = spec_.seed}, spec_.budget_samples),
+      books_(spec_.workers(), spec_.setting.batch),
+      lanes_(spec_.workers(), spec_.lane_spans),
+      batches_(at(spec_.workers()), spec_.setting.batch),
+      pushes_(batches_.size(), 0),
+      reference_batch_(spec_.setting.batch * spec_.workers()),
+      next_evaluation_(spec_.eval_every_samples),
+      lag_histogram_(kLagBatches * SimulationResult::kLagBins + 1, 0) {
+    check_invariant(spec_.setting.live.size() == spec_.worker_nodes.size(),
+                    "a mode is set for the workers that there are");
+    places_.reserve(batches_.size());
+    for (const int node : spec_.worker_nodes) {
+        places_.push_back(cluster_.add_place(node));
+    }
+}
+
+void VirtualJob::begin() {
+    engine_.set_noise_scale(spec_.noise_scale);
+    start_work();
+    happened();
+}
+
+void VirtualJob::end(const std::string& reason) {
+    if (!over_) {
+        stop_reason_ = stopping() ? stop_reason_ : reason;
+        finish();
+    }
+}
+
+double VirtualJob::learning_rate() const {
+    return spec_.schedule.lr(spec_.lr, samples_applied_);
+}
+
+VirtualCluster::IterationCost VirtualJob::cost_of(std::int64_t samples) const {
+    const Workload& work = spec_.workload;
+    const auto count = static_cast<double>(samples);
+    return {.cpu_core_s = work.cpu_s + count * work.cpu_s_per_sample,
+            .cpu_threads = work.cpu_threads,
+            .device_s = work.device_s + count * work.device_s_per_sample,
+            .backward_share = work.backward_share};
+}
+
+VirtualJob::Lease* VirtualJob::take_lease(int worker, std::int64_t samples) {
+    const SyncPlan& plan = engine_.plan();
+    const std::int64_t batch = std::max<std::int64_t>(batch_of(worker), 1);
+    const std::int64_t wanted = samples > 0 ? samples : batch * steps_per_push(plan);
+    const std::optional<LeasedSlice> taken = book_.take_slice(wanted);
+    if (!taken) {
+        return nullptr;
+    }
+    Lease& lease = leases_[taken->id];
+    lease = {.id = taken->id, .worker = worker, .slice = taken->slice, .work = plan.work};
+    if (plan.work == Work::kDelta) {
+        lease.steps = local_steps_of(taken->slice.count, batch, plan);
+        lease.lr = learning_rate();
+    }
+    log_.add(EventLog::Kind::kLease, now(), worker, lease.id, lease.slice.position);
+    return &lease;
+}
+
+VirtualJob::Lease* VirtualJob::lease(std::uint64_t id) {
+    const auto found = leases_.find(id);
+    return found == leases_.end() ? nullptr : &found->second;
+}
+
+void VirtualJob::give_back(std::uint64_t lease, ReturnReason reason) {
+    const auto found = leases_.find(lease);
+    check_invariant(found != leases_.end(), "a lease that comes back was out");
+    came_back(found->second);
+    if (found->second.computed != 0) {
+        learner_.forget(found->second.computed);
+    }
+    leases_.erase(found);
+    check_invariant(
+        reason == ReturnReason::kStop ? book_.mark_unused(lease) : book_.mark_returned(lease),
+        "a lease that comes back is outstanding");
+}
+
+Learner::Released VirtualJob::parameters_for(int worker, double lag) {
+    return learner_.release(worker, lag, learning_rate(), engine_.plan().delay_compensation > 0);
+}
+
+Learner::Job VirtualJob::job_of(const Lease& lease, Learner::Released parameters) const {
+    return {.worker = lease.worker,
+            .slice = lease.slice,
+            .parameters = std::move(parameters),
+            .work = lease.work,
+            .steps = lease.steps,
+            .lr = lease.lr};
+}
+
+void VirtualJob::timed(int worker, std::int64_t samples, double own_s) {
+    books_.timed({.worker = worker, .samples = own_s > 0 ? samples : 0, .own_s = own_s},
+                 Clock::Seconds(now()));
+}
+
+void VirtualJob::push(const Arrival& arrival) {
+    const Lease* const pushed = lease(arrival.lease);
+    check_invariant(pushed != nullptr && pushed->computed != 0, "a push was computed on a lease");
+    const int worker = pushed->worker;
+    timed(worker, pushed->slice.count, arrival.own_s);
+    const Learner::Outcome outcome = learner_.outcome(pushed->computed);
+    PushTicket ticket{.id = {.worker = worker,
+                             .incarnation = engine_.incarnation(worker),
+                             .sequence = ++pushes_[at(worker)]},
+                      .lease = arrival.lease,
+                      .version = arrival.version,
+                      .samples = pushed->slice.count,
+                      .finite = outcome.finite,
+                      .loss_sum = outcome.loss_sum,
+                      .gradient_norm = outcome.gradient_norm,
+                      .work = pushed->work};
+    if (engine_.plan().validate_every > 0) {
+        std::tie(ticket.reference_dot, ticket.reference_norm) = learner_.compare(pushed->computed);
+    }
+    log_.add(EventLog::Kind::kPush, now(), worker, ticket.lease, ticket.version, ticket.loss_sum);
+    held_[ticket.id] = {
+        .lease = ticket.lease, .samples = ticket.samples, .version = ticket.version};
+    carry_out(engine_.push(ticket));
+}
+
+void VirtualJob::put_in_force(PlanChange change) {
+    log_.add(EventLog::Kind::kPlan, now(), change.plan.id);
+    const std::vector<Effect> effects = engine_.install(std::move(change.plan));
+    if (!change.batches.empty()) {
+        check_invariant(change.batches.size() == batches_.size(), "a batch size for every worker");
+        batches_ = std::move(change.batches);
+    }
+    carry_out(effects);
+    modes_.installed(engine_.plan(), now());
+}
+
+/// Leases first: who gets one is waited for under the plan that follows.
+void VirtualJob::happened() {
+    if (!stopping()) {
+        deal();
+    }
+    while (!stopping() && std::exchange(ask_modes_, false)) {
+        consult_modes();
+    }
+    if (stopping() && !over_) {
+        finish();
+    }
+}
+
+void VirtualJob::consult_modes() {
+    const bool looks = modes_.looks({.updates = updates_,
+                                     .pushes = books_.pushes(),
+                                     .samples_applied = samples_applied_,
+                                     .budget_samples = spec_.budget_samples});
+    if (looks) {
+        auto change = modes_.ask({.seconds = now(),
+                                  .samples_applied = samples_applied_,
+                                  .budget_samples = spec_.budget_samples,
+                                  .updates = updates_,
+                                  .workers = books_.telemetry(Clock::Seconds(now()))});
+        if (change) {
+            install(*std::move(change));
+            deal();
+        }
+    }
+    collect_switches();
+}
+
+void VirtualJob::collect_switches() {
+    for (SwitchReport& change : modes_.take_reports()) {
+        switches_.push_back(std::move(change));
+    }
+}
+
+void VirtualJob::finish() {
+    end_work();
+    carry_out(engine_.stop());
+    while (!leases_.empty()) {  // those that the engine was not told of
+        const auto oldest =
+            std::min_element(leases_.begin(), leases_.end(),
+                             [](const auto& a, const auto& b) { return a.first < b.first; });
+        give_back(oldest->first, ReturnReason::kStop);
+    }
+    check_accounts();
+    if (spec_.eval_every_samples > 0 && !last_) {
+        last_ = evaluate(0);
+    }
+    modes_.end();
+    collect_switches();
+    over_ = true;
+}
+
+void VirtualJob::check_accounts() const {
+    const EngineAccounts accounts = engine_.accounts();
+    std::int64_t settled = accounts.applied;
+    for (const std::int64_t samples : accounts.returned) {
+        settled += samples;
+    }
+    check_invariant(accounts.leased == settled && accounts.outstanding == 0,
+                    "every leased sample was applied or came back");
+    check_invariant(accounts.applied == samples_applied_ &&
+                        book_.account().applied == samples_applied_ &&
+                        book_.account().outstanding == 0,
+                    "the books and the engine agree");
+}
+
+void VirtualJob::report(SimulationResult& result) {
+    result.stop_reason = stop_reason_;
+    result.virtual_s = now();
+    result.samples_applied = samples_applied_;
+    result.updates = updates_;
+    EventLog log = log_;
+    log.mix(learner_.digest());
+    result.digest = log.digest();
+    result.tta_virtual_s = tta_s_;
+    result.samples_to_target = samples_to_target_;
+    if (last_) {
+        result.accuracy = last_->accuracy;
+        result.loss = last_->loss;
+    }
+    result.accounts = engine_.accounts();
+    result.workers = books_.reports();
+    for (const WorkerLanes::Totals& total : lanes_.totals()) {
+        result.worker_busy_s.push_back(total.busy_s);
+        result.worker_wait_s.push_back(total.wait_s);
+        result.worker_cpu_s.push_back(total.cpu_core_s);
+        result.worker_bytes.push_back(total.bytes);
+    }
+    result.evaluations = evaluations_;
+    result.switches = switches_;
+    result.lag_histogram = lag_histogram_;
+    result.lanes = lanes_.spans();
+    report_servers(result);
+}
+
+}  // namespace cohort

@@ -181,7 +181,6 @@ private:
     void log(const Effect& effect);
     void apply(const Fire& fire);
     void settle_books(const Fire& fire);
-    void count_drop();
     void consult_modes();
     void collect_switches();
     void evaluate();

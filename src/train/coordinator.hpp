@@ -100,6 +100,7 @@ private:
     [[nodiscard]] TrainSummary summarize();
 
     // Modes, workers that come and go, requests.
+    [[nodiscard]] RunCounts counts() const;
     void consult_modes();
     void report_switches();
     void rank_news(const RankNews& news);
@@ -151,7 +152,8 @@ private:
     std::int64_t version_ = 0;
     double reference_batches_ = 0;
     std::optional<ModeDesk> modes_;
-    bool ask_modes_ = false;  ///< an update was made, or workers came or went
+    bool updated_ = false;    ///< an update was made since the modes were asked
+    bool ask_modes_ = false;  ///< workers came or went, or somebody asked for a mode
     int switches_ = 0;
     int regroupings_ = 0;
     std::optional<Clock::Seconds> regrouping_said_;

@@ -55,8 +55,10 @@ void Coordinator::commit(const UpdateRecord& update) {
     for (const auto& hook : hooks_) {
         hook->on_step(*this, step);
     }
-    modes_->updated(progress_.train_seconds, workers_.slowest_own_s());
-    ask_modes_ = true;
+    if (modes_->awaits_update()) {
+        modes_->updated(progress_.train_seconds, workers_.slowest_own_s());
+    }
+    updated_ = true;
 }
 
 void Coordinator::installed(const SyncPlan& plan) {

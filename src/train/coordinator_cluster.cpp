@@ -60,9 +60,21 @@ ClusterReport Coordinator::cluster() const {
         .mode = modes_->in_force(), .pending = engine_->pending(), .workers = workers_.reports()};
 }
 
+RunCounts Coordinator::counts() const {
+    return {.updates = progress_.updates,
+            .pushes = workers_.pushes(),
+            .samples_applied = progress_.samples_applied,
+            .budget_samples = parts_.budget_samples};
+}
+
 /// Asks whoever chooses the mode, once an update was made or workers came or went.
 void Coordinator::consult_modes() {
-    if (!training_ || stopping() || !std::exchange(ask_modes_, false)) {
+    if (!training_ || stopping() || !(updated_ || ask_modes_)) {
+        return;
+    }
+    updated_ = false;
+    if (!std::exchange(ask_modes_, false) && !modes_->looks(counts())) {
+        report_switches();
         return;
     }
     update_times();

@@ -143,7 +143,8 @@ void ServersFlow::arrived(const Summed& summed) {
     Measured& update = found->second;
     update.sum_squares += summed.squares;
     if (++update.answers == links_.map.servers) {
-        noise_.add(update.squares, update.inverse_batch, update.sum_squares, update.samples);
+        noise_.add(update.norms.squares, update.norms.inverse_batch, update.sum_squares,
+                   update.norms.samples);
         if (const double phi = noise_.samples(); phi > 0) {
             books_.engine().set_noise_scale(phi);  // what was known holds until it is known anew
         }

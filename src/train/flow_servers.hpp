@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "cohort/core/clock.hpp"
+#include "cohort/sched/fire_sum.hpp"
 #include "cohort/sched/noise_scale.hpp"
+#include "cohort/sched/validation_desk.hpp"
 #include "node_desk.hpp"
 #include "push_arrivals.hpp"
 #include "update_flow.hpp"
-#include "validation_desk.hpp"
 
 namespace cohort {
 
@@ -57,9 +58,7 @@ private:
     };
     /// An update whose gradients are measured.
     struct Measured {
-        double squares = 0;        ///< mean of |g_p|^2
-        double inverse_batch = 0;  ///< mean of 1/b_p
-        double samples = 0;
+        FireNorms norms;
         double sum_squares = 0;  ///< |gbar|^2 of the shards that have answered
         int answers = 0;
     };
@@ -109,7 +108,7 @@ private:
     void interrupt(const Interrupt& interrupt, const ReturnLease* lease);
     [[nodiscard]] ReleaseOrder release(int worker, double lag,
                                        const EvaluationOrder& evaluation = {});
-    [[nodiscard]] double coefficient(const FiredPush& push, const Fire& fire) const;
+    [[nodiscard]] std::vector<double> coefficients(const Fire& fire) const;
     void measure(const Fire& fire, FireOrder& order);
     void settle_books(const Fire& fire);
 
@@ -119,7 +118,6 @@ private:
     void deal_validation();
     void give_work(std::vector<LeaseDesk::Dealt>& dealt);
     void form_groups(std::vector<LeaseDesk::Dealt>& dealt);
-    [[nodiscard]] std::vector<std::vector<int>> groups() const;
     [[nodiscard]] LeaseShape lease_shape() const;
     void shape_leases();
     void shorten();

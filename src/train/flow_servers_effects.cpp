@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <variant>
 
 #include "cohort/core/error.hpp"
@@ -39,31 +40,34 @@ ReleaseOrder ServersFlow::release(int worker, double lag, const EvaluationOrder&
 
 void ServersFlow::carry_out(const Fire& fire) {
     // Summed in the order of leases, not of arrival: the same bits whatever the timing.
-    std::vector<FiredPush> pushes = fire.pushes;
-    std::sort(pushes.begin(), pushes.end(), [](const FiredPush& a, const FiredPush& b) {
-        return a.ticket.lease < b.ticket.lease;
+    const std::vector<double> weights = coefficients(fire);
+    std::vector<std::size_t> in_order(fire.pushes.size());
+    std::iota(in_order.begin(), in_order.end(), 0);
+    std::sort(in_order.begin(), in_order.end(), [&fire](std::size_t a, std::size_t b) {
+        return fire.pushes[a].ticket.lease < fire.pushes[b].ticket.lease;
     });
     UpdateRecord update{
         .version = fire.version,
         .fraction = fire.fraction,
         .learning_rate = parts_.schedule.lr(parts_.options.lr, books_.samples_applied())};
-    update.epoch = books_.leases().epoch_of(pushes.front().ticket.lease);
+    update.epoch = books_.leases().epoch_of(fire.pushes[in_order.front()].ticket.lease);
     FireOrder order{.version = fire.version,
                     .fraction = fire.fraction,
                     .lr = update.learning_rate,
                     .work = fire.work,
                     .delay_compensation = books_.engine().plan().delay_compensation};
-    for (const FiredPush& push : pushes) {
+    for (const std::size_t i : in_order) {
+        const FiredPush& push = fire.pushes[i];
         const auto held = held_.extract(push.ticket.id);
         check_invariant(!held.empty(), "a fired push is staged");
         order.pushes.push_back({.push = push.ticket.id,
-                                .coefficient = coefficient(push, fire),
+                                .coefficient = weights[i],
                                 .version = push.ticket.version});
         update.leases.push_back(push.ticket.lease);
         update.result.samples += push.ticket.samples;
         update.result.loss_sum += push.ticket.loss_sum;
         update.result.correct += held.mapped().correct;
-        update.gradient_norm += push.ticket.gradient_norm / static_cast<double>(pushes.size());
+        update.gradient_norm += push.ticket.gradient_norm / static_cast<double>(in_order.size());
     }
     measure(fire, order);
     const UpdateExtras extras = books_.decide(books_.samples_applied() + fire.samples);
@@ -85,43 +89,24 @@ void ServersFlow::carry_out(const Fire& fire) {
     books_.taken(extras, parts);
 }
 
-/// A sample weighs the same in gradients and deltas: a delta of s local steps over b samples was
-/// made with b/s samples a step, so it counts as their share of a reference batch; the mean when
-/// they make up one or more.
-double ServersFlow::coefficient(const FiredPush& push, const Fire& fire) const {
-    if (fire.work == Work::kGradient) {
-        return static_cast<double>(push.ticket.samples) * push.weight /
-               static_cast<double>(fire.samples);
+std::vector<double> ServersFlow::coefficients(const Fire& fire) const {
+    std::vector<std::int32_t> steps;
+    for (const FiredPush& push : fire.pushes) {
+        const WorkOrder* work = work_of(push.ticket.lease);
+        steps.push_back(work == nullptr ? 1 : work->steps);
     }
-    const auto step_samples = [this](const FiredPush& one) {
-        const WorkOrder* work = work_of(one.ticket.lease);
-        return static_cast<double>(one.ticket.samples) / (work == nullptr ? 1 : work->steps);
-    };
-    double all = 0;
-    for (const FiredPush& one : fire.pushes) {
-        all += step_samples(one);
-    }
-    return step_samples(push) * push.weight /
-           std::max(all, static_cast<double>(parts_.reference_batch));
+    return sum_coefficients(fire, steps, parts_.reference_batch);
 }
 
-/// Two batch sizes are needed for the noise scale: those of the pushes and that of their sum.
 void ServersFlow::measure(const Fire& fire, FireOrder& order) {
-    const bool plain = std::all_of(fire.pushes.begin(), fire.pushes.end(),
-                                   [](const FiredPush& push) { return push.weight == 1; });
-    order.measure = books_.engine().plan().lr_unit == SyncPlan::LrUnit::kAdaScale &&
-                    parts_.options.noise_scale == 0 && fire.work == Work::kGradient &&
-                    fire.pushes.size() > 1 && plain;
-    if (!order.measure) {
+    if (books_.engine().plan().lr_unit != SyncPlan::LrUnit::kAdaScale ||
+        parts_.options.noise_scale != 0) {
         return;
     }
-    Measured& update = measured_[fire.version];
-    const auto count = static_cast<double>(fire.pushes.size());
-    for (const FiredPush& push : fire.pushes) {
-        update.squares += push.ticket.gradient_norm * push.ticket.gradient_norm / count;
-        update.inverse_batch += 1 / (static_cast<double>(push.ticket.samples) * count);
+    if (const std::optional<FireNorms> norms = norms_of(fire)) {
+        order.measure = true;
+        measured_[fire.version].norms = *norms;
     }
-    update.samples = static_cast<double>(fire.samples);
 }
 
 void ServersFlow::settle_books(const Fire& fire) {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/sched/lease_work.hpp"
 #include "flow_servers.hpp"
 
 // Leases: who gets some, what is to be done with them, which come back.
@@ -69,7 +70,7 @@ bool ServersFlow::set_idle(int worker, bool idle) {
 }
 
 void ServersFlow::deal_validation() {
-    if (books_.stopping()) {
+    if (books_.stopping() || !validation_.due()) {
         return;
     }
     std::vector<bool> may = live_;
@@ -77,7 +78,13 @@ void ServersFlow::deal_validation() {
         may[worker] = live_[worker] && !idle_[worker];
     }
     if (const auto dealt = validation_.deal(may, epoch_)) {
-        send_worker(dealt->worker, MessageKind::kLease, dealt->order);
+        send_worker(dealt->worker, MessageKind::kLease,
+                    LeaseOrder{.lease = dealt->lease,
+                               .epoch = dealt->epoch,
+                               .position = dealt->position,
+                               .count = dealt->count,
+                               .work = {},
+                               .validation = true});
     }
 }
 
@@ -92,12 +99,8 @@ void ServersFlow::give_work(std::vector<LeaseDesk::Dealt>& dealt) {
     }
     const double lr = parts_.schedule.lr(parts_.options.lr, books_.samples_applied());
     for (auto& [worker, order] : dealt) {
-        // A lease that the end of an epoch cuts short has fewer steps, of the same size.
-        const std::int64_t batch = std::max<std::int64_t>(batches_[at(worker)], 1);
-        const auto steps = std::clamp<std::int64_t>((order.count + batch / 2) / batch, 1,
-                                                    std::max(plan.local_steps, 1));
         order.work = {.work = plan.work,
-                      .steps = static_cast<std::int32_t>(steps),
+                      .steps = local_steps_of(order.count, batches_[at(worker)], plan),
                       .lr = lr,
                       .group = {},
                       .generation = generation_};
@@ -113,7 +116,7 @@ void ServersFlow::give_work(std::vector<LeaseDesk::Dealt>& dealt) {
 /// The n-th new lease of each member of a group is worked on together, in equally many steps; who
 /// gets no n-th lease is left out.
 void ServersFlow::form_groups(std::vector<LeaseDesk::Dealt>& dealt) {
-    for (const std::vector<int>& group : groups()) {
+    for (const std::vector<int>& group : averaging_groups(books_.engine().plan(), live_)) {
         std::vector<std::vector<LeaseOrder*>> turns;
         std::vector<std::vector<std::int32_t>> ranks;
         for (const int worker : group) {
@@ -143,28 +146,6 @@ void ServersFlow::form_groups(std::vector<LeaseDesk::Dealt>& dealt) {
     }
 }
 
-/// Consecutive live members of a cohort, plan.group at a time.
-std::vector<std::vector<int>> ServersFlow::groups() const {
-    std::vector<std::vector<int>> groups;
-    const SyncPlan& plan = books_.engine().plan();
-    for (const CohortSpec& cohort : plan.cohorts) {
-        std::vector<int> group;
-        for (const int member : cohort.members) {
-            if (!live_[at(member)]) {
-                continue;
-            }
-            group.push_back(member);
-            if (static_cast<int>(group.size()) == plan.group) {
-                groups.push_back(std::exchange(group, {}));
-            }
-        }
-        if (!group.empty()) {
-            groups.push_back(std::move(group));
-        }
-    }
-    return groups;
-}
-
 ServersFlow::LeaseShape ServersFlow::lease_shape() const {
     const SyncPlan& plan = books_.engine().plan();
     std::vector<bool> staged(live_.size());
@@ -172,8 +153,8 @@ ServersFlow::LeaseShape ServersFlow::lease_shape() const {
         staged[worker] = nodes_.stages(static_cast<int>(worker), plan);
     }
     return {.work = plan.work,
-            .steps = plan.work == Work::kDelta ? plan.local_steps : 1,
-            .groups = plan.group > 1 ? groups() : std::vector<std::vector<int>>(),
+            .steps = steps_per_push(plan),
+            .groups = plan.group > 1 ? averaging_groups(plan, live_) : std::vector<std::vector<int>>(),
             .staged = std::move(staged)};
 }
 

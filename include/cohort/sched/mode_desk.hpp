@@ -45,13 +45,19 @@ public:
     /// Puts another mode in charge with the next ask(). Errors: UsageError for a mode that cannot
     /// be; nothing happens then.
     void request(const std::string& mode);
-    /// What to install now, if anything. To be called after every update and whenever workers were
-    /// lost or have joined.
+    /// After an update: whether ask() has anything to look at. Constant cost.
+    [[nodiscard]] bool looks(const RunCounts& counts) const;
+    /// What to install now, if anything. To be called after every update that looks() at something,
+    /// and whenever workers were lost or have joined.
     /// Errors: UsageError in a deterministic run for a plan that is not.
     [[nodiscard]] std::optional<PlanChange> ask(const Telemetry& telemetry);
 
     /// A plan of ask() is in force.
     void installed(const SyncPlan& plan, double seconds);
+    /// A change waits for the first update under its plan: only then updated() has to be told.
+    [[nodiscard]] bool awaits_update() const noexcept {
+        return open_ && open_->report.in_force_s;
+    }
     /// An update was made.
     void updated(double seconds, double slowest_own_s);
     /// The run ends: nothing more comes.

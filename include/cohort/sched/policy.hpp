@@ -33,6 +33,14 @@ struct Telemetry {
     std::vector<WorkerTelemetry> workers;
 };
 
+/// The same in numbers that cost nothing to know.
+struct RunCounts {
+    std::int64_t updates = 0;
+    std::int64_t pushes = 0;  ///< accepted, of all workers
+    std::int64_t samples_applied = 0;
+    std::int64_t budget_samples = 0;
+};
+
 /// What to change; nothing, mostly.
 struct Decision {
     std::optional<SyncPlan> plan;
@@ -51,8 +59,12 @@ public:
 
     /// The first plan, with batches of ModeSetting::batch. To be called once, before decide().
     [[nodiscard]] virtual Decision start() = 0;
-    /// Asked after every update and whenever a worker was lost or has joined; must be cheap.
+    /// Asked after every update that looks() at something, and whenever a worker was lost or has
+    /// joined; must be cheap.
     [[nodiscard]] virtual Decision decide(const Telemetry& telemetry) = 0;
+    /// False: decide() would change nothing now and needs no telemetry, unless workers left or
+    /// came. Constant cost.
+    [[nodiscard]] virtual bool looks(const RunCounts& /*counts*/) const { return true; }
 };
 
 /// The policy that `--mode` names: every mode of make_plan, and "lb-bsp", "sync-switch:SHARE",

@@ -24,11 +24,14 @@ public:
     /// By worker.
     [[nodiscard]] const std::vector<WorkerReport>& reports() const noexcept { return reports_; }
     [[nodiscard]] std::vector<WorkerTelemetry> telemetry(Clock::Seconds now) const;
+    /// Accepted, of all workers.
+    [[nodiscard]] std::int64_t pushes() const noexcept { return pushes_; }
     /// Longest own time of the live workers, seconds; 0: none is known.
     [[nodiscard]] double slowest_own_s() const noexcept;
 
 private:
     std::int64_t batch_;
+    std::int64_t pushes_ = 0;
     std::vector<WorkerReport> reports_;
     std::vector<OwnTime> times_;
     std::vector<std::optional<Clock::Seconds>> arrived_;  ///< the last push

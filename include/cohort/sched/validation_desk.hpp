@@ -4,8 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "protocol.hpp"
-
 namespace cohort {
 
 /// Deals validation leases: samples whose gradient others are compared with, and which are not
@@ -14,7 +12,10 @@ class ValidationDesk {
 public:
     struct Dealt {
         int worker = 0;
-        LeaseOrder order;
+        std::uint64_t lease = 0;
+        std::uint32_t epoch = 0;
+        std::int64_t position = 0;  ///< in the epoch's order
+        std::int64_t count = 0;     ///< samples
     };
     /// Their numbers have this bit, which those of the lease book never reach.
     static constexpr std::uint64_t kBit = std::uint64_t{1} << 63U;
@@ -28,6 +29,7 @@ public:
     /// An update was made, or a push was refused: were only updates counted, a reference that has
     /// everything refused would stay for ever.
     void decided() noexcept { ++decisions_; }
+    [[nodiscard]] bool due() const noexcept { return every_ > 0 && decisions_ >= every_; }
     /// A lease, when one is due and somebody may do it.
     /// @param may by worker  @param epoch whose order the samples are drawn from
     [[nodiscard]] std::optional<Dealt> deal(const std::vector<bool>& may, std::uint32_t epoch);

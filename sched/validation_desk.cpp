@@ -1,4 +1,4 @@
-#include "validation_desk.hpp"
+#include "cohort/sched/validation_desk.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -18,8 +18,7 @@ void ValidationDesk::set_every(int every) noexcept {
 
 std::optional<ValidationDesk::Dealt> ValidationDesk::deal(const std::vector<bool>& may,
                                                           std::uint32_t epoch) {
-    if (every_ == 0 || decisions_ < every_ ||
-        std::find(may.begin(), may.end(), true) == may.end()) {
+    if (!due() || std::find(may.begin(), may.end(), true) == may.end()) {
         return std::nullopt;
     }
     decisions_ = 0;
@@ -32,12 +31,10 @@ std::optional<ValidationDesk::Dealt> ValidationDesk::deal(const std::vector<bool
         static_cast<std::uint32_t>(std::min<std::int64_t>(samples_ - batch_ + 1, kMost));
     Rng rng(seed_, RngPurpose::kValidation, dealt_);
     return Dealt{.worker = static_cast<int>(turn_),
-                 .order = {.lease = kBit | dealt_,
-                           .epoch = epoch,
-                           .position = static_cast<std::int64_t>(rng.next_below(places)),
-                           .count = batch_,
-                           .work = {},
-                           .validation = true}};
+                 .lease = kBit | dealt_,
+                 .epoch = epoch,
+                 .position = static_cast<std::int64_t>(rng.next_below(places)),
+                 .count = batch_};
 }
 
 }  // namespace cohort

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "cohort/sched/validation_desk.hpp"
+#include "server_line.hpp"
+#include "virtual_job.hpp"
+
+namespace cohort {
+
+/// A virtual job with parameter servers. A worker's way:
+///  1. an update releases it: its parameters are those of the update, on all servers
+///  2. when the servers have worked off the update they send them: the pull
+///  3. with parameters and a lease it computes; the push begins with backward (a delta's at the
+///     end) and is complete when both are done
+///  4. the engine decides, 1 again
+/// A lease is dealt when its worker is released; real workers hold some ahead only to hide the way
+/// that leases take, which takes no time here. Who gets none is idle until some come back.
+///
+/// The members of a group begin together and wait for each other at every local step. Whatever
+/// would part them is a fence: leases are worked off, none are dealt, then all get new ones at once.
+class ServersJob final : public VirtualJob {
+public:
+    ServersJob(VirtualCluster& cluster, Learner& learner, JobSpec spec);
+    [[nodiscard]] bool stuck() const override;
+
+private:
+    using Action = VirtualCluster::Action;
+    using ClusterWork = VirtualCluster::WorkId;
+
+    /// Workers that average at every step of the leases they hold.
+    struct Group {
+        std::vector<int> members;
+        std::vector<int> nodes;     ///< of them
+        std::size_t arrived = 0;    ///< have parameters
+        std::size_t backwards = 0;  ///< of the step: begun
+        std::size_t computed = 0;   ///< of the step: done
+        bool averaged = false;      ///< of the step
+        ClusterWork averaging = 0;
+    };
+    struct Worker {
+        Learner::Released parameters;
+        std::int64_t version = 0;  ///< of them
+        std::uint64_t turn = 0;    ///< of its last release: what began before it is not used
+        bool ready = false;        ///< the parameters are here and not used
+        bool idle = true;          ///< as the engine knows it
+        std::uint64_t lease = 0;   ///< dealt and not pushed; 0: none
+        std::shared_ptr<Group> group;                  ///< of the lease; null: alone
+        std::optional<ValidationDesk::Dealt> validation;  ///< to be computed before the lease
+        bool validating = false;                          ///< it is
+        Learner::WorkId validation_work = 0;              ///< then
+        ClusterWork pull = 0;
+        ClusterWork compute = 0;
+        ClusterWork push = 0;  ///< 0 once it is complete
+        bool computing = false;      ///< the lease has begun and is not computed
+        bool push_done = false;      ///< of the lease
+        std::int32_t step = 0;       ///< local one
+        double free_since_s = 0;     ///< nothing was done since, as far as lanes know
+        double step_begun_s = 0;     ///< the computation under way
+        double step_delay_s = 0;     ///< of it
+        double step_cpu_core_s = 0;  ///< of it
+        double backward_at_s = 0;    ///< of it
+        double computed_at_s = 0;    ///< the last step was done
+        double own_s = 0;            ///< of the lease, without the push
+    };
+    /// What the servers work off before workers go on.
+    struct Releases {
+        std::size_t servers = 0;                            ///< that have not
+        std::vector<std::pair<int, std::uint64_t>> workers;  ///< and their turns
+    };
+
+    // VirtualJob (servers_job.cpp).
+    void start_work() override;
+    void deal() override;
+    void fired(const Fire& fire) override;
+    void released(const ReleaseOne& release) override;
+    void interrupted(const Interrupt& interrupt) override;
+    void refused(const Refuse& refusal, const Lease& lease) override;
+    void came_back(const Lease& lease) override;
+    void install(PlanChange change) override;
+    void end_work() override;
+    void report_servers(SimulationResult& result) override;
+
+    // Servers and parameters (servers_job.cpp).
+    [[nodiscard]] std::uint64_t prepare(int worker, std::int64_t version, double lag);
+    void order(double pushes, std::vector<std::pair<int, std::uint64_t>> releases);
+    void pull(int worker);
+    void give_up(int worker);
+
+    // Leases (servers_job_leases.cpp).
+    bool deal_once();
+    void deal_validation();
+    [[nodiscard]] std::vector<int> take_leases();
+    bool take_one(int worker);
+    void form_groups(const std::vector<int>& dealt);
+    void start_learning(const std::vector<int>& dealt);
+    [[nodiscard]] bool worked_off() const;
+
+    // Work (servers_job_work.cpp).
+    void start(int worker);
+    void start_validation(int worker);
+    void validated(Learner::WorkId learned);
+    void begin_step(int worker);
+    void compute(int worker, std::int64_t samples, Action backward_begins, Action done);
+    void backward(int worker);
+    void step_done(int worker);
+    void note_step(int worker);
+    void lease_computed(int worker);
+    void begin_push(int worker);
+    void pushed(int worker, std::uint64_t turn);
+    void arrived(int worker);
+    void group_backward(const std::shared_ptr<Group>& group);
+    void group_step(const std::shared_ptr<Group>& group);
+    [[nodiscard]] ClusterWork send_push(int worker, Action done);
+
+    [[nodiscard]] Worker& worker(int index) { return workers_[at(index)]; }
+
+    std::deque<ServerLine> servers_;
+    std::vector<Worker> workers_;
+    ValidationDesk validation_;
+    std::set<int> wanting_;    ///< released, no lease, and the engine waits for them
+    std::set<int> idle_;       ///< released or not begun, no lease, nobody waits for them
+    std::int64_t holding_ = 0;  ///< workers with a lease
+    std::set<Learner::WorkId> validations_;  ///< under way
+    std::optional<PlanChange> next_plan_;
+    bool fence_ = false;  ///< leases are worked off, none are dealt
+    std::uint64_t turns_ = 0;
+    std::int64_t under_way_ = 0;  ///< pulls, computations, pushes
+    std::uint32_t epoch_ = 0;     ///< of the newest lease
+};
+
+}  // namespace cohort

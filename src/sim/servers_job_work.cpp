@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "servers_job.hpp"
+
+// A worker's iteration: computing, alone or in a group, and the push.
+namespace cohort {
+
+/// With parameters and a lease, neither used yet.
+void ServersJob::start(int index) {
+    Worker& w = worker(index);
+    if (!w.ready || w.lease == 0 || w.computing || w.validating) {
+        return;
+    }
+    if (w.validation) {
+        start_validation(index);
+        return;
+    }
+    w.ready = false;
+    w.computing = true;
+    w.push_done = false;
+    w.step = 0;
+    w.own_s = 0;
+    if (w.group == nullptr) {
+        begin_step(index);
+        return;
+    }
+    const std::shared_ptr<Group> group = w.group;
+    if (++group->arrived == group->members.size()) {
+        for (const int member : group->members) {
+            begin_step(member);
+        }
+    }
+}
+
+void ServersJob::begin_step(int index) {
+    const Worker& w = worker(index);
+    const Lease& given = *lease(w.lease);
+    const std::int64_t begin = given.slice.count * w.step / given.steps;
+    const std::int64_t end = given.slice.count * (w.step + 1) / given.steps;
+    compute(
+        index, end - begin, [this, index] { backward(index); }, [this, index] { step_done(index); });
+}
+
+void ServersJob::compute(int index, std::int64_t samples, Action backward_begins, Action done) {
+    Worker& w = worker(index);
+    lanes().span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
+    const VirtualCluster::IterationCost cost = cost_of(samples);
+    w.step_begun_s = now();
+    w.step_delay_s = cluster().shares(place(index)).delay_s;
+    w.step_cpu_core_s = cost.cpu_core_s;
+    ++under_way_;
+    w.compute = cluster().compute(
+        place(index), cost,
+        [this, index, begins = std::move(backward_begins)] {
+            worker(index).backward_at_s = now();
+            begins();
+        },
+        [this, index, finished = std::move(done)] {
+            --under_way_;
+            worker(index).compute = 0;
+            note_step(index);
+            finished();
+        });
+}
+
+/// Where its time went; forward is taken to be as fast as backward was.
+void ServersJob::note_step(int index) {
+    Worker& w = worker(index);
+    const double backward = spec().workload.backward_share;
+    const double input_at = std::min(w.step_begun_s + w.step_delay_s, now());
+    const double forward_s =
+        backward > 0 ? (now() - w.backward_at_s) * (1 - backward) / backward : 0;
+    const double forward_at = std::clamp(w.backward_at_s - forward_s, input_at, now());
+    lanes().span(index, LaneSpan::Kind::kDelay, w.step_begun_s, input_at);
+    lanes().span(index, LaneSpan::Kind::kInput, input_at, forward_at);
+    lanes().span(index, LaneSpan::Kind::kCompute, forward_at, now());
+    lanes().used(index, w.step_cpu_core_s, 0);
+    w.free_since_s = now();
+}
+
+void ServersJob::backward(int index) {
+    const Worker& w = worker(index);
+    if (lease(w.lease)->work == Work::kGradient) {
+        begin_push(index);
+    } else if (w.group != nullptr) {
+        group_backward(w.group);
+    }
+}
+
+void ServersJob::step_done(int index) {
+    Worker& w = worker(index);
+    w.own_s += now() - w.step_begun_s;
+    w.computed_at_s = now();
+    ++w.step;
+    if (w.group != nullptr) {
+        ++w.group->computed;
+        group_step(w.group);
+    } else if (w.step < lease(w.lease)->steps) {
+        begin_step(index);
+    } else {
+        lease_computed(index);
+    }
+}
+
+/// Gradients leave while backward runs: the average is under way from the moment when the last
+/// member has some.
+void ServersJob::group_backward(const std::shared_ptr<Group>& group) {
+    if (++group->backwards < group->members.size()) {
+        return;
+    }
+    ++under_way_;
+    const double bytes = spec().workload.parameter_bytes;
+    group->averaging = cluster().all_reduce(group->nodes, bytes, [this, group, bytes] {
+        --under_way_;
+        group->averaging = 0;
+        group->averaged = true;
+        const auto count = static_cast<double>(group->members.size());
+        for (const int member : group->members) {
+            lanes().used(member, 0, 4 * (count - 1) / count * bytes);
+        }
+        group_step(group);
+    });
+}
+
+/// The step is over when all have computed it and the average is there.
+void ServersJob::group_step(const std::shared_ptr<Group>& group) {
+    if (group->computed < group->members.size() || !group->averaged) {
+        return;
+    }
+    group->backwards = 0;
+    group->computed = 0;
+    group->averaged = false;
+    const Worker& first = worker(group->members.front());
+    const bool more = first.step < lease(first.lease)->steps;
+    for (const int member : group->members) {
+        if (more) {
+            begin_step(member);
+        } else {
+            worker(member).computed_at_s = now();
+            lease_computed(member);
+        }
+    }
+}
+
+void ServersJob::lease_computed(int index) {
+    Worker& w = worker(index);
+    w.computing = false;
+    lanes().span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
+    w.free_since_s = now();
+    if (lease(w.lease)->work == Work::kDelta) {
+        begin_push(index);
+    } else if (w.push_done) {
+        arrived(index);
+    }
+}
+
+void ServersJob::begin_push(int index) {
+    Worker& w = worker(index);
+    w.push = send_push(index, [this, index, turn = w.turn] { pushed(index, turn); });
+}
+
+ServersJob::ClusterWork ServersJob::send_push(int index, Action done) {
+    const double bytes = spec().workload.parameter_bytes;
+    for (ServerLine& server : servers_) {
+        server.received(bytes / static_cast<double>(servers_.size()));
+    }
+    ++under_way_;
+    return cluster().scatter(node_of(index), spec().server_nodes, bytes,
+                             [this, index, bytes, finished = std::move(done)] {
+                                 --under_way_;
+                                 lanes().used(index, 0, bytes);
+                                 finished();
+                             });
+}
+
+/// @param turn  the worker's when the push began: later it is one that was given up
+void ServersJob::pushed(int index, std::uint64_t turn) {
+    Worker& w = worker(index);
+    if (w.turn != turn) {
+        return;
+    }
+    w.push = 0;
+    w.push_done = true;
+    if (!w.computing) {
+        arrived(index);
+    }
+}
+
+/// The push is complete: what the worker did is all its own time, but for waiting for a group.
+void ServersJob::arrived(int index) {
+    Worker& w = worker(index);
+    lanes().span(index, LaneSpan::Kind::kPush, w.computed_at_s, now());
+    w.free_since_s = now();
+    w.group = nullptr;
+    --holding_;
+    push({.lease = std::exchange(w.lease, 0),
+          .version = w.version,
+          .own_s = w.own_s + now() - w.computed_at_s});
+    happened();
+}
+
+/// A gradient that others are compared with: computed on the parameters of the lease that follows,
+/// and pushed like any other.
+void ServersJob::start_validation(int index) {
+    Worker& w = worker(index);
+    const ValidationDesk::Dealt dealt = *std::exchange(w.validation, std::nullopt);
+    w.validating = true;
+    w.validation_work = learner().start(
+        {.worker = index,
+         .slice = {.epoch = dealt.epoch, .position = dealt.position, .count = dealt.count},
+         .parameters = w.parameters});
+    validations_.insert(w.validation_work);
+    const auto part = [this, learned = w.validation_work, left = std::make_shared<int>(2)] {
+        if (--*left == 0) {
+            validated(learned);
+        }
+    };
+    compute(
+        index, dealt.count, [this, index, part] { send_push(index, part); },
+        [this, index, part] {
+            worker(index).validating = false;
+            part();
+            start(index);
+        });
+}
+
+void ServersJob::validated(Learner::WorkId learned) {
+    if (validations_.erase(learned) == 0) {
+        return;  // given up meanwhile
+    }
+    if (learner().outcome(learned).finite) {
+        learner().set_reference(learned);
+    } else {
+        learner().forget(learned);
+    }
+}
+
+}  // namespace cohort

@@ -1,0 +1,211 @@
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "cohort/core/error.hpp"
+#include "cohort/sched/fire_sum.hpp"
+#include "virtual_job.hpp"
+
+// What the engine decides, carried out: updates of the learner, evaluations, entries in the books.
+namespace cohort {
+namespace {
+
+/// In a row: numbers that are not finite do not come back.
+constexpr std::int64_t kMostDropped = 50;
+/// Of accuracy: from here to the target the whole test set decides.
+constexpr double kNearTarget = 0.01;
+
+}  // namespace
+
+void VirtualJob::carry_out(const std::vector<Effect>& effects) {
+    for (std::size_t i = 0; i < effects.size(); ++i) {
+        log(effects[i]);
+        if (const auto* stopped = std::get_if<Interrupt>(&effects[i])) {
+            const ReturnLease* lease =
+                i + 1 < effects.size() ? std::get_if<ReturnLease>(&effects[i + 1]) : nullptr;
+            const bool follows = lease != nullptr && lease->worker == stopped->worker &&
+                                 lease->reason == ReturnReason::kInterrupted;
+            carry_out(*stopped, follows ? lease : nullptr);
+        } else if (const auto* fire = std::get_if<Fire>(&effects[i])) {
+            carry_out(*fire);
+        } else if (const auto* release = std::get_if<ReleaseOne>(&effects[i])) {
+            released(*release);
+        } else if (const auto* refusal = std::get_if<Refuse>(&effects[i])) {
+            carry_out(*refusal);
+        } else {
+            carry_out(std::get<ReturnLease>(effects[i]));
+        }
+    }
+}
+
+void VirtualJob::log(const Effect& effect) {
+    const double time = now();
+    using Kind = EventLog::Kind;
+    if (const auto* fire = std::get_if<Fire>(&effect)) {
+        log_.add(Kind::kFire, time, fire->version, fire->samples, fire->fraction);
+        for (const FiredPush& push : fire->pushes) {
+            log_.mix(push.ticket.lease);
+            log_.mix(push.weight);
+        }
+    } else if (const auto* release = std::get_if<ReleaseOne>(&effect)) {
+        log_.add(Kind::kRelease, time, release->worker, release->version, release->lag);
+    } else if (const auto* refusal = std::get_if<Refuse>(&effect)) {
+        log_.add(Kind::kRefuse, time, refusal->push.worker, refusal->push.sequence);
+    } else if (const auto* interrupt = std::get_if<Interrupt>(&effect)) {
+        log_.add(Kind::kInterrupt, time, interrupt->worker, interrupt->version);
+    } else if (const auto* lease = std::get_if<ReturnLease>(&effect)) {
+        log_.add(Kind::kReturn, time, lease->worker, lease->lease);
+    }
+}
+
+void VirtualJob::carry_out(const Fire& fire) {
+    apply(fire);
+    settle_books(fire);
+    samples_applied_ += fire.samples;
+    ++updates_;
+    dropped_in_a_row_ = 0;
+    last_.reset();
+    if (modes_.awaits_update()) {
+        modes_.updated(now(), books_.slowest_own_s());
+    }
+    ask_modes_ = true;
+    if (spec_.eval_every_samples > 0 && samples_applied_ >= next_evaluation_) {
+        evaluate();
+    }
+    if (book_.finished() && !stopping()) {
+        stop_reason_ = "budget";
+    }
+    fired(fire);
+}
+
+std::vector<double> VirtualJob::coefficients(const Fire& fire) const {
+    std::vector<std::int32_t> steps;
+    for (std::size_t i = 0; i < fire.pushes.size() && fire.work == Work::kDelta; ++i) {
+        steps.push_back(leases_.at(fire.pushes[i].ticket.lease).steps);
+    }
+    return sum_coefficients(fire, steps, reference_batch_);
+}
+
+/// Summed in the order of leases, not of arrival: the same bits whatever the timing.
+void VirtualJob::apply(const Fire& fire) {
+    Learner::Update update{.version = fire.version,
+                           .fraction = fire.fraction,
+                           .lr = learning_rate(),
+                           .work = fire.work,
+                           .delay_compensation = engine_.plan().delay_compensation,
+                           .terms = {}};
+    std::vector<double> weights = coefficients(fire);
+    std::vector<std::pair<std::uint64_t, std::size_t>> order;
+    order.reserve(weights.size());
+    for (std::size_t i = 0; i < fire.pushes.size(); ++i) {
+        order.emplace_back(fire.pushes[i].ticket.lease, i);
+    }
+    std::sort(order.begin(), order.end());
+    update.terms.reserve(order.size());
+    for (const auto& [id, i] : order) {
+        const auto found = leases_.find(id);
+        check_invariant(found != leases_.end(), "a push that fires has its lease");
+        const PushTicket& ticket = fire.pushes[i].ticket;
+        update.terms.push_back({.work = found->second.computed,
+                                .coefficient = weights[i],
+                                .worker = ticket.id.worker,
+                                .version = ticket.version});
+        leases_.erase(found);
+        held_.erase(ticket.id);
+        check_invariant(book_.mark_applied(id), "an applied lease is outstanding");
+    }
+    const double squares = learner_.apply(update);
+    if (engine_.plan().lr_unit != SyncPlan::LrUnit::kAdaScale || spec_.noise_scale != 0) {
+        return;
+    }
+    if (const std::optional<FireNorms> norms = norms_of(fire)) {
+        noise_.add(norms->squares, norms->inverse_batch, squares, norms->samples);
+        if (const double phi = noise_.samples(); phi > 0) {
+            engine_.set_noise_scale(phi);  // what was known holds until it is known anew
+        }
+    }
+}
+
+void VirtualJob::settle_books(const Fire& fire) {
+    for (const FiredPush& push : fire.pushes) {
+        books_.settled({.worker = push.ticket.id.worker,
+                        .samples = push.ticket.samples,
+                        .lag = push.lag,
+                        .lag_updates = push.lag_updates,
+                        .weight = push.weight,
+                        .over_bound = push.over_bound,
+                        .returned = std::nullopt});
+        const double bin = push.lag * SimulationResult::kLagBins;
+        const std::size_t last = lag_histogram_.size() - 1;
+        ++lag_histogram_[bin < static_cast<double>(last) ? static_cast<std::size_t>(bin) : last];
+    }
+}
+
+void VirtualJob::carry_out(const Refuse& refusal) {
+    const auto held = held_.extract(refusal.push);
+    check_invariant(!held.empty(), "a refused push was held");
+    const Lease* const refused_lease = lease(held.mapped().lease);
+    check_invariant(refused_lease != nullptr, "a refused push has its lease");
+    books_.settled({.worker = refusal.push.worker,
+                    .samples = held.mapped().samples,
+                    .lag = refusal.lag,
+                    .lag_updates = engine_.version() - held.mapped().version,
+                    .weight = 0,
+                    .returned = refusal.reason});
+    refused(refusal, *refused_lease);
+    if (refusal.reason == ReturnReason::kNonFinite && ++dropped_in_a_row_ >= kMostDropped &&
+        !stopping()) {
+        stop_reason_ = "diverged";
+    }
+}
+
+void VirtualJob::carry_out(const Interrupt& interrupt, const ReturnLease* lease) {
+    if (lease != nullptr) {
+        books_.settled({.worker = interrupt.worker,
+                        .samples = lease->samples,
+                        .lag = interrupt.behind,
+                        .weight = 0,
+                        .returned = ReturnReason::kInterrupted});
+    }
+    interrupted(interrupt);
+}
+
+void VirtualJob::carry_out(const ReturnLease& lease) {
+    give_back(lease.lease, lease.reason);
+}
+
+/// At the first update at or after each boundary; it takes no virtual time.
+void VirtualJob::evaluate() {
+    const std::int64_t every = spec_.eval_every_samples;
+    next_evaluation_ = (samples_applied_ / every + 1) * every;
+    const double target = spec_.target_accuracy;
+    if (spec_.eval_samples > 0) {
+        const Learner::Accuracy first = evaluate(spec_.eval_samples);
+        if (target <= 0 || first.accuracy < target - kNearTarget) {
+            return;
+        }
+    }
+    last_ = evaluate(0);
+    if (target > 0 && last_->accuracy >= target && !stopping()) {
+        stop_reason_ = "target";
+    }
+}
+
+/// The time to the target is the time of the first update that reaches it on the whole test set.
+Learner::Accuracy VirtualJob::evaluate(std::int64_t samples) {
+    const Learner::Accuracy found = learner_.evaluate(samples);
+    evaluations_.push_back({.virtual_s = now(),
+                            .samples_applied = samples_applied_,
+                            .accuracy = found.accuracy,
+                            .loss = found.loss,
+                            .test_samples = found.samples});
+    log_.add(EventLog::Kind::kEvaluation, now(), found.accuracy, found.loss, found.samples);
+    const bool reached = spec_.target_accuracy > 0 && found.accuracy >= spec_.target_accuracy;
+    if (samples == 0 && reached && !tta_s_) {
+        tta_s_ = now();
+        samples_to_target_ = samples_applied_;
+    }
+    return found;
+}
+
+}  // namespace cohort
