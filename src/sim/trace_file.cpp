@@ -1,1 +1,198 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+#include "cohort/core/error.hpp"
+#include "cohort/data/text_file.hpp"
 #include "cohort/sim/trace.hpp"
+
+namespace cohort {
+namespace {
+
+/// A column that holds one of the shares.
+struct ShareColumn {
+    std::string_view name;
+    double Shares::*field;
+    bool is_share;   ///< in (0, 1]; else seconds
+    bool node_only;  ///< rows of workers cannot have it
+};
+constexpr std::array<ShareColumn, 5> kShares{{
+    {"cpu_share", &Shares::cpu, true, false},
+    {"rx_share", &Shares::rx, true, true},
+    {"tx_share", &Shares::tx, true, true},
+    {"device_share", &Shares::device, true, false},
+    {"delay_s", &Shares::delay_s, false, false},
+}};
+constexpr std::string_view kTime = "time_s";
+constexpr std::string_view kTarget = "target";
+constexpr std::string_view kHeader =
+    "time_s,target,cpu_share,rx_share,tx_share,device_share,delay_s";
+
+std::string_view trimmed(std::string_view text) {
+    constexpr std::string_view kBlank = " \t\r";
+    const std::size_t begin = text.find_first_not_of(kBlank);
+    return begin == std::string_view::npos
+               ? std::string_view()
+               : text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
+}
+
+std::vector<std::string_view> fields_of(std::string_view line) {
+    std::vector<std::string_view> fields;
+    for (std::size_t comma = 0; comma != std::string_view::npos;) {
+        comma = line.find(',');
+        fields.push_back(trimmed(line.substr(0, comma)));
+        line.remove_prefix(comma == std::string_view::npos ? line.size() : comma + 1);
+    }
+    return fields;
+}
+
+/// Where an error is.
+struct Place {
+    const std::string& path;
+    int line = 0;
+    [[nodiscard]] std::string text(std::string_view field = "") const {
+        return fmt::format("{}, line {}{}{}", path, line, field.empty() ? "" : ", ", field);
+    }
+};
+
+template <class T>
+std::optional<T> parsed(std::string_view text) {
+    T number{};
+    const char* last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, number);
+    return error == std::errc() && end == last ? std::optional(number) : std::nullopt;
+}
+
+double number(const Place& place, std::string_view column, std::string_view text, bool is_share) {
+    const std::optional<double> value = parsed<double>(text);
+    const bool good =
+        value && std::isfinite(*value) && (is_share ? *value > 0 && *value <= 1 : *value >= 0);
+    if (!good) {
+        fail<FileError>({.where = place.text(column),
+                         .what = "cannot be used",
+                         .expected = is_share ? "a share above 0, 1 at most" : "seconds, from 0",
+                         .got = fmt::format("'{}'", text)});
+    }
+    return *value;
+}
+
+TraceTarget target(const Place& place, std::string_view text) {
+    const std::size_t colon = std::min(text.find(':'), text.size());
+    const std::string_view kind = text.substr(0, colon);
+    const std::optional<int> index = parsed<int>(text.substr(std::min(colon + 1, text.size())));
+    if ((kind != "node" && kind != "worker") || !index || *index < 0) {
+        fail<FileError>({.where = place.text(kTarget),
+                         .what = "cannot be understood",
+                         .expected = "node:INDEX or worker:INDEX",
+                         .got = fmt::format("'{}'", text)});
+    }
+    return {.kind = kind == "node" ? TraceTarget::Kind::kNode : TraceTarget::Kind::kWorker,
+            .index = *index};
+}
+
+/// Checks the header. @return its columns
+std::vector<std::string_view> header(const Place& place, std::string_view line) {
+    std::vector<std::string_view> columns = fields_of(line);
+    for (const std::string_view column : columns) {
+        const bool known = column == kTime || column == kTarget ||
+                           std::any_of(kShares.begin(), kShares.end(),
+                                       [&](const ShareColumn& c) { return c.name == column; });
+        if (!known || std::count(columns.begin(), columns.end(), column) > 1) {
+            fail<FileError>({.where = place.text(),
+                             .what = known ? "a column comes twice" : "unknown column",
+                             .expected = kHeader,
+                             .got = fmt::format("'{}'", column)});
+        }
+    }
+    for (const std::string_view needed : {kTime, kTarget}) {
+        if (std::find(columns.begin(), columns.end(), needed) == columns.end()) {
+            fail<FileError>({.where = place.text(),
+                             .what = fmt::format("there is no column {}", needed),
+                             .expected = kHeader,
+                             .got = fmt::format("'{}'", line)});
+        }
+    }
+    return columns;
+}
+
+TraceRow row_of(const Place& place, const std::vector<std::string_view>& columns,
+                std::string_view line) {
+    const std::vector<std::string_view> fields = fields_of(line);
+    if (fields.size() != columns.size()) {
+        fail<FileError>({.where = place.text(),
+                         .what = "fields and columns differ in number",
+                         .expected = std::to_string(columns.size()),
+                         .got = std::to_string(fields.size())});
+    }
+    TraceRow row;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+        if (columns[i] == kTime) {
+            row.time_s = number(place, kTime, fields[i], false);
+        } else if (columns[i] == kTarget) {
+            row.target = target(place, fields[i]);
+        }
+        for (const ShareColumn& share : kShares) {
+            if (share.name == columns[i]) {
+                row.shares.*(share.field) = number(place, share.name, fields[i], share.is_share);
+            }
+        }
+    }
+    for (const ShareColumn& share : kShares) {
+        if (share.node_only && row.target.kind == TraceTarget::Kind::kWorker &&
+            row.shares.*(share.field) != 1) {
+            fail<FileError>({.where = place.text(share.name),
+                             .what = "a network card belongs to a node",
+                             .expected = "1 in rows of workers",
+                             .got = fmt::format("{}", row.shares.*(share.field))});
+        }
+    }
+    return row;
+}
+
+}  // namespace
+
+std::vector<TraceRow> read_trace(const std::string& path) {
+    const std::string text = read_text_file(path);
+    std::vector<TraceRow> rows;
+    std::vector<std::string_view> columns;
+    Place place{.path = path};
+    for (std::string_view rest = text; !rest.empty();) {
+        const std::size_t end = rest.find('\n');
+        const std::string_view line = trimmed(rest.substr(0, end));
+        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+        ++place.line;
+        if (line.empty() || line.front() == '#') {
+            continue;
+        }
+        if (columns.empty()) {
+            columns = header(place, line);
+        } else {
+            rows.push_back(row_of(place, columns, line));
+        }
+    }
+    if (columns.empty()) {
+        fail<FileError>({.where = path, .what = "there is no header", .expected = kHeader});
+    }
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const TraceRow& a, const TraceRow& b) { return a.time_s < b.time_s; });
+    return rows;
+}
+
+void write_trace(const std::string& path, const std::vector<TraceRow>& rows) {
+    std::string text(kHeader);
+    text += '\n';
+    for (const TraceRow& row : rows) {
+        text += fmt::format("{},{}", row.time_s, to_string(row.target));
+        for (const ShareColumn& share : kShares) {
+            text += fmt::format(",{}", row.shares.*(share.field));
+        }
+        text += '\n';
+    }
+    replace_text_file(path, text);
+}
+
+}  // namespace cohort

@@ -15,6 +15,7 @@ enum class RngPurpose : std::uint32_t {
     kTestSplit = 6,
     kValidation = 7,
     kInjection = 8,
+    kPattern = 9,
     kTest = 100,
 };
 

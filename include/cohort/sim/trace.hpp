@@ -26,6 +26,8 @@ struct TraceTarget {
     int index = 0;
     friend auto operator<=>(const TraceTarget&, const TraceTarget&) = default;
 };
+/// "node:3" or "worker:5".
+[[nodiscard]] std::string to_string(const TraceTarget& target);
 
 /// From `time_s` on. What a worker has is the product of its own shares and its node's (delays
 /// add); rx and tx count for nodes only.
@@ -66,7 +68,7 @@ struct ClusterShape {
     int nodes = 1;
     std::vector<int> worker_nodes;  ///< [workers]
     std::vector<int> server_nodes;  ///< [servers]
-    double iteration_s = 0;         ///< of a healthy worker: lengths of patterns count in it
+    double iteration_s = 0;         ///< of a healthy worker, > 0: lengths of patterns count in it
 };
 
 /// "NAME[:STRENGTH]": healthy, persistent, delay, half, transient, blip, onoff, clustered,
@@ -85,8 +87,12 @@ struct PatternInfo {
 
 /// Rows in order of time, from a file or a recording.
 [[nodiscard]] std::unique_ptr<Scenario> make_scenario(std::vector<TraceRow> rows);
-/// Rows of a scenario up to a time.
+/// Rows of a scenario before a time; the first one after it is lost.
 [[nodiscard]] std::vector<TraceRow> rows_until(Scenario& scenario, double time_s);
+
+/// Errors: UsageError, naming `where`, when a row concerns a worker or node that is not there.
+void check_targets(const std::vector<TraceRow>& rows, int workers, int nodes,
+                   std::string_view where);
 
 /// CSV with the header time_s,target,cpu_share,rx_share,tx_share,device_share,delay_s; target is
 /// "node:3" or "worker:5"; columns in any order, those but the first two may be missing (1, and 0

@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/sim/trace.hpp"
+
+namespace cohort {
+namespace {
+
+class RecordedScenario final : public Scenario {
+public:
+    explicit RecordedScenario(std::vector<TraceRow> rows) : rows_(std::move(rows)) {
+        std::stable_sort(rows_.begin(), rows_.end(),
+                         [](const TraceRow& a, const TraceRow& b) { return a.time_s < b.time_s; });
+    }
+    std::optional<TraceRow> next_row() override {
+        return next_ < rows_.size() ? std::optional(rows_[next_++]) : std::nullopt;
+    }
+
+private:
+    std::vector<TraceRow> rows_;
+    std::size_t next_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Scenario> make_scenario(std::vector<TraceRow> rows) {
+    return std::make_unique<RecordedScenario>(std::move(rows));
+}
+
+std::vector<TraceRow> rows_until(Scenario& scenario, double time_s) {
+    std::vector<TraceRow> rows;
+    for (auto row = scenario.next_row(); row && row->time_s < time_s; row = scenario.next_row()) {
+        rows.push_back(*row);
+    }
+    return rows;
+}
+
+std::string to_string(const TraceTarget& target) {
+    return fmt::format("{}:{}", target.kind == TraceTarget::Kind::kNode ? "node" : "worker",
+                       target.index);
+}
+
+void check_targets(const std::vector<TraceRow>& rows, int workers, int nodes,
+                   std::string_view where) {
+    for (const TraceRow& row : rows) {
+        const bool node = row.target.kind == TraceTarget::Kind::kNode;
+        const int count = node ? nodes : workers;
+        if (row.target.index >= count) {
+            fail<UsageError>(
+                {.where = where,
+                 .what = fmt::format("a row at {} s concerns a {} that is not there", row.time_s,
+                                     node ? "node" : "worker"),
+                 .expected = fmt::format("{0}:0 to {0}:{1}", node ? "node" : "worker", count - 1),
+                 .got = to_string(row.target)});
+        }
+    }
+}
+
+}  // namespace cohort
