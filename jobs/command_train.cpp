@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <numeric>
@@ -12,6 +11,7 @@
 #include "cohort/train/trainer.hpp"
 #include "commands.hpp"
 #include "facts.hpp"
+#include "job_options.hpp"
 #include "stop_signal.hpp"
 #include "train_options.hpp"
 
@@ -27,7 +27,7 @@ public:
 
     ExitCode run(const CommandContext& context) override {
         check_one_world(context.env);
-        check_momentum(context);
+        check_momentum(context, options_.optimizer, options_.momentum, TrainOptions{}.momentum);
         check_options(options_, context.env.world_size);
         const StopSignal stop;
         World world({.servers = server_ranks(options_),
@@ -71,21 +71,6 @@ private:
         }
         const TrainSummary summary = trainer.run();
         return first ? finish(summary) : ExitCode::kDone;
-    }
-
-    /// What the optimizer would not read must not seem to count.
-    void check_momentum(const CommandContext& context) const {
-        const auto given = [](const EffectiveOption& option) {
-            return option.name == "momentum" && option.origin == "command line";
-        };
-        const bool asked = options_.momentum != TrainOptions{}.momentum ||
-                           std::any_of(context.options.begin(), context.options.end(), given);
-        if (asked && options_.optimizer != "sgd") {
-            fail<UsageError>({.where = "--momentum",
-                              .what = options_.optimizer + " has no momentum to set",
-                              .expected = "--optimizer sgd",
-                              .got = fmt::format("{}", options_.momentum)});
-        }
     }
 
     void print_header(const CommandContext& context, const Trainer& trainer,

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "cohort/model/zoo.hpp"
-#include "cohort/sched/modes.hpp"
+#include "job_options.hpp"
 #include "option_value.hpp"
 
 namespace cohort {
@@ -21,28 +21,10 @@ void declare_job(CLI::App& app, TrainOptions& o) {
 }
 
 void declare_exchange(CLI::App& app, TrainOptions& o) {
-    value(app, "--arch", o.arch, "How gradients travel")->check(CLI::IsMember({"servers", "ring"}));
+    declare_arch(app, o.arch);
     value(app, "--servers", o.servers,
           "Parameter server ranks, the first of the job; 0: one with --arch servers");
-    value(app, "--mode", o.mode,
-          "Who waits for whom (docs/modes.md); servers: " +
-              CLI::detail::join(mode_names(Architecture::kServers), ", ") +
-              "; ring: " + CLI::detail::join(mode_names(Architecture::kRing), ", ") +
-              "; empty: the first of each; can be changed while the job runs (cohort ctl)")
-        ->type_name("MODE");
-    value(app, "--stale-momentum", o.stale_momentum,
-          "What workers get whose gradients come late (servers): the parameters of after their "
-          "lag, or plain ones")
-        ->check(CLI::IsMember({"look-ahead", "keep"}));
-    value(app, "--mode-schedule", o.mode_schedule,
-          "Modes by samples applied, in place of --mode: \"0:ssgd,20000:static:6\"")
-        ->type_name("LIST");
-    value(app, "--lr-rule", o.lr_rule,
-          "What an update of f reference batches is worth: f (per-sample), what the mode's "
-          "publication says (published), or the gain of AdaScale (adascale)")
-        ->check(CLI::IsMember({"per-sample", "published", "adascale"}));
-    value(app, "--noise-scale", o.noise_scale,
-          "Gradient noise scale for adascale, in samples; 0: measured as training goes");
+    declare_modes(app, o, "; can be changed while the job runs (cohort ctl)");
     value(app, "--node-staging", o.node_staging,
           "Servers: whether the gradients of a host's workers are summed there before they are "
           "sent; auto: on hosts with several workers and no server")
@@ -78,24 +60,16 @@ void declare_waiting(CLI::App& app, TrainOptions& o) {
 void declare_length(CLI::App& app, TrainOptions& o) {
     value(app, "--samples", o.samples, "Samples to train on; 0: by --epochs");
     value(app, "--epochs", o.epochs, "Passes over the train group; 0: by --samples, else one");
-    value(app, "--target-accuracy", o.target_accuracy,
-          "End once the test accuracy (0..1) reaches this; 0: never");
+    declare_target(app, o);
 }
 
 void declare_optimizer(CLI::App& app, TrainOptions& o) {
-    value(app, "--batch", o.batch, "Samples per step and worker");
-    value(app, "--lr", o.lr, "Learning rate at the start of the schedule");
-    value(app, "--lr-schedule", o.lr_schedule,
-          "constant | step:FACTOR@N1,N2,.. | step:FACTOR@every:N | cosine:FLOOR[@N]; counts in "
-          "samples, FLOOR a share of --lr")
-        ->type_name("SCHEDULE");
+    declare_rate(app, o);
     value(app, "--warmup-samples", o.warmup_samples,
           "Samples over which the learning rate grows to its value; 0: none");
-    value(app, "--optimizer", o.optimizer, "Update rule")->check(CLI::IsMember({"sgd", "adamw"}));
-    value(app, "--momentum", o.momentum, "Momentum of sgd, 0 <= M < 1");
+    declare_update_rule(app, o);
     app.add_flag("--nesterov", o.nesterov, "Nesterov's momentum (sgd)");
-    value(app, "--weight-decay", o.weight_decay,
-          "Weight decay, not on biases and batch norms (adamw: decoupled)");
+    declare_weight_decay(app, o);
     value(app, "--augment", o.augment, "none, or a list of pad-crop:PIXELS and flip")
         ->type_name("LIST");
 }

@@ -62,4 +62,7 @@ struct SwitchReport {
     [[nodiscard]] bool same_mode() const noexcept { return from == to; }
 };
 
+/// A line for logs.
+[[nodiscard]] std::string describe(const SwitchReport& change);
+
 }  // namespace cohort

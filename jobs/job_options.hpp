@@ -1,0 +1,77 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+#include "cohort/sched/modes.hpp"
+#include "command_line.hpp"
+#include "option_value.hpp"
+
+namespace cohort {
+
+// Options that mean the same wherever a job is described, real or virtual. Each fills the field of
+// its name.
+
+inline void declare_arch(CLI::App& app, std::string& arch) {
+    value(app, "--arch", arch, "How gradients travel")->check(CLI::IsMember({"servers", "ring"}));
+}
+
+/// @param more  goes behind the names of the modes
+template <class Options>
+void declare_modes(CLI::App& app, Options& o, const std::string& more = "") {
+    value(app, "--mode", o.mode,
+          "Who waits for whom (docs/modes.md); servers: " +
+              CLI::detail::join(mode_names(Architecture::kServers), ", ") +
+              "; ring: " + CLI::detail::join(mode_names(Architecture::kRing), ", ") +
+              "; empty: the first of each" + more)
+        ->type_name("MODE");
+    value(app, "--stale-momentum", o.stale_momentum,
+          "What workers get whose gradients come late (servers): the parameters of after their "
+          "lag, or plain ones")
+        ->check(CLI::IsMember({"look-ahead", "keep"}));
+    value(app, "--mode-schedule", o.mode_schedule,
+          "Modes by samples applied, in place of --mode: \"0:ssgd,20000:static:6\"")
+        ->type_name("LIST");
+    value(app, "--lr-rule", o.lr_rule,
+          "What an update of f reference batches is worth: f (per-sample), what the mode's "
+          "publication says (published), or the gain of AdaScale (adascale)")
+        ->check(CLI::IsMember({"per-sample", "published", "adascale"}));
+    value(app, "--noise-scale", o.noise_scale,
+          "Gradient noise scale for adascale, in samples; 0: measured as training goes");
+}
+
+template <class Options>
+void declare_rate(CLI::App& app, Options& o) {
+    value(app, "--batch", o.batch, "Samples per step and worker");
+    value(app, "--lr", o.lr, "Learning rate at the start of the schedule");
+    value(app, "--lr-schedule", o.lr_schedule,
+          "constant | step:FACTOR@N1,N2,.. | step:FACTOR@every:N | cosine:FLOOR[@N]; counts in "
+          "samples, FLOOR a share of --lr")
+        ->type_name("SCHEDULE");
+}
+
+template <class Options>
+void declare_update_rule(CLI::App& app, Options& o) {
+    value(app, "--optimizer", o.optimizer, "Update rule")->check(CLI::IsMember({"sgd", "adamw"}));
+    value(app, "--momentum", o.momentum, "Momentum of sgd, 0 <= M < 1");
+}
+
+template <class Options>
+void declare_weight_decay(CLI::App& app, Options& o) {
+    value(app, "--weight-decay", o.weight_decay,
+          "Weight decay, not on biases and batch norms (adamw: decoupled)");
+}
+
+template <class Options>
+void declare_target(CLI::App& app, Options& o) {
+    value(app, "--target-accuracy", o.target_accuracy,
+          "End once the test accuracy (0..1) reaches this; 0: never");
+}
+
+/// What the optimizer would not read must not seem to count. @param standard --momentum's default
+/// Errors: UsageError.
+void check_momentum(const CommandContext& context, const std::string& optimizer, double momentum,
+                    double standard);
+
+}  // namespace cohort

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cohort/sim/simulation.hpp"
+
+namespace cohort {
+
+/// A run's summary as one line of JSON; the fields are in docs/simulate.md.
+[[nodiscard]] std::string simulation_json(const SimulationResult& result,
+                                          const SimulateOptions& options);
+
+/// The same for people.
+[[nodiscard]] std::vector<std::string> simulation_facts(const SimulationResult& result,
+                                                        const SimulateOptions& options);
+
+/// Of all returned samples.
+[[nodiscard]] std::int64_t returned_samples(const EngineAccounts& accounts);
+
+}  // namespace cohort
