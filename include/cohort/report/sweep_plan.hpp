@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cohort/report/experiment.hpp"
+
+namespace cohort {
+
+/// One `cohort simulate` of an experiment.
+struct PlannedRun {
+    std::size_t mode = 0;  ///< of Experiment::modes
+    std::string pattern;   ///< its name
+    ExperimentSeed seed;
+    std::optional<double> lr;  ///< none: the job's
+    OptionList options;        ///< all that the experiment says, sorted by name
+    /// Name of its folder: readable, and a hash over the options and the contents of the trace and
+    /// profile files among them. Two runs with equal options have the same.
+    std::string key;
+};
+
+/// The runs that choose the learning rates: modes with several, by mode, rate, seed.
+[[nodiscard]] std::vector<PlannedRun> plan_tuning(const Experiment& experiment);
+
+/// The runs of the table, by mode, pattern, seed.
+/// @param rates  of each mode, in order; a mode that has none although it has several to choose
+///               from (its tuning is incomplete) gets no runs
+[[nodiscard]] std::vector<PlannedRun> plan_table(const Experiment& experiment,
+                                                 const std::vector<std::optional<double>>& rates);
+
+/// Words after `cohort simulate`.
+[[nodiscard]] std::vector<std::string> arguments_of(const PlannedRun& run);
+
+/// What a tuning run came to.
+struct TuningResult {
+    std::size_t mode = 0;
+    double lr = 0;
+    ExperimentSeed seed;
+    std::optional<double> tta_virtual_s;
+    double accuracy = 0;  ///< at the end
+};
+
+/// The rule by which rates are chosen: smallest median time to the target over the seeds (not
+/// reached counts as infinite); among equals the highest median accuracy at the end, then the
+/// first of the list. A mode with one rate or none has that. None: results of the mode are missing.
+[[nodiscard]] std::vector<std::optional<double>> choose_rates(
+    const Experiment& experiment, const std::vector<TuningResult>& results);
+
+}  // namespace cohort

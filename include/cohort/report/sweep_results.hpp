@@ -1,0 +1,93 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cohort/report/experiment.hpp"
+#include "cohort/sched/update_engine.hpp"
+#include "cohort/sim/simulation.hpp"
+
+namespace cohort {
+
+/// What a table says of one run. Everything but the last two repeats exactly.
+struct RunRow {
+    std::string mode;     ///< the experiment's name for it
+    std::string pattern;  ///< the same
+    ExperimentSeed seed;
+    double lr = 0;
+    double target_accuracy = 0;  ///< 0: none
+    std::int64_t budget_samples = 0;
+    std::string stop_reason;
+    std::optional<double> tta_virtual_s;
+    std::optional<std::int64_t> samples_to_target;
+    double virtual_s = 0;
+    double accuracy = 0;       ///< at the end, 0..1
+    std::int64_t samples = 0;  ///< applied
+    double samples_per_s = 0;  ///< of virtual time
+    std::int64_t updates = 0;
+    double lag_mean = 0;  ///< of applied pushes, reference batches
+    double lag_max = 0;
+    std::array<std::int64_t, kReturnReasons> returned{};  ///< samples, by ReturnReason
+    // Of each worker, and of each server, on average, per second of virtual time.
+    double worker_cpu = 0;         ///< core seconds of input work
+    double worker_bytes = 0;       ///< sent and received
+    double worker_wait = 0;        ///< share of time
+    double server_cpu = 0;         ///< core seconds of updates
+    double server_rx_bytes = 0;    ///< pushes
+    double server_tx_bytes = 0;    ///< parameters
+    double server_busy = 0;        ///< share of time
+    std::int64_t switches = 0;     ///< to another mode
+    std::int64_t regroupings = 0;  ///< the same mode arranged anew
+    std::uint64_t events = 0;
+    std::uint64_t digest = 0;
+    std::string command;  ///< that repeats it
+    std::string folder;   ///< where its result is
+    double wall_s = 0;
+    double events_per_s = 0;  ///< of the real clock
+};
+
+/// One line of the search for a learning rate.
+struct TuningRow {
+    std::string mode;
+    double lr = 0;
+    ExperimentSeed seed;
+    std::optional<double> tta_virtual_s;
+    double accuracy = 0;
+    bool chosen = false;  ///< the rate
+    std::string command;
+};
+
+/// Of a sweep: what was planned, and the runs that are there, by mode, pattern, seed.
+struct SweepResults {
+    std::string title;
+    std::vector<ExperimentMode> modes;  ///< lr: the one in use, or none
+    std::vector<std::string> patterns;
+    std::vector<ExperimentSeed> seeds;
+    std::int64_t planned = 0;  ///< runs of the table
+    std::vector<RunRow> rows;
+    std::vector<TuningRow> tuning;
+};
+
+/// @param folder  that holds the result
+[[nodiscard]] RunRow make_row(const SimulationResult& result, const std::string& folder);
+
+/// One row per run; docs/sweeps.md has the columns.
+[[nodiscard]] std::string results_csv(const SweepResults& results);
+[[nodiscard]] std::string tuning_csv(const SweepResults& results);
+
+/// results.h5 ({"cohort-sweep", 1}): replaced at once or not at all. Errors: FileError. No
+/// Hdf5Thread may be there.
+void write_sweep_results(const std::string& file, const SweepResults& results);
+
+/// Reads results.h5 in a sweep's folder; the rows' numbers come from the runs' own results.
+/// Errors: FileError. No Hdf5Thread may be there.
+[[nodiscard]] SweepResults read_sweep_results(const std::string& folder);
+
+/// The same made of single results: modes and patterns as their options call them, in order of
+/// appearance.
+[[nodiscard]] SweepResults results_of_files(const std::vector<std::string>& files);
+
+}  // namespace cohort

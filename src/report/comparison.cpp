@@ -1,0 +1,168 @@
+#include "cohort/report/comparison.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "cohort/core/statistics.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+double tta_of(const RunRow& row) {
+    return row.tta_virtual_s.value_or(kNever);
+}
+
+/// The number of a measure in every row.
+template <class Get>
+Spread spread_over(const std::vector<RunRow>& rows, Get get) {
+    std::vector<double> values;
+    for (const RunRow& row : rows) {
+        values.push_back(get(row));
+    }
+    return spread_of(values);
+}
+
+void measure(ComparedCell& cell) {
+    cell.tta_s = spread_over(cell.rows, tta_of);
+    cell.samples_to_target = spread_over(cell.rows, [](const RunRow& row) {
+        return row.samples_to_target ? static_cast<double>(*row.samples_to_target) : kNever;
+    });
+    cell.accuracy = spread_over(cell.rows, [](const RunRow& row) { return row.accuracy; });
+    cell.samples_per_s =
+        spread_over(cell.rows, [](const RunRow& row) { return row.samples_per_s; });
+}
+
+/// The fastest run of a fixed mode under a pattern with a seed; none: there are no such runs.
+struct OracleRun {
+    double tta_s = kNever;
+    std::string mode;
+};
+
+std::optional<OracleRun> oracle_run(const SweepResults& results, const Comparison& comparison,
+                                    std::size_t pattern, const ExperimentSeed& seed) {
+    std::optional<OracleRun> best;
+    for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
+        if (!results.modes[mode].fixed) {
+            continue;
+        }
+        for (const RunRow& row : comparison.cells[mode][pattern].rows) {
+            if (!(row.seed == seed)) {
+                continue;
+            }
+            if (!best) {
+                best = OracleRun();
+            }
+            if (tta_of(row) < best->tta_s) {
+                best = OracleRun{.tta_s = tta_of(row), .mode = row.mode};
+            }
+        }
+    }
+    return best;
+}
+
+/// Oracle and regrets of one pattern.
+void look_back(const SweepResults& results, Comparison& comparison, std::size_t pattern,
+               std::vector<std::vector<double>>& all_regrets) {
+    std::vector<double> times;
+    std::vector<std::vector<double>> regrets(results.modes.size());
+    for (const ExperimentSeed& seed : results.seeds) {
+        const std::optional<OracleRun> oracle = oracle_run(results, comparison, pattern, seed);
+        if (!oracle) {
+            continue;
+        }
+        times.push_back(oracle->tta_s);
+        comparison.oracle[pattern].choices.push_back(oracle->mode);
+        for (std::size_t mode = 0; mode < results.modes.size() && std::isfinite(oracle->tta_s);
+             ++mode) {
+            for (const RunRow& row : comparison.cells[mode][pattern].rows) {
+                if (row.seed == seed) {
+                    regrets[mode].push_back(tta_of(row) / oracle->tta_s - 1);
+                }
+            }
+        }
+    }
+    comparison.oracle[pattern].tta_s = spread_of(times);
+    for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
+        comparison.cells[mode][pattern].regret = spread_of(regrets[mode]);
+        all_regrets[mode].insert(all_regrets[mode].end(), regrets[mode].begin(),
+                                 regrets[mode].end());
+    }
+}
+
+bool leads(const Comparison& comparison, Spread ComparedCell::*measure, std::size_t mode,
+           std::size_t pattern, bool least) {
+    const Spread& own = comparison.cells[mode][pattern].*measure;
+    if (own.runs == 0 || !std::isfinite(own.median)) {
+        return false;
+    }
+    return std::all_of(comparison.cells.begin(), comparison.cells.end(), [&](const auto& cells) {
+        const Spread& other = cells[pattern].*measure;
+        return other.runs == 0 || (least ? own.median <= other.median : own.median >= other.median);
+    });
+}
+
+}  // namespace
+
+Spread spread_of(const std::vector<double>& values) {
+    if (values.empty()) {
+        return {};
+    }
+    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+    return {.runs = values.size(),
+            .finite = static_cast<std::size_t>(std::count_if(
+                values.begin(), values.end(), [](double value) { return std::isfinite(value); })),
+            .median = median(values),
+            .least = *least,
+            .most = *most};
+}
+
+Comparison compare(const SweepResults& results) {
+    Comparison comparison;
+    for (const ExperimentMode& mode : results.modes) {
+        std::vector<ComparedCell> cells;
+        for (const std::string& pattern : results.patterns) {
+            ComparedCell cell;
+            for (const RunRow& row : results.rows) {
+                if (row.mode == mode.name && row.pattern == pattern) {
+                    cell.rows.push_back(row);
+                    comparison.has_target = comparison.has_target || row.target_accuracy > 0;
+                }
+            }
+            measure(cell);
+            cells.push_back(std::move(cell));
+        }
+        if (mode.reference) {
+            comparison.reference = comparison.cells.size();
+        }
+        comparison.cells.push_back(std::move(cells));
+    }
+    comparison.oracle.resize(results.patterns.size());
+    std::vector<std::vector<double>> regrets(results.modes.size());
+    for (std::size_t pattern = 0; pattern < results.patterns.size(); ++pattern) {
+        look_back(results, comparison, pattern, regrets);
+    }
+    for (const std::vector<double>& of_mode : regrets) {
+        comparison.regret.push_back(spread_of(of_mode));
+    }
+    return comparison;
+}
+
+double median_of(const ComparedCell& cell, double RunRow::*number) {
+    return spread_over(cell.rows, [number](const RunRow& row) { return row.*number; }).median;
+}
+
+bool is_least(const Comparison& comparison, Spread ComparedCell::*measure, std::size_t mode,
+              std::size_t pattern) {
+    return leads(comparison, measure, mode, pattern, true);
+}
+
+bool is_most(const Comparison& comparison, Spread ComparedCell::*measure, std::size_t mode,
+             std::size_t pattern) {
+    return leads(comparison, measure, mode, pattern, false);
+}
+
+}  // namespace cohort

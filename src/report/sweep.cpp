@@ -1,0 +1,277 @@
+#include "cohort/report/sweep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "child_pool.hpp"
+#include "cohort/core/clock.hpp"
+#include "cohort/core/error.hpp"
+#include "cohort/core/run_lock.hpp"
+#include "cohort/data/text_file.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::size_t kLastLines = 6;
+
+/// Options that do not change a result.
+bool matters(const std::string& name) {
+    constexpr std::array<std::string_view, 3> kOthers{"out", "overwrite", "threads"};
+    return std::find(kOthers.begin(), kOthers.end(), name) == kOthers.end();
+}
+
+bool same_options(const SimulateOptions& wanted, const SimulationResult& result) {
+    for (const auto& [name, value] : option_values(resolved(wanted))) {
+        if (matters(name) && option_of(result.options, name) != value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+std::string run_folder(const PlannedRun& run) {
+    return "runs/" + run.key;
+}
+
+std::string last_lines(const std::string& log) {
+    std::ifstream file(log);
+    std::deque<std::string> lines;
+    for (std::string line; std::getline(file, line);) {
+        lines.push_back(line);
+        if (lines.size() > kLastLines) {
+            lines.pop_front();
+        }
+    }
+    std::string text;
+    for (const std::string& line : lines) {
+        text += (text.empty() ? "" : "\n") + line;
+    }
+    return text;
+}
+
+void make_folder(const std::string& path) {
+    std::error_code error;
+    std::filesystem::create_directories(path, error);
+    if (error) {
+        fail<FileError>({.where = path, .what = "cannot be made", .got = error.message()});
+    }
+}
+
+/// One call of run_sweep.
+class Sweep {
+public:
+    Sweep(const Experiment& experiment, const SweepSettings& settings, const SweepHooks& hooks)
+        : experiment_(experiment), settings_(settings), hooks_(hooks), pool_(settings.program) {
+        progress_.total = plan_tuning(experiment).size() + table_size();
+    }
+
+    [[nodiscard]] SweepOutcome run() {
+        SweepResults& results = outcome_.results;
+        const std::vector<PlannedRun> tuning = plan_tuning(experiment_);
+        progress_.tuning = true;
+        const std::vector<std::optional<RunRow>> tried = carry_out(tuning);
+        const std::vector<std::optional<double>> rates = choose(tuning, tried);
+        progress_.tuning = false;
+        const std::vector<PlannedRun> table = plan_table(experiment_, rates);
+        for (std::optional<RunRow>& row : carry_out(table)) {
+            if (row) {
+                results.rows.push_back(std::move(*row));
+            }
+        }
+        results.title = experiment_.title;
+        results.modes = experiment_.modes;
+        for (std::size_t mode = 0; mode < rates.size(); ++mode) {
+            results.modes[mode].lr =
+                rates[mode] ? std::vector<double>{*rates[mode]} : std::vector<double>{};
+        }
+        for (const ExperimentPattern& pattern : experiment_.patterns) {
+            results.patterns.push_back(pattern.name);
+        }
+        results.seeds = experiment_.seeds;
+        results.planned = static_cast<std::int64_t>(table_size());
+        write();
+        return std::move(outcome_);
+    }
+
+private:
+    [[nodiscard]] std::size_t table_size() const {
+        return experiment_.modes.size() * experiment_.patterns.size() * experiment_.seeds.size();
+    }
+
+    /// The results of these runs, in order, of those that are not there yet too; none for a run
+    /// that failed or was not reached.
+    [[nodiscard]] std::vector<std::optional<RunRow>> carry_out(
+        const std::vector<PlannedRun>& runs) {
+        std::vector<std::optional<RunRow>> rows(runs.size());
+        std::deque<std::size_t> waiting;
+        for (std::size_t i = 0; i < runs.size() && !stop(); ++i) {
+            rows[i] = find_run(settings_.out, experiment_, runs[i], hooks_);
+            if (rows[i]) {
+                ++progress_.done;
+                ++outcome_.found;
+            } else {
+                waiting.push_back(i);
+            }
+        }
+        began_ = clock_.now();
+        ended_ = 0;
+        while (!stop() && !(waiting.empty() && pool_.running() == 0)) {
+            while (!waiting.empty() && pool_.running() < static_cast<std::size_t>(settings_.jobs)) {
+                start(waiting.front(), runs[waiting.front()]);
+                waiting.pop_front();
+            }
+            report();
+            constexpr Clock::Seconds kBetweenReports{0.2};
+            if (const auto ended = pool_.wait(kBetweenReports)) {
+                rows[ended->tag] = finish(runs[ended->tag], ended->code);
+            }
+        }
+        pool_.stop();
+        report();
+        return rows;
+    }
+
+    void start(std::size_t index, const PlannedRun& run) {
+        const std::string folder = settings_.out + "/" + run_folder(run);
+        make_folder(folder);
+        std::vector<std::string> arguments = arguments_of(run);
+        arguments.insert(arguments.begin(), "simulate");
+        arguments.insert(arguments.end(), {"--threads=1", "--overwrite", "--out=" + folder});
+        pool_.start(index, arguments, folder + "/log.txt");
+    }
+
+    /// Of a child that has ended.
+    [[nodiscard]] std::optional<RunRow> finish(const PlannedRun& run, int code) {
+        ++progress_.done;
+        ++ended_;
+        std::optional<RunRow> row =
+            code == 0 ? find_run(settings_.out, experiment_, run, hooks_) : std::nullopt;
+        if (!row) {
+            ++progress_.failed;
+            const std::string log = settings_.out + "/" + run_folder(run) + "/log.txt";
+            outcome_.failed.push_back(
+                {.key = run.key,
+                 .code = code,
+                 .last_lines = code == 0 ? "its result is not what was asked for" : last_lines(log),
+                 .log = log});
+            hooks_.failed(outcome_.failed.back());
+        }
+        return row;
+    }
+
+    [[nodiscard]] bool stop() {
+        outcome_.stopped = outcome_.stopped || hooks_.stop_requested();
+        return outcome_.stopped;
+    }
+
+    void report() {
+        progress_.running = pool_.running();
+        progress_.eta_s = ended_ > 0
+                              ? (clock_.now() - began_).count() / static_cast<double>(ended_) *
+                                    static_cast<double>(progress_.total - progress_.done)
+                              : -1;
+        hooks_.progress(progress_);
+    }
+
+    /// Chooses the rates and keeps the search.
+    [[nodiscard]] std::vector<std::optional<double>> choose(
+        const std::vector<PlannedRun>& runs, const std::vector<std::optional<RunRow>>& rows) {
+        std::vector<TuningResult> results;
+        for (std::size_t i = 0; i < runs.size(); ++i) {
+            if (rows[i]) {
+                results.push_back({.mode = runs[i].mode,
+                                   .lr = *runs[i].lr,
+                                   .seed = runs[i].seed,
+                                   .tta_virtual_s = rows[i]->tta_virtual_s,
+                                   .accuracy = rows[i]->accuracy});
+            }
+        }
+        const std::vector<std::optional<double>> rates = choose_rates(experiment_, results);
+        for (std::size_t i = 0; i < runs.size(); ++i) {
+            if (rows[i]) {
+                outcome_.results.tuning.push_back({.mode = rows[i]->mode,
+                                                   .lr = *runs[i].lr,
+                                                   .seed = runs[i].seed,
+                                                   .tta_virtual_s = rows[i]->tta_virtual_s,
+                                                   .accuracy = rows[i]->accuracy,
+                                                   .chosen = rates[runs[i].mode] == runs[i].lr,
+                                                   .command = rows[i]->command});
+            }
+        }
+        return rates;
+    }
+
+    void write() const {
+        const std::string& out = settings_.out;
+        replace_text_file(out + "/results.csv", results_csv(outcome_.results));
+        replace_text_file(out + "/tuning.csv", tuning_csv(outcome_.results));
+        write_sweep_results(out + "/results.h5", outcome_.results);
+    }
+
+    const Experiment& experiment_;
+    const SweepSettings& settings_;
+    const SweepHooks& hooks_;
+    ChildPool pool_;
+    SteadyClock clock_;
+    SweepOutcome outcome_;
+    SweepProgress progress_;
+    Clock::Seconds began_{0};  ///< of this part of the sweep
+    std::size_t ended_ = 0;    ///< children in it
+};
+
+}  // namespace
+
+void check_experiment(const Experiment& experiment, const SweepHooks& hooks) {
+    std::vector<std::optional<double>> rates;
+    for (const ExperimentMode& mode : experiment.modes) {
+        rates.push_back(mode.lr.empty() ? std::nullopt : std::optional(mode.lr.front()));
+    }
+    std::vector<PlannedRun> runs = plan_tuning(experiment);
+    const std::vector<PlannedRun> table = plan_table(experiment, rates);
+    runs.insert(runs.end(), table.begin(), table.end());
+    for (const PlannedRun& run : runs) {
+        try {
+            (void)hooks.options(run);
+        } catch (const UsageError& error) {
+            fail<UsageError>({.where = fmt::format("mode {}, pattern {}",
+                                                   experiment.modes[run.mode].name, run.pattern),
+                              .what = "cannot be simulated",
+                              .got = error.what()});
+        }
+    }
+}
+
+SweepOutcome run_sweep(const Experiment& experiment, const SweepSettings& settings,
+                       const SweepHooks& hooks) {
+    const RunLock lock(settings.out);
+    return Sweep(experiment, settings, hooks).run();
+}
+
+std::optional<RunRow> find_run(const std::string& folder, const Experiment& experiment,
+                               const PlannedRun& run, const SweepHooks& hooks) {
+    const std::string file = folder + "/" + run_folder(run) + "/" + kResultFile;
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored)) {
+        return std::nullopt;
+    }
+    try {
+        const SimulationResult result = read_result(file);
+        if (result.stop_reason == "signal" || !same_options(hooks.options(run), result)) {
+            return std::nullopt;
+        }
+        RunRow row = make_row(result, run_folder(run));
+        row.mode = experiment.modes[run.mode].name;
+        row.pattern = run.pattern;
+        return row;
+    } catch (const FileError&) {  // torn or damaged: it is made again
+        return std::nullopt;
+    }
+}
+
+}  // namespace cohort
