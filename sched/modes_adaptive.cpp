@@ -13,7 +13,8 @@ SyncPlan as_ssgd(const ModeRequest& request) {
 
 /// Nothing to do for ssgd with a share of 0.
 SyncPlan sync_switch(const ModeRequest& request) {
-    return make_plan(request.values[0] > 0 ? "ssgd" : "asgd", request.setting);
+    return request.values[0] > 0 ? make_plan("ssgd", request.setting)
+                                 : asynchronous_plan(request.setting);
 }
 
 SyncPlan flexrr(const ModeRequest& request) {

@@ -10,8 +10,8 @@ namespace {
 constexpr double kClockBound = 3;       ///< ssp, in pushes
 constexpr double kCompensation = 0.04;  ///< dcasgd, Zheng et al. 2017
 constexpr double kLagBound = 2;         ///< saps, in reference batches
-constexpr double kTolerance = 0.1;      ///< zeno++, of the reference's square
-constexpr double kValidateEvery = 8;    ///< zeno++, in updates
+constexpr double kLeastCosine = 0.01;   ///< zeno++: rho / gamma of its authors' runs
+constexpr double kValidateEvery = 10;   ///< zeno++, in updates: of the same
 
 SyncPlan asgd(const ModeRequest& request) {
     SyncPlan plan = cohorts_of_one(request);
@@ -59,25 +59,23 @@ SyncPlan saps(const ModeRequest& request) {
     return plan;
 }
 
-/// What brings a push down to the reference's length; 1 when it is not longer, or there is no
-/// reference yet.
-double shortening(const PushTicket& ticket) {
-    const bool longer = ticket.reference_norm > 0 && ticket.gradient_norm > ticket.reference_norm;
-    return longer ? ticket.reference_norm / ticket.gradient_norm : 1;
+/// What gives a push the reference's length; 1 when one of them has none, or there is no reference
+/// yet.
+double as_long_as_reference(const FiredPush& push, const FiringSet& /*set*/) {
+    const PushTicket& ticket = push.ticket;
+    const bool both = ticket.reference_norm > 0 && ticket.gradient_norm > 0;
+    return both ? ticket.reference_norm / ticket.gradient_norm : 1;
 }
 
-double no_longer_than_reference(const FiredPush& push, const FiringSet& /*set*/) {
-    return shortening(push.ticket);
-}
-
+/// Zeno++'s score gamma <v, g> - rho |g|^2 >= -gamma epsilon, g as long as v: with epsilon = 0 a
+/// bound of the cosine between them, rho / gamma.
 SyncPlan zeno(const ModeRequest& request) {
     SyncPlan plan = asgd(request);
     plan.validate_every = request.whole(1);
-    plan.accept = [tolerance = request.values[0]](const PushTicket& ticket) {
-        const double least = -tolerance * ticket.reference_norm * ticket.reference_norm;
-        return ticket.reference_norm == 0 || shortening(ticket) * ticket.reference_dot >= least;
+    plan.accept = [cosine = request.values[0]](const PushTicket& ticket) {
+        return ticket.reference_dot >= cosine * ticket.gradient_norm * ticket.reference_norm;
     };
-    plan.weight = no_longer_than_reference;
+    plan.weight = as_long_as_reference;
     return plan;
 }
 
@@ -103,7 +101,11 @@ std::vector<ModeEntry> free_modes() {
                          .words = {"refresh", "drop", "discount"}}},  // as SyncPlan::LagAction
          .plan = saps},
         {.name = "zeno++",
-         .parameters = {{.name = "EPSILON", .fallback = kTolerance, .whole = false},
+         .parameters = {{.name = "COSINE",
+                         .least = -1,
+                         .most = ModeParameter::Most::kOne,
+                         .fallback = kLeastCosine,
+                         .whole = false},
                         {.name = "EVERY", .least = 1, .fallback = kValidateEvery}},
          .plan = zeno},
     };

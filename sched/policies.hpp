@@ -29,4 +29,8 @@ namespace cohort {
                                                              const ModeSetting& setting,
                                                              const std::vector<double>& values);
 
+/// sync-switch's asgd: under the published rule a push of b of the B samples moves by b/B of the
+/// learning rate, which is that of ssgd's updates.
+[[nodiscard]] SyncPlan asynchronous_plan(const ModeSetting& setting);
+
 }  // namespace cohort

@@ -7,6 +7,18 @@
 
 // ssgd for a share of the budget, then asgd (Li et al. 2021).
 namespace cohort {
+
+SyncPlan asynchronous_plan(const ModeSetting& setting) {
+    SyncPlan plan = make_plan("asgd", setting);
+    if (setting.lr_rule == SyncPlan::LrUnit::kPublished) {
+        plan.weight = [](const FiredPush& /*push*/, const FiringSet& set) {
+            return static_cast<double>(set.pushes->front().ticket.samples) /
+                   static_cast<double>(set.reference_batch);
+        };
+    }
+    return plan;
+}
+
 namespace {
 
 /// While somebody is a straggler asgd stands in for ssgd, and its samples do not count for the
@@ -40,14 +52,14 @@ protected:
         return PolicyBase::adapt(telemetry);
     }
     Decision remake(std::string reason) override {
-        return {.plan = make_plan(waiting_ ? "ssgd" : "asgd", setting()),
+        return {.plan = waiting_ ? make_plan("ssgd", setting()) : asynchronous_plan(setting()),
                 .batches = {},
                 .reason = std::move(reason)};
     }
     /// A straggler for ssgd, nobody any more for asgd.
     [[nodiscard]] bool wishes() const override {
-        constexpr double kStraggles = 1.5;
-        constexpr double kKeepsUp = 1.2;
+        constexpr double kStraggles = 1.2;
+        constexpr double kKeepsUp = 1.1;
         const double slowest = *std::max_element(times().begin(), times().end());
         const double others = median_of(times());
         return waiting_ ? slowest > kStraggles * others : slowest < kKeepsUp * others;

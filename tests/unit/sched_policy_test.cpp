@@ -7,6 +7,7 @@
 
 #include "batch_balance.hpp"
 #include "cohort/core/error.hpp"
+#include "support/scalar_training.hpp"
 
 namespace cohort {
 namespace {
@@ -319,6 +320,29 @@ TEST(SyncSwitch, AStragglerMakesItAsgdWhileItLasts) {
     EXPECT_EQ(run.rounds(150), 0);
     EXPECT_EQ(run.rounds(100), 1);
     EXPECT_EQ(run.plan.name, "asgd");
+}
+
+TEST(SyncSwitch, AWorkerAFifthSlowerIsAStraggler) {
+    PolicyRun run("sync-switch:0.5", {1, 1, 1, 1, 1, 1, 1, 1.18});
+    EXPECT_EQ(run.rounds(20), 0);
+    run.set(7, 1.34);
+    EXPECT_EQ(run.rounds(20), 1);
+    EXPECT_EQ(run.plan.name, "asgd");
+}
+
+/// ssgd with the learning rate that is meant for all samples, asgd with a worker's part of it.
+TEST(SyncSwitch, UnderThePublishedRuleAPushMovesByItsPartOfTheLearningRate) {
+    const auto theta = [](SyncPlan::LrUnit rule) {
+        test::ScalarTraining run("sync-switch:0", 4, {.eta = 1, .momentum = 0, .lr_rule = rule});
+        run.pushes({1});  // g = -2
+        return run.theta();
+    };
+    EXPECT_EQ(theta(SyncPlan::LrUnit::kPublished), 0.5);
+    EXPECT_EQ(theta(SyncPlan::LrUnit::kPerSample), 0.5);
+    const SyncPlan asgd =
+        test::ScalarTraining::plan("sync-switch:0", 4, {.lr_rule = SyncPlan::LrUnit::kPublished});
+    EXPECT_EQ(asgd.published_unit, test::ScalarTraining::kBatch)
+        << "momentum counts pushes, as published";
 }
 
 TEST(SyncSwitch, OfNoShareIsAsgd) {

@@ -261,9 +261,9 @@ TEST(Saps, NobodyEverWaits) {
     EXPECT_GT(run.script.engine.accounts().over_bound, 0);
 }
 
-TEST(Zeno, ComparesWithTheReferenceAndShortens) {
-    ScalarTraining run("zeno++:0.1", 2);
-    run.pushes({1});  // no reference yet
+TEST(Zeno, ComparesWithTheReferenceAndGivesItsLength) {
+    ScalarTraining run("zeno++", 2);
+    run.pushes({1});  // no reference yet: g = -2, f = 1/2
     EXPECT_EQ(run.theta(), 1);
     run.reference = 1;
     EXPECT_THAT(run.pushes({0}), ElementsAre("refuse 0 dropped", "return 0 dropped", "go 0 @1"))
@@ -273,18 +273,28 @@ TEST(Zeno, ComparesWithTheReferenceAndShortens) {
     run.pushes({1});  // g = 1 - 2: four times too long
     EXPECT_EQ(run.last().pushes[0].weight, 0.25);
     EXPECT_EQ(run.theta(), 1.125);
-    run.pushes({0});  // g = 1 - 1 = 0 is within the tolerance, at its own length
+    run.reference = -4;
+    run.pushes({1});  // g = 1.125 - 2: too short
+    EXPECT_EQ(run.last().pushes[0].weight, 4 / 0.875);
+    EXPECT_EQ(run.theta(), 3.125);
+    run.pushes({0});  // g = 1 - 1 has no length that could be changed
     EXPECT_EQ(run.last().pushes[0].weight, 1);
+    EXPECT_EQ(run.theta(), 3.125);
 }
 
-TEST(Zeno, ToleratesALittleDisagreement) {
-    const SyncPlan plan = test::plan_for("zeno++:0.5", Architecture::kServers, 2);
-    PushTicket ticket{.gradient_norm = 4, .reference_dot = -3.9, .reference_norm = 2};
-    EXPECT_TRUE(plan.accept(ticket));  // shortened by half: -1.95 >= -0.5 * 4
-    ticket.reference_dot = -4.1;
-    EXPECT_FALSE(plan.accept(ticket));
+TEST(Zeno, BoundsTheCosine) {
+    PushTicket ticket{.gradient_norm = 4, .reference_dot = 0.09, .reference_norm = 2};
+    const auto accepts = [&ticket](const char* mode) {
+        return test::plan_for(mode, Architecture::kServers, 2).accept(ticket);
+    };
+    EXPECT_TRUE(accepts("zeno++")) << "0.09 / 8 is more than 0.01";
+    EXPECT_FALSE(accepts("zeno++:0.02"));
+    ticket.reference_dot = -0.7;
+    EXPECT_FALSE(accepts("zeno++:0"));
+    EXPECT_TRUE(accepts("zeno++:-0.1"));
     ticket.reference_norm = 0;
-    EXPECT_TRUE(plan.accept(ticket));
+    ticket.reference_dot = 0;
+    EXPECT_TRUE(accepts("zeno++")) << "there is no reference yet";
 }
 
 TEST(Localsgd, MovesByTheMeanOfTheDeltas) {
