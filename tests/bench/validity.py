@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""The virtual cluster against real ranks: the same jobs, the same slowness, samples per second.
+
+    validity.py --cohort build/release/jobs/cohort --data fashion-mnist.h5 --results validity.json
+    validity.py --results validity.json --show      # the table of what was measured
+
+Real: `cohort train` on one rank per worker (and one per server); mini-batches are sleeps of --sleep-ms, since
+the ranks outnumber the cores, and --inject slows one worker down. Virtual: `cohort simulate --no-train`
+with a profile that describes this machine and a trace that says the same of the same worker.
+
+The profile's times are the sleep and the bytes of the model. Its one free number, the seconds that a
+message takes here (waking up the sleeping receiver above all), comes from one cell of the table: ssgd
+on the healthy cluster, and ring for rings. All other cells are predictions. Real runs alternate over modes
+and patterns, --rounds times; the table has medians. The exit code is 1 when a cell differs by more than
+--tolerance, or modes that are further apart than that in reality come in another order.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import training_runs
+
+SERVERS = ["ssgd", "asgd", "static:6", "dynamic", "backup:1", "ssp:3", "saps:2", "lb-bsp"]
+RINGS = ["ring", "ring:7", "localsgd:4@ring"]
+PATTERNS = ["healthy", "persistent:2", "delay:2", "bandwidth:10"]
+SLOW = 5  # the worker that is slowed down
+NIC = 1e9  # bytes/s between two ranks; far from being a limit
+LIMITS = ("workers", "batch", "sleep_ms", "iterations", "model")
+
+
+def ring_of(mode):
+    return mode.startswith("ring") or mode.endswith("@ring")
+
+
+def plain(mode):
+    return mode.removesuffix("@ring")
+
+
+def slowness(pattern, sleep_s, bytes_per_s):
+    """What --inject says of a rank and what a trace says of the worker and of its node."""
+    name, _, strength = pattern.partition(":")
+    by = float(strength or 1)
+    if name == "healthy":
+        return "", {}, {}
+    if name == "persistent":
+        return f"cpu={1 / by:g}", {"device_share": 1 / by}, {}
+    if name == "delay":
+        seconds = (by - 1) * sleep_s
+        return f"delay={1e3 * seconds:g}ms", {"delay_s": seconds}, {}
+    if name == "bandwidth":
+        limit = bytes_per_s / by
+        return f"bw={limit / 1e3:g}kB/s", {}, {"rx_share": limit / NIC, "tx_share": limit / NIC}
+    sys.exit(f"no pattern '{pattern}' here; expected healthy, persistent:F, delay:F or bandwidth:F")
+
+
+def per_iteration_bytes_per_s(arguments, parameters):
+    """The bandwidth at which a transfer of all parameters takes a tenth of a mini-batch."""
+    return 4 * parameters / (0.1 * arguments.sleep_ms / 1e3)
+
+
+def words_of(arguments, mode):
+    return ["--arch", "ring" if ring_of(mode) else "servers", "--mode", plain(mode), "--model",
+            arguments.model, "--batch", arguments.batch, "--lr", 0.001, "--samples",
+            arguments.iterations * arguments.workers * arguments.batch, "--seed", 1]
+
+
+def real_rate(arguments, mode, pattern, parameters):
+    """Samples per second of real ranks, and the parameters of the model."""
+    first = 0 if ring_of(mode) else 1
+    inject, _, _ = slowness(pattern, arguments.sleep_ms / 1e3,
+                            per_iteration_bytes_per_s(arguments, parameters))
+    words = [*words_of(arguments, mode), "--data", arguments.data, "--compute",
+             f"sleep:{arguments.sleep_ms:g}ms", "--chunk-bytes", 16384, "--node-staging", "off",
+             "--log-every-s", 60]
+    if inject:
+        words += ["--inject", f"rank={first + SLOW % arguments.workers},{inject}"]
+    records = training_runs.run(arguments.cohort, first + arguments.workers, words)
+    return records[-1]["samples_applied"] / records[-1]["train_s"], records[0]["parameters"]
+
+
+def profile_text(arguments, parameters, latency_s):
+    return f"""name = "sleeping-ranks"
+source = "sleeps of {arguments.sleep_ms:g} ms in place of a device; ranks of one machine"
+devices_per_node = 1
+nic_bytes_per_s = {NIC:g}
+latency_s = {latency_s:.6g}
+local_bytes_per_s = {NIC:g}
+cores = 64
+memory_bytes_per_s = 5e9
+update_s = 1e-5
+server_threads = 1
+
+[workloads.sleep]
+source = "--compute sleep"
+device_s_per_sample = {arguments.sleep_ms / 1e3 / arguments.batch:.9g}
+device_s = 0.0
+cpu_s_per_sample = 0.0
+cpu_s = 0.0
+cpu_threads = 1
+backward_share = 0.5
+parameter_bytes = {4 * parameters}
+"""
+
+
+def trace_text(pattern, arguments, parameters):
+    """CSV of a trace that slows the same worker down; each worker has a node of its own."""
+    _, worker, node = slowness(pattern, arguments.sleep_ms / 1e3,
+                               per_iteration_bytes_per_s(arguments, parameters))
+    slow = SLOW % arguments.workers
+    rows = ["time_s,target,rx_share,tx_share,device_share,delay_s"]
+    for target, shares in ((f"worker:{slow}", worker), (f"node:{slow}", node)):
+        if shares:
+            rows.append(",".join(str(value) for value in (
+                0, target, shares.get("rx_share", 1), shares.get("tx_share", 1),
+                shares.get("device_share", 1), shares.get("delay_s", 0))))
+    return "\n".join(rows) + "\n"
+
+
+def virtual_rate(arguments, mode, pattern, parameters, latency_s):
+    with tempfile.TemporaryDirectory(prefix="cohort-validity-") as folder:
+        folder = pathlib.Path(folder)
+        (folder / "profile.toml").write_text(profile_text(arguments, parameters, latency_s))
+        (folder / "trace.csv").write_text(trace_text(pattern, arguments, parameters))
+        command = [arguments.cohort, "simulate", *words_of(arguments, mode), "--no-train",
+                   "--workers", arguments.workers, "--profile", folder / "profile.toml",
+                   "--time-as", "sleep", "--trace", folder / "trace.csv", "--json"]
+        if not ring_of(mode):
+            command += ["--server-nodes", "own"]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                              check=False, timeout=600)
+        if done.returncode != 0:
+            sys.exit(f"status {done.returncode}: {command}\n{done.stdout}{done.stderr}")
+        summary = json.loads([line for line in done.stdout.splitlines()
+                              if line.startswith("{")][-1])
+        return summary["samples_applied"] / summary["virtual_s"]
+
+
+def fitted_latency(arguments, mode, parameters, rate):
+    """The message's seconds at which the simulation of a healthy cell has the measured rate."""
+    low, high = 0.0, arguments.sleep_ms / 1e3
+    for _ in range(20):
+        middle = (low + high) / 2
+        if virtual_rate(arguments, mode, "healthy", parameters, middle) > rate:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def measure(arguments):
+    """All real rates: {pattern: {mode: [samples/s]}}, and the parameters of the model."""
+    found = {pattern: {mode: [] for mode in arguments.modes} for pattern in arguments.patterns}
+    short = argparse.Namespace(**{**vars(arguments), "iterations": 1})
+    _, parameters = real_rate(short, "ssgd", "healthy", 1)
+    for turn in range(arguments.rounds):
+        for pattern in arguments.patterns:
+            for mode in arguments.modes:
+                rate, _ = real_rate(arguments, mode, pattern, parameters)
+                found[pattern][mode].append(rate)
+                print(f"{turn + 1}/{arguments.rounds} {pattern} {mode}: {rate:.0f} samples/s",
+                      file=sys.stderr)
+    return found, parameters
+
+
+def predict(arguments, results):
+    """Virtual rates of the same cells: {pattern: {mode: samples/s}}."""
+    latency = {}
+    for ring, base in ((False, "ssgd"), (True, "ring")):
+        if any(ring_of(mode) == ring for mode in arguments.modes):
+            rate = statistics.median(results["real"]["healthy"][base])
+            latency[ring] = fitted_latency(arguments, base, results["parameters"], rate)
+    return {pattern: {mode: virtual_rate(arguments, mode, pattern, results["parameters"],
+                                         latency[ring_of(mode)])
+                      for mode in modes}
+            for pattern, modes in results["real"].items()}, latency
+
+
+def out_of_order(real, virtual, tolerance):
+    """Pairs of modes that are further apart than the tolerance in reality and stand in another order
+    in the simulation."""
+    return [(a, b) for a in real for b in real
+            if real[a] > (1 + tolerance) * real[b] and virtual[a] <= virtual[b]]
+
+
+def show(results, tolerance):
+    """The table in Markdown; True when all cells and orders agree."""
+    good = True
+    print("| pattern | mode | real, samples/s (least..most) | virtual | virtual / real |")
+    print("|---|---|---|---|---|")
+    for pattern, modes in results["real"].items():
+        medians = {mode: statistics.median(rates) for mode, rates in modes.items()}
+        virtual = results["virtual"][pattern]
+        for mode, rates in modes.items():
+            ratio = virtual[mode] / medians[mode]
+            off = abs(ratio - 1) > tolerance
+            good = good and not off
+            print(f"| {pattern} | `{mode}` | {medians[mode]:.0f} ({min(rates):.0f}..{max(rates):.0f})"
+                  f" | {virtual[mode]:.0f} | {ratio:.3f}{' (!)' if off else ''} |")
+        for first, second in out_of_order(medians, virtual, tolerance):
+            good = False
+            print(f"{pattern}: `{first}` is faster than `{second}` in reality, not in the "
+                  "simulation", file=sys.stderr)
+    worst = max(abs(results["virtual"][p][m] / statistics.median(r) - 1)
+                for p, modes in results["real"].items() for m, r in modes.items())
+    seconds = ", ".join(f"{'rings' if ring in (True, 'true') else 'servers'} {1e3 * value:.2f} ms"
+                        for ring, value in results["latency"].items())
+    print(f"\nLargest difference {100 * worst:.1f} %. Seconds of a message, fitted: {seconds}.")
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cohort", default="build/release/jobs/cohort")
+    parser.add_argument("--data", help="dataset of the real ranks")
+    parser.add_argument("--results", type=pathlib.Path, required=True)
+    parser.add_argument("--modes", nargs="+", default=[*SERVERS, *RINGS],
+                        help="NAME@ring is NAME on a ring")
+    parser.add_argument("--patterns", nargs="+", default=PATTERNS)
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--model", default="lenet")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--sleep-ms", type=float, default=100)
+    parser.add_argument("--iterations", type=int, default=60, help="of each worker, on average")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tolerance", type=float, default=0.1)
+    parser.add_argument("--show", action="store_true", help="no run, only the table")
+    parser.add_argument("--predict", action="store_true", help="real rates are there: simulate")
+    arguments = parser.parse_args()
+    if arguments.show or arguments.predict:
+        results = json.loads(arguments.results.read_text(encoding="utf-8"))
+        for name in LIMITS:
+            setattr(arguments, name, results["setting"][name])
+        arguments.modes = list(next(iter(results["real"].values())))
+    else:
+        real, parameters = measure(arguments)
+        results = {"setting": {name: getattr(arguments, name) for name in LIMITS},
+                   "parameters": parameters, "real": real}
+        arguments.results.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    if not arguments.show:
+        results["virtual"], results["latency"] = predict(arguments, results)
+        arguments.results.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    return 0 if show(results, arguments.tolerance) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
