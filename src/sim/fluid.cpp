@@ -1,157 +1,171 @@
-// Progressive filling over all activities whenever something changed: rates rise together until a
-// resource is full or an activity is at its limit, whoever is held by that stays, the others rise
-// on. Cost: O(activities * uses * rounds) per moment with a change.
+// Activities: how they begin and end. The words (route, kind, path, tier) are in fluid_impl.hpp.
 #include "cohort/sim/fluid.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <stdexcept>
-#include <vector>
+#include <utility>
+
+#include "fluid_impl.hpp"
 
 namespace cohort {
-namespace {
 
-/// Moments nearer to each other than this, relative to the clock, are one.
-constexpr double kMoment = 1e-13;
-
-}  // namespace
-
-struct FluidNetwork::Impl {
-    struct Activity {
-        double left = 0;
-        double work = 0;
-        double max_rate = 0;
-        double rate = 0;
-        bool held = false;  ///< while rates are worked out: it rises no more
-        std::vector<Use> uses;
-        EventQueue::Action done;
-    };
-    struct Resource {
-        double capacity = 0;
-        double served = 0;
-    };
-
-    explicit Impl(EventQueue& events) : queue(events) {}
-
-    void changed() {
-        if (!settling) {
-            settling = true;
-            queue.settle_with([this] { settle(); });
-        }
+void FluidNetwork::Impl::change(Index index) {
+    if (!kinds[index].changed) {
+        kinds[index].changed = true;
+        changed_kinds.push_back(index);
     }
-    void advance() {
-        const double span = queue.now() - since;
-        since = queue.now();
-        if (span <= 0) {
-            return;
-        }
-        for (auto& [id, activity] : activities) {
-            const double went = std::min(activity.left, activity.rate * span);
-            activity.left -= went;
-            for (const Use& use : activity.uses) {
-                resources[static_cast<std::size_t>(use.resource)].served += went * use.share;
-            }
-        }
-    }
-    void fill();
-    void settle();
-    void finish();
+    ask_to_settle();
+}
 
-    EventQueue& queue;
-    std::map<ActivityId, Activity> activities;
-    std::vector<Resource> resources;
-    double since = 0;
-    ActivityId last_id = 0;
-    EventQueue::Id event = 0;
-    bool settling = false;
-};
-
-void FluidNetwork::Impl::fill() {
-    std::vector<double> free(resources.size());
-    std::vector<double> weight(resources.size());
-    for (std::size_t i = 0; i < resources.size(); ++i) {
-        free[i] = resources[i].capacity;
-    }
-    std::size_t rising = activities.size();
-    for (auto& [id, activity] : activities) {
-        activity.held = false;
-    }
-    while (rising > 0) {
-        std::fill(weight.begin(), weight.end(), 0.0);
-        double level = kUnlimited;
-        for (const auto& [id, activity] : activities) {
-            if (activity.held) {
-                continue;
-            }
-            level = std::min(level, activity.max_rate);
-            for (const Use& use : activity.uses) {
-                weight[static_cast<std::size_t>(use.resource)] += use.share;
-            }
-        }
-        for (std::size_t i = 0; i < resources.size(); ++i) {
-            if (weight[i] > 0) {
-                level = std::min(level, std::max(0.0, free[i]) / weight[i]);
-            }
-        }
-        const auto stops = [&](const Activity& activity) {
-            return activity.max_rate <= level ||
-                   std::any_of(activity.uses.begin(), activity.uses.end(), [&](const Use& use) {
-                       const auto i = static_cast<std::size_t>(use.resource);
-                       return std::max(0.0, free[i]) / weight[i] <= level * (1 + 1e-12);
-                   });
-        };
-        std::vector<Activity*> stopped;
-        for (auto& [id, activity] : activities) {
-            if (!activity.held && stops(activity)) {
-                stopped.push_back(&activity);
-            }
-        }
-        for (Activity* activity : stopped) {
-            activity->held = true;
-            activity->rate = level;
-            --rising;
-            for (const Use& use : activity->uses) {
-                free[static_cast<std::size_t>(use.resource)] -= level * use.share;
-            }
-        }
+void FluidNetwork::Impl::ask_to_settle() {
+    if (!settling) {
+        settling = true;
+        queue.settle_with([this] { settle(); });
     }
 }
 
-void FluidNetwork::Impl::settle() {
-    settling = false;
-    advance();
-    fill();
-    double next = kUnlimited;
-    for (const auto& [id, activity] : activities) {
-        if (activity.left <= 0) {
-            next = queue.now();
-        } else if (activity.rate > 0) {
-            next = std::min(next, queue.now() + activity.left / activity.rate);
+FluidNetwork::Impl::Index FluidNetwork::Impl::kind_of(Index route_index, double limit) {
+    Route& route = routes[route_index];
+    for (const Index index : route.kinds) {
+        if (kinds[index].limit == limit) {
+            return index;
         }
+    }
+    const Index index = kinds.take();
+    Kind& kind = kinds[index];
+    kind.route = route_index;
+    kind.tier = kNone;
+    kind.queued = false;
+    kind.limit = limit;
+    kind.counted = 0;
+    if (route.kinds.empty()) {
+        idle_uses -= route.uses.size();
+    } else if (route.kinds.size() == 1) {
+        change(route.kinds.front());  // no longer alone on its route
+    }
+    route.kinds.push_back(index);
+    return index;
+}
+
+double FluidNetwork::Impl::passed(const Tier& tier) const {
+    return tier.passed + tier.rate * (queue.now() - tier.since);
+}
+
+double FluidNetwork::Impl::passed(const Kind& kind) const {
+    return kind.tier == kNone ? 0 : passed(tiers[kind.tier]) - kind.offset;
+}
+
+double FluidNetwork::Impl::time_of(const Tier& tier) const {
+    if (tier.kinds.empty()) {
+        return kUnlimited;
+    }
+    const double left = tier.kinds.top_key() - tier.passed;
+    if (left <= 0) {
+        return tier.since;
+    }
+    return tier.rate > 0 ? tier.since + left / tier.rate : kUnlimited;
+}
+
+void FluidNetwork::Impl::retime(Tier& tier) {
+    times.change(tier.position, time_of(tier),
+                 [this](Index item) -> std::uint32_t& { return tiers[item].position; });
+}
+
+/// A kind's place in its tier's heap, after its first member changed.
+void FluidNetwork::Impl::rekey(Kind& kind, Index index) {
+    Tier& tier = tiers[kind.tier];
+    const auto places = [this](Index item) -> std::uint32_t& { return kinds[item].position; };
+    if (kind.members.empty()) {
+        if (kind.queued) {
+            tier.kinds.remove(kind.position, places);
+        }
+    } else if (kind.queued) {
+        tier.kinds.change(kind.position, kind.members.top_key() + kind.offset, places);
+    } else {
+        tier.kinds.push(kind.members.top_key() + kind.offset, index, places);
+    }
+    kind.queued = !kind.members.empty();
+}
+
+/// From its kind's heap and all above it.
+void FluidNetwork::Impl::remove(Activity& activity) {
+    Kind& kind = kinds[activity.kind];
+    kind.members.remove(activity.position,
+                        [this](Index item) -> std::uint32_t& { return activities[item].position; });
+    change(activity.kind);
+    if (kind.tier != kNone) {
+        rekey(kind, activity.kind);
+        retime(tiers[kind.tier]);
+    }
+}
+
+/// All that is over by now, in order of beginning.
+void FluidNetwork::Impl::gather_due() {
+    due.clear();
+    told = 0;
+    const double moment = queue.now() * (1 + kMoment);
+    while (!times.empty() && times.top_key() <= moment) {
+        const Kind& kind = kinds[tiers[times.top()].kinds.top()];
+        const Index index = kind.members.top();
+        Activity& activity = activities[index];
+        activity.over = true;
+        routes[kind.route].through += activity.work;
+        due.push_back(activities.id_at(index));
+        remove(activity);
+    }
+    std::sort(due.begin(), due.end(), [this](ActivityId a, ActivityId b) {
+        return activities.find(a)->order < activities.find(b)->order;
+    });
+}
+
+/// One activity that is over for each event, so that what it sets off comes before the next.
+void FluidNetwork::Impl::tell_next() {
+    event = 0;
+    if (told == due.size()) {
+        gather_due();
+    }
+    while (told < due.size()) {
+        const ActivityId id = due[told++];
+        Activity* activity = activities.find(id);
+        if (activity == nullptr) {
+            continue;  // given up by one before it
+        }
+        const EventQueue::Action done = std::exchange(activity->done, nullptr);
+        activities.release(id);
+        if (told < due.size()) {
+            event = queue.at(queue.now(), [this] { tell_next(); });
+            event_time = queue.now();
+        }
+        if (done) {
+            done();
+        }
+        return;
+    }
+}
+
+void FluidNetwork::Impl::schedule() {
+    const double next = times.empty() ? kUnlimited : std::max(queue.now(), times.top_key());
+    if (event != 0 && event_time == next) {
+        return;
     }
     queue.cancel(event);
-    event = std::isinf(next) ? 0 : queue.at(next, [this] { finish(); });
+    event = std::isinf(next) ? 0 : queue.at(next, [this] { tell_next(); });
+    event_time = next;
 }
 
-void FluidNetwork::Impl::finish() {
-    event = 0;
-    const double before = since;
-    advance();
-    const double moment = kMoment * std::max(queue.now(), queue.now() - before);
-    for (auto it = activities.begin(); it != activities.end(); ++it) {
-        if (it->second.left <= it->second.rate * moment) {
-            const EventQueue::Action done = std::move(it->second.done);
-            activities.erase(it);
-            changed();
-            event = queue.at(queue.now(), [this] { finish(); });
-            if (done) {
-                done();
-            }
-            return;
+/// Units of all its activities so far.
+double FluidNetwork::Impl::through(const Route& route) const {
+    double sum = route.through;
+    for (const Index index : route.kinds) {
+        const Kind& kind = kinds[index];
+        const double so_far = passed(kind);
+        for (std::size_t i = 0; i < kind.members.size(); ++i) {
+            const Activity& activity = activities[kind.members.at(i)];
+            sum += activity.work - std::max(0.0, activity.mark - so_far);
         }
     }
-    changed();
+    return sum;
 }
 
 FluidNetwork::FluidNetwork(EventQueue& queue) : impl_(std::make_unique<Impl>(queue)) {
@@ -159,64 +173,111 @@ FluidNetwork::FluidNetwork(EventQueue& queue) : impl_(std::make_unique<Impl>(que
 FluidNetwork::~FluidNetwork() = default;
 
 FluidNetwork::ResourceId FluidNetwork::add_resource(double capacity) {
-    impl_->resources.push_back({capacity, 0});
+    impl_->resources.emplace_back().capacity = capacity;
     return static_cast<ResourceId>(impl_->resources.size() - 1);
 }
 
-void FluidNetwork::set_capacity(ResourceId resource, double capacity) {
-    impl_->resources[static_cast<std::size_t>(resource)].capacity = capacity;
-    impl_->changed();
+void FluidNetwork::set_capacity(ResourceId id, double capacity) {
+    auto& resource = impl_->resource(id);
+    resource.capacity = capacity;
+    for (const auto index : resource.routes) {
+        auto& route = impl_->routes[index];
+        route.limit = impl_->limit_of(route);
+        for (const auto kind : route.kinds) {
+            impl_->change(kind);
+        }
+    }
+    impl_->change_resource(static_cast<Impl::Index>(id));
+    impl_->ask_to_settle();
 }
 
 FluidNetwork::ActivityId FluidNetwork::begin(double work, std::span<const Use> uses,
                                              double max_rate, EventQueue::Action done) {
-    if (!(work >= 0) || (uses.empty() && std::isinf(max_rate))) {
-        throw std::logic_error("[FluidNetwork::begin] work < 0, or neither a use nor a limit");
+    if (!(work >= 0) || !(max_rate >= 0) || (uses.empty() && std::isinf(max_rate))) {
+        throw std::logic_error(
+            "[FluidNetwork::begin] expected work >= 0, and a use or a limit >= 0");
     }
-    impl_->advance();
-    const ActivityId id = ++impl_->last_id;
-    auto& activity = impl_->activities[id];
-    activity.left = activity.work = work;
-    activity.max_rate = max_rate;
-    activity.uses.assign(uses.begin(), uses.end());
+    const auto index = impl_->kind_of(impl_->route_of(uses), max_rate);
+    const ActivityId id = impl_->activities.take();
+    const auto slot = SlotTable<Impl::Activity>::index_of(id);
+    auto& activity = impl_->activities[slot];
+    auto& kind = impl_->kinds[index];
+    activity.kind = index;
+    activity.over = false;
+    activity.work = work;
+    activity.mark = impl_->passed(kind) + work;
+    activity.order = ++impl_->begun;
     activity.done = std::move(done);
-    impl_->changed();
+    kind.members.push(activity.mark, slot, [this](std::uint32_t item) -> std::uint32_t& {
+        return impl_->activities[item].position;
+    });
+    impl_->change(index);
     return id;
 }
 
-double FluidNetwork::cancel(ActivityId activity) {
-    const auto it = impl_->activities.find(activity);
-    if (it == impl_->activities.end()) {
+double FluidNetwork::cancel(ActivityId id) {
+    auto* activity = impl_->activities.find(id);
+    if (activity == nullptr) {
         return 0;
     }
-    impl_->advance();
-    const double left = it->second.left;
-    impl_->activities.erase(it);
-    impl_->changed();
-    return left;
-}
-
-void FluidNetwork::set_max_rate(ActivityId activity, double max_rate) {
-    if (const auto it = impl_->activities.find(activity); it != impl_->activities.end()) {
-        it->second.max_rate = max_rate;
-        impl_->changed();
+    const double units = left(id);
+    if (!activity->over) {
+        auto& kind = impl_->kinds[activity->kind];
+        impl_->routes[kind.route].through += activity->work - units;
+        impl_->remove(*activity);
     }
+    activity->done = nullptr;
+    impl_->activities.release(id);
+    return units;
 }
 
-double FluidNetwork::rate(ActivityId activity) const {
-    const auto it = impl_->activities.find(activity);
-    return it == impl_->activities.end() ? 0 : it->second.rate;
+void FluidNetwork::set_max_rate(ActivityId id, double max_rate) {
+    auto* activity = impl_->activities.find(id);
+    if (activity == nullptr || activity->over || impl_->kinds[activity->kind].limit == max_rate) {
+        return;
+    }
+    const double units = left(id);
+    const auto route = impl_->kinds[activity->kind].route;
+    impl_->remove(*activity);
+    activity->kind = impl_->kind_of(route, max_rate);
+    auto& kind = impl_->kinds[activity->kind];
+    activity->mark = impl_->passed(kind) + units;
+    kind.members.push(
+        activity->mark, SlotTable<Impl::Activity>::index_of(id),
+        [this](std::uint32_t item) -> std::uint32_t& { return impl_->activities[item].position; });
+    impl_->change(activity->kind);
 }
 
-double FluidNetwork::left(ActivityId activity) const {
-    impl_->advance();
-    const auto it = impl_->activities.find(activity);
-    return it == impl_->activities.end() ? 0 : it->second.left;
+double FluidNetwork::rate(ActivityId id) const {
+    const auto* activity = impl_->activities.find(id);
+    if (activity == nullptr || activity->over) {
+        return 0;
+    }
+    const auto tier = impl_->kinds[activity->kind].tier;
+    return tier == Impl::kNone ? 0 : impl_->tiers[tier].rate;
 }
 
-double FluidNetwork::served(ResourceId resource) const {
-    impl_->advance();
-    return impl_->resources[static_cast<std::size_t>(resource)].served;
+double FluidNetwork::left(ActivityId id) const {
+    const auto* activity = impl_->activities.find(id);
+    if (activity == nullptr || activity->over) {
+        return 0;
+    }
+    const double units = activity->mark - impl_->passed(impl_->kinds[activity->kind]);
+    return std::clamp(units, 0.0, activity->work);
+}
+
+double FluidNetwork::served(ResourceId id) const {
+    const auto& resource = impl_->resource(id);
+    double sum = resource.through;
+    for (const auto index : resource.routes) {
+        const auto& route = impl_->routes[index];
+        for (const Use& use : route.uses) {
+            if (use.resource == id) {
+                sum += use.share * impl_->through(route);
+            }
+        }
+    }
+    return sum;
 }
 
 std::size_t FluidNetwork::active() const noexcept {
