@@ -66,6 +66,11 @@ CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "coho
         make_info_command());
     add(app_, "ctl", "Change the mode of a running job, ask how it stands, or stop it",
         make_ctl_command());
+    CLI::App* trace = app_.add_subcommand("trace", "What slows workers down, and when");
+    trace->require_subcommand(1);
+    add(*trace, "make", "Write a pattern as a trace", make_trace_make_command());
+    add(*trace, "show", "A picture of a pattern or a trace: workers, time, speed",
+        make_trace_show_command());
     CLI::App* bench = app_.add_subcommand("bench", "Measure parts of the program");
     bench->require_subcommand(1);
     add(*bench, "engine", "Time of training steps on synthetic data", make_bench_engine_command());

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -36,6 +37,27 @@ std::vector<TraceRow> rows_until(Scenario& scenario, double time_s) {
         rows.push_back(*row);
     }
     return rows;
+}
+
+ClusterShape spread_over_nodes(int workers, int nodes, int servers, bool own_server_nodes,
+                               double iteration_s) {
+    check_invariant(workers > 0 && nodes > 0 && servers >= 0, "a cluster has workers and nodes");
+    const auto node_of = [nodes](int index, int count) {
+        return static_cast<int>(std::int64_t{index} * nodes / count);
+    };
+    ClusterShape shape{.workers = workers,
+                       .nodes = nodes + (own_server_nodes ? servers : 0),
+                       .worker_nodes = {},
+                       .server_nodes = {},
+                       .iteration_s = iteration_s};
+    for (int worker = 0; worker < workers; ++worker) {
+        shape.worker_nodes.push_back(node_of(worker, workers));
+    }
+    for (int server = 0; server < servers; ++server) {
+        shape.server_nodes.push_back(own_server_nodes ? nodes + server
+                                                      : node_of(server, servers));
+    }
+    return shape;
 }
 
 std::string to_string(const TraceTarget& target) {

@@ -71,6 +71,11 @@ struct ClusterShape {
     double iteration_s = 0;         ///< of a healthy worker, > 0: lengths of patterns count in it
 };
 
+/// Worker i of N on node i*K/N, server s of S on node s*K/S, K nodes; or servers on nodes of their
+/// own behind these, one each.
+[[nodiscard]] ClusterShape spread_over_nodes(int workers, int nodes, int servers,
+                                             bool own_server_nodes, double iteration_s);
+
 /// "NAME[:STRENGTH]": healthy, persistent, delay, half, transient, blip, onoff, clustered,
 /// bandwidth, colocated, server-hot, storm; docs/patterns.md says what each does. STRENGTH is by
 /// how much who is slow is slower (2: twice the time). The same seed gives the same scenario.
