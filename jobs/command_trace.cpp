@@ -100,9 +100,10 @@ public:
                               .hint = "cohort simulate --pattern"});
         }
         if (jobs > 0) {
-            log_warn("{} other jobs of this pattern are not in the file: only `cohort simulate "
-                     "--pattern` has them",
-                     jobs);
+            log_warn(
+                "{} other jobs of this pattern are not in the file: only `cohort simulate "
+                "--pattern` has them",
+                jobs);
         }
         write_trace(out_, rows);
         std::puts(fmt::format("{}: {} row(s), {:g} s of {}", out_, rows.size(), options_.length_s,

@@ -73,8 +73,8 @@ void ServersJob::order(double pushes, std::vector<std::pair<int, std::uint64_t>>
     const ClusterProfile& profile = cluster().profile();
     const double shard_bytes =
         spec().workload.parameter_bytes / static_cast<double>(servers_.size());
-    const double passes = (pushes > 0 ? pushes + kUpdatePasses : kCopyPasses) +
-                          static_cast<double>(releases.size());
+    const double passes =
+        (pushes > 0 ? pushes + kUpdatePasses : kCopyPasses) + static_cast<double>(releases.size());
     const double core_s =
         passes * shard_bytes / profile.memory_bytes_per_s + (pushes > 0 ? profile.update_s : 0);
     const auto all = std::make_shared<Releases>(

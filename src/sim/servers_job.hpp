@@ -24,7 +24,8 @@ namespace cohort {
 /// that leases take, which takes no time here. Who gets none is idle until some come back.
 ///
 /// The members of a group begin together and wait for each other at every local step. Whatever
-/// would part them is a fence: leases are worked off, none are dealt, then all get new ones at once.
+/// would part them is a fence: leases are worked off, none are dealt, then all get new ones at
+/// once.
 class ServersJob final : public VirtualJob {
 public:
     ServersJob(VirtualCluster& cluster, Learner& learner, JobSpec spec);
@@ -46,18 +47,18 @@ private:
     };
     struct Worker {
         Learner::Released parameters;
-        std::int64_t version = 0;  ///< of them
-        std::uint64_t turn = 0;    ///< of its last release: what began before it is not used
-        bool ready = false;        ///< the parameters are here and not used
-        bool idle = true;          ///< as the engine knows it
-        std::uint64_t lease = 0;   ///< dealt and not pushed; 0: none
-        std::shared_ptr<Group> group;                  ///< of the lease; null: alone
+        std::int64_t version = 0;      ///< of them
+        std::uint64_t turn = 0;        ///< of its last release: what began before it is not used
+        bool ready = false;            ///< the parameters are here and not used
+        bool idle = true;              ///< as the engine knows it
+        std::uint64_t lease = 0;       ///< dealt and not pushed; 0: none
+        std::shared_ptr<Group> group;  ///< of the lease; null: alone
         std::optional<ValidationDesk::Dealt> validation;  ///< to be computed before the lease
         bool validating = false;                          ///< it is
         Learner::WorkId validation_work = 0;              ///< then
         ClusterWork pull = 0;
         ClusterWork compute = 0;
-        ClusterWork push = 0;  ///< 0 once it is complete
+        ClusterWork push = 0;        ///< 0 once it is complete
         bool computing = false;      ///< the lease has begun and is not computed
         bool push_done = false;      ///< of the lease
         std::int32_t step = 0;       ///< local one
@@ -71,7 +72,7 @@ private:
     };
     /// What the servers work off before workers go on.
     struct Releases {
-        std::size_t servers = 0;                            ///< that have not
+        std::size_t servers = 0;                             ///< that have not
         std::vector<std::pair<int, std::uint64_t>> workers;  ///< and their turns
     };
 
@@ -124,8 +125,8 @@ private:
     std::deque<ServerLine> servers_;
     std::vector<Worker> workers_;
     ValidationDesk validation_;
-    std::set<int> wanting_;    ///< released, no lease, and the engine waits for them
-    std::set<int> idle_;       ///< released or not begun, no lease, nobody waits for them
+    std::set<int> wanting_;     ///< released, no lease, and the engine waits for them
+    std::set<int> idle_;        ///< released or not begun, no lease, nobody waits for them
     std::int64_t holding_ = 0;  ///< workers with a lease
     std::set<Learner::WorkId> validations_;  ///< under way
     std::optional<PlanChange> next_plan_;

@@ -93,8 +93,8 @@ bool ServersJob::take_one(int index) {
     Worker& w = worker(index);
     check_invariant(w.lease == 0, "a worker has one lease at a time");
     const bool needs_short = engine().needs_short_lease(index);
-    const Lease* const taken = take_lease(
-        index, needs_short ? std::max<std::int64_t>(1, batch_of(index) / kShorter) : 0);
+    const Lease* const taken =
+        take_lease(index, needs_short ? std::max<std::int64_t>(1, batch_of(index) / kShorter) : 0);
     if (taken != nullptr) {
         w.lease = taken->id;
         ++holding_;

@@ -40,7 +40,8 @@ void ServersJob::begin_step(int index) {
     const std::int64_t begin = given.slice.count * w.step / given.steps;
     const std::int64_t end = given.slice.count * (w.step + 1) / given.steps;
     compute(
-        index, end - begin, [this, index] { backward(index); }, [this, index] { step_done(index); });
+        index, end - begin, [this, index] { backward(index); },
+        [this, index] { step_done(index); });
 }
 
 void ServersJob::compute(int index, std::int64_t samples, Action backward_begins, Action done) {

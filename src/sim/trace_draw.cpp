@@ -95,8 +95,7 @@ std::string lane_svg(const TraceLane& lane, double y, const Layout& layout, doub
     std::string svg = fmt::format(
         "<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"end\">{}</text>\n"
         "<rect class=\"lane\" x=\"{:.0f}\" y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\"/>\n",
-        layout.left - 8, y + layout.lane - 3, lane.name, layout.left, y, layout.width,
-        layout.lane);
+        layout.left - 8, y + layout.lane - 3, lane.name, layout.left, y, layout.width, layout.lane);
     const auto percent = [&](std::size_t i) { return std::lround(100 * lane.speed[i]); };
     for (std::size_t first = 0; first < lane.speed.size();) {
         std::size_t last = first + 1;
@@ -120,10 +119,10 @@ std::string lane_svg(const TraceLane& lane, double y, const Layout& layout, doub
 }
 
 std::string axis_svg(double y, const Layout& layout, double end_s) {
-    std::string svg =
-        fmt::format("<line class=\"axis\" x1=\"{0:.0f}\" x2=\"{1:.0f}\" y1=\"{2:.0f}\" "
-                    "y2=\"{2:.0f}\"/>\n",
-                    layout.left, layout.left + layout.width, y);
+    std::string svg = fmt::format(
+        "<line class=\"axis\" x1=\"{0:.0f}\" x2=\"{1:.0f}\" y1=\"{2:.0f}\" "
+        "y2=\"{2:.0f}\"/>\n",
+        layout.left, layout.left + layout.width, y);
     for (const double time_s : ticks(end_s, 8)) {
         const double x = layout.left + layout.width * time_s / end_s;
         svg += fmt::format(
@@ -171,8 +170,8 @@ std::string draw_trace_svg(const std::vector<TraceRow>& rows, const ClusterShape
         "the colour, the slower</text>\n",
         layout.left + layout.width + 30, bottom + 30, shape.workers, end_s, kStyle, layout.left);
     for (std::size_t i = 0; i < lanes.size(); ++i) {
-        svg += lane_svg(lanes[i], layout.top + layout.pitch * static_cast<double>(i), layout,
-                        end_s);
+        svg +=
+            lane_svg(lanes[i], layout.top + layout.pitch * static_cast<double>(i), layout, end_s);
     }
     return svg + axis_svg(bottom + 2, layout, end_s) + "</svg>\n";
 }

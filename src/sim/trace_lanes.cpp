@@ -92,7 +92,9 @@ public:
     [[nodiscard]] std::vector<double> of_worker(std::size_t index) {
         return workers_[index].means();
     }
-    [[nodiscard]] std::vector<double> of_server(int node) { return Course(servers_.at(node)).means(); }
+    [[nodiscard]] std::vector<double> of_server(int node) {
+        return Course(servers_.at(node)).means();
+    }
 
 private:
     void put(std::size_t worker, double time_s) {
@@ -139,8 +141,7 @@ std::vector<TraceLane> trace_lanes(const std::vector<TraceRow>& rows, const Clus
     const int together = (shape.workers + most - 1) / most;
     std::vector<TraceLane> lanes;
     for (int first = 0; first < shape.workers; first += together) {
-        lanes.push_back(
-            workers_lane(courses, first, std::min(shape.workers, first + together)));
+        lanes.push_back(workers_lane(courses, first, std::min(shape.workers, first + together)));
     }
     for (std::size_t server = 0; server < shape.server_nodes.size(); ++server) {
         const std::vector<double> speed = courses.of_server(shape.server_nodes[server]);

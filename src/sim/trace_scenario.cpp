@@ -54,8 +54,7 @@ ClusterShape spread_over_nodes(int workers, int nodes, int servers, bool own_ser
         shape.worker_nodes.push_back(node_of(worker, workers));
     }
     for (int server = 0; server < servers; ++server) {
-        shape.server_nodes.push_back(own_server_nodes ? nodes + server
-                                                      : node_of(server, servers));
+        shape.server_nodes.push_back(own_server_nodes ? nodes + server : node_of(server, servers));
     }
     return shape;
 }

@@ -60,9 +60,8 @@ void ServersFlow::carry_out(const Fire& fire) {
         const FiredPush& push = fire.pushes[i];
         const auto held = held_.extract(push.ticket.id);
         check_invariant(!held.empty(), "a fired push is staged");
-        order.pushes.push_back({.push = push.ticket.id,
-                                .coefficient = weights[i],
-                                .version = push.ticket.version});
+        order.pushes.push_back(
+            {.push = push.ticket.id, .coefficient = weights[i], .version = push.ticket.version});
         update.leases.push_back(push.ticket.lease);
         update.result.samples += push.ticket.samples;
         update.result.loss_sum += push.ticket.loss_sum;

@@ -152,10 +152,11 @@ ServersFlow::LeaseShape ServersFlow::lease_shape() const {
     for (std::size_t worker = 0; worker < staged.size(); ++worker) {
         staged[worker] = nodes_.stages(static_cast<int>(worker), plan);
     }
-    return {.work = plan.work,
-            .steps = steps_per_push(plan),
-            .groups = plan.group > 1 ? averaging_groups(plan, live_) : std::vector<std::vector<int>>(),
-            .staged = std::move(staged)};
+    return {
+        .work = plan.work,
+        .steps = steps_per_push(plan),
+        .groups = plan.group > 1 ? averaging_groups(plan, live_) : std::vector<std::vector<int>>(),
+        .staged = std::move(staged)};
 }
 
 /// New leases are as the plan in force wants them.
