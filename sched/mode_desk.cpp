@@ -106,7 +106,8 @@ std::optional<Decision> ModeDesk::next(const Telemetry& telemetry) {
 }
 
 bool ModeDesk::looks(const RunCounts& counts) const {
-    return requested_ || (!schedule_.empty() && entry_at(schedule_, counts.samples_applied) > entry_) ||
+    return requested_ ||
+           (!schedule_.empty() && entry_at(schedule_, counts.samples_applied) > entry_) ||
            policy_->looks(counts);
 }
 

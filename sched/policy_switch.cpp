@@ -32,8 +32,8 @@ public:
           seen_(setting.samples_before) {}
 
     [[nodiscard]] bool looks(const RunCounts& counts) const override {
-        return !over_ && (done(counts.samples_applied, counts.budget_samples) ||
-                          PolicyBase::looks(counts));
+        return !over_ &&
+               (done(counts.samples_applied, counts.budget_samples) || PolicyBase::looks(counts));
     }
 
 protected:

@@ -56,12 +56,7 @@ std::uint64_t ServersJob::prepare(int index, std::int64_t version, double lag) {
     w.version = version;
     w.parameters = parameters_for(index, lag);
     w.ready = false;
-    if (w.pull != 0) {
-        const double left = cluster().cancel(w.pull);
-        lanes().used(index, 0, (1 - left) * spec().workload.parameter_bytes);
-        w.pull = 0;
-        --under_way_;
-    }
+    lanes().used(index, 0, cancel(w.pull) * spec().workload.parameter_bytes);
     if (!idle_.contains(index)) {
         wanting_.insert(index);
     }
@@ -133,16 +128,22 @@ void ServersJob::interrupted(const Interrupt& interrupt) {
     released({.worker = interrupt.worker, .version = interrupt.version, .lag = interrupt.lag});
 }
 
+/// @return the share of it that was done
+double ServersJob::cancel(ClusterWork& work) {
+    if (work == 0) {
+        return 0;
+    }
+    --under_way_;
+    return 1 - cluster().cancel(std::exchange(work, 0));
+}
+
 /// What it computes. A push that has begun goes on to its end, and nobody looks at it.
 void ServersJob::give_up(int index) {
     Worker& w = worker(index);
     check_invariant(w.group == nullptr || w.group->arrived == 0, "a group is not parted");
     if (w.compute != 0) {
-        const double left = cluster().cancel(w.compute);
-        w.compute = 0;
-        --under_way_;
+        lanes().used(index, cancel(w.compute) * w.step_cpu_core_s, 0);
         lanes().span(index, LaneSpan::Kind::kLost, w.step_begun_s, now());
-        lanes().used(index, (1 - left) * w.step_cpu_core_s, 0);
         w.free_since_s = now();
     }
     if (w.validating) {
@@ -171,14 +172,13 @@ void ServersJob::came_back(const Lease& lease) {
 void ServersJob::end_work() {
     for (int index = 0; index < workers(); ++index) {
         Worker& w = worker(index);
-        for (const ClusterWork work : {w.pull, w.compute, w.push}) {
-            cluster().cancel(work);
+        for (ClusterWork* work : {&w.pull, &w.compute, &w.push}) {
+            cancel(*work);
         }
         if (w.group != nullptr) {
-            cluster().cancel(w.group->averaging);
+            cancel(w.group->averaging);
             w.group = nullptr;
         }
-        w.pull = w.compute = w.push = 0;
         w.parameters = nullptr;
         w.turn = ++turns_;
     }

@@ -93,6 +93,7 @@ private:
     void order(double pushes, std::vector<std::pair<int, std::uint64_t>> releases);
     void pull(int worker);
     void give_up(int worker);
+    double cancel(ClusterWork& work);
 
     // Leases (servers_job_leases.cpp).
     bool deal_once();
@@ -118,7 +119,7 @@ private:
     void arrived(int worker);
     void group_backward(const std::shared_ptr<Group>& group);
     void group_step(const std::shared_ptr<Group>& group);
-    [[nodiscard]] ClusterWork send_push(int worker, Action done);
+    ClusterWork send_push(int worker, Action done);
 
     [[nodiscard]] Worker& worker(int index) { return workers_[at(index)]; }
 

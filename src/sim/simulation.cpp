@@ -1,1 +1,266 @@
+// A run under the virtual clock: cluster, scenario, jobs and the loop that moves the clock.
 #include "cohort/sim/simulation.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/launch_env.hpp"
+#include "cohort/data/dataset.hpp"
+#include "virtual_jobs.hpp"
+
+namespace cohort {
+namespace {
+
+/// Events between two looks at progress.
+constexpr std::uint64_t kLook = 1000;
+/// Updates of which a healthy iteration is the mean.
+constexpr std::int64_t kHealthyUpdates = 4;
+
+/// `count` places spread evenly over nodes, those of one node next to each other.
+std::vector<int> spread(int count, int nodes, int first_node = 0) {
+    std::vector<int> places;
+    for (std::int64_t i = 0; i < count; ++i) {
+        places.push_back(first_node + static_cast<int>(i * nodes / count));
+    }
+    return places;
+}
+
+/// Servers one after the other on nodes with equal distances.
+std::vector<int> spread_servers(const SimulateOptions& options) {
+    if (options.servers == 0) {
+        return {};
+    }
+    return options.server_nodes == "own" ? spread(options.servers, options.servers, options.nodes)
+                                         : spread(options.servers, options.nodes);
+}
+
+SampleSetInfo samples_of(const SimulateOptions& options) {
+    if (!options.data.empty()) {
+        Hdf5Thread hdf5;
+        return open_dataset(options.data, "train", hdf5)->info();
+    }
+    SampleSetInfo info;
+    info.samples = options.samples;
+    info.chunk_samples = options.samples;
+    return info;
+}
+
+std::unique_ptr<Learner> learner_of(const SimulateOptions& options) {
+    if (options.no_train) {
+        return make_idle_learner();
+    }
+    return make_learner({.data = options.data,
+                         .model = options.model,
+                         .optimizer = options.optimizer,
+                         .momentum = options.momentum,
+                         .weight_decay = options.weight_decay,
+                         .seed = options.seed,
+                         .threads = options.threads});
+}
+
+JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
+    JobSpec spec;
+    spec.choice = mode_choice(options);
+    spec.setting = mode_setting(options);
+    spec.worker_nodes = spread(options.workers, options.nodes);
+    spec.server_nodes = spread_servers(options);
+    spec.workload = profile.workload(options.time_as);
+    spec.train = samples_of(options);
+    spec.budget_samples = options.samples > 0 ? options.samples : spec.train.samples;
+    spec.lr = options.lr;
+    const Schedule schedule = Schedule::parse(options.lr_schedule);
+    spec.schedule = schedule.needs_end() ? schedule.with_end(spec.budget_samples) : schedule;
+    spec.noise_scale = options.noise_scale;
+    spec.seed = options.seed;
+    if (!options.no_train) {
+        spec.eval_every_samples =
+            options.eval_every_samples > 0 ? options.eval_every_samples : spec.train.samples;
+    }
+    spec.eval_samples = options.eval_samples;
+    spec.target_accuracy = options.target_accuracy;
+    spec.lane_spans = SimulationResult::kLaneSpans;
+    return spec;
+}
+
+std::unique_ptr<VirtualJob> make_job(VirtualCluster& cluster, Learner& learner, JobSpec spec) {
+    return spec.server_nodes.empty() ? make_ring_job(cluster, learner, std::move(spec))
+                                     : make_servers_job(cluster, learner, std::move(spec));
+}
+
+/// A job that trains nothing and waits for all its workers.
+JobSpec load_spec(const JobArrival& arrival, const JobSpec& first, const ClusterProfile& profile,
+                  int nodes) {
+    JobSpec spec;
+    spec.choice.mode = default_mode(Architecture::kServers);
+    spec.setting.live.assign(static_cast<std::size_t>(arrival.workers), true);
+    spec.setting.batch = arrival.batch;
+    spec.setting.workers_at_start = arrival.workers;
+    for (int worker = 0; worker < arrival.workers; ++worker) {
+        spec.worker_nodes.push_back((arrival.first_node + worker) % nodes);
+    }
+    for (std::int64_t server = 0; server < std::max(arrival.servers, 1); ++server) {
+        const auto beside = server * arrival.workers / std::max(arrival.servers, 1);
+        spec.server_nodes.push_back(spec.worker_nodes[static_cast<std::size_t>(beside)]);
+    }
+    spec.workload = arrival.workload.empty() ? first.workload : profile.workload(arrival.workload);
+    spec.budget_samples = arrival.workers * arrival.batch * arrival.iterations;
+    spec.train.samples = spec.train.chunk_samples = spec.budget_samples;
+    return spec;
+}
+
+/// With servers: of the last worker, alone; with a ring: of all, without anybody else.
+double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int nodes) {
+    EventQueue queue;
+    VirtualCluster cluster(queue, profile, nodes, nullptr);
+    const std::unique_ptr<Learner> learner = make_idle_learner();
+    JobSpec spec = job;
+    spec.choice = {.mode = default_mode(spec.setting.architecture), .mode_schedule = {}};
+    if (!spec.server_nodes.empty()) {
+        spec.worker_nodes = {spec.worker_nodes.back()};
+        spec.setting.live = {true};
+    }
+    spec.setting.workers_at_start = spec.workers();
+    spec.budget_samples = kHealthyUpdates * spec.setting.batch * spec.workers();
+    spec.train.samples = spec.train.chunk_samples = spec.budget_samples;
+    spec.eval_every_samples = 0;
+    spec.lane_spans = 0;
+    const std::unique_ptr<VirtualJob> alone = make_job(cluster, *learner, std::move(spec));
+    cluster.start();
+    alone->begin();
+    std::optional<double> first;
+    while (!alone->over()) {
+        check_invariant(queue.step(), "a job without stragglers comes to its end");
+        if (!first && alone->updates() > 0) {
+            first = queue.now();
+        }
+    }
+    return (queue.now() - first.value_or(0)) / static_cast<double>(kHealthyUpdates - 1);
+}
+
+/// The cluster, the job that is looked at, and those that share the nodes with it.
+class Simulation {
+public:
+    Simulation(const SimulateOptions& options, const ClusterProfile& profile)
+        : options_(options),
+          profile_(profile),
+          spec_(spec_of(options, profile)),
+          nodes_(options.nodes + (options.server_nodes == "own" ? options.servers : 0)),
+          healthy_s_(healthy_iteration(spec_, profile, nodes_)),
+          learner_(learner_of(options)),
+          cluster_(queue_, profile_, nodes_, scenario()),
+          job_(make_job(cluster_, *learner_, spec_)) {}
+
+    SimulationResult run(const std::function<bool(const SimulationProgress&)>& progress) {
+        cluster_.on_arrival([this](const JobArrival& arrival) { add_load(arrival); });
+        cluster_.start();
+        job_->begin();
+        const double limit = options_.virtual_limit_s;
+        for (std::uint64_t look = 0; !job_->over(); ++look) {
+            if (limit > 0 && queue_.next_time() > limit) {
+                job_->end("time");
+                break;
+            }
+            check_invariant(queue_.step() && !(look % kLook == 0 && job_->stuck()),
+                            "a job that is not over has something to do");
+            if (progress && (look % kLook == 0 || news()) && report_progress(progress)) {
+                job_->end("signal");
+            }
+        }
+        if (progress && news()) {
+            report_progress(progress);
+        }
+        return result();
+    }
+
+private:
+    [[nodiscard]] std::unique_ptr<Scenario> scenario() const {
+        if (!options_.trace.empty()) {
+            return make_scenario(read_trace(options_.trace));
+        }
+        const ClusterShape shape{.workers = options_.workers,
+                                 .nodes = nodes_,
+                                 .worker_nodes = spec_.worker_nodes,
+                                 .server_nodes = spec_.server_nodes,
+                                 .iteration_s = healthy_s_};
+        return make_pattern(options_.pattern, shape, options_.pattern_seed);
+    }
+
+    void add_load(const JobArrival& arrival) {
+        if (arrival.workers < 1 || arrival.iterations < 1) {
+            return;
+        }
+        std::erase_if(loads_, [](const auto& load) { return load->over() && load->stuck(); });
+        loads_.push_back(make_job(cluster_, *idle_, load_spec(arrival, spec_, profile_, nodes_)));
+        loads_.back()->begin();
+    }
+
+    [[nodiscard]] bool news() const {
+        return job_->evaluations().size() > evaluations_told_ ||
+               job_->switches().size() > switches_told_;
+    }
+
+    /// One call per new evaluation or switch, at least one. @return to be stopped
+    bool report_progress(const std::function<bool(const SimulationProgress&)>& progress) {
+        bool stop = false;
+        do {
+            SimulationProgress now{.virtual_s = queue_.now(),
+                                   .samples_applied = job_->samples_applied(),
+                                   .budget_samples = spec_.budget_samples,
+                                   .events = queue_.events(),
+                                   .evaluation = {},
+                                   .change = {}};
+            if (job_->evaluations().size() > evaluations_told_) {
+                now.evaluation = job_->evaluations()[evaluations_told_++];
+            }
+            if (job_->switches().size() > switches_told_) {
+                now.change = job_->switches()[switches_told_++];
+            }
+            stop = progress(now) || stop;
+        } while (news());
+        return stop;
+    }
+
+    SimulationResult result() {
+        SimulationResult result;
+        result.options = option_values(options_);
+        result.events = queue_.events();
+        result.healthy_iteration_s = healthy_s_;
+        job_->report(result);
+        result.engine_core_s = learner_->engine_core_s();
+        return result;
+    }
+
+    SimulateOptions options_;
+    ClusterProfile profile_;
+    JobSpec spec_;
+    int nodes_;
+    double healthy_s_;
+    EventQueue queue_;
+    std::unique_ptr<Learner> learner_;
+    std::unique_ptr<Learner> idle_ = make_idle_learner();
+    VirtualCluster cluster_;
+    std::unique_ptr<VirtualJob> job_;
+    std::vector<std::unique_ptr<VirtualJob>> loads_;
+    std::size_t evaluations_told_ = 0;
+    std::size_t switches_told_ = 0;
+};
+
+}  // namespace
+
+SimulationResult simulate(const SimulateOptions& options,
+                          const std::function<bool(const SimulationProgress&)>& progress) {
+    check_options(options);
+    SimulateOptions all = resolved(options);
+    const ClusterProfile profile = load_profile(all.profile);
+    check_options(all, profile);
+    if (all.threads == 0) {
+        all.threads = read_launch_env().cores;
+    }
+    SimulationResult result = Simulation(all, profile).run(progress);
+    result.command = command_text(options);
+    return result;
+}
+
+}  // namespace cohort

@@ -55,9 +55,7 @@ public:
     /// A plan of ask() is in force.
     void installed(const SyncPlan& plan, double seconds);
     /// A change waits for the first update under its plan: only then updated() has to be told.
-    [[nodiscard]] bool awaits_update() const noexcept {
-        return open_ && open_->report.in_force_s;
-    }
+    [[nodiscard]] bool awaits_update() const noexcept { return open_ && open_->report.in_force_s; }
     /// An update was made.
     void updated(double seconds, double slowest_own_s);
     /// The run ends: nothing more comes.
