@@ -76,7 +76,11 @@ VirtualJob::Lease* VirtualJob::take_lease(int worker, std::int64_t samples) {
         return nullptr;
     }
     Lease& lease = leases_[taken->id];
-    lease = {.id = taken->id, .worker = worker, .slice = taken->slice, .work = plan.work};
+    lease = {.id = taken->id,
+             .worker = worker,
+             .slice = taken->slice,
+             .work = plan.work,
+             .plan = plan.id};
     if (plan.work == Work::kDelta) {
         lease.steps = local_steps_of(taken->slice.count, batch, plan);
         lease.lr = learning_rate();
@@ -113,7 +117,8 @@ Learner::Job VirtualJob::job_of(const Lease& lease, Learner::Released parameters
             .parameters = std::move(parameters),
             .work = lease.work,
             .steps = lease.steps,
-            .lr = lease.lr};
+            .lr = lease.lr,
+            .generation = lease.plan};
 }
 
 void VirtualJob::timed(int worker, std::int64_t samples, double own_s) {

@@ -86,6 +86,7 @@ protected:
         Work work = Work::kGradient;
         std::int32_t steps = 1;        ///< local ones, of about equal size
         double lr = 0;                 ///< kDelta: of them
+        std::uint64_t plan = 0;        ///< id of the one that it was dealt under
         Learner::WorkId computed = 0;  ///< 0: not started; given up when the lease comes back
     };
     /// What a push says beside what the learner knows.
