@@ -29,7 +29,7 @@ SERVERS = ["ssgd", "asgd", "static:6", "dynamic", "backup:1", "ssp:3", "saps:2",
 RINGS = ["ring", "ring:7", "localsgd:4@ring"]
 PATTERNS = ["healthy", "persistent:2", "delay:2", "bandwidth:10"]
 SLOW = 5  # the worker that is slowed down
-NIC = 1e9  # bytes/s between two ranks; far from being a limit
+NIC = 2e10  # bytes/s between two ranks, through memory: far from being a limit
 LIMITS = ("workers", "batch", "sleep_ms", "iterations", "model")
 
 
@@ -91,7 +91,7 @@ nic_bytes_per_s = {NIC:g}
 latency_s = {latency_s:.6g}
 local_bytes_per_s = {NIC:g}
 cores = 64
-memory_bytes_per_s = 5e9
+memory_bytes_per_s = 2e10
 update_s = 1e-5
 server_threads = 1
 
