@@ -59,6 +59,8 @@ CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "coho
                           fmt::format("cohort {} ({}, {})", version(), revision(), build_type()));
     app_.require_subcommand(1);
     add(app_, "train", "Train a model on a dataset file", make_train_command());
+    add(app_, "simulate", "Train on a virtual cluster, to see what each mode would do there",
+        make_simulate_command());
     add(app_, "eval", "Accuracy and loss of a trained model on a dataset", make_eval_command());
     add(app_, "import", "Convert data to the HDF5 layout that training reads",
         make_import_command());

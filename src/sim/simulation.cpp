@@ -68,6 +68,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     spec.server_nodes = spread_servers(options);
     spec.workload = profile.workload(options.time_as);
     spec.train = samples_of(options);
+    spec.optimizer_slots = options.optimizer == "adamw" ? 2 : 1;
     spec.budget_samples = options.samples > 0 ? options.samples : spec.train.samples;
     spec.lr = options.lr;
     const Schedule schedule = Schedule::parse(options.lr_schedule);

@@ -29,7 +29,9 @@ struct JobSpec {
     std::vector<int> worker_nodes;  ///< [workers]
     std::vector<int> server_nodes;  ///< [servers]; empty with rings
     Workload workload;              ///< times and bytes
-    SampleSetInfo train;            ///< leases are cut from its epochs
+    int optimizer_slots =
+        1;                ///< of the parameters' size: what goes with them to a ring's new member
+    SampleSetInfo train;  ///< leases are cut from its epochs
     std::int64_t budget_samples = 0;
     double lr = 0;
     Schedule schedule;
@@ -159,6 +161,9 @@ protected:
     /// @param own_s  0: not measured
     void timed(int worker, std::int64_t samples, double own_s);
     void carry_out(const std::vector<Effect>& effects);
+    /// A mini-batch that is not used, of which the engine has no push; `reason` as it is told.
+    /// Too many in a row whose numbers are not finite end the job.
+    void dropped(int worker, std::int64_t samples, ReturnReason reason);
     /// The engine gets the plan, and its effects are carried out. Leases that are out stay as they
     /// are.
     void put_in_force(PlanChange change);
@@ -182,6 +187,7 @@ private:
     void log(const Effect& effect);
     void apply(const Fire& fire);
     void settle_books(const Fire& fire);
+    void count_drop(ReturnReason reason);
     void consult_modes();
     void collect_switches();
     void evaluate();

@@ -153,8 +153,16 @@ void VirtualJob::carry_out(const Refuse& refusal) {
                     .weight = 0,
                     .returned = refusal.reason});
     refused(refusal, *refused_lease);
-    if (refusal.reason == ReturnReason::kNonFinite && ++dropped_in_a_row_ >= kMostDropped &&
-        !stopping()) {
+    count_drop(refusal.reason);
+}
+
+void VirtualJob::dropped(int worker, std::int64_t samples, ReturnReason reason) {
+    books_.settled({.worker = worker, .samples = samples, .weight = 0, .returned = reason});
+    count_drop(reason);
+}
+
+void VirtualJob::count_drop(ReturnReason reason) {
+    if (reason == ReturnReason::kNonFinite && ++dropped_in_a_row_ >= kMostDropped && !stopping()) {
         stop_reason_ = "diverged";
     }
 }

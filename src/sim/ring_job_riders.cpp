@@ -1,0 +1,120 @@
+// Riders: their gradients from the start of a mini-batch to the round that takes them, and the
+// parameters that they go on with.
+#include <algorithm>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "ring_job.hpp"
+
+namespace cohort {
+
+void RingJob::start_riders() {
+    for (std::size_t worker = 0; worker < seats_.size(); ++worker) {
+        if (seats_[worker].role == Role::kRider && seats_[worker].ready) {
+            start_ride(static_cast<int>(worker));
+        }
+    }
+}
+
+/// Nothing when there is no lease for it.
+void RingJob::start_ride(int worker) {
+    Lease* const mine = take_lease(worker);
+    if (mine == nullptr) {
+        return;
+    }
+    check_invariant(mine->work == Work::kGradient, "riders compute gradients");
+    Seat& rider = seat(worker);
+    rider.lease = mine->id;
+    rider.step = 0;
+    rider.own_s = 0;
+    rider.ready = false;
+    rider.riding = true;
+    rider.parts = 2;
+    rider.pushes_to = rider.parent;
+    mine->computed = learner().start(job_of(*mine, std::exchange(rider.parameters, nullptr)));
+    update(worker, [this, worker] { begin_step(worker); });
+}
+
+/// Ready for the next grant once it is computed and with its parent.
+void RingJob::ride_part_done(int worker) {
+    Seat& rider = seat(worker);
+    if (--rider.parts > 0) {
+        return;
+    }
+    timed(worker, samples_of(rider.lease), rider.own_s);
+    lanes().span(worker, LaneSpan::Kind::kPush, rider.computed_at_s, now());
+    for (const int end : {worker, rider.pushes_to}) {
+        lanes().used(end, 0, bytes());
+    }
+    rider.pushed_at_s = now();
+    ready_.push_back({.worker = worker,
+                      .parent = rider.pushes_to,
+                      .lease = rider.lease,
+                      .version = rider.version});
+    happened();
+}
+
+/// All that are here, in order of arrival; when no member has samples one by one, since the engine
+/// makes an update of each.
+void RingJob::add_riders(Round& next) {
+    const bool alone = next.samples == 0;
+    while (!ready_.empty() && !(alone && !next.riders.empty())) {
+        const RiderPush push = ready_.front();
+        ready_.pop_front();
+        if (usable(push)) {
+            next.samples += samples_of(push.lease);
+            next.riders.push_back(push);
+        }
+    }
+}
+
+/// A gradient that is not finite: its rider goes on with new parameters.
+bool RingJob::usable(const RiderPush& push) {
+    if (learner().outcome(lease(push.lease)->computed).finite) {
+        return true;
+    }
+    const std::int64_t samples = samples_of(push.lease);
+    dropped(push.worker, samples, ReturnReason::kNonFinite);
+    engine().leased(push.worker, push.lease, samples);
+    carry_out(engine().take_back(push.worker, ReturnReason::kNonFinite));
+    carry_out(engine().idle(push.worker));
+    seat(push.worker).idle = true;
+    release_rider(push.worker, 0, push.parent);
+    return false;
+}
+
+/// Parameters of now for a rider whose push is settled.
+void RingJob::release_rider(int worker, double lag, int giver) {
+    Seat& rider = seat(worker);
+    rider.riding = false;
+    rider.parameters = parameters_for(worker, lag);
+    rider.version = engine().version();
+    lanes().span(worker, LaneSpan::Kind::kWait, rider.pushed_at_s, now());
+    for (const int end : {worker, giver}) {
+        lanes().used(end, 0, bytes());
+    }
+    rider.work =
+        cluster().send(node_of(giver), node_of(worker), bytes(), [this, worker, begun_s = now()] {
+            seat(worker).work = 0;
+            seat(worker).ready = true;
+            lanes().span(worker, LaneSpan::Kind::kPull, begun_s, now());
+            happened();
+        });
+}
+
+/// Of `members` one with the fewest riders, on the rider's node if there is one.
+int RingJob::choose_parent(int rider, const std::vector<int>& members) const {
+    const auto cost = [&](int member) {
+        int riders = 0;
+        for (int other = 0; other < workers(); ++other) {
+            const Seat& one = seats_[at(other)];
+            const bool rides = one.role == Role::kRider && one.parent == member;
+            riders += rides && other != rider ? 1 : 0;
+        }
+        return 2 * riders + (node_of(member) == node_of(rider) ? 0 : 1);
+    };
+    return *std::min_element(members.begin(), members.end(),
+                             [&](int a, int b) { return cost(a) < cost(b); });
+}
+
+}  // namespace cohort

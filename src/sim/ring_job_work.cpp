@@ -1,0 +1,199 @@
+// What members and riders compute, and when.
+#include <algorithm>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "ring_job.hpp"
+
+namespace cohort {
+
+/// Groups of two and more where somebody has samples; others only pass on.
+void RingJob::form_groups(const Round& round) {
+    const SyncPlan& plan = engine().plan();
+    const auto wide = static_cast<std::size_t>(std::max(plan.group, 1));
+    for (std::size_t begin = 0; wide > 1 && begin < members_.size(); begin += wide) {
+        const std::size_t end = std::min(begin + wide, members_.size());
+        const bool samples = std::any_of(round.leases.begin() + static_cast<std::ptrdiff_t>(begin),
+                                         round.leases.begin() + static_cast<std::ptrdiff_t>(end),
+                                         [](std::uint64_t lease) { return lease != 0; });
+        if (end - begin < 2 || !samples) {
+            continue;
+        }
+        Group group;
+        for (std::size_t i = begin; i < end; ++i) {
+            group.members.push_back(members_[i]);
+            seat(members_[i]).group = groups_.size();
+        }
+        groups_.push_back(std::move(group));
+        begin_group_step(groups_.back());
+    }
+}
+
+/// The update of the round before comes first; who enters waits for its state.
+void RingJob::get_ready(int worker) {
+    if (!seat(worker).entering) {
+        update(worker, [this, worker] { begin_member(worker); });
+    }
+}
+
+/// Works off the update that is due, if one is.
+void RingJob::update(int worker, VirtualCluster::Action then) {
+    Seat& one = seat(worker);
+    if (!std::exchange(one.update_due, false)) {
+        then();
+        return;
+    }
+    const ClusterProfile& profile = cluster().profile();
+    const double core_s = profile.update_s + bytes() / profile.memory_bytes_per_s;
+    lanes().used(worker, core_s, 0);
+    one.work = cluster().serve(node_of(worker), core_s, profile.server_threads,
+                               [this, worker, begun_s = now(), then = std::move(then)] {
+                                   seat(worker).work = 0;
+                                   lanes().span(worker, LaneSpan::Kind::kCompute, begun_s, now());
+                                   then();
+                               });
+}
+
+void RingJob::begin_member(int worker) {
+    if (seat(worker).group != kAlone) {
+        join_group(worker);
+    } else if (seat(worker).lease == 0) {
+        sum_->begun();
+        member_done(worker);
+    } else {
+        begin_step(worker);
+    }
+}
+
+/// The lease of a gradient, or one of its local steps.
+void RingJob::begin_step(int worker) {
+    Seat& one = seat(worker);
+    const Lease* const mine = lease(one.lease);
+    check_invariant(mine != nullptr, "who computes has a lease");
+    const std::int64_t count = mine->slice.count;
+    const std::int64_t samples =
+        count * (one.step + 1) / mine->steps - count * one.step / mine->steps;
+    one.begun_s = now();
+    one.delay_s = cluster().shares(place(worker)).delay_s;
+    const VirtualCluster::IterationCost cost = cost_of(samples);
+    lanes().used(worker, cost.cpu_core_s, 0);
+    one.work = cluster().compute(
+        place(worker), cost, [this, worker] { backward(worker); },
+        [this, worker] { computed(worker); });
+}
+
+/// Gradients begin to leave; deltas wait for the end.
+void RingJob::backward(int worker) {
+    Seat& one = seat(worker);
+    one.backward_at_s = now();
+    if (one.role != Role::kMember) {
+        one.push = cluster().send(node_of(worker), node_of(one.pushes_to), bytes(), [this, worker] {
+            seat(worker).push = 0;
+            ride_part_done(worker);
+        });
+    } else if (one.group != kAlone) {
+        groups_[one.group].sum->begun();
+    } else if (lease(one.lease)->work == Work::kGradient) {
+        sum_->begun();
+    }
+}
+
+void RingJob::computed(int worker) {
+    Seat& one = seat(worker);
+    one.work = 0;
+    one.own_s += now() - one.begun_s;
+    one.computed_at_s = now();
+    note_step(worker);
+    ++one.step;
+    const Lease& mine = *lease(one.lease);
+    if (one.role != Role::kMember) {
+        ride_part_done(worker);
+    } else if (one.group != kAlone) {
+        groups_[one.group].sum->done();
+    } else if (one.step < mine.steps) {
+        begin_step(worker);
+    } else {
+        if (mine.work == Work::kDelta) {
+            sum_->begun();
+        }
+        member_done(worker);
+    }
+}
+
+/// Its part of the round is on its way.
+void RingJob::member_done(int worker) {
+    seat(worker).computed_at_s = now();
+    sum_->done();
+}
+
+void RingJob::begin_group_step(Group& group) {
+    std::vector<int> nodes;
+    for (const int worker : group.members) {
+        nodes.push_back(node_of(worker));
+    }
+    const std::size_t index = seat(group.members.front()).group;
+    group.sum = std::make_unique<VirtualSum>(cluster(), std::move(nodes), bytes(),
+                                             [this, index] { group_step_over(index); });
+}
+
+/// Who has no samples passes on at once.
+void RingJob::join_group(int worker) {
+    Seat& one = seat(worker);
+    VirtualSum& sum = *groups_[one.group].sum;
+    lanes().used(worker, 0, sum.bytes_of_a_member());
+    if (one.lease != 0) {
+        begin_step(worker);
+        return;
+    }
+    one.computed_at_s = now();
+    sum.begun();
+    sum.done();
+}
+
+void RingJob::group_step_over(std::size_t index) {
+    Group& group = groups_[index];
+    const bool last = ++group.step == granted_.front().steps;
+    for (const int worker : group.members) {
+        lanes().span(worker, LaneSpan::Kind::kWait, seat(worker).computed_at_s, now());
+    }
+    if (!last) {
+        begin_group_step(group);
+    }
+    for (const int worker : group.members) {
+        if (!last) {
+            join_group(worker);
+            continue;
+        }
+        sum_->begun();
+        member_done(worker);
+    }
+}
+
+/// A step in the picture: forward takes its share of the time that backward took.
+void RingJob::note_step(int worker) {
+    const Seat& one = seat(worker);
+    const double share = spec().workload.backward_share;
+    const double device_s = share > 0 ? (now() - one.backward_at_s) / share : 0;
+    const double input_at_s = std::min(one.begun_s + one.delay_s, now());
+    const double forward_at_s = std::max(now() - device_s, input_at_s);
+    lanes().span(worker, LaneSpan::Kind::kDelay, one.begun_s, input_at_s);
+    lanes().span(worker, LaneSpan::Kind::kInput, input_at_s, forward_at_s);
+    lanes().span(worker, LaneSpan::Kind::kCompute, forward_at_s, now());
+}
+
+/// The last to arrive shows the shortest exchange: that is everybody's own, the rest is waiting.
+/// @param bytes  that each member sent and received
+void RingJob::note_round(double bytes) {
+    double own_s = now();
+    for (const int worker : members_) {
+        own_s = std::min(own_s, now() - seat(worker).computed_at_s);
+    }
+    for (const int worker : members_) {
+        const double sends_at_s = now() - own_s;
+        lanes().span(worker, LaneSpan::Kind::kWait, seat(worker).computed_at_s, sends_at_s);
+        lanes().span(worker, LaneSpan::Kind::kPush, sends_at_s, now());
+        lanes().used(worker, 0, bytes);
+    }
+}
+
+}  // namespace cohort
