@@ -145,7 +145,10 @@ void FluidNetwork::Impl::tell_next() {
 }
 
 void FluidNetwork::Impl::schedule() {
-    const double next = times.empty() ? kUnlimited : std::max(queue.now(), times.top_key());
+    double next = kUnlimited;
+    if (!times.empty()) {
+        next = std::max(queue.now(), times.top_key());
+    }
     if (event != 0 && event_time == next) {
         return;
     }

@@ -14,8 +14,9 @@ namespace cohort {
 
 void FluidNetwork::Impl::settle() {
     settling = false;
-    for (std::size_t i = 0; i < changed_kinds.size(); ++i) {  // grows meanwhile
-        place(changed_kinds[i]);
+    std::size_t placed = 0;
+    while (placed < changed_kinds.size()) {  // which grows meanwhile
+        place(changed_kinds[placed++]);
     }
     changed_kinds.clear();
     std::erase_if(changed_tiers, [this](Index index) { return drop_if_empty(index); });
