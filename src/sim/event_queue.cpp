@@ -44,17 +44,22 @@ void EventQueue::settle_with(Action action) {
 }
 
 void EventQueue::settle() {
-    settling_now_.swap(settling_);
-    for (const Action& action : settling_now_) {
-        action();
+    while (!settling_.empty() && (heap_.empty() || heap_.top_key().seconds > now_)) {
+        settling_now_.swap(settling_);
+        for (const Action& action : settling_now_) {
+            action();
+        }
+        settling_now_.clear();
     }
-    settling_now_.clear();
+}
+
+double EventQueue::next_time() {
+    settle();
+    return heap_.empty() ? std::numeric_limits<double>::infinity() : heap_.top_key().seconds;
 }
 
 bool EventQueue::step() {
-    while (!settling_.empty() && (heap_.empty() || heap_.top_key().seconds > now_)) {
-        settle();
-    }
+    settle();
     if (heap_.empty()) {
         return false;
     }
@@ -63,10 +68,6 @@ bool EventQueue::step() {
     ++events_;
     action();
     return true;
-}
-
-double EventQueue::next_time() const noexcept {
-    return heap_.empty() ? std::numeric_limits<double>::infinity() : heap_.top_key().seconds;
 }
 
 }  // namespace cohort

@@ -91,6 +91,7 @@ TEST(EventQueueTest, SettlesWhenNothingElseIsLeft) {
     EventQueue queue;
     bool happened = false;
     queue.settle_with([&] { queue.after(5, [&] { happened = true; }); });
+    EXPECT_EQ(queue.next_time(), 5);  // known after the settling alone
     EXPECT_TRUE(queue.step());
     EXPECT_TRUE(happened);
     EXPECT_FALSE(queue.step());

@@ -34,9 +34,8 @@ public:
 
     /// The next event, with the settling before it. False: nothing is left.
     bool step();
-    /// Time of the next event; infinity: none. A settling that is due may still bring an earlier
-    /// one.
-    [[nodiscard]] double next_time() const noexcept;
+    /// Time of the next event, after the settling that is due before it; infinity: none.
+    [[nodiscard]] double next_time();
     /// Events that wait.
     [[nodiscard]] std::size_t waiting() const noexcept { return heap_.size(); }
     /// Events that have happened.
@@ -55,6 +54,7 @@ private:
         std::uint32_t position = 0;  ///< in the heap
     };
 
+    /// All that is due before the clock moves on.
     void settle();
     Action take(std::uint32_t index);
 
