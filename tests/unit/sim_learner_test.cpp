@@ -203,7 +203,9 @@ TEST(Learner, AReleaseIsOfItsVersionAndMayLookAhead) {
     const double velocity = (1 - std::sqrt(m)) / (1 - m);
     const double further = kLr * m * (1 - std::pow(m, kLag)) / (1 - m);
     for (std::size_t i = 0; i < looked.size(); i += 37) {
-        EXPECT_NEAR(looked[i], lone.parameters()[i] - further * velocity * gradient[i], 1e-5) << i;
+        EXPECT_NEAR(looked[i], lone.replica.parameters()[i] - further * velocity * gradient[i],
+                    1e-5)
+            << i;
     }
 }
 
