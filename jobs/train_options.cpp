@@ -95,6 +95,9 @@ void declare_reports(CLI::App& app, TrainOptions& o) {
           "Samples between checkpoints; 0: not by samples");
     value(app, "--keep-checkpoints", o.keep_checkpoints, "Checkpoints to keep, the newest ones");
     value(app, "--log-every-s", o.log_every_s, "Seconds between progress lines and metrics");
+    value(app, "--record-trace", o.record_trace,
+          "Write the workers' own times as a trace (CSV) that cohort simulate can repeat")
+        ->type_name("FILE");
 }
 
 }  // namespace

@@ -90,6 +90,9 @@ void Coordinator::fail_run(const std::exception& error, ExitCode code) {
     if (metrics_) {
         metrics_->write(error_json(error, static_cast<int>(code), progress_));
     }
+    for (const auto& hook : hooks_) {
+        hook->on_failure(*this);
+    }
     dismiss();
     if (owns_folder_) {
         write_exit_code(options().out, code, error.what());
@@ -203,6 +206,9 @@ void Coordinator::make_hooks() {
             make_progress_hook(false, [](const std::string& line) { log_info("{}", line); }));
     }
     hooks_.push_back(make_metrics_hook());
+    if (!options().record_trace.empty()) {
+        hooks_.push_back(make_trace_hook());
+    }
     hooks_.push_back(make_target_hook());
     hooks_.push_back(make_stop_hook(environment_.stop_requested));
 }

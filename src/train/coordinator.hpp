@@ -76,7 +76,7 @@ private:
     void taken(const UpdateExtras& extras, int evaluation_parts) override;
     void drop(const BatchResult& result, const std::string& because) override;
     void spent(double compute_s, double exposed_s, double exchange_s) override;
-    void timed(const PushTimes& times) override { workers_.timed(times, clock().now()); }
+    void timed(const PushTimes& times) override;
     void settled(const PushOutcome& outcome) override { workers_.settled(outcome); }
     void installed(const SyncPlan& plan) override;
 

@@ -61,6 +61,13 @@ void Coordinator::commit(const UpdateRecord& update) {
     updated_ = true;
 }
 
+void Coordinator::timed(const PushTimes& times) {
+    workers_.timed(times, clock().now());
+    for (const auto& hook : hooks_) {
+        hook->on_push(*this, times);
+    }
+}
+
 void Coordinator::installed(const SyncPlan& plan) {
     update_times();
     modes_->installed(plan, progress_.train_seconds);

@@ -64,6 +64,10 @@ void TrainHook::on_switch(TrainControl& /*run*/, const SwitchReport& /*change*/)
 }
 void TrainHook::on_rank(TrainControl& /*run*/, const RankReport& /*rank*/) {
 }
+void TrainHook::on_push(TrainControl& /*run*/, const PushTimes& /*times*/) {
+}
+void TrainHook::on_failure(TrainControl& /*run*/) {
+}
 void TrainHook::on_end(TrainControl& /*run*/, StopReason /*reason*/) {
 }
 

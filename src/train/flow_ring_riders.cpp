@@ -31,7 +31,8 @@ void RingFlow::take_ticket(const Ticket& ticket) {
     books_.spent(ticket.times.compute_s, ticket.times.exchange_s, 0);
     books_.timed({.worker = worker,
                   .samples = ticket.samples,
-                  .own_s = ticket.times.input_s + ticket.times.compute_s});
+                  .own_s = ticket.times.input_s + ticket.times.compute_s,
+                  .input_s = ticket.times.input_s});
     if (ticket.push.sequence <= rider.settled) {
         give_back(worker, ticket.lease, ReturnReason::kLost);
     } else if (!non_finite_reason(ticket.loss_sum, ticket.finite).empty()) {

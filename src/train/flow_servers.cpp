@@ -174,7 +174,11 @@ void ServersFlow::complete(const PushArrivals::Complete& push) {
         return;
     }
     const double own_s = ticket.times.input_s + ticket.times.compute_s + push.sending_s;
-    books_.timed({.worker = ticket.push.worker, .samples = ticket.samples, .own_s = own_s});
+    books_.timed({.worker = ticket.push.worker,
+                  .samples = ticket.samples,
+                  .own_s = own_s,
+                  .input_s = ticket.times.input_s,
+                  .sending_s = push.sending_s});
     held_[ticket.push] = ticket;
     carry_out(books_.engine().push({.id = ticket.push,
                                     .lease = ticket.lease,

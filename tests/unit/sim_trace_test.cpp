@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ using cohort::Shares;
 using cohort::TraceRow;
 using cohort::TraceTarget;
 using testing::HasSubstr;
+using testing::Not;
 
 TraceTarget worker(int index) {
     return {.kind = TraceTarget::Kind::kWorker, .index = index};
@@ -142,6 +144,97 @@ TEST(Trace, TargetsMustBeThere) {
                      "[--trace] a row at 1.5 s concerns a worker that is not there; expected "
                      "worker:0 to worker:2, got worker:3");
     }
+}
+
+TEST(Shape, WorkersAndServersAreSpreadEvenly) {
+    const cohort::ClusterShape shared = cohort::spread_over_nodes(8, 4, 2, false, 0.5);
+    EXPECT_EQ(shared.nodes, 4);
+    EXPECT_EQ(shared.worker_nodes, (std::vector<int>{0, 0, 1, 1, 2, 2, 3, 3}));
+    EXPECT_EQ(shared.server_nodes, (std::vector<int>{0, 2}));
+    EXPECT_EQ(shared.iteration_s, 0.5);
+    const cohort::ClusterShape own = cohort::spread_over_nodes(3, 3, 2, true, 1);
+    EXPECT_EQ(own.nodes, 5);
+    EXPECT_EQ(own.worker_nodes, (std::vector<int>{0, 1, 2}));
+    EXPECT_EQ(own.server_nodes, (std::vector<int>{3, 4}));
+    EXPECT_TRUE(cohort::spread_over_nodes(2, 1, 0, false, 1).server_nodes.empty());
+}
+
+/// The lines of a picture of 10 columns over 10 seconds.
+std::vector<std::string> picture(const std::vector<TraceRow>& rows,
+                                 const cohort::ClusterShape& shape) {
+    std::istringstream text(draw_trace_text(rows, shape, 10, 20));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) {
+        lines.push_back(line);
+    }
+    return lines;
+}
+
+TEST(Picture, ShowsWorkersTimesAndSpeeds) {
+    const std::vector<TraceRow> rows{
+        {.time_s = 2, .target = worker(0), .shares = {.device = 0.5}},
+        {.time_s = 3, .target = worker(0), .shares = {.device = 0.1}},
+        {.time_s = 4, .target = worker(0), .shares = {}},
+        // A delay of one iteration: half the speed; of a third of one: three quarters.
+        {.time_s = 5, .target = worker(1), .shares = {.delay_s = 1}},
+        {.time_s = 6, .target = worker(1), .shares = {.delay_s = 1.0 / 3}},
+        {.time_s = 7, .target = worker(1), .shares = {.cpu = 0.3}},
+    };
+    const std::vector<std::string> lines =
+        picture(rows, cohort::spread_over_nodes(2, 2, 1, false, 1));
+    ASSERT_EQ(lines.size(), 4U);
+    EXPECT_EQ(lines[0], "worker 0  ··▒█······");
+    EXPECT_EQ(lines[1], "worker 1  ·····▒░▓▓▓");
+    EXPECT_EQ(lines[2], "          0 s   10 s");
+    EXPECT_THAT(lines[3], HasSubstr("▒ from 50 %"));
+}
+
+TEST(Picture, AColumnIsTheMeanOfItsTime) {
+    const std::vector<TraceRow> rows{
+        {.time_s = 0, .target = worker(0), .shares = {.device = 0.4}},
+        {.time_s = 0.5, .target = worker(0), .shares = {}},  // 0.4 and 1: mean 0.7
+    };
+    EXPECT_EQ(picture(rows, cohort::spread_over_nodes(1, 1, 0, false, 1))[0],
+              "worker 0  ▒·········");
+}
+
+TEST(Picture, ANodesSharesCountForItsWorkersAndServers) {
+    const std::vector<TraceRow> rows{
+        {.time_s = 0, .target = node(1), .shares = {.rx = 0.5}},
+        {.time_s = 0, .target = worker(2), .shares = {.device = 0.5}},
+        {.time_s = 4, .target = node(1), .shares = {.device = 0.4}},
+    };
+    const std::vector<std::string> lines =
+        picture(rows, cohort::spread_over_nodes(4, 2, 2, false, 1));
+    ASSERT_EQ(lines.size(), 7U);
+    EXPECT_EQ(lines[1], "worker 1  ··········");
+    EXPECT_EQ(lines[2], "worker 2  ▒▒▒▒██████");
+    EXPECT_EQ(lines[3], "worker 3  ▒▒▒▒▓▓▓▓▓▓");
+    EXPECT_EQ(lines[4], "server 1  ▒▒▒▒······") << "a server that is never slower has no lane";
+}
+
+TEST(Picture, ManyWorkersShareLanes) {
+    const std::vector<TraceRow> rows{{.time_s = 0, .target = worker(1), .shares = {.device = 0.1}}};
+    const std::vector<std::string> lines =
+        picture(rows, cohort::spread_over_nodes(130, 130, 0, false, 1));
+    ASSERT_EQ(lines.size(), 44U + 2U) << "three workers in a lane";
+    EXPECT_THAT(lines[0], HasSubstr("workers 0-2"));
+    EXPECT_THAT(lines[0], HasSubstr("▒▒▒")) << "(1 + 0.1 + 1) / 3 = 0.7";
+    EXPECT_THAT(lines[43], HasSubstr("worker 129 "));
+}
+
+TEST(Picture, TheSvgIsWholeAndSaysWhatItShows) {
+    const std::vector<TraceRow> rows{{.time_s = 2, .target = worker(0), .shares = {.device = 0.5}},
+                                     {.time_s = 4, .target = worker(0), .shares = {}}};
+    const std::string svg = draw_trace_svg(rows, cohort::spread_over_nodes(2, 2, 1, false, 1), 8);
+    EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+    EXPECT_TRUE(svg.ends_with("</svg>\n"));
+    EXPECT_THAT(svg, HasSubstr("<title id=\"title\">Speed of 2 workers over 8 s</title>"));
+    EXPECT_THAT(svg, HasSubstr("<desc id=\"desc\">"));
+    EXPECT_THAT(svg, HasSubstr("prefers-color-scheme: dark"));
+    EXPECT_THAT(svg, HasSubstr("fill-opacity=\"0.50\"><title>worker 0, 2 to 4 s: 50 %</title>"));
+    EXPECT_THAT(svg, Not(HasSubstr("<script")));
+    EXPECT_THAT(svg, Not(HasSubstr("href")));
 }
 
 }  // namespace

@@ -148,8 +148,12 @@ public:
     virtual void on_checkpoint(TrainControl& run, const CheckpointReport& checkpoint);
     virtual void on_switch(TrainControl& run, const SwitchReport& change);
     virtual void on_rank(TrainControl& run, const RankReport& rank);
+    /// A push is complete; what becomes of it is not known yet.
+    virtual void on_push(TrainControl& run, const PushTimes& times);
     /// After the last step and evaluation, before checkpoint, model and summary are written.
     virtual void on_end(TrainControl& run, StopReason reason);
+    /// The run ends because of an error. Must not throw.
+    virtual void on_failure(TrainControl& run);
 };
 
 }  // namespace cohort

@@ -22,6 +22,10 @@ namespace cohort {
 /// `evaluation`, `checkpoint`.
 [[nodiscard]] std::unique_ptr<TrainHook> make_metrics_hook();
 
+/// Writes `record_trace`, the workers' own times as a trace: at the end, after a signal, after an
+/// error. Errors: FileError at the start when the file cannot be written; later this is said only.
+[[nodiscard]] std::unique_ptr<TrainHook> make_trace_hook();
+
 /// Shows progress: one rewritten line on a terminal, else a plain line every `log_every_s`.
 /// @param terminal true: `write` gets lines to draw over the last one, several times a second
 /// @param write  receives each line

@@ -51,10 +51,11 @@ struct TrainOptions {
     double checkpoint_every_s = 600;            ///< 0 = not by time
     std::int64_t checkpoint_every_samples = 0;  ///< 0 = not by samples
     int keep_checkpoints = 2;
-    bool resume = false;     ///< continue from the newest valid checkpoint in `out`
-    bool overwrite = false;  ///< replace the results in `out`
-    double log_every_s = 5;  ///< progress lines and train metrics
-    std::string out;         ///< folder for model.h5, metrics.jsonl and checkpoints
+    bool resume = false;       ///< continue from the newest valid checkpoint in `out`
+    bool overwrite = false;    ///< replace the results in `out`
+    double log_every_s = 5;    ///< progress lines and train metrics
+    std::string record_trace;  ///< file for the workers' own times as a trace; empty: none
+    std::string out;           ///< folder for model.h5, metrics.jsonl and checkpoints
 };
 
 /// Server ranks that the options ask for: 0 with rings.
