@@ -1,5 +1,6 @@
 #include <optional>
 
+#include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
 #include "cohort/sim/trace.hpp"
