@@ -18,22 +18,9 @@ constexpr std::uint64_t kLook = 1000;
 /// Updates of which a healthy iteration is the mean.
 constexpr std::int64_t kHealthyUpdates = 4;
 
-/// `count` places spread evenly over nodes, those of one node next to each other.
-std::vector<int> spread(int count, int nodes, int first_node = 0) {
-    std::vector<int> places;
-    for (std::int64_t i = 0; i < count; ++i) {
-        places.push_back(first_node + static_cast<int>(i * nodes / count));
-    }
-    return places;
-}
-
-/// Servers one after the other on nodes with equal distances.
-std::vector<int> spread_servers(const SimulateOptions& options) {
-    if (options.servers == 0) {
-        return {};
-    }
-    return options.server_nodes == "own" ? spread(options.servers, options.servers, options.nodes)
-                                         : spread(options.servers, options.nodes);
+ClusterShape shape_of(const SimulateOptions& options, double iteration_s) {
+    return spread_over_nodes(options.workers, options.nodes, options.servers,
+                             options.server_nodes == "own", iteration_s);
 }
 
 SampleSetInfo samples_of(const SimulateOptions& options) {
@@ -64,8 +51,9 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     JobSpec spec;
     spec.choice = mode_choice(options);
     spec.setting = mode_setting(options);
-    spec.worker_nodes = spread(options.workers, options.nodes);
-    spec.server_nodes = spread_servers(options);
+    ClusterShape shape = shape_of(options, 0);
+    spec.worker_nodes = std::move(shape.worker_nodes);
+    spec.server_nodes = std::move(shape.server_nodes);
     spec.workload = profile.workload(options.time_as);
     spec.train = samples_of(options);
     spec.optimizer_slots = options.optimizer == "adamw" ? 2 : 1;
@@ -147,7 +135,7 @@ public:
         : options_(options),
           profile_(profile),
           spec_(spec_of(options, profile)),
-          nodes_(options.nodes + (options.server_nodes == "own" ? options.servers : 0)),
+          nodes_(shape_of(options, 0).nodes),
           healthy_s_(healthy_iteration(spec_, profile, nodes_)),
           learner_(learner_of(options)),
           cluster_(queue_, profile_, nodes_, scenario()),
@@ -178,13 +166,11 @@ public:
 private:
     [[nodiscard]] std::unique_ptr<Scenario> scenario() const {
         if (!options_.trace.empty()) {
-            return make_scenario(read_trace(options_.trace));
+            std::vector<TraceRow> rows = read_trace(options_.trace);
+            check_targets(rows, options_.workers, nodes_, "--trace");
+            return make_scenario(std::move(rows));
         }
-        const ClusterShape shape{.workers = options_.workers,
-                                 .nodes = nodes_,
-                                 .worker_nodes = spec_.worker_nodes,
-                                 .server_nodes = spec_.server_nodes,
-                                 .iteration_s = healthy_s_};
+        const ClusterShape shape = shape_of(options_, healthy_s_);
         return make_pattern(options_.pattern, shape, options_.pattern_seed);
     }
 
