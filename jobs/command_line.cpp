@@ -64,6 +64,10 @@ CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "coho
     add(app_, "eval", "Accuracy and loss of a trained model on a dataset", make_eval_command());
     add(app_, "import", "Convert data to the HDF5 layout that training reads",
         make_import_command());
+    add(app_, "sweep", "Simulate many runs: modes, patterns and seeds of an experiment",
+        make_sweep_command());
+    add(app_, "report", "Tables and pictures of a sweep or of simulations, as one HTML page",
+        make_report_command());
     add(app_, "info", "Versions and machine; on request also a dataset and the layers of a model",
         make_info_command());
     add(app_, "ctl", "Change the mode of a running job, ask how it stands, or stop it",

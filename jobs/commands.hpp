@@ -8,6 +8,8 @@ namespace cohort {
 
 [[nodiscard]] std::unique_ptr<Command> make_train_command();
 [[nodiscard]] std::unique_ptr<Command> make_simulate_command();
+[[nodiscard]] std::unique_ptr<Command> make_sweep_command();
+[[nodiscard]] std::unique_ptr<Command> make_report_command();
 [[nodiscard]] std::unique_ptr<Command> make_eval_command();
 [[nodiscard]] std::unique_ptr<Command> make_import_command();
 [[nodiscard]] std::unique_ptr<Command> make_info_command();

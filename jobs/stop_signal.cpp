@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
@@ -29,7 +30,7 @@ const char* name_of(int number) {
 
 }  // namespace
 
-StopSignal::StopSignal() {
+StopSignal::StopSignal(std::string what) : what_(std::move(what)) {
     sigset_t set;
     sigemptyset(&set);
     for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
@@ -83,7 +84,7 @@ void StopSignal::watch() {
             terminated = terminated.value_or(now);
         }
         if (!requested_.exchange(true)) {
-            log_warn("signal {}: finishing the step, then checkpoint and exit{}", name_of(number),
+            log_warn("signal {}: {}{}", name_of(number), what_,
                      number == SIGINT    ? " (Ctrl-C again ends at once)"
                      : number == SIGTERM ? " (TERM again ends at once)"
                                          : "");

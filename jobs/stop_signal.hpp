@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 #include <thread>
 
 namespace cohort {
@@ -11,7 +12,8 @@ namespace cohort {
 /// there is no handler and no global state: construct it before any other thread starts.
 class StopSignal {
 public:
-    StopSignal();
+    /// @param what  happens then, for the log
+    explicit StopSignal(std::string what = "finishing the step, then checkpoint and exit");
     StopSignal(const StopSignal&) = delete;
     StopSignal& operator=(const StopSignal&) = delete;
     ~StopSignal();
@@ -20,6 +22,7 @@ public:
 private:
     void watch();
 
+    std::string what_;
     std::atomic<bool> requested_{false};
     int signals_ = -1;  ///< signalfd
     int quit_ = -1;     ///< eventfd that ends the thread

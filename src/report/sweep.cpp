@@ -130,6 +130,7 @@ private:
             constexpr Clock::Seconds kBetweenReports{0.2};
             if (const auto ended = pool_.wait(kBetweenReports)) {
                 rows[ended->tag] = finish(runs[ended->tag], ended->code);
+                report();
             }
         }
         pool_.stop();

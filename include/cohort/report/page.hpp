@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "cohort/report/sweep_results.hpp"
+
+namespace cohort {
+
+/// One HTML page with tables and pictures of a sweep: nothing in it comes from elsewhere or is
+/// scripted. Reads the results of all runs (their folders are in the rows). Errors: FileError.
+[[nodiscard]] std::string report_html(const SweepResults& results);
+
+/// The tables alone, as Markdown, with a command for every mode.
+[[nodiscard]] std::string report_markdown(const SweepResults& results);
+
+}  // namespace cohort

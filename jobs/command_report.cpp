@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "cohort/core/log.hpp"
+#include "cohort/data/text_file.hpp"
+#include "cohort/report/page.hpp"
+#include "cohort/report/sweep_results.hpp"
+#include "cohort/sim/simulation.hpp"
+#include "commands.hpp"
+#include "option_value.hpp"
+
+namespace cohort {
+namespace {
+
+class ReportCommand final : public Command {
+public:
+    void declare(CLI::App& app) override {
+        app.add_option("results", results_,
+                       "A sweep's folder, or result files of cohort simulate or their folders; "
+                       "required")
+            ->type_name("PATH");
+        app.add_option("--out", out_,
+                       "The HTML page to write; default: report.html beside the first result")
+            ->type_name("FILE");
+        app.add_flag("--markdown", markdown_,
+                     "Print the tables as Markdown instead of writing a page");
+    }
+
+    ExitCode run(const CommandContext& /*context*/) override {
+        if (results_.empty()) {
+            fail<UsageError>({.where = "cohort report",
+                              .what = "nothing to report on",
+                              .expected = "a sweep's folder, or results of cohort simulate"});
+        }
+        const SweepResults results = read();
+        if (markdown_) {
+            std::fputs(report_markdown(results).c_str(), stdout);
+            return ExitCode::kDone;
+        }
+        const std::string page = out_.empty() ? beside(results_.front()) : out_;
+        replace_text_file(page, report_html(results));
+        log_info("{} of {} runs are on {}", results.rows.size(), results.planned, page);
+        return ExitCode::kDone;
+    }
+
+private:
+    static bool exists(const std::string& path) {
+        std::error_code ignored;
+        return std::filesystem::exists(path, ignored);
+    }
+
+    static std::string beside(const std::string& path) {
+        std::error_code ignored;
+        return std::filesystem::is_directory(path, ignored)
+                   ? path + "/report.html"
+                   : (std::filesystem::path(path).parent_path() / "report.html").string();
+    }
+
+    [[nodiscard]] SweepResults read() const {
+        std::vector<std::string> files;
+        for (const std::string& path : results_) {
+            if (exists(path + "/results.h5")) {
+                if (results_.size() > 1) {
+                    fail<UsageError>({.where = path,
+                                      .what = "a sweep is reported alone",
+                                      .expected = "one sweep's folder, or single results"});
+                }
+                return read_sweep_results(path);
+            }
+            const std::string inside = path + "/" + kResultFile;
+            files.push_back(exists(inside) ? inside : path);
+        }
+        return results_of_files(files);
+    }
+
+    std::vector<std::string> results_;
+    std::string out_;
+    bool markdown_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_report_command() {
+    return std::make_unique<ReportCommand>();
+}
+
+}  // namespace cohort

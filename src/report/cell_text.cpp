@@ -1,0 +1,171 @@
+#include "cell_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cohort/core/units.hpp"
+#include "svg.hpp"
+
+namespace cohort {
+namespace {
+
+/// "not in 1.2M samples": the budget that was not enough.
+std::string not_reached(const ComparedCell& cell) {
+    std::int64_t samples = 0;
+    for (const RunRow& row : cell.rows) {
+        if (!row.tta_virtual_s) {
+            samples = std::max(samples, row.samples);
+        }
+    }
+    return fmt::format("not in {} samples", short_number(static_cast<double>(samples)));
+}
+
+/// From least to most, and how many runs did not get there.
+std::string spread_text(const Spread& spread, std::string (*format)(double)) {
+    if (spread.runs < 2) {
+        return "";
+    }
+    if (spread.finite == 0) {
+        return fmt::format("none of {}", spread.runs);
+    }
+    if (spread.finite < spread.runs) {
+        return fmt::format("{} of {}, first {}", spread.finite, spread.runs, format(spread.least));
+    }
+    return fmt::format("{}–{}", format(spread.least), format(spread.most));
+}
+
+}  // namespace
+
+std::vector<Measure> measures_of(const Comparison& comparison) {
+    std::vector<Measure> measures;
+    if (comparison.has_target) {
+        measures.push_back({.title = "Time to the target",
+                            .unit = "virtual seconds",
+                            .spread = &ComparedCell::tta_s,
+                            .format = seconds_text});
+        measures.push_back({.title = "Regret",
+                            .unit = "time to the target relative to the oracle's, less one",
+                            .spread = &ComparedCell::regret,
+                            .format = signed_percent});
+        measures.push_back({.title = "Samples to the target",
+                            .unit = "samples applied",
+                            .spread = &ComparedCell::samples_to_target,
+                            .format = short_number});
+    }
+    const bool learned =
+        std::any_of(comparison.cells.begin(), comparison.cells.end(), [](const auto& cells) {
+            return std::any_of(cells.begin(), cells.end(),
+                               [](const auto& cell) { return cell.accuracy.most > 0; });
+        });
+    if (learned) {
+        measures.push_back({.title = "Accuracy at the end",
+                            .unit = "whole test set",
+                            .spread = &ComparedCell::accuracy,
+                            .format = percent,
+                            .better = Better::kMore});
+    }
+    measures.push_back({.title = "Samples per second",
+                        .unit = "of virtual time",
+                        .spread = &ComparedCell::samples_per_s,
+                        .format = short_number,
+                        .better = Better::kMore});
+    return measures;
+}
+
+CellText cell_text(const Comparison& comparison, const Measure& measure, std::size_t mode,
+                   std::size_t pattern, std::size_t seeds) {
+    const ComparedCell& cell = comparison.cells[mode][pattern];
+    const Spread& spread = cell.*measure.spread;
+    CellText text;
+    if (spread.runs == 0) {
+        text.median = cell.rows.empty() ? "no run yet" : "no oracle";
+        return text;
+    }
+    text.never = !std::isfinite(spread.median);
+    text.median = text.never ? not_reached(cell) : measure.format(spread.median);
+    text.spread = spread_text(spread, measure.format);
+    if (cell.rows.size() < seeds) {
+        text.spread += fmt::format("{}{} of {} runs", text.spread.empty() ? "" : "; ",
+                                   cell.rows.size(), seeds);
+    }
+    text.best = measure.better == Better::kLess
+                    ? is_least(comparison, measure.spread, mode, pattern)
+                    : is_most(comparison, measure.spread, mode, pattern);
+    return text;
+}
+
+CellText oracle_text(const OracleCell& oracle) {
+    CellText text;
+    if (oracle.tta_s.runs == 0) {
+        text.median = "no fixed mode";
+        return text;
+    }
+    text.never = !std::isfinite(oracle.tta_s.median);
+    text.median = text.never ? "not reached" : seconds_text(oracle.tta_s.median);
+    text.spread = spread_text(oracle.tta_s, seconds_text);
+    return text;
+}
+
+CellText regret_text(const Spread& regret) {
+    CellText text;
+    if (regret.runs == 0) {
+        text.median = "no oracle";
+        return text;
+    }
+    const auto words = [](double value) {
+        return std::isfinite(value) ? signed_percent(value) : std::string("not reached");
+    };
+    text.never = !std::isfinite(regret.median);
+    text.median = words(regret.median);
+    text.spread = "worst " + words(regret.most);
+    return text;
+}
+
+std::string choices_text(const OracleCell& oracle) {
+    std::vector<std::pair<std::size_t, std::string>> counts;
+    for (const std::string& choice : oracle.choices) {
+        const auto found = std::find_if(counts.begin(), counts.end(),
+                                        [&](const auto& entry) { return entry.second == choice; });
+        if (choice.empty()) {
+            continue;
+        }
+        if (found == counts.end()) {
+            counts.emplace_back(1, choice);
+        } else {
+            ++found->first;
+        }
+    }
+    std::stable_sort(counts.begin(), counts.end(),
+                     [](const auto& one, const auto& other) { return one.first > other.first; });
+    std::string text;
+    for (const auto& [count, choice] : counts) {
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", choice, count);
+    }
+    return text;
+}
+
+std::string seconds_text(double seconds) {
+    constexpr double kTenths = 9.995;
+    constexpr double kWhole = 99.95;
+    return seconds < kTenths  ? fmt::format("{:.2f}", seconds)
+           : seconds < kWhole ? fmt::format("{:.1f}", seconds)
+                              : format_count(static_cast<std::uint64_t>(std::llround(seconds)));
+}
+
+std::string percent(double share) {
+    const std::string text = fmt::format("{:.1f}", 100 * share);
+    return (text.ends_with(".0") ? text.substr(0, text.size() - 2) : text) + " %";
+}
+
+std::string signed_percent(double share) {
+    constexpr double kMany = 10;
+    if (share >= kMany) {
+        return fmt::format("×{:.0f}", share + 1);
+    }
+    const std::string text = fmt::format("{:+.0f} %", 100 * share);
+    return text == "-0 %" ? "+0 %" : text;
+}
+
+}  // namespace cohort

@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "page_data.hpp"
+#include "svg.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr double kWidth = 900;
+constexpr double kLeft = 66;
+constexpr double kRight = 12;
+constexpr double kTop = 22;
+constexpr double kBottom = 32;
+constexpr double kLane = 15;
+constexpr double kBar = 11;              ///< of a lane's height
+constexpr std::size_t kMostSpans = 420;  ///< that are drawn
+constexpr int kMostWorkers = 16;         ///< the first ones
+
+constexpr std::array<const char*, 7> kKinds{"delay", "input", "compute", "push",
+                                            "wait",  "pull",  "lost"};
+
+/// A stretch of virtual time.
+struct Window {
+    double begin_s = 0;
+    double end_s = 0;
+};
+
+/// When a change of mode was in force.
+double time_of(const SwitchReport& change) {
+    return change.train_seconds + change.in_force_s.value_or(0);
+}
+
+double recorded_until(const std::vector<LaneSpan>& lanes) {
+    double end_s = 0;
+    for (const LaneSpan& span : lanes) {
+        end_s = std::max(end_s, span.end_s);
+    }
+    return end_s;
+}
+
+/// What the picture is about: the first change of mode that was recorded, else the longest step
+/// or wait.
+double centre_of(const SimulationResult& run) {
+    const double end_s = recorded_until(run.lanes);
+    for (const SwitchReport& change : run.switches) {
+        if (time_of(change) >= run.lanes_from_s && time_of(change) < end_s) {
+            return time_of(change);
+        }
+    }
+    const auto longest = std::max_element(
+        run.lanes.begin(), run.lanes.end(), [](const LaneSpan& one, const LaneSpan& other) {
+            return one.end_s - one.begin_s < other.end_s - other.begin_s;
+        });
+    return (longest->begin_s + longest->end_s) / 2;
+}
+
+/// As long as kMostSpans fill on average.
+Window window_of(const SimulationResult& run) {
+    const double from_s = run.lanes_from_s;
+    const double end_s = recorded_until(run.lanes);
+    const double all = static_cast<double>(run.lanes.size());
+    const double length = (end_s - from_s) * std::min(1.0, kMostSpans / all);
+    const double begin =
+        std::clamp(centre_of(run) - length / 2, from_s, std::max(from_s, end_s - length));
+    return {.begin_s = begin, .end_s = begin + length};
+}
+
+/// One path per kind: rectangles one after the other.
+std::map<int, std::string> paths_of(const SimulationResult& run, const Window& window,
+                                    const Scale& x, int workers) {
+    std::map<int, std::string> paths;
+    for (const LaneSpan& span : run.lanes) {
+        const double begin = std::max(span.begin_s, window.begin_s);
+        const double end = std::min(span.end_s, window.end_s);
+        if (end <= begin || span.worker >= workers) {
+            continue;
+        }
+        const double width = std::max(0.3, x(end) - x(begin));
+        paths[static_cast<int>(span.kind)] +=
+            fmt::format("M{:.1f} {}h{:.1f}v{}H{:.1f}z", x(begin), place(kTop + span.worker * kLane),
+                        width, place(kBar), x(begin));
+    }
+    return paths;
+}
+
+/// Where the plan changed: under the lanes is room for more that was decided.
+void add_changes(Picture& picture, const SimulationResult& run, const Window& window,
+                 const Scale& x, double bottom) {
+    for (const SwitchReport& change : run.switches) {
+        const double time_s = time_of(change);
+        if (time_s < window.begin_s || time_s > window.end_s) {
+            continue;
+        }
+        const std::string what =
+            change.same_mode() ? change.to + " arranged anew" : change.from + " to " + change.to;
+        picture.add(
+            fmt::format("<g><title>{}</title>",
+                        escaped(fmt::format("{:.2f} s: {}; {}", time_s, what, change.why))));
+        picture.line(x(time_s), kTop - 4, x(time_s), bottom, "change");
+        const bool left = x(time_s) > kWidth / 2;
+        picture.text(x(time_s) + (left ? -3 : 3), kTop - 7, left ? "end" : "start", what, "what");
+        picture.add("</g>");
+    }
+}
+
+}  // namespace
+
+std::string draw_lanes(const PageData& data, std::size_t mode, std::size_t pattern) {
+    const SimulationResult& run = data.pictures[mode][pattern].first;
+    if (run.lanes.empty()) {
+        return "";
+    }
+    const std::string& name = data.results.modes[mode].name;
+    const int workers = std::min<int>(kMostWorkers, static_cast<int>(run.workers.size()));
+    const Window window = window_of(run);
+    const Scale x{
+        .from = window.begin_s, .to = window.end_s, .begin = kLeft, .end = kWidth - kRight};
+    const double bottom = kTop + workers * kLane;
+    Picture picture(fmt::format("lane{}-{}", mode, pattern), kWidth, bottom + kBottom,
+                    fmt::format("Workers under {}, {}", name, data.results.patterns[pattern]),
+                    "A row per worker, coloured by what it does. The tables of demands have the "
+                    "shares of time spent waiting.");
+    constexpr int kTicks = 8;
+    picture.x_axis(x, bottom, bottom - kTop, round_ticks(x.from, x.to, kTicks), "virtual time, s");
+    picture.text(0, kTop - 7, "start", name, "what");
+    for (int worker = 0; worker < workers; ++worker) {
+        picture.text(kLeft - 4, kTop + worker * kLane + kBar - 2, "end",
+                     fmt::format("worker {}", worker));
+    }
+    for (const auto& [kind, path] : paths_of(run, window, x, workers)) {
+        picture.add(fmt::format("<path class=\"k{}\" d=\"{}\"><title>{}</title></path>", kind, path,
+                                kKinds.at(static_cast<std::size_t>(kind))));
+    }
+    add_changes(picture, run, window, x, bottom);
+    return picture.done();
+}
+
+std::string lane_legend() {
+    std::string text = "<ul class=\"legend\">";
+    for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
+        text += fmt::format(
+            "<li><svg class=\"swatch\" viewBox=\"0 0 22 10\" aria-hidden=\"true\">"
+            "<rect class=\"k{}\" width=\"22\" height=\"10\"/></svg>{}</li>",
+            kind, kKinds.at(kind));
+    }
+    return text + "</ul>\n";
+}
+
+}  // namespace cohort

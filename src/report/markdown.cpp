@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include "cell_text.hpp"
+#include "cohort/report/page.hpp"
+
+namespace cohort {
+namespace {
+
+std::string cell_of(const std::string& text) {
+    std::string escaped;
+    for (const char c : text) {
+        escaped += c == '|' ? "\\|" : std::string(1, c);
+    }
+    return escaped + " | ";
+}
+
+std::string cell_of(const CellText& text) {
+    std::string words = text.best ? "**" + text.median + "**" : text.median;
+    if (!text.spread.empty()) {
+        words += " (" + text.spread + ")";
+    }
+    return cell_of(words);
+}
+
+std::string table_of(const SweepResults& results, const Comparison& comparison,
+                     const Measure& measure) {
+    const bool regrets = measure.spread == &ComparedCell::regret;
+    const std::size_t columns = results.patterns.size() + (regrets ? 1 : 0);
+    std::string text =
+        fmt::format("**{}** ({}): median of {} seed(s){}\n\n| mode | ", measure.title, measure.unit,
+                    results.seeds.size(), results.seeds.size() == 1 ? "" : " (least–most)");
+    for (const std::string& pattern : results.patterns) {
+        text += cell_of(pattern);
+    }
+    text += regrets ? "all patterns | " : "";
+    text += "\n|---|";
+    for (std::size_t i = 0; i < columns; ++i) {
+        text += "---:|";
+    }
+    text += '\n';
+    for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
+        text += "| " + cell_of(results.modes[mode].name);
+        for (std::size_t pattern = 0; pattern < results.patterns.size(); ++pattern) {
+            text += cell_of(cell_text(comparison, measure, mode, pattern, results.seeds.size()));
+        }
+        text += (regrets ? cell_of(regret_text(comparison.regret[mode])) : "") + "\n";
+    }
+    if (measure.spread == &ComparedCell::tta_s) {
+        text += "| *oracle* | ";
+        for (const OracleCell& cell : comparison.oracle) {
+            CellText words = oracle_text(cell);
+            words.spread = choices_text(cell);
+            text += cell_of(words);
+        }
+        text += '\n';
+    }
+    return text + '\n';
+}
+
+/// Lines end without blanks.
+std::string trimmed(const std::string& text) {
+    std::string result;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (!(text[i] == ' ' && i + 1 < text.size() && text[i + 1] == '\n')) {
+            result += text[i];
+        }
+    }
+    return result;
+}
+
+}  // namespace
+
+std::string report_markdown(const SweepResults& results) {
+    const Comparison comparison = compare(results);
+    std::string text;
+    for (const Measure& measure : measures_of(comparison)) {
+        text += table_of(results, comparison, measure);
+    }
+    text += "The first run of every mode:\n\n```\n";
+    for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
+        for (const ComparedCell& cell : comparison.cells[mode]) {
+            if (!cell.rows.empty()) {
+                text += cell.rows.front().command + '\n';
+                break;
+            }
+        }
+    }
+    return trimmed(text) + "```\n";
+}
+
+}  // namespace cohort

@@ -1,0 +1,164 @@
+#include "cohort/report/page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cell_text.hpp"
+#include "page_data.hpp"
+#include "svg.hpp"
+
+namespace cohort {
+namespace {
+
+std::string title_of(const SweepResults& results) {
+    return results.title.empty() ? "Modes compared" : results.title;
+}
+
+std::string counted(std::size_t count, const std::string& one) {
+    return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
+/// What was run, and how much of it is here.
+std::string facts(const PageData& data) {
+    const SweepResults& results = data.results;
+    std::string text = fmt::format(
+        "<p class=\"facts\">{} × {} × {}: {} of {} runs are here.",
+        counted(results.modes.size(), "mode"), counted(results.patterns.size(), "pattern"),
+        counted(results.seeds.size(), "seed"), results.rows.size(), results.planned);
+    if (!results.rows.empty() && results.rows.front().target_accuracy > 0) {
+        const RunRow& row = results.rows.front();
+        text += fmt::format(" The target is {} test accuracy", percent(row.target_accuracy));
+        if (row.budget_samples > 0) {
+            text += fmt::format(", within {} samples",
+                                short_number(static_cast<double>(row.budget_samples)));
+        }
+        text += ".";
+    }
+    text += "</p>\n<details><summary>Options that all runs share</summary><p><code>";
+    for (const auto& [name, value] : data.common) {
+        text += fmt::format("{}={} ", escaped(name), escaped(value));
+    }
+    return text + "</code></p></details>\n";
+}
+
+std::string explanation(const PageData& data) {
+    std::string text =
+        "<p>Times are of the virtual cluster's clock. A run that did not reach the target counts "
+        "as infinitely slow, so medians do not leave it out. A star marks the best median of a "
+        "column.";
+    if (data.comparison.has_target) {
+        text +=
+            " The oracle is the best fixed mode in hindsight, for each pattern and seed; the "
+            "row says how often it was which. Regret is the time to the target relative to "
+            "the oracle's, less one: negative where changing the mode beats every fixed one.";
+    }
+    return text + "</p>\n";
+}
+
+/// A picture with its words, in a figure.
+std::string figure(const std::string& picture, const std::string& caption) {
+    return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", picture,
+                       escaped(caption));
+}
+
+std::string curves_section(const PageData& data) {
+    const bool any = std::any_of(data.pictures.begin(), data.pictures.end(), [](const auto& cells) {
+        return std::any_of(cells.begin(), cells.end(), [](const CellPictures& cell) {
+            return std::any_of(cell.runs.begin(), cell.runs.end(),
+                               [](const RunPictures& run) { return run.evaluations.size() > 1; });
+        });
+    });
+    if (!any) {
+        return "";
+    }
+    std::string text =
+        "<section><h2>Accuracy over virtual time</h2>\n<p>Lines are medians over the seeds, bands "
+        "go from the least to the most. A run that has ended keeps its last accuracy. The time "
+        "axis ends at four times the best median time to the target.</p>\n" +
+        mode_legend(data) + "<div class=\"grid-of\">\n";
+    for (std::size_t pattern = 0; pattern < data.results.patterns.size(); ++pattern) {
+        const std::string picture = draw_curves(data, pattern);
+        if (!picture.empty()) {
+            text += figure(picture, data.results.patterns[pattern]);
+        }
+    }
+    return text + "</div></section>\n";
+}
+
+/// Of every pattern something in a box of its own; the first is open.
+template <class Draw>
+std::string by_pattern(const PageData& data, Draw draw) {
+    std::string text;
+    for (std::size_t pattern = 0; pattern < data.results.patterns.size(); ++pattern) {
+        const std::string content = draw(pattern);
+        if (!content.empty()) {
+            text += fmt::format("<details{}><summary>{}</summary>\n{}</details>\n",
+                                text.empty() ? " open=\"open\"" : "",
+                                escaped(data.results.patterns[pattern]), content);
+        }
+    }
+    return text;
+}
+
+std::string demands_section(const PageData& data) {
+    return "<section><h2>What workers and servers need</h2>\n" +
+           by_pattern(data, [&](std::size_t pattern) { return demand_table(data, pattern); }) +
+           "</section>\n";
+}
+
+std::string lanes_section(const PageData& data) {
+    const std::string all = by_pattern(data, [&](std::size_t pattern) {
+        std::string text;
+        for (std::size_t mode = 0; mode < data.results.modes.size(); ++mode) {
+            const std::string picture = draw_lanes(data, mode, pattern);
+            if (!picture.empty()) {
+                text += "<div class=\"wide\">" + picture + "</div>\n";
+            }
+        }
+        return text;
+    });
+    if (all.empty()) {
+        return "";
+    }
+    return "<section><h2>What workers did</h2>\n<p>A stretch of the first seed's run around the "
+           "first change of mode, or else around the longest single step or wait. Broken lines "
+           "mark changes of mode.</p>\n" +
+           lane_legend() + all + "</section>\n";
+}
+
+std::string lags_section(const PageData& data) {
+    const std::string all =
+        by_pattern(data, [&](std::size_t pattern) { return draw_lags(data, pattern); });
+    if (all.empty()) {
+        return "";
+    }
+    return "<section><h2>How late gradients came</h2>\n<p>Lag is the reference batches that were "
+           "applied between a worker's start and the moment when its gradient was used. Bars are "
+           "scaled to the tallest of each row.</p>\n" +
+           all + "</section>\n";
+}
+
+std::string tuning_section(const PageData& data) {
+    return data.results.tuning.empty()
+               ? ""
+               : "<section><h2>How learning rates were chosen</h2>\n<details><summary>The "
+                 "search</summary>\n" +
+                     tuning_table(data) + "</details></section>\n";
+}
+
+}  // namespace
+
+std::string report_html(const SweepResults& results) {
+    const PageData data = read_page_data(results);
+    const std::string title = escaped(title_of(results));
+    return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta "
+           "name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>" +
+           title + "</title>\n<style>" + page_style() + "</style></head>\n<body><main>\n<h1>" +
+           title + "</h1>\n" + facts(data) + "<section><h2>Results</h2>\n" + explanation(data) +
+           result_tables(data) + "<h3>The command of every run</h3>\n" + command_lists(data) +
+           "</section>\n" + curves_section(data) + demands_section(data) + lanes_section(data) +
+           lags_section(data) + tuning_section(data) + "</main></body></html>\n";
+}
+
+}  // namespace cohort

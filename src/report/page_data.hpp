@@ -1,0 +1,60 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cohort/report/comparison.hpp"
+#include "cohort/report/sweep_results.hpp"
+
+namespace cohort {
+
+/// Of one run: what its pictures need.
+struct RunPictures {
+    std::vector<EvaluationPoint> evaluations;
+    std::vector<std::int64_t> lag_histogram;
+};
+
+/// A mode under a pattern.
+struct CellPictures {
+    std::vector<RunPictures> runs;  ///< as ComparedCell::rows
+    SimulationResult first;         ///< whole, of the first seed; `lanes` are drawn
+};
+
+/// Everything that a page is made of.
+struct PageData {
+    SweepResults results;
+    Comparison comparison;
+    std::vector<std::vector<CellPictures>> pictures;  ///< [mode][pattern]
+    OptionList common;                                ///< options that all runs share
+};
+
+/// Reads the results of all runs. Errors: FileError.
+[[nodiscard]] PageData read_page_data(SweepResults results);
+
+/// "colour and dash" of a mode, for the style sheet: "c0" ... and, from the eighth on, " d1" ...
+[[nodiscard]] std::string mode_class(std::size_t mode);
+
+// Pictures, as SVG.
+
+/// Median accuracy of every mode over virtual time, with a band from least to most.
+[[nodiscard]] std::string draw_curves(const PageData& data, std::size_t pattern);
+/// What each worker did in a short stretch of a run, with changes of mode.
+[[nodiscard]] std::string draw_lanes(const PageData& data, std::size_t mode, std::size_t pattern);
+/// Shares of pushes by lag, a row per mode.
+[[nodiscard]] std::string draw_lags(const PageData& data, std::size_t pattern);
+
+// Parts of the page.
+
+[[nodiscard]] std::string page_style();
+/// Colours and names of the modes; of what workers do.
+[[nodiscard]] std::string mode_legend(const PageData& data);
+[[nodiscard]] std::string lane_legend();
+/// Times to the target, with the oracle; and every other table of modes by patterns.
+[[nodiscard]] std::string result_tables(const PageData& data);
+/// Bytes and processor time of servers and workers under a pattern.
+[[nodiscard]] std::string demand_table(const PageData& data, std::size_t pattern);
+[[nodiscard]] std::string tuning_table(const PageData& data);
+[[nodiscard]] std::string command_lists(const PageData& data);
+
+}  // namespace cohort

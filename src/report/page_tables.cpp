@@ -1,0 +1,204 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cell_text.hpp"
+#include "page_data.hpp"
+#include "svg.hpp"
+
+namespace cohort {
+namespace {
+
+/// A table in a box that scrolls by itself; `name` for those who cannot see it.
+std::string in_box(const std::string& name, const std::string& table) {
+    return fmt::format(
+        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">"
+        "<table>{}</table></div>\n",
+        escaped(name), table);
+}
+
+std::string head_row(const std::vector<std::string>& columns) {
+    std::string text = "<thead><tr><th scope=\"col\">mode</th>";
+    for (const std::string& column : columns) {
+        text += fmt::format("<th scope=\"col\">{}</th>", escaped(column));
+    }
+    return text + "</tr></thead>\n";
+}
+
+std::string mode_head(const ExperimentMode& mode) {
+    return fmt::format("<th scope=\"row\">{}{}</th>", escaped(mode.name),
+                       mode.role == "ours" ? " <span class=\"role\">ours</span>" : "");
+}
+
+std::string cell_html(const CellText& text) {
+    const std::string spread =
+        text.spread.empty() ? ""
+                            : fmt::format("<span class=\"spread\">{}</span>", escaped(text.spread));
+    const std::string mark =
+        text.best ? "<abbr class=\"mark\" title=\"best of the column\">★</abbr> " : "";
+    return fmt::format("<td class=\"{}{}\">{}<span class=\"median\">{}</span>{}</td>",
+                       text.best ? "best" : "", text.never ? "never" : "", mark,
+                       escaped(text.median), spread);
+}
+
+std::string oracle_row(const PageData& data, bool with_regret) {
+    std::string text =
+        "<tr class=\"oracle\"><th scope=\"row\">oracle <span class=\"role\">hindsight</span></th>";
+    for (const OracleCell& cell : data.comparison.oracle) {
+        CellText words = oracle_text(cell);
+        const std::string choices = choices_text(cell);
+        words.spread += (words.spread.empty() || choices.empty() ? "" : "; ") + choices;
+        text += cell_html(words);
+    }
+    return text + (with_regret ? "<td></td>" : "") + "</tr>\n";
+}
+
+std::string measure_table(const PageData& data, const Measure& measure) {
+    const bool times = measure.spread == &ComparedCell::tta_s;
+    const bool regrets = measure.spread == &ComparedCell::regret;
+    std::vector<std::string> columns = data.results.patterns;
+    if (regrets) {
+        columns.emplace_back("all patterns");
+    }
+    const std::size_t seeds = data.results.seeds.size();
+    std::string rows;
+    for (std::size_t mode = 0; mode < data.results.modes.size(); ++mode) {
+        rows += "<tr>" + mode_head(data.results.modes[mode]);
+        for (std::size_t pattern = 0; pattern < data.results.patterns.size(); ++pattern) {
+            rows += cell_html(cell_text(data.comparison, measure, mode, pattern, seeds));
+        }
+        rows += (regrets ? cell_html(regret_text(data.comparison.regret[mode])) : "") + "</tr>\n";
+    }
+    if (times) {
+        rows += oracle_row(data, false);
+    }
+    const std::string caption =
+        fmt::format("<caption>{}: {}; median of {} seed{}{}</caption>", escaped(measure.title),
+                    escaped(measure.unit), seeds, seeds == 1 ? "" : "s",
+                    seeds == 1 ? "" : ", below it least–most");
+    return in_box(measure.title, caption + head_row(columns) + "<tbody>" + rows + "</tbody>");
+}
+
+/// A column of demands.
+struct Demand {
+    const char* name;
+    double RunRow::*number;
+    double unit;    ///< divided by it
+    bool compared;  ///< relative to the reference mode, too
+};
+
+constexpr double kMega = 1e6;
+constexpr double kPercent = 0.01;
+const std::vector<Demand>& demands() {
+    static const std::vector<Demand> kDemands{
+        {"worker: CPU, core s/s", &RunRow::worker_cpu, 1, true},
+        {"worker: network, MB/s", &RunRow::worker_bytes, kMega, true},
+        {"worker: waiting, %", &RunRow::worker_wait, kPercent, false},
+        {"server: CPU, core s/s", &RunRow::server_cpu, 1, true},
+        {"server: in, MB/s", &RunRow::server_rx_bytes, kMega, true},
+        {"server: out, MB/s", &RunRow::server_tx_bytes, kMega, true},
+        {"server: busy, %", &RunRow::server_busy, kPercent, false},
+        {"lag, reference batches", &RunRow::lag_mean, 1, false},
+    };
+    return kDemands;
+}
+
+std::string demand_cell(const ComparedCell& cell, const ComparedCell& reference,
+                        const Demand& demand) {
+    if (cell.rows.empty()) {
+        return "<td>no run yet</td>";
+    }
+    const double number = median_of(cell, demand.number);
+    CellText text;
+    text.median = short_number(number / demand.unit);
+    const double other = reference.rows.empty() ? 0 : median_of(reference, demand.number);
+    if (demand.compared && &cell != &reference && other > 0) {
+        text.spread = signed_percent(number / other - 1);
+    }
+    return cell_html(text);
+}
+
+}  // namespace
+
+std::string result_tables(const PageData& data) {
+    std::string text;
+    for (const Measure& measure : measures_of(data.comparison)) {
+        text += measure_table(data, measure);
+    }
+    return text;
+}
+
+std::string demand_table(const PageData& data, std::size_t pattern) {
+    std::vector<std::string> columns;
+    for (const Demand& demand : demands()) {
+        columns.emplace_back(demand.name);
+    }
+    const auto& cells = data.comparison.cells;
+    std::string rows;
+    for (std::size_t mode = 0; mode < cells.size(); ++mode) {
+        rows += "<tr>" + mode_head(data.results.modes[mode]);
+        for (const Demand& demand : demands()) {
+            rows += demand_cell(cells[mode][pattern], cells[data.comparison.reference][pattern],
+                                demand);
+        }
+        rows += "</tr>\n";
+    }
+    const std::string caption = fmt::format(
+        "<caption>Under {}: of each worker and each server on average, per second of "
+        "virtual time; median of the seeds; below it relative to {}</caption>",
+        escaped(data.results.patterns[pattern]),
+        escaped(data.results.modes[data.comparison.reference].name));
+    return in_box("Demands under " + data.results.patterns[pattern],
+                  caption + head_row(columns) + "<tbody>" + rows + "</tbody>");
+}
+
+std::string tuning_table(const PageData& data) {
+    std::string rows;
+    for (const TuningRow& row : data.results.tuning) {
+        const std::string tta =
+            row.tta_virtual_s ? seconds_text(*row.tta_virtual_s) : "not reached";
+        rows += fmt::format(
+            "<tr{}><th scope=\"row\">{}</th><td>{}{}</td><td>{}</td><td>{}</td>"
+            "<td>{}</td></tr>\n",
+            row.chosen ? " class=\"best\"" : "", escaped(row.mode),
+            row.chosen ? "<abbr class=\"mark\" title=\"chosen\">★</abbr> " : "", row.lr,
+            row.seed.seed, tta, percent(row.accuracy));
+    }
+    return in_box("Learning rates",
+                  "<caption>Every mode's rate is chosen by the same search: smallest median time "
+                  "to the target, then highest accuracy at the end</caption>" +
+                      head_row({"learning rate", "seed", "time to the target, virtual s",
+                                "accuracy at the end"}) +
+                      "<tbody>" + rows + "</tbody>");
+}
+
+std::string command_lists(const PageData& data) {
+    std::string text;
+    for (const ExperimentMode& mode : data.results.modes) {
+        text += fmt::format("<details><summary>{}{}</summary><ul class=\"commands\">\n",
+                            escaped(mode.name),
+                            mode.cites.empty() ? "" : ": after " + escaped(mode.cites));
+        for (const RunRow& row : data.results.rows) {
+            if (row.mode == mode.name) {
+                text += fmt::format("<li>{}, seed {}: <code>{}</code></li>\n", escaped(row.pattern),
+                                    row.seed.seed, escaped(row.command));
+            }
+        }
+        text += "</ul></details>\n";
+    }
+    return text;
+}
+
+std::string mode_legend(const PageData& data) {
+    std::string text = "<ul class=\"legend\">";
+    for (std::size_t mode = 0; mode < data.results.modes.size(); ++mode) {
+        const ExperimentMode& entry = data.results.modes[mode];
+        text += fmt::format(
+            "<li><svg class=\"swatch\" viewBox=\"0 0 28 10\" aria-hidden=\"true\">"
+            "<g class=\"{}{}\"><polyline points=\"0,5 28,5\"/></g></svg>{}</li>",
+            mode_class(mode), entry.role == "ours" ? " ours" : "", escaped(entry.name));
+    }
+    return text + "</ul>\n";
+}
+
+}  // namespace cohort
