@@ -72,6 +72,8 @@ CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "coho
         make_info_command());
     add(app_, "ctl", "Change the mode of a running job, ask how it stands, or stop it",
         make_ctl_command());
+    add(app_, "profile", "Measure what a model costs on this machine, for simulations",
+        make_profile_command());
     CLI::App* trace = app_.add_subcommand("trace", "What slows workers down, and when");
     trace->require_subcommand(1);
     add(*trace, "make", "Write a pattern as a trace", make_trace_make_command());

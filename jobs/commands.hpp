@@ -16,6 +16,7 @@ namespace cohort {
 [[nodiscard]] std::unique_ptr<Command> make_ctl_command();
 [[nodiscard]] std::unique_ptr<Command> make_bench_engine_command();
 [[nodiscard]] std::unique_ptr<Command> make_bench_exchange_command();
+[[nodiscard]] std::unique_ptr<Command> make_profile_command();
 [[nodiscard]] std::unique_ptr<Command> make_trace_make_command();
 [[nodiscard]] std::unique_ptr<Command> make_trace_show_command();
 

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cohort/sim/profile.hpp"
+
+namespace cohort {
+
+struct ProfileMeasureOptions {
+    std::string model = "smallcnn";
+    std::string data;               ///< dataset file; empty: synthetic samples
+    std::string input = "1x28x28";  ///< of synthetic samples: CxHxW or F
+    std::int64_t classes = 10;      ///< of synthetic samples
+    std::string augment = "none";
+    std::string optimizer = "sgd";
+    std::string device = "cpu";
+    std::int64_t batch = 64;        ///< half, once and twice this and a quarter of it are measured
+    int threads = 1;                ///< of a worker, when the device is the CPU
+    int loader_threads = 1;         ///< of a worker
+    std::int64_t repetitions = 15;  ///< of every measurement, >= kLeastRepetitions
+    static constexpr std::int64_t kLeastRepetitions = 7;
+};
+
+/// A measurement: seconds for some units of work.
+struct CostPoint {
+    double units = 0;
+    double seconds = 0;
+};
+/// seconds = fixed_s + per_unit_s units, neither negative.
+struct CostLine {
+    double fixed_s = 0;
+    double per_unit_s = 0;
+};
+/// The line with the least squares of relative errors; when it would begin below zero, the best one
+/// through the origin, and when it would fall, the best constant. Errors: UsageError for fewer than
+/// two points or seconds not above 0.
+[[nodiscard]] CostLine fit_costs(std::span<const CostPoint> points);
+
+/// Medians over the repetitions.
+struct MeasuredProfile {
+    Workload workload;
+    double memory_bytes_per_s = 0;
+    double update_s = 0;
+    std::vector<CostPoint> device;   ///< forward and backward; units: samples
+    std::vector<CostPoint> input;    ///< core seconds of the loader; units: samples
+    std::vector<CostPoint> updates;  ///< of a server with one thread; units: bytes touched
+};
+
+/// Measures a worker's iteration and a server's update with the engine, the loader and the server
+/// of this program. Times of one thread on the CPU are its CPU time, so other programs disturb
+/// little. Blocks. Errors: UsageError, ShapeError, FileError, DeviceError.
+[[nodiscard]] MeasuredProfile measure_profile(const ProfileMeasureOptions& options);
+
+/// Between rank 0 and the rank farthest from it.
+struct MeasuredExchange {
+    int rank = 0;            ///< of this process
+    bool same_host = true;   ///< of the two
+    double latency_s = 0;    ///< half of a small message's way there and back
+    double bytes_per_s = 0;  ///< of large transfers
+};
+
+/// Times messages and transfers between the first and the last rank of the job. Collective; blocks.
+/// MPI is started and ended inside, so once per process. Errors: UsageError for fewer than two
+/// ranks, PeerError.
+[[nodiscard]] MeasuredExchange measure_exchange(std::int64_t repetitions);
+
+}  // namespace cohort
