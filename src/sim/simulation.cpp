@@ -145,12 +145,10 @@ public:
         cluster_.on_arrival([this](const JobArrival& arrival) { add_load(arrival); });
         cluster_.start();
         job_->begin();
-        const double limit = options_.virtual_limit_s;
+        if (options_.virtual_limit_s > 0) {
+            queue_.at(options_.virtual_limit_s, [this] { job_->end("time"); });
+        }
         for (std::uint64_t look = 0; !job_->over(); ++look) {
-            if (limit > 0 && queue_.next_time() > limit) {
-                job_->end("time");
-                break;
-            }
             check_invariant(queue_.step() && !(look % kLook == 0 && job_->stuck()),
                             "a job that is not over has something to do");
             if (progress && (look % kLook == 0 || news()) && report_progress(progress)) {
