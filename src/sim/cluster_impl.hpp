@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "cohort/sim/cluster.hpp"
@@ -71,9 +72,16 @@ struct VirtualCluster::Impl {
     void forget(WorkId id);
     [[nodiscard]] double share_left(const Work& work) const;
 
+    /// The cards of several nodes, in proportion to how often each is named.
+    struct Ends {
+        FluidNetwork::ResourceId rx = 0;
+        FluidNetwork::ResourceId tx = 0;
+    };
+
     // Transfers, cluster_transfers.cpp.
     WorkId transfer(int outer, const std::vector<int>& inner, bool outer_sends, double bytes,
                     Action done);
+    [[nodiscard]] Ends ends_of(const std::vector<int>& named);
     WorkId begin_transfer(WorkId id, double latency, double local_share);
     void begin_flow(WorkId id);
     void add_use(std::vector<FluidNetwork::Use>& uses, FluidNetwork::ResourceId resource,
@@ -90,6 +98,7 @@ struct VirtualCluster::Impl {
     std::unique_ptr<Scenario> scenario;
     std::vector<Node> nodes;
     std::vector<Place> places;
+    std::map<std::vector<int>, Ends> ends;  ///< of scatters and gathers
     SlotTable<Work> works;
     std::function<void(const JobArrival&)> arrival;
     std::optional<TraceRow> row;

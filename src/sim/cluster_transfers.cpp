@@ -1,5 +1,6 @@
 // Transfers: a latency, then an activity that takes its part of every network card on its way. What
 // stays on a node takes none, but holds the whole to the local rate.
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -23,9 +24,6 @@ VirtualCluster::WorkId VirtualCluster::Impl::begin_transfer(WorkId id, double la
     each.stage = Stage::kLatency;
     each.max_rate =
         local_share > 0 ? profile.local_bytes_per_s / local_share : FluidNetwork::kUnlimited;
-    for (const FluidNetwork::Use& use : each.uses) {
-        use_of[static_cast<std::size_t>(use.resource)] = 0;
-    }
     if (latency > 0 && !each.uses.empty()) {
         each.event = queue.after(latency, [this, id] { begin_flow(id); });
     } else {
@@ -50,19 +48,40 @@ VirtualCluster::WorkId VirtualCluster::Impl::transfer(int outer, const std::vect
     each.amount = bytes;
     each.uses.clear();
     const double part = 1 / static_cast<double>(inner.size());
-    std::size_t local = 0;
-    for (const int other : inner) {
-        if (other == outer) {
-            ++local;
-            continue;
+    const double local = part * static_cast<double>(std::count(inner.begin(), inner.end(), outer));
+    if (local < 1) {
+        const Ends far = ends_of(inner);
+        const Node& near = node(outer);
+        each.uses.push_back({outer_sends ? far.rx : far.tx, 1});
+        each.uses.push_back({outer_sends ? near.tx : near.rx, 1 - local});
+        if (local > 0) {
+            each.uses.push_back({outer_sends ? near.rx : near.tx, -local});
         }
-        add_use(each.uses, outer_sends ? node(other).rx : node(other).tx, part);
     }
-    if (local < inner.size()) {
-        add_use(each.uses, outer_sends ? node(outer).tx : node(outer).rx,
-                part * static_cast<double>(inner.size() - local));
+    return begin_transfer(id, profile.latency_s, local);
+}
+
+/// All named nodes, whatever the other end is.
+VirtualCluster::Impl::Ends VirtualCluster::Impl::ends_of(const std::vector<int>& named) {
+    if (std::equal(named.begin() + 1, named.end(), named.begin())) {
+        return {node(named.front()).rx, node(named.front()).tx};
     }
-    return begin_transfer(id, profile.latency_s, part * static_cast<double>(local));
+    const auto known = ends.find(named);
+    if (known != ends.end()) {
+        return known->second;
+    }
+    const double part = 1 / static_cast<double>(named.size());
+    std::map<int, double> shares;
+    for (const int index : named) {
+        shares[index] += 1;
+    }
+    std::vector<FluidNetwork::Use> rx;
+    std::vector<FluidNetwork::Use> tx;
+    for (const auto& [index, count] : shares) {
+        rx.push_back({node(index).rx, part * count});
+        tx.push_back({node(index).tx, part * count});
+    }
+    return ends.emplace(named, Ends{fluid.add_group(rx), fluid.add_group(tx)}).first->second;
 }
 
 VirtualCluster::WorkId VirtualCluster::send(int from_node, int to_node, double bytes, Action done) {
@@ -100,6 +119,9 @@ VirtualCluster::WorkId VirtualCluster::all_reduce(const std::vector<int>& nodes,
         }
         impl_->add_use(work.uses, impl_->node(from).tx, 1);
         impl_->add_use(work.uses, impl_->node(to).rx, 1);
+    }
+    for (const FluidNetwork::Use& use : work.uses) {
+        impl_->use_of[static_cast<std::size_t>(use.resource)] = 0;
     }
     return impl_->begin_transfer(id, steps * impl_->profile.latency_s, local ? 1 : 0);
 }

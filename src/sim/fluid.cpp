@@ -171,6 +171,20 @@ double FluidNetwork::Impl::through(const Route& route) const {
     return sum;
 }
 
+/// That went over a resource or a group by that name.
+double FluidNetwork::Impl::units(const Used& used, ResourceId id) const {
+    double sum = used.through;
+    for (const Index index : used.routes) {
+        const Route& route = routes[index];
+        for (const Use& use : route.uses) {
+            if (use.resource == id) {
+                sum += use.share * through(route);
+            }
+        }
+    }
+    return sum;
+}
+
 FluidNetwork::FluidNetwork(EventQueue& queue) : impl_(std::make_unique<Impl>(queue)) {
 }
 FluidNetwork::~FluidNetwork() = default;
@@ -180,17 +194,36 @@ FluidNetwork::ResourceId FluidNetwork::add_resource(double capacity) {
     return static_cast<ResourceId>(impl_->resources.size() - 1);
 }
 
+FluidNetwork::ResourceId FluidNetwork::add_group(std::span<const Use> members) {
+    const auto id = ~static_cast<ResourceId>(impl_->groups.size());
+    impl_->check_uses(members);
+    for (const Use& member : members) {
+        auto& resource = impl_->resource(member.resource);
+        resource.groups.push_back({id, member.share});
+        impl_->use_others(resource, Impl::kNone);
+    }
+    impl_->groups.emplace_back().members.assign(members.begin(), members.end());
+    return id;
+}
+
 void FluidNetwork::set_capacity(ResourceId id, double capacity) {
     auto& resource = impl_->resource(id);
     resource.capacity = capacity;
-    for (const auto index : resource.routes) {
-        auto& route = impl_->routes[index];
-        route.limit = impl_->limit_of(route);
-        for (const auto kind : route.kinds) {
-            impl_->change(kind);
+    resource.resized = true;
+    const auto resize = [this](const Impl::Used& used) {
+        for (const auto index : used.routes) {
+            auto& route = impl_->routes[index];
+            route.limit = impl_->limit_of(route);
+            for (const auto kind : route.kinds) {
+                impl_->change(kind);
+            }
         }
+    };
+    resize(resource);
+    for (const Use& group : resource.groups) {
+        resize(impl_->group(group.resource));
     }
-    impl_->change_resource(static_cast<Impl::Index>(id));
+    impl_->change_used(id);
     impl_->ask_to_settle();
 }
 
@@ -271,14 +304,9 @@ double FluidNetwork::left(ActivityId id) const {
 
 double FluidNetwork::served(ResourceId id) const {
     const auto& resource = impl_->resource(id);
-    double sum = resource.through;
-    for (const auto index : resource.routes) {
-        const auto& route = impl_->routes[index];
-        for (const Use& use : route.uses) {
-            if (use.resource == id) {
-                sum += use.share * impl_->through(route);
-            }
-        }
+    double sum = impl_->units(resource, id);
+    for (const Use& group : resource.groups) {
+        sum += group.share * impl_->units(impl_->group(group.resource), group.resource);
     }
     return sum;
 }

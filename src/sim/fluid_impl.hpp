@@ -44,7 +44,8 @@ private:
 /// A tier counts the units that each of its activities has got (`passed`); an activity ends when
 /// that reaches its mark. So a tier whose rate changes has one new finishing time, whatever the
 /// number of its activities. Heaps by mark of a kind's activities and a tier's kinds, and one by
-/// time of the tiers, find the next.
+/// time of the tiers, find the next. What a group's activities take of its members is counted for
+/// the group; a member adds what is counted for itself.
 struct FluidNetwork::Impl {
     using Index = std::uint32_t;
     static constexpr Index kNone = ~Index{0};
@@ -110,34 +111,48 @@ struct FluidNetwork::Impl {
     };
     struct Path {
         std::vector<Use> uses;
+        std::vector<int> counts;  ///< by use: an activity's part in Load::rising
         std::uint64_t hash = 0;
         std::vector<Index> tiers;  ///< limits ascending
         std::int64_t members = 0;
         ExactSum wanted;       ///< rates of all at their limits
-        double counted = 0;    ///< of that, by the resources
+        double counted = 0;    ///< of that, by resources and groups
         bool bound = false;    ///< not all rates are at their limits
         bool changed = false;  ///< in `changed_paths`
         bool known = false;
         std::uint64_t visited = 0;
         std::size_t held = 0;  ///< while rates are worked out: tiers that rise no more
     };
-    struct Resource {
+    /// While rates are worked out.
+    struct Load {
+        double weight = 0;        ///< shares of the activities that rise
+        double held = 0;          ///< what the others take
+        std::int64_t rising = 0;  ///< activities
+    };
+    /// What is used: a resource by itself, or a group.
+    struct Used {
+        double through = 0;          ///< by routes that are known no more
+        std::vector<Index> routes;   ///< that name it
+        std::vector<Index> paths;    ///< the same
+        ExactSum wanted;             ///< by activities that name it, all at their limits
+        bool changed = false;        ///< in `changed_resources` or `changed_groups`
+        std::uint64_t visited = 0;   ///< while connecting
+        std::uint64_t loosened = 0;  ///< group: in this settling already
+        Load load;
+    };
+    struct Resource : Used {
         double capacity = 0;
-        double through = 0;  ///< by routes that are known no more
-        std::vector<Index> routes;
-        struct Branch {
-            Index path;
-            double share;
-        };
-        std::vector<Branch> paths;
-        ExactSum wanted;  ///< by all its activities at their limits
         bool full = false;
-        bool changed = false;
-        std::uint64_t visited = 0;
-        // While rates are worked out.
-        double free = 0;
-        double weight = 0;
-        std::int64_t rising = 0;
+        bool resized = false;      ///< its capacity changed
+        std::uint64_t filled = 0;  ///< the last step at which it was
+        std::vector<Use> groups;   ///< that it is a member of, with its share
+        std::uint64_t named = 0;   ///< while a route is checked
+    };
+    struct Group : Used {
+        std::vector<Use> members;
+        std::vector<Index> full;   ///< of them
+        std::uint64_t filled = 0;  ///< the last step at which members were
+        int filled_members = 0;    ///< then
     };
 
     explicit Impl(EventQueue& events) : queue(events) {}
@@ -162,7 +177,13 @@ struct FluidNetwork::Impl {
     Index add_route(std::span<const Use> uses, std::uint64_t hash);
     [[nodiscard]] Index path_of(Route& route);
     [[nodiscard]] Index find_path(const std::vector<Use>& uses);
+    void check_uses(std::span<const Use> uses);
+    void use_others(Used& used, Index route);
+    [[nodiscard]] bool is_private(ResourceId id) const;
+    [[nodiscard]] bool uses_some(const Use& use, ResourceId named) const;
+    [[nodiscard]] double share_in(ResourceId resource, ResourceId group) const;
     [[nodiscard]] double limit_of(const Route& route) const;
+    [[nodiscard]] double units(const Used& used, ResourceId id) const;
     void forget_idle();
     void forget_route(Index index);
     void forget_idle_paths();
@@ -175,24 +196,50 @@ struct FluidNetwork::Impl {
     void count_members(Index tier, std::int64_t change);
     void change_path(Index path);
     void change_tier(Index tier);
-    void change_resource(Index resource);
+    void change_used(ResourceId id);
     [[nodiscard]] bool drop_if_empty(Index tier);
     void count_wanted(Path& path);
-    void judge(Resource& resource);
+    [[nodiscard]] double wanted(const Resource& resource) const;
+    void judge_all();
+    bool judge(Resource& resource);
+    void change_bound(const Used& used);
     void connect(Index path);
+    void connect_paths(const Used& used);
+    void connect_resource(Index resource);
+    void connect_group(Index group);
     void fill();
+    void weigh(const Path& path, std::int64_t rising, double held);
+    [[nodiscard]] double level_of(const Resource& resource) const;
     [[nodiscard]] double lowest_level() const;
     bool hold_limited(double level);
     void hold_full(double level);
+    void hold_all(const Used& used, ResourceId id, double level);
+    [[nodiscard]] bool uses_filled(const Path& path, ResourceId id) const;
     void hold(Path& path, std::size_t tiers_held, double level);
     void set_rate(Index tier, double rate);
 
+    /// Groups have ids below 0.
+    [[nodiscard]] static bool is_group(ResourceId id) noexcept { return id < 0; }
     [[nodiscard]] Resource& resource(ResourceId id) {
         return resources[static_cast<std::size_t>(id)];
+    }
+    [[nodiscard]] const Resource& resource(ResourceId id) const {
+        return resources[static_cast<std::size_t>(id)];
+    }
+    [[nodiscard]] Group& group(ResourceId id) { return groups[static_cast<std::size_t>(~id)]; }
+    [[nodiscard]] const Group& group(ResourceId id) const {
+        return groups[static_cast<std::size_t>(~id)];
+    }
+    [[nodiscard]] Used& used(ResourceId id) {
+        if (is_group(id)) {
+            return group(id);
+        }
+        return resource(id);
     }
 
     EventQueue& queue;
     std::vector<Resource> resources;
+    std::vector<Group> groups;
     SlotTable<Activity> activities;
     IndexPool<Kind> kinds;
     IndexPool<Route> routes;
@@ -208,11 +255,14 @@ struct FluidNetwork::Impl {
     std::vector<Index> changed_kinds;
     std::vector<Index> changed_paths;
     std::vector<Index> changed_resources;
+    std::vector<Index> changed_groups;
     std::vector<Index> changed_tiers;
     std::uint64_t visit = 0;
+    std::uint64_t step = 0;             ///< of filling
     std::vector<Index> part_paths;      ///< connected ones whose rates are being worked out
     std::vector<Index> part_resources;  ///< full ones among theirs
-    std::vector<Index> filled;          ///< of those, at this step
+    std::vector<Index> part_groups;     ///< with full ones
+    std::vector<Index> filled;          ///< resources at this step
     std::vector<Use> scratch;
 
     EventQueue::Id event = 0;

@@ -23,11 +23,8 @@ void FluidNetwork::Impl::settle() {
     for (const Index path : changed_paths) {
         count_wanted(paths[path]);
     }
-    for (const Index index : changed_resources) {
-        judge(resources[index]);
-    }
-    changed_resources.clear();
     ++visit;
+    judge_all();
     for (const Index path : changed_paths) {
         paths[path].changed = false;
         if (paths[path].visited != visit) {
@@ -135,9 +132,14 @@ void FluidNetwork::Impl::change_tier(Index index) {
     }
 }
 
-void FluidNetwork::Impl::change_resource(Index index) {
-    if (!std::exchange(resources[index].changed, true)) {
-        changed_resources.push_back(index);
+void FluidNetwork::Impl::change_used(ResourceId id) {
+    if (std::exchange(used(id).changed, true)) {
+        return;
+    }
+    if (is_group(id)) {
+        changed_groups.push_back(static_cast<Index>(~id));
+    } else {
+        changed_resources.push_back(static_cast<Index>(id));
     }
 }
 
@@ -160,45 +162,127 @@ void FluidNetwork::Impl::count_wanted(Path& path) {
         return;
     }
     for (const Use& use : path.uses) {
-        resource(use.resource).wanted.add(-use.share * before);
-        resource(use.resource).wanted.add(use.share * wanted);
-        change_resource(static_cast<Index>(use.resource));
+        Used& each = used(use.resource);
+        each.wanted.add(-use.share * before);
+        each.wanted.add(use.share * wanted);
+        change_used(use.resource);
     }
 }
 
-/// Is it full? If it is, or was, rates of all that use it are worked out anew.
-void FluidNetwork::Impl::judge(Resource& each) {
-    each.changed = false;
-    const bool was = each.full;
-    each.full = each.wanted.value() > each.capacity * (1 + kSlack);
-    if (was || each.full) {
-        for (const Resource::Branch& branch : each.paths) {
-            if (paths[branch.path].members > 0) {
-                change_path(branch.path);
+double FluidNetwork::Impl::wanted(const Resource& each) const {
+    double sum = each.wanted.value();
+    for (const Use& membership : each.groups) {
+        sum += membership.share * group(membership.resource).wanted.value();
+    }
+    return sum;
+}
+
+/// Which resources are full? Those that change by themselves change their groups' lists.
+void FluidNetwork::Impl::judge_all() {
+    for (const Index index : changed_resources) {
+        Resource& each = resources[index];
+        each.changed = false;
+        if (judge(each)) {
+            for (const Use& membership : each.groups) {
+                change_used(membership.resource);
             }
+        }
+    }
+    changed_resources.clear();
+    std::size_t judged = 0;
+    while (judged < changed_groups.size()) {  // which grows meanwhile
+        Group& each = groups[changed_groups[judged++]];
+        each.changed = false;
+        each.full.clear();
+        for (const Use& member : each.members) {
+            Resource& one = resource(member.resource);
+            if (judge(one)) {
+                for (const Use& membership : one.groups) {
+                    change_used(membership.resource);
+                }
+            }
+            if (one.full) {
+                each.full.push_back(static_cast<Index>(member.resource));
+            }
+        }
+    }
+    changed_groups.clear();
+}
+
+/// Is it full? If it was and is no more, those whom it held are free; if it is because it became
+/// smaller, its activities are held, none of which need have changed. @return has that changed?
+bool FluidNetwork::Impl::judge(Resource& each) {
+    const bool was = each.full;
+    each.full = wanted(each) > each.capacity * (1 + kSlack);
+    const bool smaller = std::exchange(each.resized, false) && each.full;
+    if (was == each.full && !smaller) {
+        return false;
+    }
+    change_bound(each);
+    for (const Use& membership : each.groups) {
+        Group& all = group(membership.resource);
+        if (std::exchange(all.loosened, visit) != visit) {
+            change_bound(all);
+        }
+    }
+    return was != each.full;
+}
+
+void FluidNetwork::Impl::change_bound(const Used& each) {
+    for (const Index path : each.paths) {
+        if (paths[path].members > 0) {
+            change_path(path);
         }
     }
 }
 
-/// The part of the network that a path is connected with.
+/// The part of the network that a path is connected with by full resources: a group that has some
+/// connects all its activities, even those that use none of these.
 void FluidNetwork::Impl::connect(Index first) {
     part_resources.clear();
+    part_groups.clear();
     part_paths.assign(1, first);
     paths[first].visited = visit;
     for (std::size_t i = 0; i < part_paths.size(); ++i) {
         for (const Use& use : paths[part_paths[i]].uses) {
-            Resource& each = resource(use.resource);
-            if (!each.full || std::exchange(each.visited, visit) == visit) {
-                continue;
-            }
-            part_resources.push_back(static_cast<Index>(use.resource));
-            for (const Resource::Branch& branch : each.paths) {
-                Path& path = paths[branch.path];
-                if (path.members > 0 && std::exchange(path.visited, visit) != visit) {
-                    part_paths.push_back(branch.path);
-                }
+            if (is_group(use.resource)) {
+                connect_group(static_cast<Index>(~use.resource));
+            } else {
+                connect_resource(static_cast<Index>(use.resource));
             }
         }
+    }
+}
+
+void FluidNetwork::Impl::connect_paths(const Used& each) {
+    for (const Index path : each.paths) {
+        if (paths[path].members > 0 && std::exchange(paths[path].visited, visit) != visit) {
+            part_paths.push_back(path);
+        }
+    }
+}
+
+void FluidNetwork::Impl::connect_resource(Index index) {
+    Resource& each = resources[index];
+    if (!each.full || std::exchange(each.visited, visit) == visit) {
+        return;
+    }
+    part_resources.push_back(index);
+    connect_paths(each);
+    for (const Use& membership : each.groups) {
+        connect_group(static_cast<Index>(~membership.resource));
+    }
+}
+
+void FluidNetwork::Impl::connect_group(Index index) {
+    Group& each = groups[index];
+    if (each.full.empty() || std::exchange(each.visited, visit) == visit) {
+        return;
+    }
+    part_groups.push_back(index);
+    connect_paths(each);
+    for (const Index member : each.full) {
+        connect_resource(member);
     }
 }
 
@@ -207,19 +291,15 @@ void FluidNetwork::Impl::fill() {
         return;  // at their limits, as before
     }
     for (const Index index : part_resources) {
-        Resource& each = resources[index];
-        each.free = each.capacity;
-        each.weight = 0;
-        each.rising = 0;
+        resources[index].load = {};
+    }
+    for (const Index index : part_groups) {
+        groups[index].load = {};
     }
     for (const Index index : part_paths) {
-        Path& path = paths[index];
-        path.held = 0;
-        path.bound = !part_resources.empty();
-        for (const Use& use : path.uses) {
-            resource(use.resource).weight += use.share * static_cast<double>(path.members);
-            resource(use.resource).rising += path.members;
-        }
+        paths[index].held = 0;
+        paths[index].bound = !part_resources.empty();
+        weigh(paths[index], paths[index].members, 0);
     }
     for (;;) {
         const double level = lowest_level();
@@ -232,14 +312,31 @@ void FluidNetwork::Impl::fill() {
     }
 }
 
-/// To which all that still rise can.
+void FluidNetwork::Impl::weigh(const Path& path, std::int64_t rising, double held) {
+    for (std::size_t i = 0; i < path.uses.size(); ++i) {
+        Load& load = used(path.uses[i].resource).load;
+        load.weight += path.uses[i].share * static_cast<double>(rising);
+        load.held += path.uses[i].share * held;
+        load.rising += path.counts[i] * rising;
+    }
+}
+
+/// To which its activities can rise.
+double FluidNetwork::Impl::level_of(const Resource& each) const {
+    Load load = each.load;
+    for (const Use& membership : each.groups) {
+        const Load& all = group(membership.resource).load;
+        load.weight += membership.share * all.weight;
+        load.held += membership.share * all.held;
+        load.rising += all.rising;
+    }
+    return load.rising > 0 ? std::max(0.0, each.capacity - load.held) / load.weight : kUnlimited;
+}
+
 double FluidNetwork::Impl::lowest_level() const {
     double level = kUnlimited;
     for (const Index index : part_resources) {
-        const Resource& each = resources[index];
-        if (each.rising > 0) {
-            level = std::min(level, std::max(0.0, each.free) / each.weight);
-        }
+        level = std::min(level, level_of(resources[index]));
     }
     return level;
 }
@@ -263,21 +360,52 @@ bool FluidNetwork::Impl::hold_limited(double level) {
 
 /// Those on resources that are full at that level.
 void FluidNetwork::Impl::hold_full(double level) {
+    ++step;
     filled.clear();
     for (const Index index : part_resources) {
-        const Resource& each = resources[index];
-        if (each.rising > 0 && std::max(0.0, each.free) / each.weight <= level * (1 + kSlack)) {
+        Resource& each = resources[index];
+        if (level_of(each) <= level * (1 + kSlack)) {
             filled.push_back(index);
-        }
-    }
-    for (const Index index : filled) {
-        for (const Resource::Branch& branch : resources[index].paths) {
-            Path& path = paths[branch.path];
-            if (path.members > 0 && path.held < path.tiers.size()) {
-                hold(path, path.tiers.size(), level);
+            each.filled = step;
+            for (const Use& membership : each.groups) {
+                Group& all = group(membership.resource);
+                all.filled_members =
+                    std::exchange(all.filled, step) == step ? all.filled_members + 1 : 1;
             }
         }
     }
+    for (const Index index : filled) {
+        hold_all(resources[index], static_cast<ResourceId>(index), level);
+    }
+    for (const Index index : part_groups) {
+        if (groups[index].filled == step) {
+            hold_all(groups[index], ~static_cast<ResourceId>(index), level);
+        }
+    }
+}
+
+/// All who name it and use more than nothing of what is filled.
+void FluidNetwork::Impl::hold_all(const Used& each, ResourceId id, double level) {
+    for (const Index index : each.paths) {
+        Path& path = paths[index];
+        if (path.members > 0 && path.held < path.tiers.size() && uses_filled(path, id)) {
+            hold(path, path.tiers.size(), level);
+        }
+    }
+}
+
+/// Of the resource itself, or of one of a group's members: there are more that are filled than the
+/// path uses nothing of.
+bool FluidNetwork::Impl::uses_filled(const Path& path, ResourceId id) const {
+    int unused = 0;
+    for (std::size_t i = 0; i < path.uses.size(); ++i) {
+        const ResourceId named = path.uses[i].resource;
+        if (named == id && !is_group(id)) {
+            return path.counts[i] >= 0;
+        }
+        unused += path.counts[i] < 0 && resource(named).filled == step ? 1 : 0;
+    }
+    return unused < group(id).filled_members;
 }
 
 /// The next tiers of a path rise no further than this level.
@@ -292,12 +420,7 @@ void FluidNetwork::Impl::hold(Path& path, std::size_t end, double level) {
         sum += static_cast<double>(tier.members) * rate;
         set_rate(index, rate);
     }
-    for (const Use& use : path.uses) {
-        Resource& each = resource(use.resource);
-        each.free -= use.share * sum;
-        each.weight -= use.share * static_cast<double>(count);
-        each.rising -= count;
-    }
+    weigh(path, -count, sum);
 }
 
 void FluidNetwork::Impl::set_rate(Index index, double rate) {

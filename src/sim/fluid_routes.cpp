@@ -1,6 +1,7 @@
 // Routes and paths: found by their uses, forgotten when too many are idle.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -60,18 +61,66 @@ FluidNetwork::Impl::Index FluidNetwork::Impl::route_of(std::span<const Use> uses
     return known != kNone ? known : add_route(uses, hash);
 }
 
-FluidNetwork::Impl::Index FluidNetwork::Impl::add_route(std::span<const Use> uses,
-                                                        std::uint64_t hash) {
+/// Every resource is there and is named once; of a group's members more than nothing, or nothing.
+void FluidNetwork::Impl::check_uses(std::span<const Use> uses) {
     ++visit;
+    ResourceId named = 0;
     for (const Use& use : uses) {
-        if (use.resource < 0 || static_cast<std::size_t>(use.resource) >= resources.size() ||
-            !(use.share > 0) || std::exchange(resource(use.resource).visited, visit) == visit) {
+        if (is_group(use.resource) && named == 0 &&
+            static_cast<std::size_t>(~use.resource) < groups.size() && use.share == 1) {
+            named = use.resource;
+        } else if (is_group(use.resource)) {
+            throw std::logic_error("[FluidNetwork] an activity uses one group at most, by share 1");
+        }
+    }
+    for (const Use& use : uses) {
+        if (is_group(use.resource)) {
+            continue;
+        }
+        if (static_cast<std::size_t>(use.resource) >= resources.size() ||
+            !std::isfinite(use.share) || !uses_some(use, named) ||
+            std::exchange(resource(use.resource).named, visit) == visit) {
             throw std::logic_error(
                 "[FluidNetwork] an activity uses a resource that is there, once, by a share > 0; "
                 "got resource " +
                 std::to_string(use.resource) + ", share " + std::to_string(use.share));
         }
     }
+}
+
+/// More than nothing, or less of a group's member than the group says.
+bool FluidNetwork::Impl::uses_some(const Use& use, ResourceId named) const {
+    const double as_member = share_in(use.resource, named);
+    return use.share > 0 || (as_member > 0 && as_member + use.share >= 0);
+}
+
+/// @return of a member in its group; 0: it is none
+double FluidNetwork::Impl::share_in(ResourceId id, ResourceId group_id) const {
+    for (const Use& group : resource(id).groups) {
+        if (group.resource == group_id) {
+            return group.share;
+        }
+    }
+    return 0;
+}
+
+/// One more has to do with this; if there was one alone, it has it to itself no more.
+void FluidNetwork::Impl::use_others(Used& each, Index route) {
+    if (each.routes.size() == 1) {
+        Route& other = routes[each.routes.front()];
+        other.narrow = kNone;
+        for (const Index kind : other.kinds) {
+            change(kind);
+        }
+    }
+    if (route != kNone) {
+        each.routes.push_back(route);
+    }
+}
+
+FluidNetwork::Impl::Index FluidNetwork::Impl::add_route(std::span<const Use> uses,
+                                                        std::uint64_t hash) {
+    check_uses(uses);
     const Index index = routes.take();
     Route& route = routes[index];
     route.uses.assign(uses.begin(), uses.end());
@@ -83,27 +132,45 @@ FluidNetwork::Impl::Index FluidNetwork::Impl::add_route(std::span<const Use> use
     route_table.emplace(hash, index);
     idle_uses += uses.size();
     for (const Use& use : uses) {
-        Resource& each = resource(use.resource);
-        each.routes.push_back(index);
-        if (each.routes.size() == 2) {
-            // The other one has it to itself no more.
-            Route& other = routes[each.routes.front()];
-            other.narrow = kNone;
-            for (const Index kind : other.kinds) {
-                change(kind);
-            }
-        }
+        use_others(used(use.resource), index);
     }
     return index;
 }
 
+/// Rate of an activity that has all its resources to itself.
 double FluidNetwork::Impl::limit_of(const Route& route) const {
     double limit = kUnlimited;
+    const auto hold = [&](ResourceId id, double share) {
+        if (share > 0) {
+            limit = std::min(limit, resource(id).capacity / share);
+        }
+    };
+    ResourceId named = 0;
     for (const Use& use : route.uses) {
-        limit =
-            std::min(limit, resources[static_cast<std::size_t>(use.resource)].capacity / use.share);
+        if (is_group(use.resource)) {
+            named = use.resource;
+        }
+    }
+    for (const Use& use : route.uses) {
+        if (!is_group(use.resource)) {
+            hold(use.resource, use.share + share_in(use.resource, named));
+        }
+    }
+    if (named != 0) {
+        for (const Use& member : group(named).members) {
+            const auto own =
+                std::find_if(route.uses.begin(), route.uses.end(),
+                             [&](const Use& use) { return use.resource == member.resource; });
+            if (own == route.uses.end()) {
+                hold(member.resource, member.share);
+            }
+        }
     }
     return limit;
+}
+
+bool FluidNetwork::Impl::is_private(ResourceId id) const {
+    return !is_group(id) && resource(id).routes.size() == 1 && resource(id).groups.empty();
 }
 
 FluidNetwork::Impl::Index FluidNetwork::Impl::path_of(Route& route) {
@@ -116,7 +183,7 @@ FluidNetwork::Impl::Index FluidNetwork::Impl::path_of(Route& route) {
     if (route.narrow == kNone) {
         scratch.clear();
         for (const Use& use : route.uses) {
-            if (resource(use.resource).routes.size() > 1) {
+            if (!is_private(use.resource)) {
                 scratch.push_back(use);
             }
         }
@@ -141,8 +208,16 @@ FluidNetwork::Impl::Index FluidNetwork::Impl::find_path(const std::vector<Use>& 
     path.bound = path.changed = false;
     path.known = true;
     path_table.emplace(hash, index);
+    path.counts.clear();
+    ResourceId named = 0;
     for (const Use& use : uses) {
-        resource(use.resource).paths.push_back({index, use.share});
+        used(use.resource).paths.push_back(index);
+        named = is_group(use.resource) ? use.resource : named;
+    }
+    for (const Use& use : uses) {
+        // A member of the group is counted there, but for one of which nothing is used.
+        const double as_member = is_group(use.resource) ? 0 : share_in(use.resource, named);
+        path.counts.push_back(as_member == 0 ? 1 : as_member + use.share > 0 ? 0 : -1);
     }
     return index;
 }
@@ -158,8 +233,12 @@ void FluidNetwork::Impl::forget_idle() {
         }
         routes[index].narrow = routes[index].full = kNone;
     }
+    const auto unknown = [this](Index index) { return !routes[index].known; };
     for (Resource& each : resources) {
-        std::erase_if(each.routes, [this](Index index) { return !routes[index].known; });
+        std::erase_if(each.routes, unknown);
+    }
+    for (Group& each : groups) {
+        std::erase_if(each.routes, unknown);
     }
     forget_idle_paths();
 }
@@ -167,7 +246,7 @@ void FluidNetwork::Impl::forget_idle() {
 void FluidNetwork::Impl::forget_route(Index index) {
     Route& route = routes[index];
     for (const Use& use : route.uses) {
-        resource(use.resource).through += use.share * route.through;
+        used(use.resource).through += use.share * route.through;
     }
     idle_uses -= route.uses.size();
     erase(route_table, route.hash, index);
@@ -186,9 +265,12 @@ void FluidNetwork::Impl::forget_idle_paths() {
             paths.release(index);
         }
     }
+    const auto unknown = [this](Index index) { return !paths[index].known; };
     for (Resource& each : resources) {
-        std::erase_if(each.paths,
-                      [this](const Resource::Branch& branch) { return !paths[branch.path].known; });
+        std::erase_if(each.paths, unknown);
+    }
+    for (Group& each : groups) {
+        std::erase_if(each.paths, unknown);
     }
 }
 

@@ -128,6 +128,31 @@ TEST_F(FluidTest, SharesCountAsTheirPartOfTheRate) {
     EXPECT_EQ(network_.served(servers[2]), 10);
 }
 
+TEST_F(FluidTest, AGroupsMembersAreUsedTogether) {
+    const auto sender = network_.add_resource(10);
+    const auto a = network_.add_resource(1);
+    const auto b = network_.add_resource(4);
+    const std::vector<Use> members = {{a, 0.5}, {b, 0.5}};
+    const auto both = network_.add_group(members);
+    const auto all = begin(12, {{both, 1}, {sender, 1}});
+    settle();
+    EXPECT_EQ(network_.rate(all), 2);  // a is full
+    // Nothing of a: it is held by b alone, and by the sender.
+    const auto one = begin(40, {{both, 1}, {sender, 1}, {a, -0.5}});
+    settle();
+    EXPECT_EQ(network_.rate(all), 2);
+    EXPECT_EQ(network_.rate(one), 6);
+    run();
+    EXPECT_EQ(ends_[0], 6);
+    EXPECT_EQ(network_.served(a), 6);
+    EXPECT_EQ(network_.served(b), 26);
+    EXPECT_EQ(network_.served(sender), 52);
+    EXPECT_THROW(begin(1, {{both, 1}, {a, -0.75}}), std::logic_error);
+    EXPECT_THROW(begin(1, {{both, 0.5}}), std::logic_error);
+    EXPECT_THROW(begin(1, {{sender, 0}}), std::logic_error);
+    EXPECT_THROW(begin(1, {{a, 1}, {a, 1}}), std::logic_error);
+}
+
 TEST_F(FluidTest, CapacityChangesInMidTransfer) {
     const auto link = network_.add_resource(10);
     begin(100, {{link, 1}});

@@ -20,7 +20,7 @@ class FluidNetwork {
 public:
     using ResourceId = std::int32_t;
     using ActivityId = std::uint64_t;  ///< 0: none; never used twice
-    /// `share` of the activity's rate is taken from the resource.
+    /// `share` of the activity's rate is taken from the resource, or from the group.
     struct Use {
         ResourceId resource = 0;
         double share = 1;
@@ -35,6 +35,11 @@ public:
     /// @param capacity units per second, >= 0 (0: everything on it stands still)
     ResourceId add_resource(double capacity);
     void set_capacity(ResourceId resource, double capacity);
+    /// Several resources under one name, for activities that use them all: each counts in
+    /// proportion to its share here. An activity uses one group at most. It may use members of it
+    /// in addition, or less of them by a share below 0, down to nothing. What a change costs then
+    /// grows with the number of members alone, and not with that times the different activities.
+    [[nodiscard]] ResourceId add_group(std::span<const Use> members);
 
     /// Begins `work` units; `done` is called at the moment when they are done (the activity is over
     /// by then). @param max_rate units per second, whatever is free. An activity without uses runs
