@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ranges>
 #include <set>
 
 namespace cohort {
@@ -30,10 +31,10 @@ DriftPart::DriftPart(const Rng& random, std::vector<int> workers, const Drift& d
       workers_(std::move(workers)),
       drift_(drift),
       aside_(drift.deviation * static_cast<double>(random_.next_normal())) {
-    draw_step();
+    set_share();
 }
 
-void DriftPart::draw_step() {
+void DriftPart::set_share() {
     device_ = std::exp(-std::max(0.0, drift_.middle + aside_));
 }
 
@@ -43,7 +44,7 @@ std::optional<TraceRow> DriftPart::next() {
         const double step = drift_.deviation * std::sqrt(1 - kKept * kKept);
         aside_ = kKept * aside_ + step * static_cast<double>(random_.next_normal());
         time_s_ += drift_.step_s * (0.5 + static_cast<double>(random_.next_uniform()));
-        draw_step();
+        set_share();
         at_ = 0;
     }
     return TraceRow{
@@ -135,8 +136,8 @@ void PatternScenario::take_moment() {
         changed.insert(next.row.target);
         ask(next.part);
     }
-    for (auto target = changed.rbegin(); target != changed.rend(); ++target) {
-        rows_.push_back({.time_s = time_s, .target = *target, .shares = combined(*target)});
+    for (const TraceTarget& target : std::ranges::reverse_view(changed)) {
+        rows_.push_back({.time_s = time_s, .target = target, .shares = combined(target)});
     }
 }
 

@@ -73,7 +73,7 @@ public:
     std::optional<TraceRow> next() override;
 
 private:
-    void draw_step();
+    void set_share();
 
     Rng random_;
     std::vector<int> workers_;

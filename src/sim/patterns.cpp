@@ -236,7 +236,7 @@ struct Pattern {
 
 const std::vector<Pattern>& known_patterns() {
     using B = PatternBuilder;
-    static const std::vector<Pattern> kPatterns{
+    static const std::vector<Pattern> all{
         {{"healthy", 1, "nothing happens"}, nullptr},
         {{"persistent", 2, "one worker's device is slower all the time"}, &B::persistent},
         {{"delay", 2, "one worker waits in every iteration, whatever its batch"}, &B::delay},
@@ -252,7 +252,7 @@ const std::vector<Pattern>& known_patterns() {
         {{"server-hot", 3, "a server's node has less processor and network"}, &B::server_hot},
         {{"storm", 2, "everything at once, milder"}, &B::storm},
     };
-    return kPatterns;
+    return all;
 }
 
 [[noreturn]] void refuse(std::string_view what, const std::string& expected,
@@ -316,14 +316,14 @@ std::unique_ptr<Scenario> make_pattern(std::string_view pattern, const ClusterSh
 }
 
 const std::vector<PatternInfo>& patterns() {
-    static const std::vector<PatternInfo> kInfos = [] {
+    static const std::vector<PatternInfo> infos_of_all = [] {
         std::vector<PatternInfo> infos;
         for (const Pattern& pattern : known_patterns()) {
             infos.push_back(pattern.info);
         }
         return infos;
     }();
-    return kInfos;
+    return infos_of_all;
 }
 
 }  // namespace cohort

@@ -66,12 +66,12 @@ public:
     }
 
     const toml::table& table(std::string_view key, bool required) {
-        static const toml::table kNone;
+        static const toml::table none;
         const toml::node* node = find(key, required);
         if (node != nullptr && !node->is_table()) {
             refuse(*node, key, "not a table", fmt::format("[{}]", name(key)));
         }
-        return node == nullptr ? kNone : *node->as_table();
+        return node == nullptr ? none : *node->as_table();
     }
 
     /// To be called when all that is known was taken.
