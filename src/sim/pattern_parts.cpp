@@ -78,7 +78,7 @@ JobArrival ArrivalList::draw(double time_s, double iterations) {
     return {
         .time_s = time_s,
         .workers = size->first,
-        .servers = 1,
+        .servers = (size->first + 1) / 2,
         .first_node = static_cast<int>(random_.next_below(static_cast<std::uint32_t>(law_.nodes))),
         .workload = "",
         .iterations = static_cast<std::int64_t>(whole)};

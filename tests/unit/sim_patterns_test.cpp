@@ -312,6 +312,7 @@ TEST(Patterns, ColocatedJobsAreAsManyAsTheStrengthSays) {
         EXPECT_GE(job->first_node, 0);
         EXPECT_LT(job->first_node, 8);
         EXPECT_GE(job->iterations, 1);
+        EXPECT_EQ(job->servers, (job->workers + 1) / 2);
         work += std::min(static_cast<double>(job->iterations), kEnd - job->time_s);
         ++sizes[job->workers];
     }

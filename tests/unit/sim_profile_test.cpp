@@ -91,7 +91,7 @@ TEST(Profile, AnUnknownNameListsTheShippedOnes) {
         static_cast<void>(load_profile("9gpu"));
         FAIL();
     } catch (const cohort::UsageError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("8gpu-10g, 8gpu-100g"));
+        EXPECT_THAT(error.what(), HasSubstr("8gpu-10g, 8gpu-100g, laptop"));
         EXPECT_THAT(error.what(), HasSubstr("got '9gpu'"));
     }
     EXPECT_THROW(static_cast<void>(load_profile("missing.toml")), cohort::FileError);
