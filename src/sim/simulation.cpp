@@ -149,7 +149,7 @@ public:
             queue_.at(options_.virtual_limit_s, [this] { job_->end("time"); });
         }
         for (std::uint64_t look = 0; !job_->over(); ++look) {
-            check_invariant(queue_.step() && !(look % kLook == 0 && job_->stuck()),
+            check_invariant(queue_.step() && !(look % kLook == 0 && job_->stuck() && !job_->over()),
                             "a job that is not over has something to do");
             if (progress && (look % kLook == 0 || news()) && report_progress(progress)) {
                 job_->end("signal");

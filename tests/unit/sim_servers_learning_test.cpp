@@ -1,0 +1,167 @@
+// Virtual jobs that train: the numbers are those of training in one place.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "cohort/sched/modes.hpp"
+#include "support/learner_run.hpp"
+#include "support/virtual_runs.hpp"
+#include "virtual_jobs.hpp"
+
+namespace cohort {
+namespace {
+
+using test::tiny_file;
+using test::tiny_options;
+using test::VirtualRuns;
+
+constexpr std::int64_t kBatch = 10;
+constexpr int kWorkers = 4;
+constexpr double kLr = 0.05;
+
+SimulateOptions training(const VirtualRuns& runs, const std::string& mode, std::int64_t samples) {
+    SimulateOptions options = runs.options(mode, kWorkers, 0);
+    options.no_train = false;
+    options.data = tiny_file();
+    options.model = "smallcnn";
+    options.batch = kBatch;
+    options.samples = samples;
+    options.lr = kLr;
+    options.seed = 7;
+    return options;
+}
+
+/// Synchronous updates with leases in the order in which they are dealt, in this thread.
+TEST(Training, OfSsgdIsThatOfPlainUpdates) {
+    constexpr std::int64_t kSamples = 20 * kWorkers * kBatch;
+    const SampleSetInfo info = [&file = tiny_file()] {
+        Hdf5Thread hdf5;
+        return open_dataset(file, "train", hdf5)->info();
+    }();
+
+    const std::unique_ptr<Learner> plain = make_learner(tiny_options());
+    LeaseBook book(info, {.seed = 7}, kSamples);
+    std::int64_t version = 0;
+    while (!book.finished()) {
+        const Learner::Released parameters = plain->release(0, 0, kLr, false);
+        Learner::Update update{.version = ++version, .lr = kLr};
+        std::int64_t samples = 0;
+        std::vector<std::uint64_t> leases;
+        for (int worker = 0; worker < kWorkers; ++worker) {
+            if (const auto lease = book.take_slice(kBatch)) {
+                update.terms.push_back(
+                    {.work = plain->start(
+                         {.worker = worker, .slice = lease->slice, .parameters = parameters}),
+                     .coefficient = static_cast<double>(lease->slice.count),
+                     .worker = worker,
+                     .version = version - 1});
+                samples += lease->slice.count;
+                leases.push_back(lease->id);
+            }
+        }
+        for (Learner::Update::Term& term : update.terms) {
+            term.coefficient /= static_cast<double>(samples);
+        }
+        update.fraction = static_cast<double>(samples) / (kWorkers * kBatch);
+        plain->apply(update);
+        for (const std::uint64_t lease : leases) {
+            ASSERT_TRUE(book.mark_applied(lease));
+        }
+    }
+
+    const std::unique_ptr<Learner> learner = make_learner(tiny_options());
+    EventQueue queue;
+    VirtualCluster cluster(queue, test::plain_profile(), kWorkers, nullptr);
+    JobSpec spec;
+    spec.choice.mode = "ssgd";
+    spec.setting.live.assign(kWorkers, true);
+    spec.setting.batch = kBatch;
+    spec.worker_nodes = {0, 1, 2, 3};
+    spec.server_nodes = {0};
+    spec.workload = test::plain_profile().workloads["plain"];
+    spec.train = info;
+    spec.budget_samples = kSamples;
+    spec.lr = kLr;
+    spec.seed = 7;
+    const auto job = make_servers_job(cluster, *learner, spec);
+    cluster.start();
+    job->begin();
+    while (!job->over()) {
+        ASSERT_TRUE(queue.step());
+    }
+    EXPECT_EQ(job->updates(), version);
+    EXPECT_EQ(learner->digest(), plain->digest()) << "bit for bit";
+}
+
+class Repeats : public testing::TestWithParam<const char*> {};
+
+TEST_P(Repeats, OnAnyNumberOfCores) {
+    VirtualRuns runs;
+    runs.slow_workers({0.1, 0.13, 0.21, 0.5});
+    SimulateOptions options = training(runs, GetParam(), 1200);
+    options.threads = 1;
+    const SimulationResult one = simulate(options, {});
+    options.threads = 2;
+    const SimulationResult two = simulate(options, {});
+    EXPECT_EQ(one.digest, two.digest);
+    EXPECT_EQ(one.samples_applied, 1200);
+    EXPECT_GT(one.accuracy, 0.5) << "of four classes, in four epochs";
+    EXPECT_EQ(one.accuracy, two.accuracy);
+    options.seed = 8;
+    EXPECT_NE(simulate(options, {}).digest, one.digest);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, Repeats,
+                         testing::Values("ssgd", "asgd", "saps:1", "ksync:3", "dcasgd", "zeno++",
+                                         "hier:2:3", "localsgd:2", "kbatch-async:3"));
+
+/// The first samples on the way; all of them near the target, where they decide, and at the end.
+TEST(Evaluation, DecidesOnTheWholeTestSet) {
+    VirtualRuns runs;
+    SimulateOptions options = training(runs, "ssgd", 3000);
+    options.eval_every_samples = 100;
+    options.eval_samples = 40;
+    options.target_accuracy = 0.9;
+    const SimulationResult result = simulate(options, {});
+    ASSERT_EQ(result.stop_reason, "target");
+    ASSERT_TRUE(result.tta_virtual_s && result.samples_to_target);
+    EXPECT_GE(result.accuracy, 0.9);
+    EXPECT_EQ(*result.samples_to_target, result.samples_applied);
+    EXPECT_DOUBLE_EQ(*result.tta_virtual_s, result.virtual_s);
+    std::int64_t before = -1;
+    for (const EvaluationPoint& point : result.evaluations) {
+        EXPECT_TRUE(point.test_samples == 40 || point.test_samples == test::kTinyTest);
+        if (point.samples_applied == before) {
+            EXPECT_EQ(point.test_samples, test::kTinyTest);
+        }
+        before = point.samples_applied;
+    }
+    EXPECT_EQ(result.evaluations.back().test_samples, test::kTinyTest);
+
+    options.eval_samples = 0;
+    options.target_accuracy = 0;
+    options.samples = 250;
+    const SimulationResult all = simulate(options, {});
+    ASSERT_EQ(all.evaluations.size(), 3U) << "after 120, 200 and 250 samples";
+    EXPECT_EQ(all.evaluations.back().samples_applied, 250);
+    EXPECT_FALSE(all.tta_virtual_s);
+}
+
+TEST(Divergence, EndsARun) {
+    VirtualRuns runs;
+    SimulateOptions options = training(runs, "asgd", 100000);
+    options.lr = 1e12;
+    EXPECT_EQ(simulate(options, {}).stop_reason, "diverged");
+}
+
+/// Different modes learn different things from the same samples.
+TEST(Digest, TellsWhatWasLearned) {
+    VirtualRuns runs;
+    const SimulationResult asgd = simulate(training(runs, "asgd", 400), {});
+    const SimulationResult compensated = simulate(training(runs, "dcasgd", 400), {});
+    EXPECT_EQ(asgd.virtual_s, compensated.virtual_s);
+    EXPECT_NE(asgd.digest, compensated.digest);
+}
+
+}  // namespace
+}  // namespace cohort

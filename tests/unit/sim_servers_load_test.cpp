@@ -1,0 +1,103 @@
+// Jobs that share a cluster.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "support/virtual_runs.hpp"
+#include "virtual_jobs.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr double kBytes = 1e6;
+constexpr double kCard = 40e6;  // into the servers' node
+constexpr double kWide = 4e9;
+
+ClusterProfile wide_profile() {
+    ClusterProfile profile = test::plain_profile();
+    profile.nic_bytes_per_s = kWide;
+    return profile;
+}
+
+std::unique_ptr<Scenario> narrow_first_node() {
+    return make_scenario(
+        {{.time_s = 0, .target = {TraceTarget::Kind::kNode, 0}, .shares = {.rx = kCard / kWide}}});
+}
+
+JobSpec asgd_job(int first_node, std::int64_t pushes) {
+    JobSpec spec;
+    spec.choice.mode = "asgd";
+    spec.setting.live.assign(16, true);
+    spec.setting.batch = 64;
+    for (int worker = 0; worker < 16; ++worker) {
+        spec.worker_nodes.push_back(first_node + worker);
+    }
+    spec.server_nodes = {0};
+    spec.workload = test::plain_profile().workloads["plain"];
+    spec.workload.parameter_bytes = kBytes;
+    spec.budget_samples = pushes * 64;
+    spec.train.samples = spec.train.chunk_samples = spec.budget_samples;
+    spec.lr = 0.1;
+    return spec;
+}
+
+/// Each of two jobs would fill the card of the node that has both servers.
+TEST(TwoJobs, GetHalfOfACardEach) {
+    EventQueue queue;
+    VirtualCluster cluster(queue, wide_profile(), 33, narrow_first_node());
+    const std::unique_ptr<Learner> learner = make_idle_learner();
+    const auto first = make_servers_job(cluster, *learner, asgd_job(1, 4000));
+    const auto second = make_servers_job(cluster, *learner, asgd_job(17, 4000));
+    cluster.start();
+    first->begin();
+    second->begin();
+    while (!first->over()) {
+        ASSERT_TRUE(queue.step());
+    }
+    EXPECT_NEAR(4000 / queue.now(), 0.5 * kCard / kBytes, 0.005 * kCard / kBytes);
+    EXPECT_NEAR(static_cast<double>(second->updates()), 4000, 20);
+    second->end("time");
+    EXPECT_TRUE(second->over());
+    EXPECT_TRUE(second->stuck()) << "nothing of it is left on the cluster";
+}
+
+/// Alone the second one has it all.
+TEST(TwoJobs, LeaveTheCardToEachOther) {
+    EventQueue queue;
+    VirtualCluster cluster(queue, wide_profile(), 33, narrow_first_node());
+    const std::unique_ptr<Learner> learner = make_idle_learner();
+    const auto first = make_servers_job(cluster, *learner, asgd_job(1, 400));
+    const auto second = make_servers_job(cluster, *learner, asgd_job(17, 4000));
+    cluster.start();
+    first->begin();
+    second->begin();
+    while (!second->over()) {
+        ASSERT_TRUE(queue.step());
+    }
+    EXPECT_TRUE(first->over());
+    EXPECT_NEAR(queue.now(), 4400 * kBytes / kCard, 0.01 * 4400 * kBytes / kCard);
+}
+
+/// Jobs that arrive take what they need, and leave after their iterations.
+TEST(Colocated, JobsSlowARunDown) {
+    const test::VirtualRuns runs([] {
+        ClusterProfile profile = test::plain_profile();
+        profile.nic_bytes_per_s = 1e9;
+        profile.devices_per_node = 8;
+        Workload& work = profile.workloads["plain"];
+        work.cpu_s_per_sample = 0.016 / 64 * 16;  // half of a node's cores for a tenth of the time
+        work.cpu_threads = 12;
+        work.parameter_bytes = 2e7;
+        return profile;
+    }());
+    SimulateOptions options = runs.options("ssgd", 8, 4000);
+    const double alone = simulate(options, {}).virtual_s;
+    options.pattern = "colocated";
+    const SimulationResult crowded = simulate(options, {});
+    EXPECT_GT(crowded.virtual_s, 1.02 * alone);
+    EXPECT_EQ(crowded.samples_applied, options.samples);
+    EXPECT_EQ(crowded.digest, simulate(options, {}).digest);
+}
+
+}  // namespace
+}  // namespace cohort
