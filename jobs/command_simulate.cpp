@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
 #include "cohort/core/clock.hpp"
+#include "cohort/core/error.hpp"
 #include "cohort/core/live_line.hpp"
 #include "cohort/core/log.hpp"
 #include "cohort/core/process_usage.hpp"
@@ -92,7 +94,7 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        check_one_world(context.env);
+        check_one_process(context.env);
         check_momentum(context, options_.optimizer, options_.momentum, SimulateOptions{}.momentum);
         check_options(options_);
         if (!options_.out.empty()) {
@@ -128,6 +130,17 @@ private:
         result.wall_s = (clock.now() - begun).count();
         result.peak_bytes = process_peak_bytes();
         return result;
+    }
+
+    static void check_one_process(const LaunchEnv& env) {
+        const int tasks = std::max(env.world_size, env.separate_tasks);
+        if (tasks > 1) {
+            fail<UsageError>({.where = "cohort simulate",
+                              .what = "one process computes the whole cluster",
+                              .expected = "no launcher",
+                              .got = fmt::format("{} tasks", tasks),
+                              .hint = "without mpirun or srun"});
+        }
     }
 
     void print_header(const CommandContext& context) const {

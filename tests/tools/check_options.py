@@ -2,7 +2,8 @@
 """Options are documented and read.
 
     check_options.py ROOT COHORT   docs/options.md equals `cohort options --markdown`; every field
-                                   of TrainOptions has its option and is read by training code
+                                   of TrainOptions and SimulateOptions has its option and is read
+                                   by code that trains or simulates
     check_options.py --self-test   see both kinds of fault found
 """
 
@@ -11,35 +12,56 @@ import re
 import subprocess
 import sys
 
+# A function that only checks options, or goes over all of them alike.
+CHECK = re.compile(r"^\w[\w:<>&, ]* (?:check_\w+|each_option)\([^;{]*\{.*?^\}", re.M | re.S)
 FIELD = re.compile(r"^    [\w:]+ (\w+)(?: = [^;]+)?;", re.M)
 
 
-def fields_of(header):
-    return FIELD.findall(header[header.index("struct TrainOptions"):header.index("};")])
+def fields_of(header, struct):
+    begin = header.index("struct " + struct)
+    return FIELD.findall(header[begin:header.index("};", begin)])
 
 
-def faults(header, markdown, documented, sources):
-    found = []
+def undocumented(markdown, documented):
     if markdown != documented:
-        found.append("docs/options.md differs from `cohort options --markdown`; write it anew")
-    for field in fields_of(header):
+        return ["docs/options.md differs from `cohort options --markdown`; write it anew"]
+    return []
+
+
+def faults(struct, header, markdown, sources):
+    found = []
+    for field in fields_of(header, struct):
         if f"`--{field.replace('_', '-')}`" not in markdown:
-            found.append(f"TrainOptions::{field} has no option of its name")
-        # `options.field`, `options_.field`, `options().field` or `o.field`
-        if not re.search(rf"\b(options_?(\(\))?|o)\.{field}\b", sources):
+            found.append(f"{struct}::{field} has no option of its name")
+        # `options.field`, `options_.field`, `options().field`, `o.field`; `all`: defaults filled in
+        if not re.search(rf"\b(options_?(\(\))?|o|all)\.{field}\b", sources):
             found.append(f"--{field.replace('_', '-')} is never read")
     return found
 
 
 def self_test():
-    header = "struct TrainOptions {\n    int used = 1;  ///< x\n    bool unused = false;\n};"
+    header = ("struct Other { int no; };\nstruct TrainOptions {\n    int used = 1;  ///< x\n"
+              "    bool unused = false;\n};")
     text = "| `--used` | `--unused` |"
-    assert fields_of(header) == ["used", "unused"]
-    assert faults(header, text, text, "options.used + o.unused") == []
-    assert len(faults(header, text, text, "options.used")) == 1
-    assert len(faults(header, "`--used`", "`--used`", "o.used o.unused")) == 1
-    assert len(faults(header, text, "old", "o.used o.unused")) == 1
+    assert fields_of(header, "TrainOptions") == ["used", "unused"]
+    assert undocumented(text, text) == []
+    assert len(undocumented(text, "old")) == 1
+    assert faults("TrainOptions", header, text, "options.used + o.unused") == []
+    assert len(faults("TrainOptions", header, text, "options.used")) == 1
+    assert len(faults("TrainOptions", header, "`--used`", "o.used o.unused")) == 1
+    code = "void check_it(const Options& o) {\n    if (o.used) {\n    }\n}\nint f() {\n o.unused;\n}\n"
+    assert faults("TrainOptions", header, text, readers(code)) == ["--used is never read"]
     print("faults of every kind are found")
+
+
+def section(markdown, command):
+    """What the documentation says of one command."""
+    return markdown.split(f"\n## cohort {command}\n")[1].split("\n## ")[0]
+
+
+def readers(text):
+    """Code without what only checks or lists options, which does not count as reading them."""
+    return CHECK.sub("", text)
 
 
 def main():
@@ -49,12 +71,13 @@ def main():
     root = pathlib.Path(sys.argv[1])
     markdown = subprocess.run([sys.argv[2], "options", "--markdown"], check=True,
                               capture_output=True, text=True).stdout
-    # What only checks or declares an option does not count as reading it.
-    readers = [path for path in (root / "src" / "train").glob("*.cpp") if path.name != "options.cpp"]
-    sources = "\n".join(path.read_text() for path in readers)
-    sources += (root / "jobs" / "command_train.cpp").read_text()
-    found = faults((root / "include/cohort/train/options.hpp").read_text(), markdown,
-                   (root / "docs/options.md").read_text(), sources)
+    found = undocumented(markdown, (root / "docs/options.md").read_text())
+    for struct, command, header, folder in (
+            ("TrainOptions", "train", "include/cohort/train/options.hpp", "src/train"),
+            ("SimulateOptions", "simulate", "include/cohort/sim/simulation.hpp", "src/sim")):
+        files = [*(root / folder).glob("*.cpp"), root / f"jobs/command_{command}.cpp"]
+        sources = "\n".join(readers(path.read_text()) for path in files)
+        found += faults(struct, (root / header).read_text(), section(markdown, command), sources)
     print("\n".join(found) or "every option is documented and read")
     return 1 if found else 0
 
