@@ -250,6 +250,7 @@ void RingJob::end_work() {
     sum_.reset();
     groups_.clear();
     granted_.clear();
+    parked_.clear();
     ready_.clear();
     next_.reset();
     running_ = false;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "virtual_job.hpp"
@@ -121,7 +122,8 @@ private:
 
     // Riders (ring_job_riders.cpp).
     void start_riders();
-    void start_ride(int worker);
+    bool start_ride(int worker);
+    void park(int worker);
     void ride_part_done(int worker);
     [[nodiscard]] bool usable(const RiderPush& push);
     void add_riders(Round& next);
@@ -142,6 +144,7 @@ private:
 
     std::vector<Seat> seats_;          ///< by worker
     std::vector<int> members_;         ///< in ring order
+    std::set<int> parked_;             ///< riders that are ready
     std::deque<RiderPush> ready_;      ///< not granted, in order of arrival
     std::deque<Round> granted_;        ///< not over, oldest first
     bool running_ = false;             ///< the oldest one has begun

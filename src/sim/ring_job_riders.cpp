@@ -9,21 +9,19 @@
 namespace cohort {
 
 void RingJob::start_riders() {
-    for (std::size_t worker = 0; worker < seats_.size(); ++worker) {
-        if (seats_[worker].role == Role::kRider && seats_[worker].ready) {
-            start_ride(static_cast<int>(worker));
-        }
+    while (!parked_.empty() && start_ride(*parked_.begin())) {
     }
 }
 
-/// Nothing when there is no lease for it.
-void RingJob::start_ride(int worker) {
+/// False when there is no lease for it.
+bool RingJob::start_ride(int worker) {
     Lease* const mine = take_lease(worker);
     if (mine == nullptr) {
-        return;
+        return false;
     }
     check_invariant(mine->work == Work::kGradient, "riders compute gradients");
     Seat& rider = seat(worker);
+    parked_.erase(worker);
     rider.lease = mine->id;
     rider.step = 0;
     rider.own_s = 0;
@@ -33,6 +31,15 @@ void RingJob::start_ride(int worker) {
     rider.pushes_to = rider.parent;
     mine->computed = learner().start(job_of(*mine, std::exchange(rider.parameters, nullptr)));
     update(worker, [this, worker] { begin_step(worker); });
+    return true;
+}
+
+/// It has parameters that it has not used.
+void RingJob::park(int worker) {
+    seat(worker).ready = true;
+    if (seat(worker).role == Role::kRider) {
+        parked_.insert(worker);
+    }
 }
 
 /// Ready for the next grant once it is computed and with its parent.
@@ -96,7 +103,7 @@ void RingJob::release_rider(int worker, double lag, int giver) {
     rider.work =
         cluster().send(node_of(giver), node_of(worker), bytes(), [this, worker, begun_s = now()] {
             seat(worker).work = 0;
-            seat(worker).ready = true;
+            park(worker);
             lanes().span(worker, LaneSpan::Kind::kPull, begun_s, now());
             happened();
         });
@@ -104,14 +111,13 @@ void RingJob::release_rider(int worker, double lag, int giver) {
 
 /// Of `members` one with the fewest riders, on the rider's node if there is one.
 int RingJob::choose_parent(int rider, const std::vector<int>& members) const {
+    std::vector<int> riders(seats_.size(), 0);  // by parent
+    for (int other = 0; other < workers(); ++other) {
+        const Seat& one = seats_[at(other)];
+        riders[at(one.parent)] += one.role == Role::kRider && other != rider ? 1 : 0;
+    }
     const auto cost = [&](int member) {
-        int riders = 0;
-        for (int other = 0; other < workers(); ++other) {
-            const Seat& one = seats_[at(other)];
-            const bool rides = one.role == Role::kRider && one.parent == member;
-            riders += rides && other != rider ? 1 : 0;
-        }
-        return 2 * riders + (node_of(member) == node_of(rider) ? 0 : 1);
+        return 2 * riders[at(member)] + (node_of(member) == node_of(rider) ? 0 : 1);
     };
     return *std::min_element(members.begin(), members.end(),
                              [&](int a, int b) { return cost(a) < cost(b); });

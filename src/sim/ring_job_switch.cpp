@@ -45,6 +45,11 @@ void RingJob::prepare_fence(const std::vector<int>& next) {
         const Role role = enters ? Role::kHold : Role::kRider;
         rider.flush = rider.flush || orphan || role != rider.role;
         rider.role = role;
+        if (enters) {
+            parked_.erase(worker);
+        } else if (rider.ready) {
+            parked_.insert(worker);
+        }
         if (orphan) {
             rider.parent = choose_parent(worker, staying);
         }
@@ -130,7 +135,7 @@ void RingJob::make_rider(int worker) {
     one.parent = choose_parent(worker, members_);
     one.parameters = parameters_for(worker, 0);
     one.version = engine().version();
-    one.ready = true;
+    park(worker);
 }
 
 }  // namespace cohort

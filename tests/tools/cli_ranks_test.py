@@ -97,6 +97,18 @@ class ManyRanks(ProgramTest):
         out = self.many("static", 4, *job, "--arch", "servers", "--mode", "static:3")
         self.check_same(out, self.reference(3, *job))
 
+    def test_virtual_workers_learn_what_real_ones_do(self):
+        for mode in ("ssgd", "localsgd:2", "hier:2:2"):
+            job = ("--model", "smallcnn", "--batch", 20, "--samples", 640, "--lr", 0.02, "--mode",
+                   mode)
+            out = self.many("real", 4, "--arch", "ring", "--overwrite", *job)
+            real = events(out, "summary")[-1]
+            for arch in ("ring", "servers"):
+                done = cli_support.run("simulate", "--data", self.data, "--workers", 4, "--arch",
+                                       arch, "--json", *job)
+                self.assertAlmostEqual(json.loads(done.stdout)["test_loss"], real["test_loss"],
+                                       delta=1e-6 * real["test_loss"])
+
     def test_asynchronous_with_one_worker_is_synchronous(self):
         job = (*JOB, "--samples", 600)
         for mode in ("asgd", "static:1"):
