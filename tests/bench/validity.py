@@ -72,18 +72,21 @@ def words_of(arguments, mode):
 
 
 def real_rate(arguments, mode, pattern, parameters):
-    """Samples per second of real ranks, and the parameters of the model."""
-    first = 0 if ring_of(mode) else 1
+    """Samples per second of real ranks after their first updates, which come late (buffers and
+    connections are made), and the parameters of the model."""
+    servers = 0 if ring_of(mode) else 1
     inject, _, _ = slowness(pattern, arguments.sleep_ms / 1e3, 4 * parameters)
     words = [*words_of(arguments, mode), "--data", arguments.data, "--compute",
              f"sleep:{arguments.sleep_ms:g}ms", "--chunk-bytes", 16384, "--node-staging", "off",
-             "--log-every-s", 60]
+             "--log-every-s", 0.2]
     if ring_of(mode):
         words += ["--all-reduce", "ring"]
     if inject:
-        words += ["--inject", f"rank={first + SLOW % arguments.workers},{inject}"]
-    records = training_runs.run(arguments.cohort, first + arguments.workers, words)
-    return records[-1]["samples_applied"] / records[-1]["train_s"], records[0]["parameters"]
+        words += ["--inject", f"rank={servers + SLOW % arguments.workers},{inject}"]
+    records = training_runs.run(arguments.cohort, servers + arguments.workers, words)
+    first, last = training_runs.of_kind(records, "train")[0], records[-1]
+    return ((last["samples_applied"] - first["samples_applied"])
+            / (last["train_s"] - first["train_s"]), records[0]["parameters"])
 
 
 def profile_text(arguments, parameters, latency_s):
@@ -157,7 +160,7 @@ def fitted_latency(arguments, mode, parameters, rate):
 def measure(arguments):
     """All real rates: {pattern: {mode: [samples/s]}}, and the parameters of the model."""
     found = {pattern: {mode: [] for mode in arguments.modes} for pattern in arguments.patterns}
-    short = argparse.Namespace(**{**vars(arguments), "iterations": 1})
+    short = argparse.Namespace(**{**vars(arguments), "iterations": 5})
     _, parameters = real_rate(short, "ssgd", "healthy", 1)
     for turn in range(arguments.rounds):
         for pattern in arguments.patterns:
