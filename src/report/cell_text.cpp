@@ -11,15 +11,18 @@
 namespace cohort {
 namespace {
 
-/// "not in 1.2M samples": the budget that was not enough.
+/// "not in 1.2M samples": the budget that was not enough; or that the runs diverged.
 std::string not_reached(const ComparedCell& cell) {
     std::int64_t samples = 0;
+    bool diverged = true;
     for (const RunRow& row : cell.rows) {
         if (!row.tta_virtual_s) {
             samples = std::max(samples, row.samples);
+            diverged = diverged && row.stop_reason == "diverged";
         }
     }
-    return fmt::format("not in {} samples", short_number(static_cast<double>(samples)));
+    return diverged ? "diverged"
+                    : fmt::format("not in {} samples", short_number(static_cast<double>(samples)));
 }
 
 /// From least to most, and how many runs did not get there.
@@ -34,6 +37,11 @@ std::string spread_text(const Spread& spread, std::string (*format)(double)) {
         return fmt::format("{} of {}, first {}", spread.finite, spread.runs, format(spread.least));
     }
     return fmt::format("{}–{}", format(spread.least), format(spread.most));
+}
+
+/// 0.88 -> "88.0 %".
+std::string accuracy_text(double share) {
+    return fmt::format("{:.1f} %", 100 * share);
 }
 
 }  // namespace
@@ -63,7 +71,7 @@ std::vector<Measure> measures_of(const Comparison& comparison) {
         measures.push_back({.title = "Accuracy at the end",
                             .unit = "whole test set",
                             .spread = &ComparedCell::accuracy,
-                            .format = percent,
+                            .format = accuracy_text,
                             .better = Better::kMore});
     }
     measures.push_back({.title = "Samples per second",
@@ -141,7 +149,7 @@ std::string choices_text(const OracleCell& oracle) {
                      [](const auto& one, const auto& other) { return one.first > other.first; });
     std::string text;
     for (const auto& [count, choice] : counts) {
-        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", choice, count);
+        text += fmt::format("{}{} ×{}", text.empty() ? "" : ", ", choice, count);
     }
     return text;
 }

@@ -36,11 +36,11 @@ struct CellText {
 /// Median and worst regret of a mode, over everything.
 [[nodiscard]] CellText regret_text(const Spread& regret);
 
-/// "how many of each": "asgd 3, ssgd 2", the most frequent first.
+/// How often it was which: "asgd ×3, ssgd ×2", the most frequent first.
 [[nodiscard]] std::string choices_text(const OracleCell& oracle);
 
 [[nodiscard]] std::string seconds_text(double seconds);
-/// "0.88" -> "88 %": one digit after the point where it matters.
+/// 0.88 -> "88 %", 0.885 -> "88.5 %".
 [[nodiscard]] std::string percent(double share);
 /// "+12 %", "-3 %", of a ratio less one.
 [[nodiscard]] std::string signed_percent(double share);

@@ -159,7 +159,8 @@ std::string draw_curves(const PageData& data, std::size_t pattern) {
     picture.add("</g>");
     if (const double target = target_of(data); target > 0) {
         picture.line(x.begin, y(100 * target), x.end, y(100 * target), "target");
-        picture.text(x.end, y(100 * target) - 3, "end", "target " + percent(target), "what");
+        picture.text(x.begin + 4, y(100 * target) - 3, "start", "target " + percent(target),
+                     "what");
     }
     return picture.done();
 }

@@ -28,7 +28,9 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem;
 caption { text-align: left; padding: .5rem .75rem; color: var(--muted); caption-side: top; }
 th, td { padding: .35rem .75rem; text-align: right; vertical-align: top;
   border-top: 1px solid var(--rule); }
-th[scope=col] { font-weight: 600; background: var(--soft); white-space: nowrap; }
+caption span { display: block; position: sticky; left: .75rem;
+  max-width: min(100%, calc(100vw - 4rem)); }
+th[scope=col] { font-weight: 600; background: var(--soft); min-width: 5.5rem; }
 th[scope=row], th[scope=col]:first-child { text-align: left; position: sticky; left: 0;
   background: var(--soft); white-space: nowrap; }
 th[scope=row] { font-weight: 600; background: var(--paper); }

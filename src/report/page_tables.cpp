@@ -73,8 +73,8 @@ std::string measure_table(const PageData& data, const Measure& measure) {
         rows += oracle_row(data, false);
     }
     const std::string caption =
-        fmt::format("<caption>{}: {}; median of {} seed{}{}</caption>", escaped(measure.title),
-                    escaped(measure.unit), seeds, seeds == 1 ? "" : "s",
+        fmt::format("<caption><span>{}: {}; median of {} seed{}{}</span></caption>",
+                    escaped(measure.title), escaped(measure.unit), seeds, seeds == 1 ? "" : "s",
                     seeds == 1 ? "" : ", below it least–most");
     return in_box(measure.title, caption + head_row(columns) + "<tbody>" + rows + "</tbody>");
 }
@@ -144,8 +144,8 @@ std::string demand_table(const PageData& data, std::size_t pattern) {
         rows += "</tr>\n";
     }
     const std::string caption = fmt::format(
-        "<caption>Under {}: of each worker and each server on average, per second of "
-        "virtual time; median of the seeds; below it relative to {}</caption>",
+        "<caption><span>Under {}: of each worker and each server on average, per second of "
+        "virtual time; median of the seeds; below it relative to {}</span></caption>",
         escaped(data.results.patterns[pattern]),
         escaped(data.results.modes[data.comparison.reference].name));
     return in_box("Demands under " + data.results.patterns[pattern],
@@ -164,12 +164,13 @@ std::string tuning_table(const PageData& data) {
             row.chosen ? "<abbr class=\"mark\" title=\"chosen\">★</abbr> " : "", row.lr,
             row.seed.seed, tta, percent(row.accuracy));
     }
-    return in_box("Learning rates",
-                  "<caption>Every mode's rate is chosen by the same search: smallest median time "
-                  "to the target, then highest accuracy at the end</caption>" +
-                      head_row({"learning rate", "seed", "time to the target, virtual s",
-                                "accuracy at the end"}) +
-                      "<tbody>" + rows + "</tbody>");
+    return in_box(
+        "Learning rates",
+        "<caption><span>Every mode's rate is chosen by the same search: smallest median time "
+        "to the target, then highest accuracy at the end</span></caption>" +
+            head_row(
+                {"learning rate", "seed", "time to the target, virtual s", "accuracy at the end"}) +
+            "<tbody>" + rows + "</tbody>");
 }
 
 std::string command_lists(const PageData& data) {
