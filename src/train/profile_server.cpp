@@ -10,7 +10,7 @@
 namespace cohort {
 namespace {
 
-constexpr int kPieces = 8;
+constexpr std::int64_t kPieces = 8;
 
 /// A server's shard that gets pushes from nowhere.
 class LoneServer {
@@ -60,8 +60,9 @@ private:
 std::vector<CostPoint> measure_updates(const Graph& graph, const OptimizerOptions& optimizer,
                                        std::int64_t repetitions) {
     std::vector<CostPoint> points;
-    for (const int pieces : {1, kPieces}) {
-        LoneServer server(graph, cut_shards(graph, pieces).front(), optimizer);
+    const std::int64_t most = graph.parameters().total() / FlatLayout::kAlignment;
+    for (const std::int64_t pieces : {std::int64_t{1}, std::min(kPieces, most)}) {
+        LoneServer server(graph, cut_shards(graph, static_cast<int>(pieces)).front(), optimizer);
         for (const int pushes : {1, 2, 4, 8}) {
             std::vector<double> seconds;
             for (std::int64_t i = -2; i < repetitions; ++i) {
