@@ -10,7 +10,7 @@ namespace {
 /// Memory traffic of an update in shards, besides one per push and per released copy: parameters
 /// and velocity are read and written (src/train/server_fire.cpp).
 constexpr double kUpdatePasses = 4;
-/// The same of a copy of what is there: parameters are read.
+/// The same of an order without pushes: parameters are read.
 constexpr double kCopyPasses = 1;
 
 }  // namespace
@@ -41,12 +41,12 @@ bool ServersJob::stuck() const {
 void ServersJob::start_work() {
     validation_.set_every(engine().plan().validate_every);
     fence_ = engine().plan().group > 1;
-    std::vector<std::pair<int, std::uint64_t>> releases;
+    std::vector<Release> releases;
     for (int index = 0; index < workers(); ++index) {
         worker(index).free_since_s = now();
         releases.emplace_back(index, prepare(index, engine().version(), 0));
     }
-    order(0, std::move(releases));
+    order(kCopyPasses, 0, std::move(releases));
 }
 
 /// A worker will get the parameters of now. @return its turn
@@ -64,14 +64,14 @@ std::uint64_t ServersJob::prepare(int index, std::int64_t version, double lag) {
 }
 
 /// Every server works on its shard; who is released may pull when all are done.
-void ServersJob::order(double pushes, std::vector<std::pair<int, std::uint64_t>> releases) {
+/// @param passes  over the shard, without those of the copies  @param fixed_s  core seconds besides
+void ServersJob::order(double passes, double fixed_s, std::vector<Release> releases) {
     const ClusterProfile& profile = cluster().profile();
     const double shard_bytes =
         spec().workload.parameter_bytes / static_cast<double>(servers_.size());
-    const double passes =
-        (pushes > 0 ? pushes + kUpdatePasses : kCopyPasses) + static_cast<double>(releases.size());
     const double core_s =
-        passes * shard_bytes / profile.memory_bytes_per_s + (pushes > 0 ? profile.update_s : 0);
+        (passes + static_cast<double>(releases.size())) * shard_bytes / profile.memory_bytes_per_s +
+        fixed_s;
     const auto all = std::make_shared<Releases>(
         Releases{.servers = servers_.size(), .workers = std::move(releases)});
     for (ServerLine& server : servers_) {
@@ -111,16 +111,25 @@ void ServersJob::pull(int index) {
 
 void ServersJob::fired(const Fire& fire) {
     validation_.decided();
-    std::vector<std::pair<int, std::uint64_t>> releases;
+    std::vector<Release> releases;
     releases.reserve(fire.releases.size());
     for (const Fire::Release& one : fire.releases) {
         releases.emplace_back(one.worker, prepare(one.worker, fire.version, one.lag));
     }
-    order(static_cast<double>(fire.pushes.size()), std::move(releases));
+    order(static_cast<double>(fire.pushes.size()) + kUpdatePasses, cluster().profile().update_s,
+          std::move(releases));
 }
 
 void ServersJob::released(const ReleaseOne& release) {
-    order(0, {{release.worker, prepare(release.worker, release.version, release.lag)}});
+    releases_.emplace_back(release.worker, prepare(release.worker, release.version, release.lag));
+}
+
+/// What servers are told one by one takes a pass each; here they hear of it at once.
+void ServersJob::order_releases() {
+    if (!releases_.empty()) {
+        const auto passes = static_cast<double>(releases_.size()) * kCopyPasses;
+        order(passes, 0, std::exchange(releases_, {}));
+    }
 }
 
 void ServersJob::interrupted(const Interrupt& interrupt) {

@@ -70,10 +70,12 @@ private:
         double computed_at_s = 0;    ///< the last step was done
         double own_s = 0;            ///< of the lease, without the push
     };
+    /// A worker and its turn.
+    using Release = std::pair<int, std::uint64_t>;
     /// What the servers work off before workers go on.
     struct Releases {
-        std::size_t servers = 0;                             ///< that have not
-        std::vector<std::pair<int, std::uint64_t>> workers;  ///< and their turns
+        std::size_t servers = 0;  ///< that have not
+        std::vector<Release> workers;
     };
 
     // VirtualJob (servers_job.cpp).
@@ -90,7 +92,8 @@ private:
 
     // Servers and parameters (servers_job.cpp).
     [[nodiscard]] std::uint64_t prepare(int worker, std::int64_t version, double lag);
-    void order(double pushes, std::vector<std::pair<int, std::uint64_t>> releases);
+    void order(double passes, double fixed_s, std::vector<Release> releases);
+    void order_releases();
     void pull(int worker);
     void give_up(int worker);
     double cancel(ClusterWork& work);
@@ -131,7 +134,8 @@ private:
     std::int64_t holding_ = 0;  ///< workers with a lease
     std::set<Learner::WorkId> validations_;  ///< under way
     std::optional<PlanChange> next_plan_;
-    bool fence_ = false;  ///< leases are worked off, none are dealt
+    std::vector<Release> releases_;  ///< of the event: not ordered yet
+    bool fence_ = false;             ///< leases are worked off, none are dealt
     std::uint64_t turns_ = 0;
     std::int64_t under_way_ = 0;  ///< pulls, computations, pushes
     std::uint32_t epoch_ = 0;     ///< of the newest lease

@@ -28,6 +28,7 @@ void ServersJob::deal() {
         deal_all();
     }
     deal_validation();
+    order_releases();
 }
 
 void ServersJob::install(PlanChange change) {

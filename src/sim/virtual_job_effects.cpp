@@ -10,8 +10,8 @@
 namespace cohort {
 namespace {
 
-/// In a row: numbers that are not finite do not come back.
-constexpr std::int64_t kMostDropped = 50;
+/// In a row, as in real runs: numbers that are not finite do not come back.
+constexpr std::int64_t kMostDropped = 5;
 /// Of accuracy: from here to the target the whole test set decides.
 constexpr double kNearTarget = 0.01;
 
