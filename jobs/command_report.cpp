@@ -69,6 +69,11 @@ private:
                 }
                 return read_sweep_results(path);
             }
+            if (exists(path + "/runs")) {
+                fail<FileError>({.where = path,
+                                 .what = "the sweep has no table yet",
+                                 .hint = "the same cohort sweep again, to go on with it"});
+            }
             const std::string inside = path + "/" + kResultFile;
             files.push_back(exists(inside) ? inside : path);
         }

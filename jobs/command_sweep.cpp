@@ -176,6 +176,11 @@ private:
             log_error("{} failed; the same command tries again",
                       plural(outcome.failed.size(), "run"));
         }
+        for (const std::string& mode : modes_at_edge(results)) {
+            log_warn(
+                "{}: the learning rate is at the end of its list; a longer one may have a better",
+                mode);
+        }
         log_info("results: {0}/results.csv, {0}/results.h5; a page of them: cohort report {0}",
                  out_);
     }

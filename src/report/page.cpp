@@ -140,11 +140,21 @@ std::string lags_section(const PageData& data) {
 }
 
 std::string tuning_section(const PageData& data) {
-    return data.results.tuning.empty()
-               ? ""
-               : "<section><h2>How learning rates were chosen</h2>\n<details><summary>The "
-                 "search</summary>\n" +
-                     tuning_table(data) + "</details></section>\n";
+    if (data.results.tuning.empty()) {
+        return "";
+    }
+    std::string edge;
+    for (const std::string& mode : modes_at_edge(data.results)) {
+        edge += (edge.empty() ? "" : ", ") + mode;
+    }
+    return "<section><h2>How learning rates were chosen</h2>\n" +
+           (edge.empty()
+                ? ""
+                : "<p>At the end of the list that was tried, so that a longer one may have "
+                  "a better rate: " +
+                      escaped(edge) + ".</p>\n") +
+           "<details><summary>The search</summary>\n" + tuning_table(data) +
+           "</details></section>\n";
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ namespace cohort {
 namespace {
 
 constexpr std::size_t kLastLines = 6;
+/// While the table fills, its files are brought up to date so often: a long sweep can be looked at.
+constexpr Clock::Seconds kBetweenWrites{60};
 
 /// Options that do not change a result.
 bool matters(const std::string& name) {
@@ -72,30 +74,12 @@ public:
     }
 
     [[nodiscard]] SweepOutcome run() {
-        SweepResults& results = outcome_.results;
         const std::vector<PlannedRun> tuning = plan_tuning(experiment_);
         progress_.tuning = true;
-        const std::vector<std::optional<RunRow>> tried = carry_out(tuning);
-        const std::vector<std::optional<double>> rates = choose(tuning, tried);
+        const std::vector<std::optional<double>> rates = choose(tuning, carry_out(tuning));
         progress_.tuning = false;
-        const std::vector<PlannedRun> table = plan_table(experiment_, rates);
-        for (std::optional<RunRow>& row : carry_out(table)) {
-            if (row) {
-                results.rows.push_back(std::move(*row));
-            }
-        }
-        results.title = experiment_.title;
-        results.modes = experiment_.modes;
-        for (std::size_t mode = 0; mode < rates.size(); ++mode) {
-            results.modes[mode].lr =
-                rates[mode] ? std::vector<double>{*rates[mode]} : std::vector<double>{};
-        }
-        for (const ExperimentPattern& pattern : experiment_.patterns) {
-            results.patterns.push_back(pattern.name);
-        }
-        results.seeds = experiment_.seeds;
-        results.planned = static_cast<std::int64_t>(table_size());
-        write();
+        describe(rates);
+        write_results(carry_out(plan_table(experiment_, rates)));
         return std::move(outcome_);
     }
 
@@ -121,6 +105,7 @@ private:
         }
         began_ = clock_.now();
         ended_ = 0;
+        Clock::Seconds written = began_;
         while (!stop() && !(waiting.empty() && pool_.running() == 0)) {
             while (!waiting.empty() && pool_.running() < static_cast<std::size_t>(settings_.jobs)) {
                 start(waiting.front(), runs[waiting.front()]);
@@ -131,6 +116,10 @@ private:
             if (const auto ended = pool_.wait(kBetweenReports)) {
                 rows[ended->tag] = finish(runs[ended->tag], ended->code);
                 report();
+            }
+            if (!progress_.tuning && clock_.now() - written > kBetweenWrites) {
+                write_results(rows);
+                written = clock_.now();
             }
         }
         pool_.stop();
@@ -208,11 +197,35 @@ private:
         return rates;
     }
 
-    void write() const {
+    /// What the results are of.
+    void describe(const std::vector<std::optional<double>>& rates) {
+        SweepResults& results = outcome_.results;
+        results.title = experiment_.title;
+        results.modes = experiment_.modes;
+        for (std::size_t mode = 0; mode < rates.size(); ++mode) {
+            results.modes[mode].lr =
+                rates[mode] ? std::vector<double>{*rates[mode]} : std::vector<double>{};
+        }
+        for (const ExperimentPattern& pattern : experiment_.patterns) {
+            results.patterns.push_back(pattern.name);
+        }
+        results.seeds = experiment_.seeds;
+        results.planned = static_cast<std::int64_t>(table_size());
+    }
+
+    /// The table as far as it is there.
+    void write_results(const std::vector<std::optional<RunRow>>& rows) {
+        SweepResults& results = outcome_.results;
+        results.rows.clear();
+        for (const std::optional<RunRow>& row : rows) {
+            if (row) {
+                results.rows.push_back(*row);
+            }
+        }
         const std::string& out = settings_.out;
-        replace_text_file(out + "/results.csv", results_csv(outcome_.results));
-        replace_text_file(out + "/tuning.csv", tuning_csv(outcome_.results));
-        write_sweep_results(out + "/results.h5", outcome_.results);
+        replace_text_file(out + "/results.csv", results_csv(results));
+        replace_text_file(out + "/tuning.csv", tuning_csv(results));
+        write_sweep_results(out + "/results.h5", results);
     }
 
     const Experiment& experiment_;

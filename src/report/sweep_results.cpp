@@ -95,6 +95,27 @@ RunRow make_row(const SimulationResult& result, const std::string& folder) {
     return row;
 }
 
+std::vector<std::string> modes_at_edge(const SweepResults& results) {
+    std::vector<std::string> names;
+    for (const ExperimentMode& mode : results.modes) {
+        std::vector<double> tried;
+        std::optional<double> chosen;
+        for (const TuningRow& row : results.tuning) {
+            if (row.mode == mode.name) {
+                tried.push_back(row.lr);
+                chosen = row.chosen ? row.lr : chosen;
+            }
+        }
+        if (chosen) {
+            const auto [least, most] = std::minmax_element(tried.begin(), tried.end());
+            if (*chosen == *least || *chosen == *most) {
+                names.push_back(mode.name);
+            }
+        }
+    }
+    return names;
+}
+
 std::string results_csv(const SweepResults& results) {
     return csv_of(run_columns(), results.rows);
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -43,7 +44,7 @@ SimulationResult made_up_result(const SimulateOptions& options) {
     result.options = option_values(resolved(options));
     result.command = command_text(resolved(options));
     result.stop_reason = "target";
-    result.virtual_s = 100 * options.lr + static_cast<double>(options.seed);
+    result.virtual_s = 10 + 100 * std::abs(options.lr - 0.1) + static_cast<double>(options.seed);
     result.tta_virtual_s = result.virtual_s;
     result.samples_applied = options.samples;
     result.samples_to_target = options.samples / 2;
@@ -149,6 +150,10 @@ TEST_F(SweepRun, DoesTuningAndTableAndWritesBoth) {
                 HasSubstr("mode,lr,seed,pattern_seed,tta_virtual_s,accuracy,chosen,command\n"
                           "one,0.2,11,11,31,0.9,0,"));
     EXPECT_THAT(tuning, HasSubstr("one,0.1,11,11,21,0.9,1,"));
+    EXPECT_THAT(modes_at_edge(outcome.results), testing::ElementsAre("one")) << "0.1 of 0.1 to 0.4";
+    Experiment wider = small_experiment({"healthy", "other"});
+    wider.modes[0].lr = {0.2, 0.1, 0.4, 0.05};
+    EXPECT_TRUE(modes_at_edge(sweep(wider).results).empty()) << "0.1 of 0.05 to 0.4";
 }
 
 TEST_F(SweepRun, ColumnsHoldWhatTheResultSays) {

@@ -71,6 +71,10 @@ struct SweepResults {
     std::vector<TuningRow> tuning;
 };
 
+/// Modes whose chosen rate is the smallest or largest that was tried: a longer list may have a
+/// better one.
+[[nodiscard]] std::vector<std::string> modes_at_edge(const SweepResults& results);
+
 /// @param folder  that holds the result
 [[nodiscard]] RunRow make_row(const SimulationResult& result, const std::string& folder);
 
