@@ -36,7 +36,12 @@ std::string spread_text(const Spread& spread, std::string (*format)(double)) {
     if (spread.finite < spread.runs) {
         return fmt::format("{} of {}, first {}", spread.finite, spread.runs, format(spread.least));
     }
-    return fmt::format("{}–{}", format(spread.least), format(spread.most));
+    std::string least = format(spread.least);
+    const std::string most = format(spread.most);
+    if (least.ends_with(" %") && most.ends_with(" %")) {
+        least.resize(least.size() - 2);
+    }
+    return fmt::format("{}–{}", least, most);
 }
 
 /// 0.88 -> "88.0 %".
@@ -116,7 +121,8 @@ CellText oracle_text(const OracleCell& oracle) {
     return text;
 }
 
-CellText regret_text(const Spread& regret) {
+CellText regret_text(const Comparison& comparison, std::size_t mode) {
+    const Spread& regret = comparison.regret[mode];
     CellText text;
     if (regret.runs == 0) {
         text.median = "no oracle";
@@ -128,6 +134,11 @@ CellText regret_text(const Spread& regret) {
     text.never = !std::isfinite(regret.median);
     text.median = words(regret.median);
     text.spread = "worst " + words(regret.most);
+    text.best =
+        !text.never && std::all_of(comparison.regret.begin(), comparison.regret.end(),
+                                   [&regret](const Spread& other) {
+                                       return other.runs == 0 || regret.median <= other.median;
+                                   });
     return text;
 }
 

@@ -34,7 +34,7 @@ struct CellText {
 /// Of the oracle's row.
 [[nodiscard]] CellText oracle_text(const OracleCell& oracle);
 /// Median and worst regret of a mode, over everything.
-[[nodiscard]] CellText regret_text(const Spread& regret);
+[[nodiscard]] CellText regret_text(const Comparison& comparison, std::size_t mode);
 
 /// How often it was which: "asgd ×3, ssgd ×2", the most frequent first.
 [[nodiscard]] std::string choices_text(const OracleCell& oracle);

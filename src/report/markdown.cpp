@@ -29,21 +29,22 @@ std::string table_of(const SweepResults& results, const Comparison& comparison,
     std::string text =
         fmt::format("**{}** ({}): median of {} seed(s){}\n\n| mode | ", measure.title, measure.unit,
                     results.seeds.size(), results.seeds.size() == 1 ? "" : " (least–most)");
+    text += regrets ? "all patterns | " : "";
     for (const std::string& pattern : results.patterns) {
         text += cell_of(pattern);
     }
-    text += regrets ? "all patterns | " : "";
     text += "\n|---|";
     for (std::size_t i = 0; i < columns; ++i) {
         text += "---:|";
     }
     text += '\n';
     for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
-        text += "| " + cell_of(results.modes[mode].name);
+        text += "| " + cell_of(results.modes[mode].name) +
+                (regrets ? cell_of(regret_text(comparison, mode)) : "");
         for (std::size_t pattern = 0; pattern < results.patterns.size(); ++pattern) {
             text += cell_of(cell_text(comparison, measure, mode, pattern, results.seeds.size()));
         }
-        text += (regrets ? cell_of(regret_text(comparison.regret[mode])) : "") + "\n";
+        text += '\n';
     }
     if (measure.spread == &ComparedCell::tta_s) {
         text += "| *oracle* | ";

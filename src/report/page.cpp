@@ -11,6 +11,9 @@
 namespace cohort {
 namespace {
 
+/// With more the bands of a picture are faint.
+constexpr std::size_t kFewModes = 5;
+
 std::string title_of(const SweepResults& results) {
     return results.title.empty() ? "Modes compared" : results.title;
 }
@@ -76,7 +79,9 @@ std::string curves_section(const PageData& data) {
         "<section><h2>Accuracy over virtual time</h2>\n<p>Lines are medians over the seeds, bands "
         "go from the least to the most. A run that has ended keeps its last accuracy. The time "
         "axis ends at four times the best median time to the target.</p>\n" +
-        mode_legend(data) + "<div class=\"grid-of\">\n";
+        mode_legend(data) +
+        fmt::format("<div class=\"grid-of{}\">\n",
+                    data.results.modes.size() > kFewModes ? " many" : "");
     for (std::size_t pattern = 0; pattern < data.results.patterns.size(); ++pattern) {
         const std::string picture = draw_curves(data, pattern);
         if (!picture.empty()) {
@@ -128,8 +133,10 @@ std::string lanes_section(const PageData& data) {
 }
 
 std::string lags_section(const PageData& data) {
-    const std::string all =
-        by_pattern(data, [&](std::size_t pattern) { return draw_lags(data, pattern); });
+    const std::string all = by_pattern(data, [&](std::size_t pattern) {
+        const std::string picture = draw_lags(data, pattern);
+        return picture.empty() ? picture : "<div class=\"narrow\">" + picture + "</div>\n";
+    });
     if (all.empty()) {
         return "";
     }

@@ -23,10 +23,10 @@ p { max-width: 50rem; margin: .4rem 0 .8rem; }
 .facts, figcaption, .note { color: var(--muted); font-size: .9rem; }
 .scroll { overflow-x: auto; margin: 1.2rem 0; border: 1px solid var(--rule); border-radius: 6px; }
 .scroll:focus-visible, summary:focus-visible { outline: 2px solid var(--c0); outline-offset: 2px; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem;
+table { border-collapse: separate; border-spacing: 0; width: 100%; font-size: .9rem;
   font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: .5rem .75rem; color: var(--muted); caption-side: top; }
-th, td { padding: .35rem .75rem; text-align: right; vertical-align: top;
+th, td { padding: .35rem .6rem; text-align: right; vertical-align: top;
   border-top: 1px solid var(--rule); }
 caption span { display: block; position: sticky; left: .75rem;
   max-width: min(100%, calc(100vw - 4rem)); }
@@ -39,10 +39,11 @@ td .median { font-weight: 600; white-space: nowrap; }
 .best { background: var(--best); }
 .never .median { font-weight: 400; }
 .mark { text-decoration: none; color: var(--c2); }
+.oracle .spread { white-space: normal; }
 .oracle td, .oracle th { border-top: 2px solid var(--muted); }
 .role { font-size: .7rem; font-weight: 400; color: var(--muted); border: 1px solid var(--rule);
   border-radius: 3px; padding: 0 .25rem; }
-.grid-of { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 22rem), 1fr));
+.grid-of { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr));
   gap: .5rem 1.5rem; }
 figure { margin: .8rem 0; }
 svg { display: block; width: 100%; height: auto; }
@@ -55,6 +56,8 @@ svg .change { stroke: var(--ink); stroke-width: 1.2; stroke-dasharray: 4 2; }
 svg polyline { fill: none; stroke-width: 1.7; stroke: currentColor; stroke-linejoin: round; }
 svg .ours polyline { stroke-width: 3; }
 svg .band { fill: currentColor; fill-opacity: .13; }
+.many .band { fill-opacity: .04; } .many .ours .band { fill-opacity: .13; }
+svg g:hover > .band { fill-opacity: .3; } svg g:hover > polyline { stroke-width: 3.5; }
 svg .bar { fill: currentColor; }
 .c0 { color: var(--c0); } .c1 { color: var(--c1); } .c2 { color: var(--c2); }
 .c3 { color: var(--c3); } .c4 { color: var(--c4); } .c5 { color: var(--c5); }
@@ -67,7 +70,7 @@ svg .bar { fill: currentColor; }
   gap: .2rem 1.2rem; font-size: .85rem; }
 .legend li { display: flex; align-items: center; gap: .4rem; }
 .swatch { width: 28px; height: 10px; flex: none; }
-.wide { overflow-x: auto; } .wide svg { min-width: 40rem; }
+.narrow { max-width: 46rem; } .wide { overflow-x: auto; } .wide svg { min-width: 40rem; }
 details { margin: .4rem 0; } summary { cursor: pointer; padding: .2rem 0; }
 .commands { padding-left: 1.2rem; font-size: .85rem; } .commands li { margin: .3rem 0; }
 code { font: .85em ui-monospace, monospace; overflow-wrap: anywhere; background: var(--soft);

@@ -41,7 +41,7 @@ std::string cell_html(const CellText& text) {
                        escaped(text.median), spread);
 }
 
-std::string oracle_row(const PageData& data, bool with_regret) {
+std::string oracle_row(const PageData& data) {
     std::string text =
         "<tr class=\"oracle\"><th scope=\"row\">oracle <span class=\"role\">hindsight</span></th>";
     for (const OracleCell& cell : data.comparison.oracle) {
@@ -50,7 +50,7 @@ std::string oracle_row(const PageData& data, bool with_regret) {
         words.spread += (words.spread.empty() || choices.empty() ? "" : "; ") + choices;
         text += cell_html(words);
     }
-    return text + (with_regret ? "<td></td>" : "") + "</tr>\n";
+    return text + "</tr>\n";
 }
 
 std::string measure_table(const PageData& data, const Measure& measure) {
@@ -58,19 +58,20 @@ std::string measure_table(const PageData& data, const Measure& measure) {
     const bool regrets = measure.spread == &ComparedCell::regret;
     std::vector<std::string> columns = data.results.patterns;
     if (regrets) {
-        columns.emplace_back("all patterns");
+        columns.insert(columns.begin(), "all patterns");
     }
     const std::size_t seeds = data.results.seeds.size();
     std::string rows;
     for (std::size_t mode = 0; mode < data.results.modes.size(); ++mode) {
-        rows += "<tr>" + mode_head(data.results.modes[mode]);
+        rows += "<tr>" + mode_head(data.results.modes[mode]) +
+                (regrets ? cell_html(regret_text(data.comparison, mode)) : "");
         for (std::size_t pattern = 0; pattern < data.results.patterns.size(); ++pattern) {
             rows += cell_html(cell_text(data.comparison, measure, mode, pattern, seeds));
         }
-        rows += (regrets ? cell_html(regret_text(data.comparison.regret[mode])) : "") + "</tr>\n";
+        rows += "</tr>\n";
     }
     if (times) {
-        rows += oracle_row(data, false);
+        rows += oracle_row(data);
     }
     const std::string caption =
         fmt::format("<caption><span>{}: {}; median of {} seed{}{}</span></caption>",
@@ -90,7 +91,7 @@ struct Demand {
 constexpr double kMega = 1e6;
 constexpr double kPercent = 0.01;
 const std::vector<Demand>& demands() {
-    static const std::vector<Demand> kDemands{
+    static const std::vector<Demand> list{
         {"worker: CPU, core s/s", &RunRow::worker_cpu, 1, true},
         {"worker: network, MB/s", &RunRow::worker_bytes, kMega, true},
         {"worker: waiting, %", &RunRow::worker_wait, kPercent, false},
@@ -100,7 +101,7 @@ const std::vector<Demand>& demands() {
         {"server: busy, %", &RunRow::server_busy, kPercent, false},
         {"lag, reference batches", &RunRow::lag_mean, 1, false},
     };
-    return kDemands;
+    return list;
 }
 
 std::string demand_cell(const ComparedCell& cell, const ComparedCell& reference,

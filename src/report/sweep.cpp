@@ -182,7 +182,7 @@ private:
                                    .accuracy = rows[i]->accuracy});
             }
         }
-        const std::vector<std::optional<double>> rates = choose_rates(experiment_, results);
+        std::vector<std::optional<double>> rates = choose_rates(experiment_, results);
         for (std::size_t i = 0; i < runs.size(); ++i) {
             if (rows[i]) {
                 outcome_.results.tuning.push_back({.mode = rows[i]->mode,

@@ -98,12 +98,12 @@ struct CsvText {
 }  // namespace
 
 const std::vector<Column<RunRow>>& run_columns() {
-    static const std::vector<Column<RunRow>> kColumns = make_run_columns();
-    return kColumns;
+    static const std::vector<Column<RunRow>> columns = make_run_columns();
+    return columns;
 }
 
 const std::vector<Column<TuningRow>>& tuning_columns() {
-    static const std::vector<Column<TuningRow>> kColumns{
+    static const std::vector<Column<TuningRow>> columns{
         column("mode", &TuningRow::mode),
         column("lr", &TuningRow::lr),
         seed<TuningRow>("seed", &ExperimentSeed::seed),
@@ -114,7 +114,7 @@ const std::vector<Column<TuningRow>>& tuning_columns() {
          [](const TuningRow& row) -> ColumnValue { return std::int64_t{row.chosen ? 1 : 0}; }},
         column("command", &TuningRow::command),
     };
-    return kColumns;
+    return columns;
 }
 
 std::string csv_text(const ColumnValue& value) {
