@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <stdexcept>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -120,11 +121,11 @@ void RingJob::start_learning(const Round& round) {
     for (const std::vector<int>& group : together) {
         std::vector<Learner::Job> jobs;
         for (const int worker : group) {
-            jobs.push_back(job_of(*lease(seat(worker).lease), parameters_for(worker, 0)));
+            jobs.push_back(job_of(held(seat(worker).lease), parameters_for(worker, 0)));
         }
         const std::vector<Learner::WorkId> started = learner().start_group(jobs);
         for (std::size_t i = 0; i < group.size(); ++i) {
-            lease(seat(group[i]).lease)->computed = started[i];
+            held(seat(group[i]).lease).computed = started[i];
         }
     }
 }
@@ -209,10 +210,16 @@ void RingJob::tell_engine(int worker, std::uint64_t lease) {
     }
 }
 
+VirtualJob::Lease& RingJob::held(std::uint64_t lease_id) {
+    Lease* const one = lease(lease_id);
+    if (one == nullptr) {
+        throw std::logic_error("a lease of a round is out");
+    }
+    return *one;
+}
+
 std::int64_t RingJob::samples_of(std::uint64_t lease_id) {
-    const Lease* const one = lease(lease_id);
-    check_invariant(one != nullptr, "a lease of a round is out");
-    return one->slice.count;
+    return held(lease_id).slice.count;
 }
 
 /// The riders whose gradients are in the update go on with its parameters, from who held them.

@@ -103,7 +103,8 @@ private:
     [[nodiscard]] bool finite(const Round& round);
     void void_round(const Round& round);
     void tell_engine(int worker, std::uint64_t lease);
-    [[nodiscard]] std::int64_t samples_of(std::uint64_t lease);
+    [[nodiscard]] Lease& held(std::uint64_t lease_id);
+    [[nodiscard]] std::int64_t samples_of(std::uint64_t lease_id);
 
     // Members' and riders' work (ring_job_work.cpp).
     void form_groups(const Round& round);

@@ -77,7 +77,7 @@ void RingJob::add_riders(Round& next) {
 
 /// A gradient that is not finite: its rider goes on with new parameters.
 bool RingJob::usable(const RiderPush& push) {
-    if (learner().outcome(lease(push.lease)->computed).finite) {
+    if (learner().outcome(held(push.lease).computed).finite) {
         return true;
     }
     const std::int64_t samples = samples_of(push.lease);

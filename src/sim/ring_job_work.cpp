@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cohort/core/error.hpp"
 #include "ring_job.hpp"
 
 namespace cohort {
@@ -68,11 +67,10 @@ void RingJob::begin_member(int worker) {
 /// The lease of a gradient, or one of its local steps.
 void RingJob::begin_step(int worker) {
     Seat& one = seat(worker);
-    const Lease* const mine = lease(one.lease);
-    check_invariant(mine != nullptr, "who computes has a lease");
-    const std::int64_t count = mine->slice.count;
+    const Lease& mine = held(one.lease);
+    const std::int64_t count = mine.slice.count;
     const std::int64_t samples =
-        count * (one.step + 1) / mine->steps - count * one.step / mine->steps;
+        count * (one.step + 1) / mine.steps - count * one.step / mine.steps;
     one.begun_s = now();
     one.delay_s = cluster().shares(place(worker)).delay_s;
     const VirtualCluster::IterationCost cost = cost_of(samples);
@@ -93,7 +91,7 @@ void RingJob::backward(int worker) {
         });
     } else if (one.group != kAlone) {
         groups_[one.group].sum->begun();
-    } else if (lease(one.lease)->work == Work::kGradient) {
+    } else if (held(one.lease).work == Work::kGradient) {
         sum_->begun();
     }
 }
@@ -105,7 +103,7 @@ void RingJob::computed(int worker) {
     one.computed_at_s = now();
     note_step(worker);
     ++one.step;
-    const Lease& mine = *lease(one.lease);
+    const Lease& mine = held(one.lease);
     if (one.role != Role::kMember) {
         ride_part_done(worker);
     } else if (one.group != kAlone) {
