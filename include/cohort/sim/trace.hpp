@@ -107,7 +107,9 @@ void check_targets(const std::vector<TraceRow>& rows, int workers, int nodes,
 void write_trace(const std::string& path, const std::vector<TraceRow>& rows);
 
 /// Workers as rows, time as columns, shade by speed: for terminals (columns characters wide), and
-/// as a self-contained SVG. Speed is 1 / iteration time relative to a healthy one.
+/// as a self-contained SVG. Speed is that of an iteration all of which is slowed by the scarcest
+/// of the worker's shares, delays on top; 1: healthy. Servers have rows when they are ever slower.
+/// @param end_s > 0  Errors: UsageError when a row's target is not in the shape.
 [[nodiscard]] std::string draw_trace_text(const std::vector<TraceRow>& rows,
                                           const ClusterShape& shape, double end_s, int columns);
 [[nodiscard]] std::string draw_trace_svg(const std::vector<TraceRow>& rows,
