@@ -69,7 +69,7 @@ Learner::Released ParameterStore::release(double lag, double lr) {
 }
 
 Learner::Released ParameterStore::release_compensated(int worker, double lag, double lr) {
-    const Learner::Released released = release(lag, lr);
+    Learner::Released released = release(lag, lr);
     released_.put(worker, version_, released->values());
     return released;
 }

@@ -84,7 +84,8 @@ double WorkTask::compute(LearnerWork& work, LearnerEngine& engine, const BatchVi
     return collector.squares();
 }
 
-void WorkTask::update(LearnerWork& work, std::span<float> theta, std::span<const float> gradient) {
+void WorkTask::update(LearnerWork& work, std::span<float> theta,
+                      std::span<const float> gradient) const {
     std::unique_ptr<Optimizer>& optimizer = work.local->optimizer;
     if (!optimizer) {
         optimizer = parts_.store.make_local_optimizer();

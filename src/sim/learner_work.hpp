@@ -57,7 +57,7 @@ protected:
     /// @return the gradient's sum of squares; negative: given up
     double compute(LearnerWork& work, LearnerEngine& engine, const BatchView& batch, float* to);
     /// One local step.
-    void update(LearnerWork& work, std::span<float> theta, std::span<const float> gradient);
+    void update(LearnerWork& work, std::span<float> theta, std::span<const float> gradient) const;
     /// The delta from the work's start to `theta` into work.values, and what goes with it.
     /// @param statistics sums over `counted` samples  @param finite all steps so far
     void finish(LearnerWork& work, std::span<const float> theta, std::span<const double> statistics,
