@@ -124,6 +124,8 @@ private:
     void group_step(const std::shared_ptr<Group>& group);
     ClusterWork send_push(int worker, Action done);
 
+    /// That a worker holds.
+    [[nodiscard]] Lease& lease_of(int index) { return lease_out(worker(index).lease); }
     [[nodiscard]] Worker& worker(int index) { return workers_[at(index)]; }
 
     std::deque<ServerLine> servers_;

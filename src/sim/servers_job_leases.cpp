@@ -57,10 +57,9 @@ bool ServersJob::deal_once() {
         if (std::exchange(worker(index).idle, false)) {
             carry_out(engine().resumed(index));
         }
-        const Lease* const given = lease(worker(index).lease);
-        check_invariant(given != nullptr, "a lease that was dealt is out");
-        engine().leased(index, given->id, given->slice.count);
-        epoch_ = given->slice.epoch;
+        const Lease& given = lease_of(index);
+        engine().leased(index, given.id, given.slice.count);
+        epoch_ = given.slice.epoch;
     }
     for (const int index : dealt) {
         start(index);
@@ -115,11 +114,11 @@ void ServersJob::form_groups(const std::vector<int>& dealt) {
             if (with_lease.contains(member)) {
                 group->members.push_back(member);
                 group->nodes.push_back(node_of(member));
-                steps = std::min(steps, lease(worker(member).lease)->steps);
+                steps = std::min(steps, lease_of(member).steps);
             }
         }
         for (const int member : group->members) {
-            lease(worker(member).lease)->steps = steps;
+            lease_of(member).steps = steps;
             worker(member).group = group->members.size() > 1 ? group : nullptr;
         }
     }
@@ -129,17 +128,17 @@ void ServersJob::form_groups(const std::vector<int>& dealt) {
 void ServersJob::start_learning(const std::vector<int>& dealt) {
     for (const int index : dealt) {
         const Worker& w = worker(index);
-        Lease& given = *lease(w.lease);
+        Lease& given = lease_of(index);
         if (w.group == nullptr) {
             given.computed = learner().start(job_of(given, w.parameters));
         } else if (w.group->members.front() == index) {
             std::vector<Learner::Job> jobs;
             for (const int member : w.group->members) {
-                jobs.push_back(job_of(*lease(worker(member).lease), worker(member).parameters));
+                jobs.push_back(job_of(lease_of(member), worker(member).parameters));
             }
             const std::vector<Learner::WorkId> works = learner().start_group(jobs);
             for (std::size_t i = 0; i < works.size(); ++i) {
-                lease(worker(w.group->members[i]).lease)->computed = works[i];
+                lease_of(w.group->members[i]).computed = works[i];
             }
         }
     }

@@ -36,7 +36,7 @@ void ServersJob::start(int index) {
 
 void ServersJob::begin_step(int index) {
     const Worker& w = worker(index);
-    const Lease& given = *lease(w.lease);
+    const Lease& given = lease_of(index);
     const std::int64_t begin = given.slice.count * w.step / given.steps;
     const std::int64_t end = given.slice.count * (w.step + 1) / given.steps;
     compute(
@@ -83,7 +83,7 @@ void ServersJob::note_step(int index) {
 
 void ServersJob::backward(int index) {
     const Worker& w = worker(index);
-    if (lease(w.lease)->work == Work::kGradient) {
+    if (lease_of(index).work == Work::kGradient) {
         begin_push(index);
     } else if (w.group != nullptr) {
         group_backward(w.group);
@@ -98,7 +98,7 @@ void ServersJob::step_done(int index) {
     if (w.group != nullptr) {
         ++w.group->computed;
         group_step(w.group);
-    } else if (w.step < lease(w.lease)->steps) {
+    } else if (w.step < lease_of(index).steps) {
         begin_step(index);
     } else {
         lease_computed(index);
@@ -134,7 +134,7 @@ void ServersJob::group_step(const std::shared_ptr<Group>& group) {
     group->computed = 0;
     group->averaged = false;
     const Worker& first = worker(group->members.front());
-    const bool more = first.step < lease(first.lease)->steps;
+    const bool more = first.step < lease_of(group->members.front()).steps;
     for (const int member : group->members) {
         if (more) {
             begin_step(member);
@@ -150,7 +150,7 @@ void ServersJob::lease_computed(int index) {
     w.computing = false;
     lanes().span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
     w.free_since_s = now();
-    if (lease(w.lease)->work == Work::kDelta) {
+    if (lease_of(index).work == Work::kDelta) {
         begin_push(index);
     } else if (w.push_done) {
         arrived(index);

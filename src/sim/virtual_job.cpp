@@ -127,23 +127,23 @@ void VirtualJob::timed(int worker, std::int64_t samples, double own_s) {
 }
 
 void VirtualJob::push(const Arrival& arrival) {
-    const Lease* const pushed = lease(arrival.lease);
-    check_invariant(pushed != nullptr && pushed->computed != 0, "a push was computed on a lease");
-    const int worker = pushed->worker;
-    timed(worker, pushed->slice.count, arrival.own_s);
-    const Learner::Outcome outcome = learner_.outcome(pushed->computed);
+    const Lease& pushed = lease_out(arrival.lease);
+    check_invariant(pushed.computed != 0, "a push was computed");
+    const int worker = pushed.worker;
+    timed(worker, pushed.slice.count, arrival.own_s);
+    const Learner::Outcome outcome = learner_.outcome(pushed.computed);
     PushTicket ticket{.id = {.worker = worker,
                              .incarnation = engine_.incarnation(worker),
                              .sequence = ++pushes_[at(worker)]},
                       .lease = arrival.lease,
                       .version = arrival.version,
-                      .samples = pushed->slice.count,
+                      .samples = pushed.slice.count,
                       .finite = outcome.finite,
                       .loss_sum = outcome.loss_sum,
                       .gradient_norm = outcome.gradient_norm,
-                      .work = pushed->work};
+                      .work = pushed.work};
     if (engine_.plan().validate_every > 0) {
-        std::tie(ticket.reference_dot, ticket.reference_norm) = learner_.compare(pushed->computed);
+        std::tie(ticket.reference_dot, ticket.reference_norm) = learner_.compare(pushed.computed);
     }
     log_.add(EventLog::Kind::kPush, now(), worker, ticket.lease, ticket.version, ticket.loss_sum);
     held_[ticket.id] = {

@@ -147,6 +147,8 @@ protected:
     Lease* take_lease(int worker, std::int64_t samples = 0);
     /// Null: it is not out.
     [[nodiscard]] Lease* lease(std::uint64_t id);
+    /// One that is out.
+    [[nodiscard]] Lease& lease_out(std::uint64_t id) { return leases_.at(id); }
     /// Those that are out.
     [[nodiscard]] std::size_t leases_out() const noexcept { return leases_.size(); }
     /// A lease that the engine was not told of comes back.

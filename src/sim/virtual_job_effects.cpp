@@ -144,15 +144,13 @@ void VirtualJob::settle_books(const Fire& fire) {
 void VirtualJob::carry_out(const Refuse& refusal) {
     const auto held = held_.extract(refusal.push);
     check_invariant(!held.empty(), "a refused push was held");
-    const Lease* const refused_lease = lease(held.mapped().lease);
-    check_invariant(refused_lease != nullptr, "a refused push has its lease");
     books_.settled({.worker = refusal.push.worker,
                     .samples = held.mapped().samples,
                     .lag = refusal.lag,
                     .lag_updates = engine_.version() - held.mapped().version,
                     .weight = 0,
                     .returned = refusal.reason});
-    refused(refusal, *refused_lease);
+    refused(refusal, lease_out(held.mapped().lease));
     count_drop(refusal.reason);
 }
 
