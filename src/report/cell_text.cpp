@@ -49,16 +49,6 @@ std::string accuracy_text(double share) {
     return fmt::format("{:.1f} %", 100 * share);
 }
 
-/// 0.88 -> "88.0 %".
-std::string accuracy_text(double share) {
-    return fmt::format("{:.1f} %", 100 * share);
-}
-
-/// 0.88 -> "88.0 %".
-std::string accuracy_text(double share) {
-    return fmt::format("{:.1f} %", 100 * share);
-}
-
 }  // namespace
 
 std::vector<Measure> measures_of(const Comparison& comparison) {
