@@ -54,7 +54,7 @@ std::string check_simulate_option(const std::string& name, const std::string& va
 /// Errors: UsageError.
 SimulateOptions options_of_run(const PlannedRun& run) {
     try {
-        const SimulateOptions options = parse_simulate(arguments_of(run));
+        SimulateOptions options = parse_simulate(arguments_of(run));
         check_options(options);
         return options;
     } catch (const CLI::ParseError& error) {
@@ -189,7 +189,7 @@ private:
     void list(const Experiment& experiment, const SweepHooks& hooks) const {
         std::vector<TuningResult> results;
         const auto show = [&](const PlannedRun& run) {
-            const std::optional<RunRow> row = find_run(out_, experiment, run, hooks);
+            std::optional<RunRow> row = find_run(out_, experiment, run, hooks);
             std::puts(fmt::format("{}  {}", row ? "done   " : "missing",
                                   command_text(resolved(options_of_run(run))))
                           .c_str());
