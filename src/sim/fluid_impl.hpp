@@ -226,10 +226,12 @@ struct FluidNetwork::Impl {
     [[nodiscard]] const Resource& resource(ResourceId id) const {
         return resources[static_cast<std::size_t>(id)];
     }
-    [[nodiscard]] Group& group(ResourceId id) { return groups[static_cast<std::size_t>(~id)]; }
-    [[nodiscard]] const Group& group(ResourceId id) const {
-        return groups[static_cast<std::size_t>(~id)];
+    [[nodiscard]] static std::size_t group_index(ResourceId id) noexcept {
+        const ResourceId index = ~id;
+        return static_cast<std::size_t>(index);
     }
+    [[nodiscard]] Group& group(ResourceId id) { return groups[group_index(id)]; }
+    [[nodiscard]] const Group& group(ResourceId id) const { return groups[group_index(id)]; }
     [[nodiscard]] Used& used(ResourceId id) {
         if (is_group(id)) {
             return group(id);

@@ -243,8 +243,9 @@ void FluidNetwork::Impl::connect(Index first) {
     part_groups.clear();
     part_paths.assign(1, first);
     paths[first].visited = visit;
-    for (std::size_t i = 0; i < part_paths.size(); ++i) {
-        for (const Use& use : paths[part_paths[i]].uses) {
+    std::size_t seen = 0;
+    while (seen < part_paths.size()) {  // which grows meanwhile
+        for (const Use& use : paths[part_paths[seen++]].uses) {
             if (is_group(use.resource)) {
                 connect_group(static_cast<Index>(~use.resource));
             } else {

@@ -66,8 +66,8 @@ void FluidNetwork::Impl::check_uses(std::span<const Use> uses) {
     ++visit;
     ResourceId named = 0;
     for (const Use& use : uses) {
-        if (is_group(use.resource) && named == 0 &&
-            static_cast<std::size_t>(~use.resource) < groups.size() && use.share == 1) {
+        if (is_group(use.resource) && named == 0 && group_index(use.resource) < groups.size() &&
+            use.share == 1) {
             named = use.resource;
         } else if (is_group(use.resource)) {
             throw std::logic_error("[FluidNetwork] an activity uses one group at most, by share 1");
