@@ -25,7 +25,9 @@ void RingFlow::settle(const Granted& granted, const RoundReport& report) {
         result.loss_sum += member.loss_sum;
         result.correct += member.correct;
         if (member.samples > 0) {
-            books_.timed({.worker = worker, .samples = member.samples, .own_s = member.compute_s});
+            books_.timed({.worker = worker,
+                          .samples = member.samples,
+                          .own_s = member.input_s + member.compute_s});
         }
     }
     for (const PushId& push : granted.riders) {

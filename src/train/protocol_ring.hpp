@@ -99,11 +99,12 @@ struct RoundMemberReport {
     double loss_sum = 0;
     std::int64_t correct = 0;
     bool finite = true;
+    double input_s = 0;
     double compute_s = 0;
     double gradient_norm = 0;
     template <class Io>
     void fields(Io& io) {
-        io(samples, loss_sum, correct, finite, compute_s, gradient_norm);
+        io(samples, loss_sum, correct, finite, input_s, compute_s, gradient_norm);
     }
 };
 

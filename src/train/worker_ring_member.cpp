@@ -116,6 +116,7 @@ void RingExecutor::report(const RoundOrder& order, const MemberRounds::Sum& sum)
                                   .loss_sum = tail.loss_sum,
                                   .correct = tail.correct,
                                   .finite = tail.finite != 0,
+                                  .input_s = tail.input_s,
                                   .compute_s = tail.compute_s,
                                   .gradient_norm = tail.gradient_norm});
     }

@@ -90,10 +90,11 @@ MemberRounds::Sum MemberRounds::alone(const RoundMember& mine, std::uint64_t rou
     return {{last_word(tail, round)}, {}, {}};
 }
 
-/// Orders that came meanwhile may say that no other round begins.
+/// With what this member waited for. Orders that came meanwhile may say that no other round begins.
 RingTail MemberRounds::last_word(RingTail tail, std::uint64_t round) {
     context_.take_orders();
     tail.skip = skip_ > round ? skip_ : 0;
+    tail.input_s = input_s_;
     return tail;
 }
 
@@ -119,10 +120,13 @@ RingTail MemberRounds::hand_in(const RingTail& stepped, float weight, std::span<
 
 /// The batch of this member's lease; nothing when it has none.
 std::optional<LoadedBatch> MemberRounds::batch_of(const RoundMember& mine) {
+    input_s_ = 0;
     if (mine.lease == 0) {
         return std::nullopt;
     }
+    const Clock::Seconds start = context_.clock().now();
     auto batch = context_.next_batch(false);
+    input_s_ = (context_.clock().now() - start).count();
     if (!batch || batch->lease().id != mine.lease || batch->size() != mine.samples) {
         fail<PeerError>({.where = "round grant",
                          .what = "leases do not come in the order of the grants",

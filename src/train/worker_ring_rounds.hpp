@@ -65,6 +65,7 @@ private:
     Replica& replica_;
     RoundExchangeFactory make_;
     std::int64_t floats_;
+    double input_s_ = 0;      ///< that this round waited for its batch
     std::uint64_t skip_ = 0;  ///< to be said in tails; rounds up to this one
     std::map<std::uint64_t, std::unique_ptr<RoundExchange>> exchanges_;  ///< by name
     std::unique_ptr<RoundExchange> lone_;  ///< for a ring of one with riders or deltas

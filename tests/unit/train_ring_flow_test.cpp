@@ -231,6 +231,18 @@ TEST(RingFlow, GradientsAndDeltasFollowOneAnother) {
     EXPECT_EQ(job.gather(2), first);
 }
 
+TEST(RingFlow, WaitingForInputIsAMembersOwnTime) {
+    constexpr double kInput = 1000;
+    RingJob job("smallcnn", 2, ring_plan({0, 1}), 96);
+    job.rounds.on_tail = [](std::uint64_t /*round*/, int rank, RingTail& tail) {
+        tail.input_s = rank == 1 ? kInput : 0;
+    };
+    job.begin();
+    job.finish();
+    EXPECT_LT(job.books.own_s[0], kInput);
+    EXPECT_GT(job.books.own_s[1], kInput) << "and computing";
+}
+
 TEST(RingFlow, AVoidRoundKeepsRidersGradientsForTheNext) {
     RingJob job("smallcnn", 3, ring_plan({0, 1}, {2}), 480);
     job.rounds.on_tail = [](std::uint64_t round, int rank, RingTail& tail) {

@@ -211,6 +211,16 @@ TEST(WorkerRing, MembersEqualOneProcessThatSumsInTheirOrder) {
     EXPECT_GT(ring.rounds.pieces(), 7 * 20) << "pieces leave while backward runs";
 }
 
+TEST(WorkerRing, WaitingForABatchIsReported) {
+    Ring ring("smallcnn", 1);
+    ring.environment.clock = std::make_shared<test::SteppingClock>(1);
+    ring.start_all();
+    ring.send(ring.grant({16}));
+    const auto report = ring.told<RoundReport>(MessageKind::kRoundDone);
+    EXPECT_GE(report.members[0].input_s, 1) << "the clock goes on whenever it is looked at";
+    EXPECT_GE(report.members[0].compute_s, 1);
+}
+
 TEST(WorkerRing, AVoidRoundChangesNothing) {
     Ring ring("resnet20", 2);
     ring.rounds.on_tail = [](std::uint64_t round, int rank, RingTail& tail) {

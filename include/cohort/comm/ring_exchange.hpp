@@ -51,13 +51,14 @@ struct RingTail {
     double loss_sum = 0;
     std::int64_t correct = 0;
     std::uint64_t finite = 1;  ///< 0 voids the round for everybody
+    double input_s = 0;        ///< waiting for the batch
     double compute_s = 0;      ///< own time of the step, without waiting
     double gradient_norm = 0;
     std::uint64_t skip = 0;  ///< for the members: rounds after this one up to that number do not
                              ///< begin; 0: all may
     template <class Io>
     void fields(Io& io) {
-        io(samples, loss_sum, correct, finite, compute_s, gradient_norm, skip);
+        io(samples, loss_sum, correct, finite, input_s, compute_s, gradient_norm, skip);
     }
 };
 
