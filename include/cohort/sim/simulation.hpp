@@ -98,7 +98,7 @@ struct SimulationResult {
     std::vector<WorkerReport> workers;
     std::vector<double> worker_busy_s;  ///< computing
     std::vector<double> worker_wait_s;  ///< released late because of others
-    std::vector<double> worker_cpu_s;   ///< core seconds, input work
+    std::vector<double> worker_cpu_s;   ///< core seconds, input work; in rings updates too
     std::vector<double> worker_bytes;   ///< sent and received
     std::vector<ServerUse> servers;
     std::vector<EvaluationPoint> evaluations;
