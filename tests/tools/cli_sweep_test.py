@@ -25,8 +25,8 @@ time-as = "resnet50"
 workers = 4
 servers = 2
 batch = 10
-samples = 1200
-eval-every-samples = 200
+samples = 5000
+eval-every-samples = 500
 target-accuracy = 0.99
 
 [tuning]
