@@ -203,6 +203,8 @@ struct FluidNetwork::Impl {
     void judge_all();
     bool judge(Resource& resource);
     void change_bound(const Used& used);
+
+    // Filling, fluid_fill.cpp.
     void connect(Index path);
     void connect_paths(const Used& used);
     void connect_resource(Index resource);
