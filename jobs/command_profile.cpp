@@ -122,6 +122,9 @@ private:
         profile.cores = context.env.cores;
         profile.memory_bytes_per_s = measured.memory_bytes_per_s;
         profile.update_s = measured.update_s;
+        if (options_.device == "cpu") {
+            profile.device_memory_bytes_per_s = 0;  // the processors update
+        }
         profile.workloads[measured.workload.name] = measured.workload;
     }
 

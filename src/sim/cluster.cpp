@@ -37,6 +37,18 @@ VirtualCluster::WorkId VirtualCluster::Impl::take(Stage stage, int owner, Action
     return id;
 }
 
+VirtualCluster::WorkId VirtualCluster::Impl::take_compute(int index, const IterationCost& cost,
+                                                          Action backward, Action done) {
+    const WorkId id = take(Stage::kDelay, index, std::move(done));
+    Work& each = work(id);
+    place(index).computing.push_back(id);
+    each.cost = cost;
+    each.backward = std::move(backward);
+    each.delay_s = 0;
+    each.since = queue.now();
+    return id;
+}
+
 void VirtualCluster::Impl::begin_input(WorkId id) {
     Work& each = work(id);
     each.stage = Stage::kInput;
@@ -163,20 +175,21 @@ VirtualCluster::PlaceId VirtualCluster::add_place(int node) {
 
 VirtualCluster::WorkId VirtualCluster::compute(PlaceId place, const IterationCost& cost,
                                                Action backward, Action done) {
-    const WorkId id = impl_->take(Impl::Stage::kDelay, place, std::move(done));
+    const WorkId id = impl_->take_compute(place, cost, std::move(backward), std::move(done));
     auto& work = impl_->work(id);
-    auto& where = impl_->place(place);
-    where.computing.push_back(id);
-    work.cost = cost;
-    work.backward = std::move(backward);
-    work.delay_s = where.total.delay_s;
-    work.since = impl_->queue.now();
+    work.delay_s = impl_->place(place).total.delay_s;
     if (work.delay_s > 0) {
         work.event =
             impl_->queue.after(work.delay_s, [impl = impl_.get(), id] { impl->begin_input(id); });
     } else {
         impl_->begin_input(id);
     }
+    return id;
+}
+
+VirtualCluster::WorkId VirtualCluster::work(PlaceId place, const IterationCost& cost, Action done) {
+    const WorkId id = impl_->take_compute(place, cost, nullptr, std::move(done));
+    impl_->begin_input(id);
     return id;
 }
 

@@ -63,6 +63,8 @@ struct VirtualCluster::Impl {
     void refresh(Place& place);
 
     // Iterations and servers' work, cluster.cpp.
+    [[nodiscard]] WorkId take_compute(int index, const IterationCost& cost, Action backward,
+                                      Action done);
     void begin_input(WorkId id);
     void begin_forward(WorkId id);
     void begin_backward(WorkId id);

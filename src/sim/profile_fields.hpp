@@ -18,7 +18,7 @@ struct ProfileField {
     bool required = false;
 };
 
-inline constexpr std::array<ProfileField<ClusterProfile>, 7> kClusterFields{{
+inline constexpr std::array<ProfileField<ClusterProfile>, 8> kClusterFields{{
     {.key = "cores", .field = &ClusterProfile::cores, .may_be_least = false, .required = true},
     {.key = "nic_bytes_per_s",
      .field = &ClusterProfile::nic_bytes_per_s,
@@ -35,6 +35,7 @@ inline constexpr std::array<ProfileField<ClusterProfile>, 7> kClusterFields{{
      .required = true},
     {.key = "update_s", .field = &ClusterProfile::update_s},
     {.key = "server_threads", .field = &ClusterProfile::server_threads, .may_be_least = false},
+    {.key = "device_memory_bytes_per_s", .field = &ClusterProfile::device_memory_bytes_per_s},
 }};
 
 inline constexpr std::array<ProfileField<Workload>, 7> kWorkloadFields{{

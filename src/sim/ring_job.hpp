@@ -110,6 +110,7 @@ private:
     void form_groups(const Round& round);
     void get_ready(int worker);
     void update(int worker, VirtualCluster::Action then);
+    [[nodiscard]] VirtualCluster::IterationCost update_cost();
     void begin_member(int worker);
     void begin_step(int worker);
     void backward(int worker);

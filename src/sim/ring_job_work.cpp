@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ring_job.hpp"
+#include "update_cost.hpp"
 
 namespace cohort {
 
@@ -42,15 +43,28 @@ void RingJob::update(int worker, VirtualCluster::Action then) {
         then();
         return;
     }
+    const VirtualCluster::IterationCost cost = update_cost();
+    lanes().used(worker, cost.cpu_core_s, 0);
+    one.work = cluster().work(place(worker), cost,
+                              [this, worker, begun_s = now(), then = std::move(then)] {
+                                  seat(worker).work = 0;
+                                  lanes().span(worker, LaneSpan::Kind::kCompute, begun_s, now());
+                                  then();
+                              });
+}
+
+/// The gradient's sum is read besides; whoever has the parameters moves the bytes.
+VirtualCluster::IterationCost RingJob::update_cost() {
     const ClusterProfile& profile = cluster().profile();
-    const double core_s = profile.update_s + bytes() / profile.memory_bytes_per_s;
-    lanes().used(worker, core_s, 0);
-    one.work = cluster().serve(node_of(worker), core_s, profile.server_threads,
-                               [this, worker, begun_s = now(), then = std::move(then)] {
-                                   seat(worker).work = 0;
-                                   lanes().span(worker, LaneSpan::Kind::kCompute, begun_s, now());
-                                   then();
-                               });
+    const double moved = (1 + update_passes(spec().optimizer_slots)) * bytes();
+    VirtualCluster::IterationCost cost{.cpu_core_s = profile.update_s,
+                                       .cpu_threads = profile.server_threads};
+    if (profile.device_memory_bytes_per_s > 0) {
+        cost.device_s = moved / profile.device_memory_bytes_per_s;
+    } else {
+        cost.cpu_core_s += moved / profile.memory_bytes_per_s;
+    }
+    return cost;
 }
 
 void RingJob::begin_member(int worker) {

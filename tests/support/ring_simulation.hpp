@@ -20,8 +20,9 @@ struct HandMadeCluster {
     double parameter_bytes = 1e6;
     double nic_bytes_per_s = 1e7;
     double latency_s = 0.001;
-    double update_s = 0.002;  ///< with the bytes at 125 MB/s: 10 ms for 1 MB
+    double update_s = 0.002;  ///< with five times the bytes at 625 MB/s: 10 ms for 1 MB
     double device_s = 0.1;
+    double device_memory_bytes_per_s = 0;
 };
 
 /// Runs of rings on hand-made clusters, time only.
@@ -44,11 +45,12 @@ protected:
         const std::string path = folder_.file(fmt::format("{}.toml", ++files_));
         std::ofstream(path) << fmt::format(
             "name = \"by hand\"\ncores = 4\nnic_bytes_per_s = {}\nlatency_s = {}\n"
-            "local_bytes_per_s = 1e12\nmemory_bytes_per_s = 1.25e8\nupdate_s = {}\n"
+            "local_bytes_per_s = 1e12\nmemory_bytes_per_s = 6.25e8\nupdate_s = {}\n"
+            "device_memory_bytes_per_s = {}\n"
             "[workloads.work]\ndevice_s_per_sample = 0\ndevice_s = {}\nbackward_share = 0.5\n"
             "parameter_bytes = {}\n",
-            cluster.nic_bytes_per_s, cluster.latency_s, cluster.update_s, cluster.device_s,
-            cluster.parameter_bytes);
+            cluster.nic_bytes_per_s, cluster.latency_s, cluster.update_s,
+            cluster.device_memory_bytes_per_s, cluster.device_s, cluster.parameter_bytes);
         return path;
     }
 

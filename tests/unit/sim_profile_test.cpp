@@ -118,6 +118,7 @@ void expect_equal(const ClusterProfile& a, const ClusterProfile& b) {
     EXPECT_EQ(a.memory_bytes_per_s, b.memory_bytes_per_s);
     EXPECT_EQ(a.update_s, b.update_s);
     EXPECT_EQ(a.server_threads, b.server_threads);
+    EXPECT_EQ(a.device_memory_bytes_per_s, b.device_memory_bytes_per_s);
     ASSERT_EQ(a.workloads.size(), b.workloads.size());
     for (const auto& [name, one] : a.workloads) {
         const Workload& other = b.workload(name);

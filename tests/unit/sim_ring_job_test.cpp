@@ -10,7 +10,8 @@ using RingJobTest = RingSimulation;
 
 /// 2 (n - 1)/n bytes over every link, 2 (n - 1) latencies; from the middle of the iteration on.
 constexpr double kReduce = 2 * 3.0 / 4 * 1e6 / 1e7 + 6 * 0.001;
-constexpr double kUpdate = 0.002 + 1e6 / 1.25e8;
+/// The sum of gradients is read, parameters and velocity are read and written.
+constexpr double kUpdate = 0.002 + 5 * 1e6 / 6.25e8;
 
 TEST_F(RingJobTest, ARoundIsTheAllReduceFromBackwardOnAndTheUpdate) {
     const SimulationResult result = run(options({}, 4, 10));
@@ -28,8 +29,27 @@ TEST_F(RingJobTest, ARoundIsTheAllReduceFromBackwardOnAndTheUpdate) {
 
 TEST_F(RingJobTest, AShortTransferIsHiddenBehindBackward) {
     const SimulationResult result = run(options({.parameter_bytes = 1e5}, 4, 10));
-    const double update = 0.002 + 1e5 / 1.25e8;
+    const double update = 0.002 + 5 * 1e5 / 6.25e8;
     EXPECT_NEAR(result.virtual_s, 10 * 0.1 + 9 * update, 1e-9);
+}
+
+TEST_F(RingJobTest, AdamwUpdatesMoreBytes) {
+    SimulateOptions adamw = options({}, 4, 10);
+    adamw.optimizer = "adamw";
+    const double update = 0.002 + 7 * 1e6 / 6.25e8;
+    EXPECT_NEAR(run(adamw).virtual_s, 10 * (0.05 + kReduce) + 9 * update, 1e-9);
+}
+
+/// A device at half its speed updates as slowly; no scenario's delay is part of an update.
+TEST_F(RingJobTest, ADeviceWithMemoryUpdatesByItself) {
+    SimulateOptions devices = options({.device_memory_bytes_per_s = 1e8}, 4, 10);
+    const double fast = 0.002 + 5 * 1e6 / 1e8;
+    EXPECT_NEAR(run(devices).virtual_s, 10 * (0.05 + kReduce) + 9 * fast, 1e-9);
+    devices.trace = trace({slow(2, {.device = 0.5, .delay_s = 0.3})});
+    const double late = 0.002 + 2 * 5 * 1e6 / 1e8;
+    const SimulationResult result = run(devices);
+    EXPECT_NEAR(result.virtual_s, 10 * (0.3 + 0.1 + kReduce) + 9 * late, 1e-9);
+    EXPECT_NEAR(result.worker_cpu_s.at(0), 9 * 0.002, 1e-9) << "the processors only begin it";
 }
 
 TEST_F(RingJobTest, TheSlowestMemberSetsThePace) {

@@ -58,6 +58,8 @@ public:
     /// A worker's iteration. @param backward called when backward begins, while it goes on; may be
     /// empty  @param done when all is computed
     WorkId compute(PlaceId place, const IterationCost& cost, Action backward, Action done);
+    /// A worker's work that is no iteration and knows no delay: on processors, then on the device.
+    WorkId work(PlaceId place, const IterationCost& cost, Action done);
     /// Between two nodes: the latency, then bytes over both network cards; within a node: bytes at
     /// the local rate. @param bytes >= 0
     WorkId send(int from_node, int to_node, double bytes, Action done);

@@ -34,6 +34,8 @@ struct ClusterProfile {
     double memory_bytes_per_s = 0;  ///< that one core of a server moves when it sums and updates
     double update_s = 0;            ///< core seconds of an update, whatever its size
     double server_threads = 1;      ///< cores that a server can use at once
+    /// That a worker's device moves when a ring's member updates; 0: the processors do it.
+    double device_memory_bytes_per_s = 0;
     std::map<std::string, Workload, std::less<>> workloads;
 
     /// Errors: UsageError naming the workloads that there are.
