@@ -33,7 +33,7 @@ PageData read_page_data(SweepResults results) {
         for (const ComparedCell& cell : cells) {
             CellPictures& pictures = row.emplace_back();
             for (const RunRow& run : cell.rows) {
-                SimulationResult result = read_result(run.folder + "/" + kResultFile);
+                SimulationResult result = read_result(run.file);
                 intersect(data.common, result.options, first);
                 first = false;
                 pictures.runs.push_back(

@@ -279,7 +279,7 @@ std::optional<RunRow> find_run(const std::string& folder, const Experiment& expe
         if (result.stop_reason == "signal" || !same_options(hooks.options(run), result)) {
             return std::nullopt;
         }
-        RunRow row = make_row(result, run_folder(run));
+        RunRow row = make_row(result, run_folder(run) + "/" + kResultFile);
         row.mode = experiment.modes[run.mode].name;
         row.pattern = run.pattern;
         return row;

@@ -60,7 +60,7 @@ std::string first_of(const std::string& one, const std::string& other) {
 
 }  // namespace
 
-RunRow make_row(const SimulationResult& result, const std::string& folder) {
+RunRow make_row(const SimulationResult& result, const std::string& file) {
     RunRow row;
     row.mode =
         first_of(option_of(result.options, "mode-schedule"), option_of(result.options, "mode"));
@@ -89,7 +89,7 @@ RunRow make_row(const SimulationResult& result, const std::string& folder) {
     row.events = result.events;
     row.digest = result.digest;
     row.command = result.command;
-    row.folder = folder;
+    row.file = file;
     row.wall_s = result.wall_s;
     row.events_per_s = result.wall_s > 0 ? static_cast<double>(result.events) / result.wall_s : 0;
     return row;
@@ -122,28 +122,6 @@ std::string results_csv(const SweepResults& results) {
 
 std::string tuning_csv(const SweepResults& results) {
     return csv_of(tuning_columns(), results.tuning);
-}
-
-SweepResults results_of_files(const std::vector<std::string>& files) {
-    SweepResults results;
-    for (const std::string& file : files) {
-        RunRow row = make_row(read_result(file), file.substr(0, file.rfind('/') + 1));
-        if (std::none_of(results.modes.begin(), results.modes.end(),
-                         [&](const ExperimentMode& mode) { return mode.name == row.mode; })) {
-            results.modes.push_back({.name = row.mode, .options = {{"mode", row.mode}}});
-        }
-        if (std::find(results.patterns.begin(), results.patterns.end(), row.pattern) ==
-            results.patterns.end()) {
-            results.patterns.push_back(row.pattern);
-        }
-        if (std::find(results.seeds.begin(), results.seeds.end(), row.seed) ==
-            results.seeds.end()) {
-            results.seeds.push_back(row.seed);
-        }
-        results.rows.push_back(std::move(row));
-    }
-    results.planned = static_cast<std::int64_t>(results.rows.size());
-    return results;
 }
 
 }  // namespace cohort

@@ -100,7 +100,7 @@ void put_plan(StoreWriter& store, const SweepResults& results) {
     }
     store.put("/seeds/seed", seeds);
     store.put("/seeds/pattern_seed", pattern_seeds);
-    put_lines(store, "/runs/folder", results.rows, [](const auto& row) { return row.folder; });
+    put_lines(store, "/runs/file", results.rows, [](const auto& row) { return row.file; });
 }
 
 std::vector<std::string> get_lines(const StoreReader& store, const std::string& name) {
@@ -158,7 +158,7 @@ std::vector<TuningRow> get_tuning(const StoreReader& store) {
     return rows;
 }
 
-/// Names and folders of the rows; their numbers are read elsewhere.
+/// Names and files of the rows; their numbers are read elsewhere.
 SweepResults read_plan(const std::string& folder) {
     Hdf5Thread thread;
     const StoreReader store(folder + "/results.h5", thread);
@@ -175,12 +175,12 @@ SweepResults read_plan(const std::string& folder) {
     }
     const auto modes = get_lines(store, "/runs/mode");
     const auto patterns = get_lines(store, "/runs/pattern");
-    const auto folders = get_lines(store, "/runs/folder");
+    const auto files = get_lines(store, "/runs/file");
     for (std::size_t i = 0; i < modes.size(); ++i) {
         RunRow row;
         row.mode = modes[i];
         row.pattern = patterns.at(i);
-        row.folder = folder + "/" + folders.at(i);
+        row.file = folder + "/" + files.at(i);
         results.rows.push_back(std::move(row));
     }
     results.tuning = get_tuning(store);
@@ -201,7 +201,7 @@ void write_sweep_results(const std::string& file, const SweepResults& results) {
 SweepResults read_sweep_results(const std::string& folder) {
     SweepResults results = read_plan(folder);
     for (RunRow& row : results.rows) {
-        RunRow full = make_row(read_result(row.folder + "/result.h5"), row.folder);
+        RunRow full = make_row(read_result(row.file), row.file);
         full.mode = row.mode;
         full.pattern = row.pattern;
         row = std::move(full);

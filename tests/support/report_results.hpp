@@ -109,7 +109,7 @@ inline SweepResults make_test_sweep(const std::string& folder,
                 const bool never = mode == 1 && pattern == 1 && seed.seed > 1;
                 const SimulationResult result = make_test_result(options, never ? 0 : tta_s);
                 write_result(out, result);
-                RunRow row = make_row(result, out);
+                RunRow row = make_row(result, out + "/" + kResultFile);
                 row.mode = modes[mode];
                 results.rows.push_back(std::move(row));
             }

@@ -28,7 +28,7 @@ inline RunRow make_test_row(const std::string& mode, const std::string& pattern,
     row.accuracy = tta_s ? 0.881 : 0.8;
     row.samples_per_s = static_cast<double>(row.samples) / row.virtual_s;
     row.command = "cohort simulate --mode " + mode;
-    row.folder = mode + "_" + pattern;
+    row.file = mode + "_" + pattern + "/result.h5";
     return row;
 }
 

@@ -4,6 +4,7 @@
 import csv
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -169,6 +170,20 @@ class SweepTest(cli_support.ProgramTest):
             self.assertTrue(all(len(row) == columns for row in table.findall("tbody/tr")))
         for outside in ("http:", "https:", "<script", "src=", "href="):
             self.assertNotIn(outside, text)
+
+    def test_report_takes_a_result_by_any_name_and_from_its_own_folder(self):
+        out = self.out()
+        first = next((self.whole / "runs").iterdir()) / "result.h5"
+        out.mkdir()
+        shutil.copy(first, out / "result.h5")
+        shutil.copy(first, out / "mine.h5")
+        for name in ("result.h5", "mine.h5"):
+            subprocess.run([str(cli_support.PROGRAM), "report", name], cwd=out, check=True,
+                           capture_output=True)
+            self.assertTrue((out / "report.html").exists())
+            (out / "report.html").unlink()
+        self.assertIn("the same run as in", run("report", out / "result.h5", out / "mine.h5",
+                                                code=2).stderr)
 
     def test_errors_name_line_and_key(self):
         wrong = self.out().with_suffix(".toml")

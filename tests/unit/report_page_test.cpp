@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "cohort/core/error.hpp"
 #include "cohort/report/page.hpp"
 #include "page_data.hpp"
 #include "support/report_results.hpp"
@@ -112,10 +114,72 @@ TEST_F(Page, MarkdownHasTheSameNumbers) {
 }
 
 TEST_F(Page, ASingleResultIsAPageToo) {
-    const SweepResults single = results_of_files({results_.rows[0].folder + "/result.h5"});
+    const SweepResults single = results_of_files({results_.rows[0].file});
     const std::string page = report_html(single);
     EXPECT_THAT(page, HasSubstr("1 mode × 1 pattern × 1 seed: 1 of 1 runs are here."));
     EXPECT_THAT(page, HasSubstr("Workers under ssgd, healthy</title>"));
+}
+
+/// Writes a result and gives its file another name.
+std::string write_named(const TempFolder& folder, const std::string& name,
+                        const SimulateOptions& options, double tta_s) {
+    write_result(folder.file("made"), make_test_result(options, tta_s));
+    std::filesystem::rename(folder.file("made") + "/" + kResultFile, folder.file(name));
+    return folder.file(name);
+}
+
+SimulateOptions single_options(const std::string& mode, double lr) {
+    SimulateOptions options;
+    options.data = "mine.h5";
+    options.mode = mode;
+    options.lr = lr;
+    options.target_accuracy = 0.88;
+    return options;
+}
+
+TEST_F(Page, ReadsTheVeryFilesThatWereNamed) {
+    (void)write_named(folder_, "result.h5", single_options("ssgd", 0.05), 100);
+    (void)write_named(folder_, "other.h5", single_options("asgd", 0.05), 300);
+    EXPECT_EQ(results_of_files({folder_.file("other.h5")}).rows.at(0).file,
+              folder_.file("other.h5"));
+    const PageData data = read_page_data(results_of_files({folder_.file("other.h5")}));
+    EXPECT_EQ(data.pictures[0][0].first.virtual_s, 300);
+    const std::filesystem::path before = std::filesystem::current_path();
+    std::filesystem::current_path(folder_.path());
+    const PageData bare = read_page_data(results_of_files({"result.h5", "other.h5"}));
+    std::filesystem::current_path(before);
+    EXPECT_EQ(bare.pictures[0][0].first.virtual_s, 100);
+    EXPECT_EQ(bare.pictures[1][0].first.virtual_s, 300);
+}
+
+TEST_F(Page, SingleResultsAreARowPerSetOfOptions) {
+    SimulateOptions more_seeds = single_options("ssgd", 0.05);
+    more_seeds.seed = 2;
+    SimulateOptions large = single_options("ssgd", 0.1);
+    large.workers = 16;
+    const std::vector<std::string> files{
+        write_named(folder_, "a.h5", single_options("ssgd", 0.05), 100),
+        write_named(folder_, "b.h5", more_seeds, 110), write_named(folder_, "c.h5", large, 120),
+        write_named(folder_, "d.h5", single_options("asgd", 0.05), 130)};
+    const SweepResults results = results_of_files(files);
+    std::vector<std::string> names;
+    for (const ExperimentMode& mode : results.modes) {
+        names.push_back(mode.name);
+    }
+    EXPECT_THAT(names, ElementsAre("ssgd, workers=8, nodes=8, lr=0.05",
+                                   "ssgd, workers=16, nodes=16, lr=0.1", "asgd"));
+    const Comparison comparison = compare(results);
+    EXPECT_EQ(comparison.cells[0][0].tta_s.runs, 2U) << "two seeds of one set of options";
+    EXPECT_EQ(comparison.cells[0][0].tta_s.median, 105);
+    EXPECT_EQ(comparison.cells[1][0].tta_s.median, 120);
+}
+
+TEST_F(Page, NoResultCountsTwice) {
+    const std::string file = write_named(folder_, "a.h5", single_options("ssgd", 0.05), 100);
+    const std::string copy = folder_.file("copy.h5");
+    std::filesystem::copy_file(file, copy);
+    EXPECT_THROW((void)results_of_files({file, folder_.path() + "/./a.h5"}), UsageError);
+    EXPECT_THROW((void)results_of_files({file, copy}), UsageError);
 }
 
 TEST_F(Page, LanesAreDrawnToScale) {

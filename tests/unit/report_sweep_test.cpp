@@ -288,8 +288,7 @@ TEST_F(SweepRun, ResultsAreReadBackFromTheFolder) {
     EXPECT_EQ(back.seeds, experiment.seeds);
     EXPECT_EQ(results_csv(back), results_csv(outcome.results));
     EXPECT_EQ(tuning_csv(back), tuning_csv(outcome.results));
-    const SweepResults single =
-        results_of_files({back.rows[0].folder + "/result.h5", back.rows[5].folder + "/result.h5"});
+    const SweepResults single = results_of_files({back.rows[0].file, back.rows[5].file});
     ASSERT_EQ(single.rows.size(), 2U);
     EXPECT_EQ(single.modes[0].name, "ssgd");
     EXPECT_EQ(single.modes[1].name, "asgd");

@@ -7,7 +7,7 @@
 namespace cohort {
 
 /// One HTML page with tables and pictures of a sweep: nothing in it comes from elsewhere or is
-/// scripted. Reads the results of all runs (their folders are in the rows). Errors: FileError.
+/// scripted. Reads the results of all runs (their files are in the rows). Errors: FileError.
 [[nodiscard]] std::string report_html(const SweepResults& results);
 
 /// The tables alone, as Markdown, with a command for every mode.

@@ -44,7 +44,7 @@ struct RunRow {
     std::uint64_t events = 0;
     std::uint64_t digest = 0;
     std::string command;  ///< that repeats it
-    std::string folder;   ///< where its result is
+    std::string file;     ///< its result
     double wall_s = 0;
     double events_per_s = 0;  ///< of the real clock
 };
@@ -75,8 +75,8 @@ struct SweepResults {
 /// better one.
 [[nodiscard]] std::vector<std::string> modes_at_edge(const SweepResults& results);
 
-/// @param folder  that holds the result
-[[nodiscard]] RunRow make_row(const SimulationResult& result, const std::string& folder);
+/// @param file  that holds the result
+[[nodiscard]] RunRow make_row(const SimulationResult& result, const std::string& file);
 
 /// One row per run; docs/sweeps.md has the columns.
 [[nodiscard]] std::string results_csv(const SweepResults& results);
@@ -90,8 +90,9 @@ void write_sweep_results(const std::string& file, const SweepResults& results);
 /// Errors: FileError. No Hdf5Thread may be there.
 [[nodiscard]] SweepResults read_sweep_results(const std::string& folder);
 
-/// The same made of single results: modes and patterns as their options call them, in order of
-/// appearance.
+/// The same made of single results, in order of appearance: a row for every set of options but
+/// seeds and pattern, named by its mode and by what tells it from other rows of that mode.
+/// Errors: FileError; UsageError for two results of one run.
 [[nodiscard]] SweepResults results_of_files(const std::vector<std::string>& files);
 
 }  // namespace cohort
