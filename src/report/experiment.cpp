@@ -1,54 +1,50 @@
 #include "cohort/report/experiment.hpp"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "cohort/core/error.hpp"
-#include "cohort/data/text_file.hpp"
+#include "toml_reader.hpp"
 
 namespace cohort {
 namespace {
 
-/// Options that the sweep itself sets, and what is to be written instead.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOwnOptions{
+/// An option that cannot stand where it stands, and what is to be written instead.
+struct Refused {
+    std::string_view name;
+    std::string_view instead;
+};
+
+/// Those that the sweep itself sets: nowhere.
+constexpr std::array<Refused, 5> kOwnOptions{
     {{"seed", "seeds = [1, 2, 3] at the top of the file"},
      {"pattern-seed", "pattern-seeds = [1, 2, 3] at the top of the file"},
      {"out", "cohort sweep --out"},
      {"overwrite", "nothing: a finished run is kept"},
      {"threads", "cohort sweep --jobs"}}};
 
-bool one_of(std::string_view key, std::initializer_list<std::string_view> keys) {
-    return std::find(keys.begin(), keys.end(), key) != keys.end();
-}
-
-/// A scalar as the command line writes it; none for anything else.
-std::optional<std::string> text_of(const toml::node& node) {
-    if (const auto* text = node.as_string()) {
-        return text->get();
-    }
-    if (const auto* whole = node.as_integer()) {
-        return fmt::format("{}", whole->get());
-    }
-    if (const auto* number = node.as_floating_point()) {
-        return fmt::format("{}", number->get());
-    }
-    if (const auto* truth = node.as_boolean()) {
-        return truth->get() ? "true" : "false";
-    }
-    return std::nullopt;
-}
+// Those that another table sets: they would be ignored, or make a row or column of the table
+// something else than its name says.
+constexpr std::string_view kRows = "one [[mode]] for each row of the table";
+constexpr std::string_view kColumns = "patterns = [...] at the top of the file, or [[pattern]]";
+constexpr std::string_view kRates = "lr in [[mode]], [tuning] or [job]";
+constexpr std::array<Refused, 4> kNotInJob{
+    {{"mode", kRows}, {"mode-schedule", kRows}, {"pattern", kColumns}, {"trace", kColumns}}};
+constexpr std::array<Refused, 2> kNotInMode{{{"pattern", kColumns}, {"trace", kColumns}}};
+constexpr std::array<Refused, 3> kNotInPattern{
+    {{"mode", kRows}, {"mode-schedule", kRows}, {"lr", kRates}}};
+constexpr std::array<Refused, 3> kNotInTuning{
+    {{"mode", kRows}, {"mode-schedule", kRows}, {"trace", "pattern = \"NAME:STRENGTH\""}}};
 
 /// Takes the file's tables apart.
-class ExperimentReader {
+class ExperimentReader : TomlReader {
 public:
     ExperimentReader(std::string path, const OptionCheck& check)
-        : path_(std::move(path)), check_(check) {}
+        : TomlReader(std::move(path)), check_(check) {}
 
     [[nodiscard]] Experiment read(const OptionList& overrides) {
         const toml::table file = parse();
@@ -66,10 +62,10 @@ public:
             experiment.title = string(*title, "title");
         }
         if (const toml::node* job = file.get("job")) {
-            experiment.job = options(table(*job, "job"), {"lr"});
+            experiment.job = job_options(table(*job, "job"));
         }
         for (const auto& [name, value] : overrides) {
-            check_option(name, value, fmt::format("--set {}", name));
+            check_option(name, value, fmt::format("--set {}", name), kNotInJob);
             set_option(experiment.job, name, value);
         }
         experiment.seeds = seeds(file);
@@ -80,62 +76,19 @@ public:
     }
 
 private:
-    [[nodiscard]] toml::table parse() const {
-        const std::string text = read_text_file(path_);
-        try {
-            return toml::parse(text, path_);
-        } catch (const toml::parse_error& error) {
-            fail<UsageError>({.where = fmt::format("{}, line {}", path_, error.source().begin.line),
-                              .what = "the line cannot be understood",
-                              .got = error.description()});
-        }
-    }
-
-    [[nodiscard]] std::string where(const toml::node& node, std::string_view key) const {
-        return fmt::format("{}, line {}, {}", path_, node.source().begin.line, key);
-    }
-
-    [[noreturn]] void refuse(const toml::node& node, std::string_view key, std::string_view what,
-                             std::string_view expected, std::string_view got) const {
-        fail<UsageError>(
-            {.where = where(node, key), .what = what, .expected = expected, .got = got});
-    }
-
-    [[nodiscard]] const toml::table& table(const toml::node& node, std::string_view key) const {
-        const toml::table* found = node.as_table();
-        if (found == nullptr) {
-            refuse(node, key, "not a table", fmt::format("[{}] and lines below it", key),
-                   "a value");
-        }
-        return *found;
-    }
-
-    [[nodiscard]] std::string string(const toml::node& node, std::string_view key) const {
-        const auto* text = node.as_string();
-        if (text == nullptr || text->get().empty() || text->get().find('\n') != std::string::npos) {
-            refuse(node, key, "not a line of text", "one line in quotes",
-                   text_of(node).value_or("another kind of value"));
-        }
-        return text->get();
-    }
-
-    [[nodiscard]] bool truth(const toml::node& node, std::string_view key) const {
-        const auto* value = node.as_boolean();
-        if (value == nullptr) {
-            refuse(node, key, "not a truth value", "true or false",
-                   text_of(node).value_or("another kind of value"));
-        }
-        return value->get();
-    }
-
-    void check_option(const std::string& name, const std::string& value,
-                      const std::string& place) const {
-        for (const auto& [own, instead] : kOwnOptions) {
-            if (name == own) {
-                fail<UsageError>(
-                    {.where = place, .what = "set by the sweep itself", .expected = instead});
+    static void check_place(const std::string& name, const std::string& place,
+                            std::string_view what, std::span<const Refused> refused) {
+        for (const Refused& option : refused) {
+            if (name == option.name) {
+                fail<UsageError>({.where = place, .what = what, .expected = option.instead});
             }
         }
+    }
+
+    void check_option(const std::string& name, const std::string& value, const std::string& place,
+                      std::span<const Refused> refused = {}) const {
+        check_place(name, place, "set by the sweep itself", kOwnOptions);
+        check_place(name, place, "cannot be set here", refused);
         const std::string wrong = check_(name, value);
         if (!wrong.empty()) {
             fail<UsageError>({.where = place, .what = wrong});
@@ -143,57 +96,28 @@ private:
     }
 
     /// One option of `cohort simulate`.
-    void add_option(OptionList& list, const std::string& key, const toml::node& node) const {
+    void add_option(OptionList& list, const std::string& key, const toml::node& node,
+                    std::span<const Refused> refused) const {
         const std::optional<std::string> value = text_of(node);
         if (!value) {
             refuse(node, key, "not a value of an option", "a text, a number, true or false",
                    "a list or table");
         }
-        check_option(key, *value, where(node, key));
+        check_option(key, *value, where(node, key), refused);
         set_option(list, key, *value);
     }
 
-    /// All keys of a table as options.
-    [[nodiscard]] OptionList options(const toml::table& from,
-                                     std::initializer_list<std::string_view> also_lists) const {
+    /// All keys of [job].
+    [[nodiscard]] OptionList job_options(const toml::table& from) const {
         OptionList list;
         for (const auto& [key, node] : from) {
-            if (one_of(key.str(), also_lists) && node.is_array()) {
-                refuse(node, key.str(), "a list to choose from stands in [tuning] or a [[mode]]",
+            if (key.str() == "lr" && node.is_array()) {
+                refuse(node, "lr", "a list to choose from stands in [tuning] or a [[mode]]",
                        "one number", "a list");
             }
-            add_option(list, std::string(key.str()), node);
+            add_option(list, std::string(key.str()), node, kNotInJob);
         }
         return list;
-    }
-
-    /// A number, or a list of at least one.
-    template <class T>
-    [[nodiscard]] std::vector<T> numbers(const toml::node& node, std::string_view key) const {
-        std::vector<T> found;
-        const auto add = [&](const toml::node& entry) {
-            const std::optional<T> number = entry.value<T>();
-            if (!number || !entry.is_number() || std::signbit(static_cast<double>(*number))) {
-                refuse(entry, key, "not a number that can be used here", "0 or more",
-                       text_of(entry).value_or("another kind of value"));
-            }
-            if (std::find(found.begin(), found.end(), *number) != found.end()) {
-                refuse(entry, key, "the number comes twice", "different ones",
-                       text_of(entry).value_or(""));
-            }
-            found.push_back(*number);
-        };
-        if (const toml::array* list = node.as_array()) {
-            for (const toml::node& entry : *list) {
-                add(entry);
-            }
-        } else {
-            add(node);
-        }
-        if (found.empty()) {
-            refuse(node, key, "an empty list", "at least one number", "[]");
-        }
-        return found;
     }
 
     /// `seeds` and `pattern-seeds` of a table; {1, 1} without any.
@@ -242,7 +166,7 @@ private:
             if (key.str() == "name") {
                 found.name = string(node, "name");
             } else {
-                add_option(found.options, std::string(key.str()), node);
+                add_option(found.options, std::string(key.str()), node, kNotInPattern);
             }
         }
         const std::string of_pattern = option_of(found.options, "pattern");
@@ -268,25 +192,6 @@ private:
         experiment.patterns.push_back(std::move(found));
     }
 
-    /// The tables of [[key]].
-    [[nodiscard]] std::vector<const toml::table*> tables(const toml::table& file,
-                                                         std::string_view key) const {
-        std::vector<const toml::table*> found;
-        const toml::node* node = file.get(key);
-        if (node == nullptr) {
-            return found;
-        }
-        const toml::array* list = node->as_array();
-        if (list == nullptr || !list->is_array_of_tables()) {
-            refuse(*node, key, "not a list of tables", fmt::format("[[{}]]", key),
-                   "something else");
-        }
-        for (const toml::node& entry : *list) {
-            found.push_back(entry.as_table());
-        }
-        return found;
-    }
-
     void read_modes(const toml::table& file, Experiment& experiment) const {
         for (const toml::table* from : tables(file, "mode")) {
             ExperimentMode found = mode(*from);
@@ -302,7 +207,7 @@ private:
             experiment.modes.push_back(std::move(found));
         }
         if (experiment.modes.empty()) {
-            fail<UsageError>({.where = path_,
+            fail<UsageError>({.where = path(),
                               .what = "no modes to compare",
                               .expected = "at least one [[mode]] with mode = \"NAME\""});
         }
@@ -327,7 +232,7 @@ private:
             } else if (key.str() == "lr") {
                 found.lr = rates(node);
             } else {
-                add_option(found.options, std::string(key.str()), node);
+                add_option(found.options, std::string(key.str()), node, kNotInMode);
             }
         }
         const std::string of_mode = option_of(found.options, "mode");
@@ -368,12 +273,11 @@ private:
                 check_option("pattern", name, where(entry, "pattern"));
                 experiment.tuning.pattern = {.name = name, .options = {{"pattern", name}}};
             } else if (!one_of(key.str(), {"seeds", "pattern-seeds"})) {
-                add_option(experiment.tuning.options, std::string(key.str()), entry);
+                add_option(experiment.tuning.options, std::string(key.str()), entry, kNotInTuning);
             }
         }
     }
 
-    std::string path_;
     const OptionCheck& check_;
 };
 

@@ -153,6 +153,29 @@ TEST(Experiment, ErrorsNameLineAndKey) {
     EXPECT_THAT(error_of("mode = \"ssgd\"\n"), HasSubstr("line 1, mode] not a list of tables"));
 }
 
+TEST(Experiment, OptionsThatAnotherTableSetsAreRefused) {
+    const std::string mode = "[[mode]]\nmode = \"ssgd\"\n";
+    const std::string pattern = "[[pattern]]\npattern = \"healthy\"\n";
+    for (const char* key : {"mode", "mode-schedule", "pattern", "trace"}) {
+        EXPECT_THAT(error_of(std::string("[job]\n") + key + " = \"x\"\n" + mode),
+                    HasSubstr(std::string("line 2, ") + key + "] cannot be set here; expected"));
+        EXPECT_THAT(error_of(mode, {{key, "x"}}),
+                    HasSubstr(std::string("[--set ") + key + "] cannot be set here"));
+    }
+    for (const char* key : {"pattern", "trace"}) {
+        EXPECT_THAT(error_of(mode + key + " = \"x\"\n"),
+                    HasSubstr(std::string("line 3, ") + key + "] cannot be set here"));
+    }
+    for (const char* key : {"mode", "mode-schedule", "lr"}) {
+        EXPECT_THAT(error_of(mode + pattern + key + " = \"0.1\"\n"),
+                    HasSubstr(std::string("line 5, ") + key + "] cannot be set here"));
+    }
+    for (const char* key : {"mode", "mode-schedule", "trace"}) {
+        EXPECT_THAT(error_of(mode + "[tuning]\n" + key + " = \"x\"\n"),
+                    HasSubstr(std::string("line 4, ") + key + "] cannot be set here"));
+    }
+}
+
 TEST(Experiment, AMissingFileIsAFileError) {
     EXPECT_THROW((void)read_experiment("/nowhere/e.toml", {}, check_option), FileError);
 }
