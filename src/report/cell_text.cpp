@@ -16,7 +16,7 @@ std::string not_reached(const ComparedCell& cell) {
     std::int64_t samples = 0;
     bool diverged = true;
     for (const RunRow& row : cell.rows) {
-        if (!row.tta_virtual_s) {
+        if (!row.tta_virtual_s && row.target_accuracy > 0) {
             samples = std::max(samples, row.samples);
             diverged = diverged && row.stop_reason == "diverged";
         }
@@ -42,6 +42,14 @@ std::string spread_text(const Spread& spread, std::string (*format)(double)) {
         least.resize(least.size() - 2);
     }
     return fmt::format("{}–{}", least, most);
+}
+
+/// How many pairs of pattern and seed count, when not all do.
+void add_pairs(CellText& text, std::size_t counted, std::size_t all) {
+    if (counted < all) {
+        text.spread +=
+            fmt::format("{}{} of {} pairs", text.spread.empty() ? "" : "; ", counted, all);
+    }
 }
 
 /// 0.88 -> "88.0 %".
@@ -93,12 +101,17 @@ CellText cell_text(const Comparison& comparison, const Measure& measure, std::si
     const Spread& spread = cell.*measure.spread;
     CellText text;
     if (spread.runs == 0) {
-        text.median = cell.rows.empty() ? "no run yet" : "no oracle";
+        text.median = cell.rows.empty() ? "no run yet"
+                      : cell.aimed == 0 ? "no target"
+                                        : "no oracle";
         return text;
     }
     text.never = !std::isfinite(spread.median);
     text.median = text.never ? not_reached(cell) : measure.format(spread.median);
     text.spread = spread_text(spread, measure.format);
+    if (measure.spread == &ComparedCell::regret) {
+        add_pairs(text, spread.runs, cell.aimed);
+    }
     if (cell.rows.size() < seeds) {
         text.spread += fmt::format("{}{} of {} runs", text.spread.empty() ? "" : "; ",
                                    cell.rows.size(), seeds);
@@ -112,7 +125,7 @@ CellText cell_text(const Comparison& comparison, const Measure& measure, std::si
 CellText oracle_text(const OracleCell& oracle) {
     CellText text;
     if (oracle.tta_s.runs == 0) {
-        text.median = "no fixed mode";
+        text.median = oracle.waiting > 0 ? "runs are missing" : "no fixed mode";
         return text;
     }
     text.never = !std::isfinite(oracle.tta_s.median);
@@ -134,11 +147,14 @@ CellText regret_text(const Comparison& comparison, std::size_t mode) {
     text.never = !std::isfinite(regret.median);
     text.median = words(regret.median);
     text.spread = "worst " + words(regret.most);
-    text.best =
-        !text.never && std::all_of(comparison.regret.begin(), comparison.regret.end(),
-                                   [&regret](const Spread& other) {
-                                       return other.runs == 0 || regret.median <= other.median;
-                                   });
+    add_pairs(text, regret.runs, comparison.pairs[mode]);
+    const bool complete = std::all_of(comparison.complete.begin(), comparison.complete.end(),
+                                      [](bool all) { return all; });
+    text.best = complete && !text.never &&
+                std::all_of(comparison.regret.begin(), comparison.regret.end(),
+                            [&regret](const Spread& other) {
+                                return other.runs == 0 || regret.median <= other.median;
+                            });
     return text;
 }
 

@@ -16,52 +16,76 @@ double tta_of(const RunRow& row) {
     return row.tta_virtual_s.value_or(kNever);
 }
 
-/// The number of a measure in every row.
+bool has_target(const RunRow& row) {
+    return row.target_accuracy > 0;
+}
+
+/// The number of a measure in every row, or in those with a target alone.
 template <class Get>
-Spread spread_over(const std::vector<RunRow>& rows, Get get) {
+Spread spread_over(const std::vector<RunRow>& rows, bool aimed, Get get) {
     std::vector<double> values;
     for (const RunRow& row : rows) {
-        values.push_back(get(row));
+        if (!aimed || has_target(row)) {
+            values.push_back(get(row));
+        }
     }
     return spread_of(values);
 }
 
 void measure(ComparedCell& cell) {
-    cell.tta_s = spread_over(cell.rows, tta_of);
-    cell.samples_to_target = spread_over(cell.rows, [](const RunRow& row) {
+    cell.aimed =
+        static_cast<std::size_t>(std::count_if(cell.rows.begin(), cell.rows.end(), has_target));
+    cell.tta_s = spread_over(cell.rows, true, tta_of);
+    cell.samples_to_target = spread_over(cell.rows, true, [](const RunRow& row) {
         return row.samples_to_target ? static_cast<double>(*row.samples_to_target) : kNever;
     });
-    cell.accuracy = spread_over(cell.rows, [](const RunRow& row) { return row.accuracy; });
+    cell.accuracy = spread_over(cell.rows, false, [](const RunRow& row) { return row.accuracy; });
     cell.samples_per_s =
-        spread_over(cell.rows, [](const RunRow& row) { return row.samples_per_s; });
+        spread_over(cell.rows, false, [](const RunRow& row) { return row.samples_per_s; });
 }
 
-/// The fastest run of a fixed mode under a pattern with a seed; none: there are no such runs.
+const RunRow* find_row(const ComparedCell& cell, const ExperimentSeed& seed) {
+    const auto found = std::find_if(cell.rows.begin(), cell.rows.end(),
+                                    [&seed](const RunRow& row) { return row.seed == seed; });
+    return found == cell.rows.end() ? nullptr : &*found;
+}
+
+/// The fastest run of a fixed mode under a pattern with a seed; none: there are no fixed modes with
+/// a target, or one of their runs is missing and could be the fastest.
 struct OracleRun {
     double tta_s = kNever;
     std::string mode;
 };
 
-std::optional<OracleRun> oracle_run(const SweepResults& results, const Comparison& comparison,
+std::optional<OracleRun> oracle_run(const SweepResults& results, Comparison& comparison,
                                     std::size_t pattern, const ExperimentSeed& seed) {
     std::optional<OracleRun> best;
     for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
         if (!results.modes[mode].fixed) {
             continue;
         }
-        for (const RunRow& row : comparison.cells[mode][pattern].rows) {
-            if (!(row.seed == seed)) {
-                continue;
-            }
-            if (!best) {
-                best = OracleRun();
-            }
-            if (tta_of(row) < best->tta_s) {
-                best = OracleRun{.tta_s = tta_of(row), .mode = row.mode};
-            }
+        const RunRow* row = find_row(comparison.cells[mode][pattern], seed);
+        if (row == nullptr) {
+            ++comparison.oracle[pattern].waiting;
+            return std::nullopt;
+        }
+        if (!has_target(*row)) {
+            continue;
+        }
+        best = best ? best : OracleRun();
+        if (tta_of(*row) < best->tta_s) {
+            best = OracleRun{.tta_s = tta_of(*row), .mode = row->mode};
         }
     }
     return best;
+}
+
+/// None where neither the mode nor any fixed one reached the target.
+std::optional<double> regret_of(const RunRow& row, const OracleRun& oracle) {
+    if (std::isfinite(oracle.tta_s)) {
+        return tta_of(row) / oracle.tta_s - 1;
+    }
+    return row.tta_virtual_s ? std::optional(-1.0) : std::nullopt;
 }
 
 /// Oracle and regrets of one pattern.
@@ -76,11 +100,11 @@ void look_back(const SweepResults& results, Comparison& comparison, std::size_t 
         }
         times.push_back(oracle->tta_s);
         comparison.oracle[pattern].choices.push_back(oracle->mode);
-        for (std::size_t mode = 0; mode < results.modes.size() && std::isfinite(oracle->tta_s);
-             ++mode) {
-            for (const RunRow& row : comparison.cells[mode][pattern].rows) {
-                if (row.seed == seed) {
-                    regrets[mode].push_back(tta_of(row) / oracle->tta_s - 1);
+        for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
+            const RunRow* row = find_row(comparison.cells[mode][pattern], seed);
+            if (row != nullptr && has_target(*row)) {
+                if (const std::optional<double> regret = regret_of(*row, *oracle)) {
+                    regrets[mode].push_back(*regret);
                 }
             }
         }
@@ -88,6 +112,7 @@ void look_back(const SweepResults& results, Comparison& comparison, std::size_t 
     comparison.oracle[pattern].tta_s = spread_of(times);
     for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
         comparison.cells[mode][pattern].regret = spread_of(regrets[mode]);
+        comparison.pairs[mode] += comparison.cells[mode][pattern].aimed;
         all_regrets[mode].insert(all_regrets[mode].end(), regrets[mode].begin(),
                                  regrets[mode].end());
     }
@@ -96,7 +121,7 @@ void look_back(const SweepResults& results, Comparison& comparison, std::size_t 
 bool leads(const Comparison& comparison, Spread ComparedCell::*measure, std::size_t mode,
            std::size_t pattern, bool least) {
     const Spread& own = comparison.cells[mode][pattern].*measure;
-    if (own.runs == 0 || !std::isfinite(own.median)) {
+    if (!comparison.complete[pattern] || own.runs == 0 || !std::isfinite(own.median)) {
         return false;
     }
     return std::all_of(comparison.cells.begin(), comparison.cells.end(), [&](const auto& cells) {
@@ -129,7 +154,7 @@ Comparison compare(const SweepResults& results) {
             for (const RunRow& row : results.rows) {
                 if (row.mode == mode.name && row.pattern == pattern) {
                     cell.rows.push_back(row);
-                    comparison.has_target = comparison.has_target || row.target_accuracy > 0;
+                    comparison.has_target = comparison.has_target || has_target(row);
                 }
             }
             measure(cell);
@@ -141,6 +166,12 @@ Comparison compare(const SweepResults& results) {
         comparison.cells.push_back(std::move(cells));
     }
     comparison.oracle.resize(results.patterns.size());
+    comparison.pairs.resize(results.modes.size());
+    for (std::size_t pattern = 0; pattern < results.patterns.size(); ++pattern) {
+        comparison.complete.push_back(std::all_of(
+            comparison.cells.begin(), comparison.cells.end(),
+            [&](const auto& cells) { return cells[pattern].rows.size() == results.seeds.size(); }));
+    }
     std::vector<std::vector<double>> regrets(results.modes.size());
     for (std::size_t pattern = 0; pattern < results.patterns.size(); ++pattern) {
         look_back(results, comparison, pattern, regrets);
@@ -152,7 +183,8 @@ Comparison compare(const SweepResults& results) {
 }
 
 double median_of(const ComparedCell& cell, double RunRow::*number) {
-    return spread_over(cell.rows, [number](const RunRow& row) { return row.*number; }).median;
+    return spread_over(cell.rows, false, [number](const RunRow& row) { return row.*number; })
+        .median;
 }
 
 bool is_least(const Comparison& comparison, Spread ComparedCell::*measure, std::size_t mode,

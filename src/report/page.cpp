@@ -49,12 +49,14 @@ std::string explanation(const PageData& data) {
     std::string text =
         "<p>Times are of the virtual cluster's clock. A run that did not reach the target counts "
         "as infinitely slow, so medians do not leave it out. A star marks the best median of a "
-        "column.";
+        "column once all its runs are there.";
     if (data.comparison.has_target) {
         text +=
             " The oracle is the best fixed mode in hindsight, for each pattern and seed; the "
             "row says how often it was which. Regret is the time to the target relative to "
-            "the oracle's, less one: negative where changing the mode beats every fixed one.";
+            "the oracle's, less one: negative where changing the mode beats every fixed one, and "
+            "-100 % where it alone reached the target. Where neither did there is no regret: the "
+            "cell says how many pairs of pattern and seed count.";
     }
     return text + "</p>\n";
 }

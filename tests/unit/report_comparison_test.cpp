@@ -62,11 +62,47 @@ TEST(Comparison, RegretIsTheTimeRelativeToTheOraclesLessOne) {
     EXPECT_NEAR(comparison.cells[1][0].regret.median, 0.2, 1e-12);  // 0.2, 0, 0.444
     EXPECT_NEAR(comparison.cells[1][0].regret.most, 130.0 / 90 - 1, 1e-12);
     const Spread& c = comparison.cells[2][1].regret;
-    EXPECT_EQ(c.runs, 2U) << "the third seed has no oracle";
-    EXPECT_NEAR(c.median, -0.35, 1e-12);  // -0.5, -0.2: switching beats every fixed mode
+    EXPECT_EQ(c.least, -1) << "with the third seed it alone reached the target";
+    EXPECT_NEAR(c.median, -0.5, 1e-12);  // -0.5, -0.2, -1: switching beats every fixed mode
     EXPECT_TRUE(std::isinf(comparison.cells[0][1].regret.median));  // 1, infinite
-    EXPECT_EQ(comparison.regret[2].runs, 5U);
-    EXPECT_NEAR(comparison.regret[2].median, 0.1, 1e-12);  // -0.5 -0.2 0.1 0.1 0.222
+    EXPECT_EQ(comparison.regret[2].runs, 6U);
+    EXPECT_NEAR(comparison.regret[2].median, -0.05, 1e-12);  // -1 -0.5 -0.2 0.1 0.1 0.222
+}
+
+TEST(Comparison, WhereNeitherReachedTheTargetThereIsNoRegret) {
+    const Comparison comparison = compare(three_modes());
+    EXPECT_EQ(comparison.cells[0][1].regret.runs, 2U) << "a failed there as the oracle did";
+    EXPECT_EQ(comparison.cells[0][1].aimed, 3U);
+    EXPECT_EQ(comparison.pairs[0], 6U);
+    EXPECT_EQ(comparison.regret[0].runs, 5U);
+}
+
+TEST(Comparison, NoOracleAndNoStarWhileRunsAreMissing) {
+    SweepResults results = three_modes();
+    std::erase_if(results.rows, [](const RunRow& row) {
+        return row.mode == "a" && row.pattern == "healthy" && row.seed.seed == 3;
+    });
+    const Comparison comparison = compare(results);
+    EXPECT_THAT(comparison.oracle[0].choices, ElementsAre("a", "b")) << "a could win the third";
+    EXPECT_EQ(comparison.oracle[0].waiting, 1U);
+    EXPECT_EQ(comparison.cells[1][0].regret.runs, 2U);
+    EXPECT_FALSE(is_least(comparison, &ComparedCell::tta_s, 0, 0));
+    EXPECT_TRUE(is_least(comparison, &ComparedCell::tta_s, 2, 1)) << "this column is all there";
+}
+
+TEST(Comparison, RunsWithoutATargetAreNotSlow) {
+    SweepResults results = three_modes();
+    for (RunRow& row : results.rows) {
+        if (row.mode == "b") {
+            row.target_accuracy = 0;
+            row.tta_virtual_s = std::nullopt;
+        }
+    }
+    const Comparison comparison = compare(results);
+    EXPECT_EQ(comparison.cells[1][0].tta_s.runs, 0U);
+    EXPECT_EQ(comparison.cells[1][0].rows.size(), 3U);
+    EXPECT_EQ(comparison.cells[1][0].aimed, 0U);
+    EXPECT_THAT(comparison.oracle[0].choices, ElementsAre("a", "a", "a"));
 }
 
 TEST(Comparison, TheBestOfAColumnIsMarkedAndEqualsShareIt) {

@@ -24,9 +24,12 @@ struct Spread {
 /// A mode under a pattern, over the seeds.
 struct ComparedCell {
     std::vector<RunRow> rows;
+    std::size_t aimed = 0;  ///< of them, runs with a target; they alone count in the next three
     Spread tta_s;
     Spread samples_to_target;
-    Spread regret;  ///< of every run whose oracle reached the target: tta / its tta - 1
+    /// tta / the oracle's - 1; -1 where the mode reached what no fixed one did. Runs without an
+    /// oracle to compare with, and those that failed as it did, have none.
+    Spread regret;
     Spread accuracy;
     Spread samples_per_s;
 };
@@ -34,6 +37,7 @@ struct ComparedCell {
 /// The best fixed mode in hindsight under a pattern.
 struct OracleCell {
     std::vector<std::string> choices;  ///< by seed; empty: none reached the target
+    std::size_t waiting = 0;           ///< seeds of which a run is missing: they have no oracle
     Spread tta_s;
 };
 
@@ -41,6 +45,8 @@ struct Comparison {
     std::vector<std::vector<ComparedCell>> cells;  ///< [mode][pattern]
     std::vector<OracleCell> oracle;                ///< [pattern]
     std::vector<Spread> regret;                    ///< [mode], over all patterns and seeds
+    std::vector<std::size_t> pairs;                ///< [mode], of pattern and seed, that could be
+    std::vector<bool> complete;                    ///< [pattern]: all runs of all modes are there
     std::size_t reference = 0;  ///< mode that demands are compared with: the first without another
     bool has_target = false;    ///< of any run
 };
@@ -51,7 +57,8 @@ struct Comparison {
 /// The median over a cell's runs of one of their numbers.
 [[nodiscard]] double median_of(const ComparedCell& cell, double RunRow::*number);
 
-/// Whether a mode's median is the smallest (the largest) finite one of a pattern.
+/// Whether a mode's median is the smallest (the largest) finite one of a pattern whose runs are
+/// all there.
 [[nodiscard]] bool is_least(const Comparison& comparison, Spread ComparedCell::*measure,
                             std::size_t mode, std::size_t pattern);
 [[nodiscard]] bool is_most(const Comparison& comparison, Spread ComparedCell::*measure,

@@ -18,7 +18,9 @@ struct ExperimentMode {
     std::vector<double> lr;  ///< to choose from by tuning; one: taken as it is; none: the job's
     std::string role;        ///< "ours", "baseline" or empty
     std::string cites;       ///< what it follows
-    bool fixed = true;       ///< the oracle may choose it: it is one mode from start to end
+    /// The oracle may choose it: it is one mode from start to end, though it may regroup or
+    /// rebalance. False for schedules and modes that become another one.
+    bool fixed = true;
     bool reference = false;  ///< demands of others are given relative to its demands
 };
 
