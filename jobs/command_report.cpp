@@ -61,7 +61,7 @@ private:
     [[nodiscard]] SweepResults read() const {
         std::vector<std::string> files;
         for (const std::string& path : results_) {
-            if (exists(path + "/results.h5")) {
+            if (exists(path + "/" + kSweepFile)) {
                 if (results_.size() > 1) {
                     fail<UsageError>({.where = path,
                                       .what = "a sweep is reported alone",

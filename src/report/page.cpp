@@ -38,6 +38,16 @@ std::string facts(const PageData& data) {
         }
         text += ".";
     }
+    if (!results.waiting.empty()) {
+        std::string names;
+        for (const std::string& mode : results.waiting) {
+            names += (names.empty() ? "" : ", ") + mode;
+        }
+        text +=
+            " Learning rates of these are still being chosen, and rows that they have are of an "
+            "earlier choice: " +
+            escaped(names) + ".";
+    }
     text += "</p>\n<details><summary>Options that all runs share</summary><p><code>";
     for (const auto& [name, value] : data.common) {
         text += fmt::format("{}={} ", escaped(name), escaped(value));

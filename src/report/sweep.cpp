@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 
 #include "child_pool.hpp"
 #include "cohort/core/clock.hpp"
@@ -75,11 +76,14 @@ public:
 
     [[nodiscard]] SweepOutcome run() {
         const std::vector<PlannedRun> tuning = plan_tuning(experiment_);
+        const std::vector<std::optional<RunRow>> known = find_all(tuning);
+        describe(choose(tuning, known));
+        write_results(find_all(plan_table(experiment_, rates_to_show())));
         progress_.tuning = true;
-        const std::vector<std::optional<double>> rates = choose(tuning, carry_out(tuning));
+        describe(choose(tuning, carry_out(tuning, known)));
         progress_.tuning = false;
-        describe(rates);
-        write_results(carry_out(plan_table(experiment_, rates)));
+        const std::vector<PlannedRun> table = plan_table(experiment_, rates_to_show());
+        write_results(carry_out(table, find_all(table)));
         return std::move(outcome_);
     }
 
@@ -88,18 +92,47 @@ private:
         return experiment_.modes.size() * experiment_.patterns.size() * experiment_.seeds.size();
     }
 
+    /// Those that are there.
+    [[nodiscard]] std::vector<std::optional<RunRow>> find_all(
+        const std::vector<PlannedRun>& runs) const {
+        std::vector<std::optional<RunRow>> rows;
+        for (const PlannedRun& run : runs) {
+            rows.push_back(find_run(settings_.out, experiment_, run, hooks_));
+        }
+        return rows;
+    }
+
+    /// Rates of the table's rows: chosen ones, and of modes that wait for theirs the one that the
+    /// table had before, so that what is finished stays in it.
+    [[nodiscard]] std::vector<std::optional<double>> rates_to_show() const {
+        std::vector<std::optional<double>> rates = rates_;
+        const std::map<std::string, double> before = rates_of_table(settings_.out);
+        for (std::size_t mode = 0; mode < rates.size(); ++mode) {
+            const ExperimentMode& wanted = experiment_.modes[mode];
+            const auto found = before.find(wanted.name);
+            if (!rates[mode] && found != before.end() &&
+                std::find(wanted.lr.begin(), wanted.lr.end(), found->second) != wanted.lr.end()) {
+                rates[mode] = found->second;
+            }
+        }
+        return rates;
+    }
+
+    /// The table's runs of a mode whose rate is not chosen wait.
+    [[nodiscard]] bool may_start(const PlannedRun& run) const {
+        return progress_.tuning || rates_[run.mode] || experiment_.modes[run.mode].lr.empty();
+    }
+
     /// The results of these runs, in order, of those that are not there yet too; none for a run
-    /// that failed or was not reached.
+    /// that failed or was not reached. @param rows that are there
     [[nodiscard]] std::vector<std::optional<RunRow>> carry_out(
-        const std::vector<PlannedRun>& runs) {
-        std::vector<std::optional<RunRow>> rows(runs.size());
+        const std::vector<PlannedRun>& runs, std::vector<std::optional<RunRow>> rows) {
         std::deque<std::size_t> waiting;
-        for (std::size_t i = 0; i < runs.size() && !stop(); ++i) {
-            rows[i] = find_run(settings_.out, experiment_, runs[i], hooks_);
+        for (std::size_t i = 0; i < runs.size(); ++i) {
             if (rows[i]) {
                 ++progress_.done;
                 ++outcome_.found;
-            } else {
+            } else if (may_start(runs[i])) {
                 waiting.push_back(i);
             }
         }
@@ -172,6 +205,7 @@ private:
     /// Chooses the rates and keeps the search.
     [[nodiscard]] std::vector<std::optional<double>> choose(
         const std::vector<PlannedRun>& runs, const std::vector<std::optional<RunRow>>& rows) {
+        outcome_.results.tuning.clear();
         std::vector<TuningResult> results;
         for (std::size_t i = 0; i < runs.size(); ++i) {
             if (rows[i]) {
@@ -198,14 +232,20 @@ private:
     }
 
     /// What the results are of.
-    void describe(const std::vector<std::optional<double>>& rates) {
+    void describe(std::vector<std::optional<double>> rates) {
+        rates_ = std::move(rates);
         SweepResults& results = outcome_.results;
         results.title = experiment_.title;
         results.modes = experiment_.modes;
-        for (std::size_t mode = 0; mode < rates.size(); ++mode) {
+        results.waiting.clear();
+        for (std::size_t mode = 0; mode < rates_.size(); ++mode) {
+            if (!rates_[mode] && !results.modes[mode].lr.empty()) {
+                results.waiting.push_back(results.modes[mode].name);
+            }
             results.modes[mode].lr =
-                rates[mode] ? std::vector<double>{*rates[mode]} : std::vector<double>{};
+                rates_[mode] ? std::vector<double>{*rates_[mode]} : std::vector<double>{};
         }
+        results.patterns.clear();
         for (const ExperimentPattern& pattern : experiment_.patterns) {
             results.patterns.push_back(pattern.name);
         }
@@ -225,7 +265,7 @@ private:
         const std::string& out = settings_.out;
         replace_text_file(out + "/results.csv", results_csv(results));
         replace_text_file(out + "/tuning.csv", tuning_csv(results));
-        write_sweep_results(out + "/results.h5", results);
+        write_sweep_results(out + "/" + kSweepFile, results);
     }
 
     const Experiment& experiment_;
@@ -235,31 +275,12 @@ private:
     SteadyClock clock_;
     SweepOutcome outcome_;
     SweepProgress progress_;
-    Clock::Seconds began_{0};  ///< of this part of the sweep
-    std::size_t ended_ = 0;    ///< children in it
+    std::vector<std::optional<double>> rates_;  ///< chosen, by mode
+    Clock::Seconds began_{0};                   ///< of this part of the sweep
+    std::size_t ended_ = 0;                     ///< children in it
 };
 
 }  // namespace
-
-void check_experiment(const Experiment& experiment, const SweepHooks& hooks) {
-    std::vector<std::optional<double>> rates;
-    for (const ExperimentMode& mode : experiment.modes) {
-        rates.push_back(mode.lr.empty() ? std::nullopt : std::optional(mode.lr.front()));
-    }
-    std::vector<PlannedRun> runs = plan_tuning(experiment);
-    const std::vector<PlannedRun> table = plan_table(experiment, rates);
-    runs.insert(runs.end(), table.begin(), table.end());
-    for (const PlannedRun& run : runs) {
-        try {
-            (void)hooks.options(run);
-        } catch (const UsageError& error) {
-            fail<UsageError>({.where = fmt::format("mode {}, pattern {}",
-                                                   experiment.modes[run.mode].name, run.pattern),
-                              .what = "cannot be simulated",
-                              .got = error.what()});
-        }
-    }
-}
 
 SweepOutcome run_sweep(const Experiment& experiment, const SweepSettings& settings,
                        const SweepHooks& hooks) {

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <sstream>
 
+#include "cohort/core/error.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/data/store.hpp"
 #include "sweep_columns.hpp"
@@ -91,6 +93,10 @@ void put_plan(StoreWriter& store, const SweepResults& results) {
     put_lines(store, "/modes/fixed", modes, [&](const auto& mode) { return flag(mode.fixed); });
     put_lines(store, "/modes/reference", modes,
               [&](const auto& mode) { return flag(mode.reference); });
+    put_lines(store, "/modes/waiting", modes, [&](const auto& mode) {
+        return flag(std::find(results.waiting.begin(), results.waiting.end(), mode.name) !=
+                    results.waiting.end());
+    });
     put_lines(store, "/patterns/name", results.patterns, [](const auto& name) { return name; });
     std::vector<std::uint64_t> seeds;
     std::vector<std::uint64_t> pattern_seeds;
@@ -161,12 +167,18 @@ std::vector<TuningRow> get_tuning(const StoreReader& store) {
 /// Names and files of the rows; their numbers are read elsewhere.
 SweepResults read_plan(const std::string& folder) {
     Hdf5Thread thread;
-    const StoreReader store(folder + "/results.h5", thread);
+    const StoreReader store(folder + "/" + kSweepFile, thread);
     store.require_format(kFormat);
     SweepResults results;
     results.title = store.attribute<std::string>("/", "title");
     results.planned = store.attribute<std::int64_t>("/", "planned");
     results.modes = get_modes(store);
+    const std::vector<std::string> waiting = get_lines(store, "/modes/waiting");
+    for (std::size_t mode = 0; mode < waiting.size(); ++mode) {
+        if (waiting[mode] == "true") {
+            results.waiting.push_back(results.modes.at(mode).name);
+        }
+    }
     results.patterns = get_lines(store, "/patterns/name");
     const auto seeds = store.get<std::uint64_t>("/seeds/seed");
     const auto pattern_seeds = store.get<std::uint64_t>("/seeds/pattern_seed");
@@ -196,6 +208,23 @@ void write_sweep_results(const std::string& file, const SweepResults& results) {
     put_columns(store, "/runs", run_columns(), results.rows);
     put_columns(store, "/tuning", tuning_columns(), results.tuning);
     store.commit();
+}
+
+std::map<std::string, double> rates_of_table(const std::string& folder) {
+    std::map<std::string, double> rates;
+    try {
+        Hdf5Thread thread;
+        const StoreReader store(folder + "/" + kSweepFile, thread);
+        store.require_format(kFormat);
+        const std::vector<std::string> modes = get_lines(store, "/runs/mode");
+        const auto of_rows = store.get<double>("/runs/lr");
+        for (std::size_t i = 0; i < modes.size(); ++i) {
+            rates[modes[i]] = of_rows.at(i);
+        }
+    } catch (const FileError&) {  // no table, or one that is not whole: it is made anew
+        rates.clear();
+    }
+    return rates;
 }
 
 SweepResults read_sweep_results(const std::string& folder) {

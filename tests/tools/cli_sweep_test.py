@@ -147,10 +147,28 @@ class SweepTest(cli_support.ProgramTest):
 
     def test_failed_runs_are_reported_with_their_last_lines(self):
         out = self.out()
-        done = self.sweep(out, "--set", "data=missing.h5", code=3)
-        self.assertIn("missing.h5", done.stderr)
+        for search in (self.whole / "runs").glob("*_s5_*"):  # a folder stands where results belong
+            (out / "runs" / search.name / "result.h5" / "inside").mkdir(parents=True)
+        done = self.sweep(out, code=3)
+        self.assertIn("result.h5", done.stderr)
+        self.assertNotIn("options:", done.stderr)
         self.assertIn("4 runs failed", done.stderr)
         self.assertEqual(rows_of(out), [])
+
+    def test_files_that_are_missing_are_found_before_the_first_run(self):
+        out = self.out()
+        table = EXPERIMENT + '[[pattern]]\ntrace = "missing.csv"\n'
+        for setting, text, code in (("data=missing.h5", EXPERIMENT, 3),
+                                    ("profile=missing.toml", EXPERIMENT, 2),
+                                    (f"data={self.data}", table, 3)):
+            self.experiment.write_text(text, encoding="utf-8")
+            try:
+                done = run("sweep", self.experiment, "--out", out, "--set", f"data={self.data}",
+                           "--set", setting, "--dry-run", code=code)
+            finally:
+                self.experiment.write_text(EXPERIMENT, encoding="utf-8")
+            self.assertIn("missing", done.stderr)
+            self.assertFalse(out.exists())
 
     def test_page_is_well_formed_and_has_every_mode(self):
         page = self.out().with_suffix(".html")

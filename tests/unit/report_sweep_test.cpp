@@ -210,6 +210,31 @@ TEST_F(SweepRun, AStoppedSweepGoesOnToTheSameTable) {
     EXPECT_EQ(read_text_file(folder_.file("tuning.csv")), tuning);
 }
 
+TEST_F(SweepRun, FinishedRowsStayWhileALongerListIsSearched) {
+    Experiment experiment = small_experiment({"healthy", "other"});
+    (void)sweep(experiment);
+    const std::string whole = csv();
+    experiment.modes[0].lr = {0.2, 0.1, 0.4};
+    for (int more = 1; more <= 12; ++more) {
+        experiment.modes[0].lr.push_back(more);
+    }
+    stop_after_ = 4;  // three rates of before and at most two more in each call
+    for (int call = 0; call < 2; ++call) {
+        const SweepOutcome outcome = sweep(experiment);
+        EXPECT_TRUE(outcome.stopped);
+        EXPECT_EQ(outcome.results.rows.size(), 8U);
+        EXPECT_EQ(csv(), whole) << "the rows with the rate of before";
+        EXPECT_THAT(read_sweep_results(folder_.path()).waiting, testing::ElementsAre("one"));
+    }
+    experiment.seeds.push_back({3, 3});
+    (void)sweep(experiment);
+    EXPECT_EQ(read_sweep_results(folder_.path()).planned, 12) << "of the plan as it is now";
+    EXPECT_EQ(read_sweep_results(folder_.path()).rows.size(), 8U);
+    stop_after_ = 1000;
+    EXPECT_EQ(sweep(experiment).results.rows.size(), 12U);
+    EXPECT_TRUE(read_sweep_results(folder_.path()).waiting.empty());
+}
+
 TEST_F(SweepRun, FailedRunsAreReportedWithTheirLastLinesAndTriedAgain) {
     const Experiment experiment = small_experiment({"healthy", "fails"});
     const SweepOutcome outcome = sweep(experiment);
@@ -265,7 +290,7 @@ TEST_F(SweepRun, OptionsThatCannotBeAreFoundBeforeTheFirstRun) {
         if (option_of(run.options, "mode") == "asgd" && run.pattern == "other") {
             throw UsageError("[--pattern] no");
         }
-        return {};
+        return {.no_train = true};
     };
     try {
         check_experiment(small_experiment({"healthy", "other"}), checking);

@@ -52,8 +52,9 @@ struct SweepOutcome {
     bool stopped = false;
 };
 
-/// Every run of an experiment whose options cannot be used is an error now, not after hours.
-/// Errors: UsageError naming the run.
+/// Every run of an experiment whose options cannot be used, and every data set, profile and trace
+/// that is missing, damaged or does not fit, is an error now, not after hours. No Hdf5Thread may be
+/// there. Errors: UsageError naming the run, FileError.
 void check_experiment(const Experiment& experiment, const SweepHooks& hooks);
 
 /// Does what is missing in the folder, the search for learning rates first, and writes

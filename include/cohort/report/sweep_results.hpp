@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -67,6 +68,9 @@ struct SweepResults {
     std::vector<std::string> patterns;
     std::vector<ExperimentSeed> seeds;
     std::int64_t planned = 0;  ///< runs of the table
+    /// Modes whose rates are still to be chosen: their rows, if any, have the rate of an earlier
+    /// table.
+    std::vector<std::string> waiting;
     std::vector<RunRow> rows;
     std::vector<TuningRow> tuning;
 };
@@ -82,9 +86,14 @@ struct SweepResults {
 [[nodiscard]] std::string results_csv(const SweepResults& results);
 [[nodiscard]] std::string tuning_csv(const SweepResults& results);
 
+/// Name of the table's file in a sweep's folder.
+inline constexpr const char* kSweepFile = "results.h5";
 /// results.h5 ({"cohort-sweep", 1}): replaced at once or not at all. Errors: FileError. No
 /// Hdf5Thread may be there.
 void write_sweep_results(const std::string& file, const SweepResults& results);
+
+/// By mode the learning rate of its rows in a sweep's results.h5; empty when that cannot be read.
+[[nodiscard]] std::map<std::string, double> rates_of_table(const std::string& folder);
 
 /// Reads results.h5 in a sweep's folder; the rows' numbers come from the runs' own results.
 /// Errors: FileError. No Hdf5Thread may be there.
