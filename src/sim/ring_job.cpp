@@ -185,13 +185,14 @@ void RingJob::void_round(const Round& round) {
         const int worker = members_[i];
         tell_engine(worker, round.leases[i]);
         if (const Lease* const mine = lease(round.leases[i])) {
-            const bool good = learner().outcome(mine->computed).finite;
-            dropped(worker, mine->slice.count,
-                    good ? ReturnReason::kVoidRound : ReturnReason::kNonFinite);
-            carry_out(engine().take_back(
-                worker, good ? ReturnReason::kVoidRound : ReturnReason::kNonFinite));
+            const ReturnReason reason = learner().outcome(mine->computed).finite
+                                            ? ReturnReason::kVoidRound
+                                            : ReturnReason::kNonFinite;
+            unused(worker, mine->slice.count, reason);
+            carry_out(engine().take_back(worker, reason));
         }
     }
+    dropped();  // once, whatever the number of members
     ready_.insert(ready_.begin(), round.riders.begin(), round.riders.end());
 }
 

@@ -81,7 +81,8 @@ bool RingJob::usable(const RiderPush& push) {
         return true;
     }
     const std::int64_t samples = samples_of(push.lease);
-    dropped(push.worker, samples, ReturnReason::kNonFinite);
+    unused(push.worker, samples, ReturnReason::kNonFinite);
+    dropped();
     engine().leased(push.worker, push.lease, samples);
     carry_out(engine().take_back(push.worker, ReturnReason::kNonFinite));
     carry_out(engine().idle(push.worker));

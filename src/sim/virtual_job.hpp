@@ -10,6 +10,7 @@
 
 #include "cohort/data/lease.hpp"
 #include "cohort/optim/schedule.hpp"
+#include "cohort/sched/drop_record.hpp"
 #include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/noise_scale.hpp"
 #include "cohort/sched/update_engine.hpp"
@@ -163,9 +164,10 @@ protected:
     /// @param own_s  0: not measured
     void timed(int worker, std::int64_t samples, double own_s);
     void carry_out(const std::vector<Effect>& effects);
-    /// A mini-batch that is not used, of which the engine has no push; `reason` as it is told.
-    /// Too many in a row whose numbers are not finite end the job.
-    void dropped(int worker, std::int64_t samples, ReturnReason reason);
+    /// For the books: a mini-batch that is not used, of which the engine has no push.
+    void unused(int worker, std::int64_t samples, ReturnReason reason);
+    /// A step whose numbers are not finite: too many end the job.
+    void dropped();
     /// The engine gets the plan, and its effects are carried out. Leases that are out stay as they
     /// are.
     void put_in_force(PlanChange change);
@@ -189,7 +191,6 @@ private:
     void log(const Effect& effect);
     void apply(const Fire& fire);
     void settle_books(const Fire& fire);
-    void count_drop(ReturnReason reason);
     void consult_modes();
     void collect_switches();
     void evaluate();
@@ -215,7 +216,7 @@ private:
     std::int64_t reference_batch_;
     std::int64_t samples_applied_ = 0;
     std::int64_t updates_ = 0;
-    std::int64_t dropped_in_a_row_ = 0;
+    DropRecord drops_;
     std::int64_t next_evaluation_ = 0;
     bool ask_modes_ = false;
     bool over_ = false;

@@ -10,8 +10,6 @@
 namespace cohort {
 namespace {
 
-/// In a row, as in real runs: numbers that are not finite do not come back.
-constexpr std::int64_t kMostDropped = 5;
 /// Of accuracy: from here to the target the whole test set decides.
 constexpr double kNearTarget = 0.01;
 
@@ -63,7 +61,7 @@ void VirtualJob::carry_out(const Fire& fire) {
     settle_books(fire);
     samples_applied_ += fire.samples;
     ++updates_;
-    dropped_in_a_row_ = 0;
+    drops_.updated();
     last_.reset();
     if (modes_.awaits_update()) {
         modes_.updated(now(), books_.slowest_own_s());
@@ -151,16 +149,18 @@ void VirtualJob::carry_out(const Refuse& refusal) {
                     .weight = 0,
                     .returned = refusal.reason});
     refused(refusal, lease_out(held.mapped().lease));
-    count_drop(refusal.reason);
+    if (refusal.reason == ReturnReason::kNonFinite) {
+        dropped();
+    }
 }
 
-void VirtualJob::dropped(int worker, std::int64_t samples, ReturnReason reason) {
+void VirtualJob::unused(int worker, std::int64_t samples, ReturnReason reason) {
     books_.settled({.worker = worker, .samples = samples, .weight = 0, .returned = reason});
-    count_drop(reason);
 }
 
-void VirtualJob::count_drop(ReturnReason reason) {
-    if (reason == ReturnReason::kNonFinite && ++dropped_in_a_row_ >= kMostDropped && !stopping()) {
+void VirtualJob::dropped() {
+    drops_.dropped(updates_);
+    if (drops_.diverged(updates_) && !stopping()) {
         stop_reason_ = "diverged";
     }
 }

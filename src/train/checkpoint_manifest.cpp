@@ -75,7 +75,8 @@ ShardTable make_table(const std::string& path, const RunSnapshot& snapshot, Hdf5
 /// The bindings name every field, so that one that is added does not compile until it has a place.
 template <class Snapshot>
 auto integer_fields(Snapshot& s) {
-    auto& [applied, updates, row, dropped, evaluated, train, wall, cpu, tta, drops] = s.progress;
+    auto& [applied, updates, drops, evaluated, train, wall, cpu, tta] = s.progress;
+    auto& [row, dropped, recent] = drops;
     auto& [leased, used, non_finite, void_round, stop, late, interrupted, lost, outstanding] =
         s.accounts;
     return std::map<std::string, decltype(&s.metrics_bytes)>{
@@ -138,7 +139,7 @@ void write_run(StoreWriter& writer, const RunSnapshot& snapshot) {
         writer.set("/progress", "tta_seconds", *snapshot.progress.tta_seconds);
     }
     put_if_any(writer, "/leases", snapshot.lease_state);
-    put_if_any(writer, "/recent_drops", snapshot.progress.recent_drops);
+    put_if_any(writer, "/recent_drops", snapshot.progress.drops.recent);
     writer.set("/run", "reference_batch", snapshot.reference_batch);
     writer.set("/run", "reference_batches", snapshot.reference_batches);
 }
@@ -154,7 +155,7 @@ void read_run(const StoreReader& reader, RunSnapshot& snapshot) {
         snapshot.progress.tta_seconds = reader.attribute<double>("/progress", "tta_seconds");
     }
     snapshot.lease_state = get_if_any<std::int64_t>(reader, "/leases");
-    snapshot.progress.recent_drops = get_if_any<std::int64_t>(reader, "/recent_drops");
+    snapshot.progress.drops.recent = get_if_any<std::int64_t>(reader, "/recent_drops");
     snapshot.reference_batch = reader.attribute<std::int64_t>("/run", "reference_batch");
     snapshot.reference_batches = reader.attribute<double>("/run", "reference_batches");
 }

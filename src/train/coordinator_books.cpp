@@ -45,7 +45,7 @@ void Coordinator::commit(const UpdateRecord& update) {
         static_cast<double>(update.result.samples) / static_cast<double>(parts_.reference_batch);
     progress_.samples_applied += update.result.samples;
     ++progress_.updates;
-    progress_.dropped_in_a_row = 0;
+    progress_.drops.updated();
     update_times();
     const StepReport step{.result = update.result,
                           .learning_rate = update.learning_rate,
@@ -86,7 +86,7 @@ void Coordinator::taken(const UpdateExtras& extras, int evaluation_parts) {
 }
 
 void Coordinator::drop(const BatchResult& result, const std::string& because) {
-    progress_.record_drop();
+    progress_.drops.dropped(progress_.updates);
     update_times();
     const StepReport step{.result = result, .applied = false, .dropped_because = because};
     for (const auto& hook : hooks_) {

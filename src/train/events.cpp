@@ -13,18 +13,6 @@ std::string to_string(StopReason reason) {
     return "unknown";
 }
 
-void TrainProgress::record_drop() {
-    ++batches_dropped;
-    ++dropped_in_a_row;
-    recent_drops.push_back(steps());
-    std::erase_if(recent_drops, [&](std::int64_t at) { return at <= steps() - kDropWindow; });
-}
-
-std::int64_t TrainProgress::drops_in_window() const noexcept {
-    return std::ranges::count_if(recent_drops,
-                                 [&](std::int64_t at) { return at > steps() - kDropWindow; });
-}
-
 int ClusterReport::live() const noexcept {
     return static_cast<int>(std::ranges::count_if(workers, &WorkerReport::live));
 }

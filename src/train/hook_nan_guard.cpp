@@ -9,9 +9,6 @@
 namespace cohort {
 namespace {
 
-constexpr std::int64_t kMaxInARow = 5;
-constexpr std::int64_t kMaxInWindow = 20;
-
 /// "worker 0: 2, worker 3: 5"; empty with one worker.
 std::string by_worker(const ClusterReport& cluster) {
     std::string text;
@@ -36,15 +33,15 @@ public:
         log_warn("after {} samples: {}; the batch of {} samples is dropped and will come again{}",
                  progress.samples_applied, step.dropped_because, step.result.samples,
                  by.empty() ? "" : "; so far from " + by);
-        const std::int64_t in_window = progress.drops_in_window();
-        if (progress.dropped_in_a_row >= kMaxInARow || in_window >= kMaxInWindow) {
+        const DropRecord& drops = progress.drops;
+        if (drops.diverged(progress.updates)) {
             fail<NumericalError>(
                 {.where = "training",
                  .what = fmt::format("diverged: {} batches in a row and {} of the last {} had "
                                      "numbers that are not finite ({}{}{})",
-                                     progress.dropped_in_a_row, in_window,
-                                     std::min(progress.steps(), kDropWindow), step.dropped_because,
-                                     by.empty() ? "" : "; in all from ", by),
+                                     drops.in_a_row, drops.in_window(progress.updates),
+                                     std::min(drops.steps(progress.updates), DropRecord::kWindow),
+                                     step.dropped_because, by.empty() ? "" : "; in all from ", by),
                  .hint = "a lower --lr or a longer --warmup-samples"});
         }
     }

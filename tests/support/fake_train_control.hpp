@@ -33,7 +33,7 @@ public:
         run_progress.train_seconds += seconds;
         run_progress.samples_applied += samples;
         ++run_progress.updates;
-        run_progress.dropped_in_a_row = 0;
+        run_progress.drops.updated();
         StepReport report;
         report.result = {.loss_sum = loss * static_cast<double>(samples),
                          .correct = samples / 2,
@@ -44,7 +44,7 @@ public:
     }
 
     StepReport dropped_step(std::int64_t samples) {
-        run_progress.record_drop();
+        run_progress.drops.dropped(run_progress.updates);
         StepReport report;
         report.result.samples = samples;
         report.dropped_because = "the loss is not finite";

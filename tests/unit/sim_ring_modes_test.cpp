@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "cohort/data/hdf5_thread.hpp"
+#include "cohort/sched/drop_record.hpp"
 #include "support/ring_simulation.hpp"
 #include "support/tiny_dataset.hpp"
 
@@ -130,6 +131,17 @@ TEST_F(RingLearningTest, NumbersThatAreNotFiniteEndIt) {
                                                             result.accounts.returned.end(),
                                                             std::int64_t{0}));
     }
+}
+
+/// The first update makes all parameters infinite.
+TEST_F(RingLearningTest, ARoundIsDroppedOnceWhateverItsMembers) {
+    SimulateOptions wild = learning("ring");
+    wild.lr = 1e39;
+    const SimulationResult result = run(wild);
+    EXPECT_EQ(result.updates, 1);
+    EXPECT_EQ(result.accounts.returned_for(ReturnReason::kNonFinite) +
+                  result.accounts.returned_for(ReturnReason::kVoidRound),
+              DropRecord::kMostInARow * wild.workers * wild.batch);
 }
 
 TEST_F(RingLearningTest, ATargetEndsItWithItsTime) {

@@ -89,7 +89,7 @@ TEST(CheckpointShards, EveryBitOfTheRunSurvives) {
     written.progress.evaluated_at = 3;
     written.progress.train_seconds = 0.1;
     written.progress.tta_seconds = 1.0 / 3;
-    written.progress.recent_drops = {3, 5};
+    written.progress.drops.recent = {3, 5};
     written.reference_batches = 7.0 / 3;
     written.lease_state = {2, 30, 100, 9, 1, 20, 10};
     written.accounts = {128, 70, 1, 2, 4, 8, 16, 32, 43};
@@ -101,7 +101,7 @@ TEST(CheckpointShards, EveryBitOfTheRunSurvives) {
     EXPECT_EQ(read.progress.evaluated_at, 3);
     EXPECT_EQ(read.progress.train_seconds, 0.1);
     EXPECT_EQ(read.progress.tta_seconds, 1.0 / 3);
-    EXPECT_EQ(read.progress.recent_drops, written.progress.recent_drops);
+    EXPECT_EQ(read.progress.drops.recent, written.progress.drops.recent);
     EXPECT_EQ(read.version, 7);
     EXPECT_EQ(read.reference_batch, 40);
     EXPECT_EQ(read.reference_batches, 7.0 / 3);

@@ -65,7 +65,7 @@ TEST_F(TrainHooks, NanGuardCountsDropsFromBeforeAResume) {
         (void)run.step(8, 1);
     }
     make_nan_guard_hook()->on_step(run, run.dropped_step(8));
-    EXPECT_EQ(run.run_progress.recent_drops.size(), 1U) << "older ones are forgotten";
+    EXPECT_EQ(run.run_progress.drops.recent.size(), 1U) << "older ones are forgotten";
 }
 
 TEST_F(TrainHooks, NanGuardStaysSilentOnRareDrops) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cohort/model/replica.hpp"
+#include "cohort/sched/drop_record.hpp"
 #include "cohort/sched/reports.hpp"
 
 namespace cohort {
@@ -20,25 +21,13 @@ enum class StopReason { kBudget, kTarget, kSignal };
 struct TrainProgress {
     std::int64_t samples_applied = 0;
     std::int64_t updates = 0;
-    std::int64_t dropped_in_a_row = 0;  ///< batches with non-finite numbers since the last good one
-    std::int64_t batches_dropped = 0;
+    DropRecord drops;
     std::int64_t evaluated_at = 0;      ///< samples_applied at the last evaluation
     double train_seconds = 0;           ///< wall time without evaluation pauses, over all parts
     double wall_seconds = 0;            ///< wall time over all parts of a resumed run
     double cpu_seconds = 0;             ///< process CPU time over all parts
     std::optional<double> tta_seconds;  ///< train_seconds when the target accuracy was reached
-    std::vector<std::int64_t> recent_drops;  ///< steps() of each drop in the drop window
-
-    /// Batches trained on, applied or dropped.
-    [[nodiscard]] std::int64_t steps() const noexcept { return updates + batches_dropped; }
-    /// Counts a batch that was dropped.
-    void record_drop();
-    /// Batches dropped among the last kDropWindow.
-    [[nodiscard]] std::int64_t drops_in_window() const noexcept;
 };
-
-/// Batches over which drops are counted.
-inline constexpr std::int64_t kDropWindow = 100;
 
 /// One update, or a mini-batch or round that was dropped.
 struct StepReport {

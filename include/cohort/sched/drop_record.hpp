@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace cohort {
+
+/// Mini-batches and rounds that were not used because their numbers were not finite, and the rule
+/// that ends a run for them. A step is an update or a drop; a round of a ring is one, whatever the
+/// number of its members.
+struct DropRecord {
+    static constexpr std::int64_t kMostInARow = 5;
+    /// Among the last kWindow steps.
+    static constexpr std::int64_t kMostInWindow = 20;
+    static constexpr std::int64_t kWindow = 100;
+
+    std::int64_t in_a_row = 0;         ///< since the last update
+    std::int64_t total = 0;            ///< of the run
+    std::vector<std::int64_t> recent;  ///< steps at each drop in the window, itself included
+
+    /// Counts a drop. @param updates  of the run so far, here and below
+    void dropped(std::int64_t updates);
+    void updated() noexcept { in_a_row = 0; }
+    [[nodiscard]] std::int64_t steps(std::int64_t updates) const noexcept {
+        return updates + total;
+    }
+    /// Drops among the last kWindow steps.
+    [[nodiscard]] std::int64_t in_window(std::int64_t updates) const noexcept;
+    /// Numbers that are not finite come again and again: they will not stop.
+    [[nodiscard]] bool diverged(std::int64_t updates) const noexcept;
+};
+
+}  // namespace cohort
