@@ -33,6 +33,7 @@ VirtualCluster::WorkId VirtualCluster::Impl::take(Stage stage, int owner, Action
     taken.owner = owner;
     taken.event = 0;
     taken.activity = 0;
+    taken.ends = nullptr;
     taken.done = std::move(done);
     return id;
 }
@@ -109,6 +110,9 @@ void VirtualCluster::Impl::forget(WorkId id) {
     } else if (each.stage == Stage::kServe) {
         std::erase(node(each.owner).serving, id);
     }
+    if (each.ends != nullptr) {
+        --each.ends->transfers;
+    }
     each.backward = nullptr;
     each.done = nullptr;
     works.release(id);
@@ -165,12 +169,28 @@ VirtualCluster::PlaceId VirtualCluster::add_place(int node) {
         throw std::logic_error("[VirtualCluster::add_place] there is no node " +
                                std::to_string(node));
     }
-    const auto id = static_cast<PlaceId>(impl_->places.size());
-    auto& place = impl_->places.emplace_back();
+    auto id = static_cast<PlaceId>(impl_->places.size());
+    if (impl_->free_places.empty()) {
+        impl_->places.emplace_back();
+    } else {
+        id = impl_->free_places.back();
+        impl_->free_places.pop_back();
+    }
+    auto& place = impl_->place(id);
+    place = {};
     place.node = node;
     impl_->node(node).places.push_back(id);
     impl_->refresh(place);
     return id;
+}
+
+void VirtualCluster::remove_place(PlaceId id) {
+    auto& place = impl_->place(id);
+    while (!place.computing.empty()) {
+        cancel(place.computing.back());
+    }
+    std::erase(impl_->node(place.node).places, id);
+    impl_->free_places.push_back(id);
 }
 
 VirtualCluster::WorkId VirtualCluster::compute(PlaceId place, const IterationCost& cost,

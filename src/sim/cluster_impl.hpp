@@ -21,6 +21,7 @@ struct VirtualCluster::Impl {
         kFlow,
         kServe
     };
+    struct KnownEnds;
     struct Work {
         Stage stage = Stage::kDelay;
         int owner = 0;  ///< place of an iteration, node of a server's work
@@ -31,6 +32,7 @@ struct VirtualCluster::Impl {
         double left = 0;      ///< of the device's work in this stage, at `since`
         double since = 0;
         std::vector<FluidNetwork::Use> uses;  ///< of a flow
+        KnownEnds* ends = nullptr;            ///< that it uses
         EventQueue::Id event = 0;
         FluidNetwork::ActivityId activity = 0;
         Action backward;
@@ -79,11 +81,15 @@ struct VirtualCluster::Impl {
         FluidNetwork::ResourceId rx = 0;
         FluidNetwork::ResourceId tx = 0;
     };
+    struct KnownEnds : Ends {
+        int transfers = 0;  ///< under way
+        bool recent = false;
+    };
 
     // Transfers, cluster_transfers.cpp.
     WorkId transfer(int outer, const std::vector<int>& inner, bool outer_sends, double bytes,
                     Action done);
-    [[nodiscard]] Ends ends_of(const std::vector<int>& named);
+    [[nodiscard]] Ends ends_of(const std::vector<int>& named, Work& transfer);
     WorkId begin_transfer(WorkId id, double latency, double local_share);
     void begin_flow(WorkId id);
     void add_use(std::vector<FluidNetwork::Use>& uses, FluidNetwork::ResourceId resource,
@@ -100,7 +106,8 @@ struct VirtualCluster::Impl {
     std::unique_ptr<Scenario> scenario;
     std::vector<Node> nodes;
     std::vector<Place> places;
-    std::map<std::vector<int>, Ends> ends;  ///< of scatters and gathers
+    std::vector<PlaceId> free_places;            ///< ids that are used again
+    std::map<std::vector<int>, KnownEnds> ends;  ///< of scatters and gathers
     SlotTable<Work> works;
     std::function<void(const JobArrival&)> arrival;
     std::optional<TraceRow> row;

@@ -1,6 +1,7 @@
 // Transfers: a latency, then an activity that takes its part of every network card on its way. What
 // stays on a node takes none, but holds the whole to the local rate.
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -50,7 +51,7 @@ VirtualCluster::WorkId VirtualCluster::Impl::transfer(int outer, const std::vect
     const double part = 1 / static_cast<double>(inner.size());
     const double local = part * static_cast<double>(std::count(inner.begin(), inner.end(), outer));
     if (local < 1) {
-        const Ends far = ends_of(inner);
+        const Ends far = ends_of(inner, each);
         const Node& near = node(outer);
         each.uses.push_back({outer_sends ? far.rx : far.tx, 1});
         each.uses.push_back({outer_sends ? near.tx : near.rx, 1 - local});
@@ -62,13 +63,16 @@ VirtualCluster::WorkId VirtualCluster::Impl::transfer(int outer, const std::vect
 }
 
 /// All named nodes, whatever the other end is.
-VirtualCluster::Impl::Ends VirtualCluster::Impl::ends_of(const std::vector<int>& named) {
+VirtualCluster::Impl::Ends VirtualCluster::Impl::ends_of(const std::vector<int>& named,
+                                                         Work& transfer) {
     if (std::equal(named.begin() + 1, named.end(), named.begin())) {
         return {node(named.front()).rx, node(named.front()).tx};
     }
-    const auto known = ends.find(named);
-    if (known != ends.end()) {
-        return known->second;
+    KnownEnds& known = ends[named];
+    transfer.ends = &known;
+    ++known.transfers;
+    if (std::exchange(known.recent, true) || known.rx != 0) {
+        return known;
     }
     const double part = 1 / static_cast<double>(named.size());
     std::map<int, double> shares;
@@ -81,7 +85,22 @@ VirtualCluster::Impl::Ends VirtualCluster::Impl::ends_of(const std::vector<int>&
         rx.push_back({node(index).rx, part * count});
         tx.push_back({node(index).tx, part * count});
     }
-    return ends.emplace(named, Ends{fluid.add_group(rx), fluid.add_group(tx)}).first->second;
+    known.rx = fluid.add_group(rx);
+    known.tx = fluid.add_group(tx);
+    return known;
+}
+
+std::size_t VirtualCluster::forget_unused() {
+    for (auto it = impl_->ends.begin(); it != impl_->ends.end();) {
+        Impl::KnownEnds& known = it->second;
+        const bool used = std::exchange(known.recent, false) || known.transfers > 0;
+        if (!used) {
+            impl_->fluid.forget_group(known.rx);
+            impl_->fluid.forget_group(known.tx);
+        }
+        it = used ? std::next(it) : impl_->ends.erase(it);
+    }
+    return impl_->ends.size();
 }
 
 VirtualCluster::WorkId VirtualCluster::send(int from_node, int to_node, double bytes, Action done) {

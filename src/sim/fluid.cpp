@@ -195,15 +195,37 @@ FluidNetwork::ResourceId FluidNetwork::add_resource(double capacity) {
 }
 
 FluidNetwork::ResourceId FluidNetwork::add_group(std::span<const Use> members) {
-    const auto id = ~static_cast<ResourceId>(impl_->groups.size());
     impl_->check_uses(members);
+    auto id = ~static_cast<ResourceId>(impl_->groups.size());
+    if (impl_->free_groups.empty()) {
+        impl_->groups.emplace_back();
+    } else {
+        id = impl_->free_groups.back();
+        impl_->free_groups.pop_back();
+    }
     for (const Use& member : members) {
         auto& resource = impl_->resource(member.resource);
         resource.groups.push_back({id, member.share});
         impl_->use_others(resource, Impl::kNone);
     }
-    impl_->groups.emplace_back().members.assign(members.begin(), members.end());
+    impl_->group(id) = {};
+    impl_->group(id).members.assign(members.begin(), members.end());
     return id;
+}
+
+void FluidNetwork::forget_group(ResourceId id) {
+    auto& group = impl_->group(id);
+    const bool used =
+        std::any_of(group.routes.begin(), group.routes.end(), [this](Impl::Index route) {
+            return std::any_of(
+                impl_->routes[route].kinds.begin(), impl_->routes[route].kinds.end(),
+                [this](Impl::Index kind) { return !impl_->kinds[kind].members.empty(); });
+        });
+    if (used || !std::exchange(group.known, false)) {
+        throw std::logic_error("[FluidNetwork::forget_group] a group in use, or forgotten before");
+    }
+    impl_->leaving_groups.push_back(id);
+    impl_->ask_to_settle();
 }
 
 void FluidNetwork::set_capacity(ResourceId id, double capacity) {

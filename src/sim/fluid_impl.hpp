@@ -153,6 +153,7 @@ struct FluidNetwork::Impl {
         std::vector<Index> full;   ///< of them
         std::uint64_t filled = 0;  ///< the last step at which members were
         int filled_members = 0;    ///< then
+        bool known = true;
     };
 
     explicit Impl(EventQueue& events) : queue(events) {}
@@ -186,7 +187,10 @@ struct FluidNetwork::Impl {
     [[nodiscard]] double units(const Used& used, ResourceId id) const;
     void forget_idle();
     void forget_route(Index index);
+    void forget_path(Index index);
     void forget_idle_paths();
+    void forget_groups();
+    void forget_uses(Group& group);
 
     // Rates, fluid_rates.cpp.
     void settle();
@@ -244,6 +248,8 @@ struct FluidNetwork::Impl {
     EventQueue& queue;
     std::vector<Resource> resources;
     std::vector<Group> groups;
+    std::vector<ResourceId> free_groups;     ///< ids that are used again
+    std::vector<ResourceId> leaving_groups;  ///< to be forgotten when rates have been worked out
     SlotTable<Activity> activities;
     IndexPool<Kind> kinds;
     IndexPool<Route> routes;

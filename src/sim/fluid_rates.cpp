@@ -35,6 +35,7 @@ void FluidNetwork::Impl::settle() {
         retime(tiers[index]);
     }
     changed_tiers.clear();
+    forget_groups();
     forget_idle();
     schedule();
 }

@@ -67,7 +67,7 @@ void FluidNetwork::Impl::check_uses(std::span<const Use> uses) {
     ResourceId named = 0;
     for (const Use& use : uses) {
         if (is_group(use.resource) && named == 0 && group_index(use.resource) < groups.size() &&
-            use.share == 1) {
+            group(use.resource).known && use.share == 1) {
             named = use.resource;
         } else if (is_group(use.resource)) {
             throw std::logic_error("[FluidNetwork] an activity uses one group at most, by share 1");
@@ -255,14 +255,50 @@ void FluidNetwork::Impl::forget_route(Index index) {
     routes.release(index);
 }
 
+/// Nothing of theirs is under way: routes and paths that name them are idle.
+void FluidNetwork::Impl::forget_groups() {
+    for (const ResourceId id : leaving_groups) {
+        Group& leaving = group(id);
+        forget_uses(leaving);
+        for (const Use& member : leaving.members) {
+            Resource& each = resource(member.resource);
+            each.through += member.share * leaving.through;
+            std::erase_if(each.groups, [id](const Use& group) { return group.resource == id; });
+        }
+        leaving = {};
+        leaving.known = false;
+        free_groups.push_back(id);
+    }
+    leaving_groups.clear();
+}
+
+void FluidNetwork::Impl::forget_uses(Group& leaving) {
+    for (const Index index : std::exchange(leaving.routes, {})) {
+        for (const Use& use : routes[index].uses) {
+            std::erase(used(use.resource).routes, index);
+        }
+        forget_route(index);
+    }
+    for (const Index index : std::exchange(leaving.paths, {})) {
+        for (const Use& use : paths[index].uses) {
+            std::erase(used(use.resource).paths, index);
+        }
+        forget_path(index);
+    }
+}
+
+void FluidNetwork::Impl::forget_path(Index index) {
+    Path& path = paths[index];
+    erase(path_table, path.hash, index);
+    path.known = false;
+    path.uses = {};
+    paths.release(index);
+}
+
 void FluidNetwork::Impl::forget_idle_paths() {
     for (Index index = 0; index < paths.slots(); ++index) {
-        Path& path = paths[index];
-        if (path.known && path.tiers.empty()) {
-            erase(path_table, path.hash, index);
-            path.known = false;
-            path.uses = {};
-            paths.release(index);
+        if (paths[index].known && paths[index].tiers.empty()) {
+            forget_path(index);
         }
     }
     const auto unknown = [this](Index index) { return !paths[index].known; };

@@ -177,6 +177,7 @@ private:
             return;
         }
         std::erase_if(loads_, [](const auto& load) { return load->over() && load->stuck(); });
+        cluster_.forget_unused();
         loads_.push_back(make_job(cluster_, *idle_, load_spec(arrival, spec_, profile_, nodes_)));
         loads_.back()->begin();
     }

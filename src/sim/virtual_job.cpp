@@ -41,6 +41,12 @@ VirtualJob::VirtualJob(VirtualCluster& cluster, Learner& learner, JobSpec spec)
     }
 }
 
+VirtualJob::~VirtualJob() {
+    for (const VirtualCluster::PlaceId place : places_) {
+        cluster_.remove_place(place);
+    }
+}
+
 void VirtualJob::begin() {
     engine_.set_noise_scale(spec_.noise_scale);
     start_work();

@@ -61,7 +61,7 @@ public:
     VirtualJob(VirtualCluster& cluster, Learner& learner, JobSpec spec);
     VirtualJob(const VirtualJob&) = delete;
     VirtualJob& operator=(const VirtualJob&) = delete;
-    virtual ~VirtualJob() = default;
+    virtual ~VirtualJob();
 
     /// Everybody starts, at the cluster's time. Once.
     void begin();

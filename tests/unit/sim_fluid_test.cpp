@@ -153,6 +153,35 @@ TEST_F(FluidTest, AGroupsMembersAreUsedTogether) {
     EXPECT_THROW(begin(1, {{a, 1}, {a, 1}}), std::logic_error);
 }
 
+TEST_F(FluidTest, AForgottenGroupLeavesWhatItServed) {
+    const auto sender = network_.add_resource(10);
+    const auto a = network_.add_resource(1);
+    const auto b = network_.add_resource(4);
+    FluidNetwork::ResourceId first = 0;
+    for (int turn = 1; turn <= 100; ++turn) {
+        const double share = turn / 200.0;
+        const std::vector<Use> members = {{a, share}, {b, 1 - share}};
+        const auto both = network_.add_group(members);
+        first = turn == 1 ? both : first;
+        EXPECT_EQ(both, first) << "its id is free again";
+        begin(1, {{both, 1}, {sender, 1}});
+        begin(1, {{both, 1}, {sender, 1}, {a, -share}});
+        begin(1, {{a, 1}});
+        EXPECT_THROW(network_.forget_group(both), std::logic_error) << "in use";
+        run();
+        network_.forget_group(both);
+        EXPECT_THROW(network_.forget_group(both), std::logic_error) << "twice";
+        EXPECT_THROW(begin(1, {{both, 1}}), std::logic_error);
+        run();
+    }
+    EXPECT_NEAR(network_.served(a), 100 + 100 * 101 / 400.0, 1e-9);
+    EXPECT_NEAR(network_.served(b), 200 - 2 * 100 * 101 / 400.0, 1e-9);
+    EXPECT_NEAR(network_.served(sender), 200, 1e-9);
+    const auto alone = begin(4, {{a, 1}});
+    settle();
+    EXPECT_EQ(network_.rate(alone), 1);
+}
+
 TEST_F(FluidTest, CapacityChangesInMidTransfer) {
     const auto link = network_.add_resource(10);
     begin(100, {{link, 1}});

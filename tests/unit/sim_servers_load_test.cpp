@@ -78,6 +78,35 @@ TEST(TwoJobs, LeaveTheCardToEachOther) {
     EXPECT_NEAR(queue.now(), 4400 * kBytes / kCard, 0.01 * 4400 * kBytes / kCard);
 }
 
+/// Each has servers on other nodes.
+TEST(Arrivals, LeaveNothingBehind) {
+    EventQueue queue;
+    VirtualCluster cluster(queue, test::plain_profile(), 64, nullptr);
+    const std::unique_ptr<Learner> learner = make_idle_learner();
+    cluster.start();
+    double sent = 0;
+    for (int arrival = 0; arrival < 2000; ++arrival) {
+        JobSpec spec = asgd_job(0, 4);
+        spec.choice.mode = "ssgd";
+        spec.setting.live.assign(2, true);
+        spec.worker_nodes = {arrival % 64, arrival % 63};
+        spec.server_nodes = {arrival % 61, (arrival / 61 + 1 + arrival) % 64};
+        const auto job = make_servers_job(cluster, *learner, std::move(spec));
+        job->begin();
+        while (!job->over()) {
+            ASSERT_TRUE(queue.step());
+        }
+        ASSERT_LE(cluster.forget_unused(), 2U) << arrival;
+    }
+    EXPECT_LE(cluster.add_place(0), 2) << "places are used again";
+    for (int node = 0; node < 64; ++node) {
+        sent += cluster.use(node).tx_bytes;
+        EXPECT_GT(cluster.use(node).tx_bytes, 0) << "what went over a card stays counted";
+    }
+    // Two updates of two workers each: four pushes and four pulls, less what stays on a node.
+    EXPECT_NEAR(sent, 2000 * 8 * kBytes, 0.05 * 2000 * 8 * kBytes);
+}
+
 /// Jobs that arrive take what they need, and leave after their iterations.
 TEST(Colocated, JobsSlowARunDown) {
     const test::VirtualRuns runs([] {

@@ -50,6 +50,11 @@ public:
     [[nodiscard]] int nodes() const noexcept;
 
     PlaceId add_place(int node);
+    /// Nobody computes there any more; what does is given up. Another place may get its id.
+    void remove_place(PlaceId place);
+    /// Forgets what was made for transfers to or from several nodes and not used since the last
+    /// call. @return sets of nodes that are remembered
+    std::size_t forget_unused();
     /// Called when a job arrives; without it arrivals are ignored. To be set before start().
     void on_arrival(std::function<void(const JobArrival&)> arrival);
     /// Shares of time 0 are in force from then on; rows of the scenario follow.

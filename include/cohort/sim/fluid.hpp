@@ -40,6 +40,9 @@ public:
     /// in addition, or less of them by a share below 0, down to nothing. What a change costs then
     /// grows with the number of members alone, and not with that times the different activities.
     [[nodiscard]] ResourceId add_group(std::span<const Use> members);
+    /// No activity that uses it is under way, and none will be begun: another group may get its id.
+    /// What went through it stays with its members. Errors: std::logic_error for one in use.
+    void forget_group(ResourceId group);
 
     /// Begins `work` units; `done` is called at the moment when they are done (the activity is over
     /// by then). @param max_rate units per second, whatever is free. An activity without uses runs

@@ -55,7 +55,6 @@ public:
             down(position, places);
         }
     }
-    void clear() noexcept { nodes_.clear(); }
 
 private:
     struct Node {
