@@ -91,6 +91,11 @@ std::string last_mode(const SimulationResult& result, const SimulateOptions& opt
                                         : parse_mode_schedule(choice.mode_schedule).front().mode;
 }
 
+/// Of the cores' time: what was spent on learning.
+double engine_share(const SimulationResult& result) {
+    return ratio(result.engine_core_s, result.wall_s * static_cast<double>(result.threads));
+}
+
 void add_accounts(Json& json, const SimulationResult& result) {
     const EngineAccounts& accounts = result.accounts;
     json["samples_applied"] = result.samples_applied;
@@ -124,7 +129,11 @@ void add_times(Json& json, const SimulationResult& result) {
     json["events"] = result.events;
     json["events_per_s"] = ratio(static_cast<double>(result.events), result.wall_s);
     json["wall_s"] = result.wall_s;
+    json["threads"] = result.threads;
     json["engine_core_s"] = result.engine_core_s;
+    json["engine_share"] = engine_share(result);
+    json["samples_computed"] = result.samples_computed;
+    json["buffer_bytes"] = result.buffer_bytes;
     json["peak_bytes"] = result.peak_bytes;
     json["digest"] = fmt::format("{:016x}", result.digest);
     json["stop_reason"] = result.stop_reason;
@@ -145,6 +154,14 @@ std::vector<std::string> learning_facts(const SimulationResult& result,
             fmt::format("target accuracy {} not reached in {} samples", options.target_accuracy,
                         format_count(static_cast<std::uint64_t>(result.samples_applied))));
     }
+    const auto computed = static_cast<double>(result.samples_computed);
+    lines.push_back(
+        fmt::format("engine: {:.1f} % of the time of {} core(s); gradients of {} samples, {:.1f} % "
+                    "of them not used; {} of parameters and gradients at most",
+                    100 * engine_share(result), result.threads,
+                    format_count(static_cast<std::uint64_t>(result.samples_computed)),
+                    100 * ratio(computed - static_cast<double>(result.samples_applied), computed),
+                    format_bytes(result.buffer_bytes)));
     return lines;
 }
 

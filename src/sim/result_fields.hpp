@@ -122,6 +122,9 @@ void result_fields(Io& io, Result& r) {
     io.value("/", "lanes_from_s", r.lanes_from_s);
     io.value("/", "wall_s", r.wall_s);
     io.value("/", "engine_core_s", r.engine_core_s);
+    io.value("/", "threads", r.threads);
+    io.value("/", "samples_computed", r.samples_computed);
+    io.value("/", "buffer_bytes", r.buffer_bytes);
     io.value("/", "peak_bytes", r.peak_bytes);
     io.texts(
         "/options", "names", r.options, [](auto& o) -> auto& { return o.first; });

@@ -215,6 +215,9 @@ private:
         result.healthy_iteration_s = healthy_s_;
         job_->report(result);
         result.engine_core_s = learner_->engine_core_s();
+        result.threads = options_.threads;
+        result.samples_computed = learner_->samples_computed();
+        result.buffer_bytes = learner_->buffer_bytes_most();
         return result;
     }
 

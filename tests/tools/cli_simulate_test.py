@@ -65,6 +65,10 @@ class Simulate(ProgramTest):
         self.assertEqual(record["samples_to_target"], record["samples_applied"])
         self.assertIn("test after 400 samples", log)
         self.assertIn("target accuracy 0.9 reached after", log)
+        self.assertIn("% of the time of", log)
+        self.assertGreaterEqual(record["samples_computed"], record["samples_applied"])
+        self.assertGreater(record["engine_share"], 0)
+        self.assertLessEqual(record["engine_share"], 1.05)
 
     def test_one_virtual_worker_learns_what_a_real_one_does(self):
         for arch in ("servers", "ring"):

@@ -93,6 +93,7 @@ SimulationResult full_result() {
     }
     fill_tables(n, r);
     n.into(r.lanes_from_s), n.into(r.wall_s), n.into(r.engine_core_s), n.into(r.peak_bytes);
+    n.into(r.threads), n.into(r.samples_computed), n.into(r.buffer_bytes);
     return r;
 }
 
@@ -155,6 +156,8 @@ void expect_equal(const SimulationResult& a, const SimulationResult& b) {
     expect_equal(a.lanes, b.lanes);
     EXPECT_EQ(std::tie(a.lag_histogram, a.lanes_from_s, a.wall_s, a.engine_core_s, a.peak_bytes),
               std::tie(b.lag_histogram, b.lanes_from_s, b.wall_s, b.engine_core_s, b.peak_bytes));
+    EXPECT_EQ(std::tie(a.threads, a.samples_computed, a.buffer_bytes),
+              std::tie(b.threads, b.samples_computed, b.buffer_bytes));
 }
 
 TEST(ResultFileTest, GivesBackEveryField) {

@@ -111,8 +111,11 @@ struct SimulationResult {
     static constexpr std::size_t kLaneSpans = 20000;
     // Of the real clock; not part of the digest.
     double wall_s = 0;
-    double engine_core_s = 0;  ///< in gradients and evaluations
-    std::uint64_t peak_bytes = 0;
+    double engine_core_s = 0;           ///< in gradients, evaluations and updates
+    std::int64_t threads = 0;           ///< that compute gradients
+    std::int64_t samples_computed = 0;  ///< that gradients were computed on, applied or not
+    std::uint64_t buffer_bytes = 0;     ///< most, in parameters, gradients and deltas
+    std::uint64_t peak_bytes = 0;       ///< most resident memory of the process
 };
 
 /// Where a run stands, for progress lines.
