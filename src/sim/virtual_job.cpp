@@ -114,7 +114,8 @@ void VirtualJob::give_back(std::uint64_t lease, ReturnReason reason) {
 }
 
 Learner::Released VirtualJob::parameters_for(int worker, double lag) {
-    return learner_.release(worker, lag, learning_rate(), engine_.plan().delay_compensation > 0);
+    const double lr = fired_lr_ ? *fired_lr_ : learning_rate();
+    return learner_.release(worker, lag, lr, engine_.plan().delay_compensation > 0);
 }
 
 Learner::Job VirtualJob::job_of(const Lease& lease, Learner::Released parameters) const {

@@ -38,6 +38,7 @@ struct JobSpec {
     Schedule schedule;
     double noise_scale = 0;  ///< 0: measured where a plan needs it
     std::uint64_t seed = 1;
+    std::string node_staging = "off";  ///< as --node-staging
     // Of the accuracy on the way.
     std::int64_t eval_every_samples = 0;  ///< 0: never, not at the end either
     std::int64_t eval_samples = 0;        ///< until near the target; 0: the whole test set
@@ -150,11 +151,10 @@ protected:
     [[nodiscard]] Lease* lease(std::uint64_t id);
     /// One that is out.
     [[nodiscard]] Lease& lease_out(std::uint64_t id) { return leases_.at(id); }
-    /// Those that are out.
-    [[nodiscard]] std::size_t leases_out() const noexcept { return leases_.size(); }
     /// A lease that the engine was not told of comes back.
     void give_back(std::uint64_t lease, ReturnReason reason);
-    /// The parameters of now for a worker; see Learner::release.
+    /// The parameters of now for a worker; see Learner::release. Those of an update look ahead with
+    /// its learning rate.
     [[nodiscard]] Learner::Released parameters_for(int worker, double lag);
     /// What a lease asks for, to be computed on `parameters`.
     [[nodiscard]] Learner::Job job_of(const Lease& lease, Learner::Released parameters) const;
@@ -218,6 +218,8 @@ private:
     std::int64_t updates_ = 0;
     DropRecord drops_;
     std::int64_t next_evaluation_ = 0;
+    double last_update_s_ = 0;
+    std::optional<double> fired_lr_;  ///< of the update that is being carried out
     bool ask_modes_ = false;
     bool over_ = false;
     std::string stop_reason_;

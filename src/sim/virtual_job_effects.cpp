@@ -57,10 +57,12 @@ void VirtualJob::log(const Effect& effect) {
 }
 
 void VirtualJob::carry_out(const Fire& fire) {
+    fired_lr_ = learning_rate();
     apply(fire);
     settle_books(fire);
     samples_applied_ += fire.samples;
     ++updates_;
+    last_update_s_ = now();
     drops_.updated();
     last_.reset();
     if (modes_.awaits_update()) {
@@ -74,6 +76,7 @@ void VirtualJob::carry_out(const Fire& fire) {
         stop_reason_ = "budget";
     }
     fired(fire);
+    fired_lr_.reset();
 }
 
 std::vector<double> VirtualJob::coefficients(const Fire& fire) const {
@@ -197,18 +200,20 @@ void VirtualJob::evaluate() {
     }
 }
 
-/// The time to the target is the time of the first update that reaches it on the whole test set.
+/// The time to the target is the time of the first update that reaches it on the whole test set,
+/// also when that is found out at the end.
 Learner::Accuracy VirtualJob::evaluate(std::int64_t samples) {
     const Learner::Accuracy found = learner_.evaluate(samples);
-    evaluations_.push_back({.virtual_s = now(),
+    evaluations_.push_back({.virtual_s = last_update_s_,
                             .samples_applied = samples_applied_,
                             .accuracy = found.accuracy,
                             .loss = found.loss,
                             .test_samples = found.samples});
-    log_.add(EventLog::Kind::kEvaluation, now(), found.accuracy, found.loss, found.samples);
+    log_.add(EventLog::Kind::kEvaluation, last_update_s_, found.accuracy, found.loss,
+             found.samples);
     const bool reached = spec_.target_accuracy > 0 && found.accuracy >= spec_.target_accuracy;
     if (samples == 0 && reached && !tta_s_) {
-        tta_s_ = now();
+        tta_s_ = last_update_s_;
         samples_to_target_ = samples_applied_;
     }
     return found;

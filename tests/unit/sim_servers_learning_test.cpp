@@ -147,6 +147,22 @@ TEST(Evaluation, DecidesOnTheWholeTestSet) {
     EXPECT_FALSE(all.tta_virtual_s);
 }
 
+/// What was reached by the last update is found out when the time is up.
+TEST(Evaluation, AtTheEndIsOfTheLastUpdate) {
+    const VirtualRuns runs;
+    SimulateOptions options = training(runs, "ssgd", 100000);
+    options.eval_every_samples = 1000000;
+    options.target_accuracy = 0.3;
+    constexpr double kStep = 0.1 / 64 * kBatch;
+    options.virtual_limit_s = 60.5 * kStep;
+    const SimulationResult result = simulate(options, {});
+    ASSERT_EQ(result.stop_reason, "time");
+    ASSERT_TRUE(result.tta_virtual_s);
+    EXPECT_NEAR(*result.tta_virtual_s, 60 * kStep, 1e-6);
+    EXPECT_EQ(result.evaluations.back().virtual_s, *result.tta_virtual_s);
+    EXPECT_EQ(*result.samples_to_target, 60 * kWorkers * kBatch);
+}
+
 TEST(Divergence, EndsARun) {
     VirtualRuns runs;
     SimulateOptions options = training(runs, "asgd", 100000);

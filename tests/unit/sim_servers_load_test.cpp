@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "support/virtual_runs.hpp"
 #include "virtual_jobs.hpp"
@@ -105,6 +108,57 @@ TEST(Arrivals, LeaveNothingBehind) {
     }
     // Two updates of two workers each: four pushes and four pulls, less what stays on a node.
     EXPECT_NEAR(sent, 2000 * 8 * kBytes, 0.05 * 2000 * 8 * kBytes);
+}
+
+/// Notes the learning rates that it is told.
+class Rates final : public Learner {
+public:
+    Released release(int worker, double lag, double lr, bool compensated) override {
+        released.push_back(lr);
+        return idle_->release(worker, lag, lr, compensated);
+    }
+    WorkId start(const Job& job) override { return idle_->start(job); }
+    std::vector<WorkId> start_group(std::span<const Job> jobs) override {
+        return idle_->start_group(jobs);
+    }
+    Outcome outcome(WorkId work) override { return idle_->outcome(work); }
+    void forget(WorkId work) override { idle_->forget(work); }
+    double apply(const Update& update) override {
+        applied.push_back(update.lr);
+        return idle_->apply(update);
+    }
+    void set_reference(WorkId work) override { idle_->set_reference(work); }
+    std::pair<double, double> compare(WorkId work) override { return idle_->compare(work); }
+    Accuracy evaluate(std::int64_t most) override { return idle_->evaluate(most); }
+    std::uint64_t digest() override { return idle_->digest(); }
+    [[nodiscard]] std::int64_t samples_computed() const override { return 0; }
+    [[nodiscard]] double engine_core_s() const override { return 0; }
+    [[nodiscard]] std::uint64_t buffer_bytes_most() const override { return 0; }
+
+    std::vector<double> released;
+    std::vector<double> applied;
+
+private:
+    std::unique_ptr<Learner> idle_ = make_idle_learner();
+};
+
+/// A server looks ahead with the rate of the update that it makes, not with the next one's.
+TEST(LookAhead, HasTheLearningRateOfTheUpdate) {
+    EventQueue queue;
+    VirtualCluster cluster(queue, wide_profile(), 17, nullptr);
+    Rates rates;
+    JobSpec spec = asgd_job(1, 40);
+    spec.schedule = Schedule::parse("step:0.9@every:64");
+    const auto job = make_servers_job(cluster, rates, spec);
+    cluster.start();
+    job->begin();
+    while (!job->over()) {
+        ASSERT_TRUE(queue.step());
+    }
+    ASSERT_EQ(rates.applied.size(), 40U);
+    ASSERT_EQ(rates.released.size(), 16U + 40U) << "at the start, and after every update";
+    EXPECT_LT(rates.applied[1], rates.applied[0]);
+    EXPECT_EQ(std::vector(rates.released.begin() + 16, rates.released.end()), rates.applied);
 }
 
 /// Jobs that arrive take what they need, and leave after their iterations.
