@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cohort/sched/modes.hpp"
+
 namespace cohort {
 
 int steps_per_push(const SyncPlan& plan) noexcept {
@@ -14,6 +16,15 @@ std::int32_t local_steps_of(std::int64_t samples, std::int64_t batch,
     const std::int64_t each = std::max<std::int64_t>(batch, 1);
     return static_cast<std::int32_t>(
         std::clamp<std::int64_t>((samples + each / 2) / each, 1, steps_per_push(plan)));
+}
+
+int leases_ahead(const SyncPlan& plan) {
+    constexpr int kWaiting = 4;
+    constexpr int kAlone = 2;
+    if (is_synchronous(plan)) {
+        return kWaiting;
+    }
+    return kAlone + (plan.release == SyncPlan::Release::kOnArrival ? plan.window - 1 : 0);
 }
 
 std::vector<std::vector<int>> averaging_groups(const SyncPlan& plan,

@@ -9,12 +9,6 @@
 namespace cohort {
 namespace {
 
-/// Leases that a worker holds in modes that wait: those of rounds that are under way, the others on
-/// their way through its loader.
-constexpr int kLeasesAhead = 4;
-/// The same in modes that do not: one that it works on, one that is loaded meanwhile; and one for
-/// every push more than one that may be pending.
-constexpr int kLeasesAheadAlone = 2;
 /// Of a batch: what a worker gets that is too slow for a whole one.
 constexpr std::int64_t kShorter = 8;
 
@@ -162,16 +156,13 @@ ServersFlow::LeaseShape ServersFlow::lease_shape() const {
 /// New leases are as the plan in force wants them.
 void ServersFlow::shape_leases() {
     const SyncPlan& plan = books_.engine().plan();
-    const bool synchronous = is_synchronous(plan);
-    const int alone =
-        kLeasesAheadAlone + (plan.release == SyncPlan::Release::kOnArrival ? plan.window - 1 : 0);
     std::vector<std::int64_t> samples = batches_;
     const std::int64_t steps = lease_shape().steps;
     for (std::int64_t& count : samples) {
         count = std::max<std::int64_t>(count, 1) * steps;
     }
     books_.leases().set_batches(samples);
-    books_.leases().set_ahead(synchronous ? kLeasesAhead : alone, !synchronous);
+    books_.leases().set_ahead(leases_ahead(plan), !is_synchronous(plan));
     validation_.set_every(plan.validate_every);
 }
 

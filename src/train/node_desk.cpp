@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cohort/sched/node_staging.hpp"
+
 namespace cohort {
 
 NodeDesk::NodeDesk(const RankMap& map, std::vector<bool> nodes)
@@ -23,19 +25,14 @@ std::optional<int> NodeDesk::head(int node) const {
 
 bool NodeDesk::stages(int worker, const SyncPlan& plan) const {
     const int node = node_of(worker);
-    if (!nodes_.at(static_cast<std::size_t>(node)) || plan.delay_compensation > 0 ||
-        plan.validate_every > 0 || plan.release != SyncPlan::Release::kOnFire) {
+    if (!nodes_.at(static_cast<std::size_t>(node)) || !stages_pushes(plan, worker)) {
         return false;
     }
     int neighbours = 0;
     for (std::size_t other = 0; other < live_.size(); ++other) {
         neighbours += live_[other] && node_of(static_cast<int>(other)) == node ? 1 : 0;
     }
-    return neighbours > 1 &&
-           std::any_of(plan.cohorts.begin(), plan.cohorts.end(), [worker](const CohortSpec& one) {
-               const auto member = std::find(one.members.begin(), one.members.end(), worker);
-               return one.quorum > 1 && member != one.members.end();
-           });
+    return neighbours > 1;
 }
 
 /// Who computes on a version has it from all servers: none lacks a sum for it.

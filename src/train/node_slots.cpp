@@ -1,8 +1,9 @@
 #include "node_slots.hpp"
 
-#include <algorithm>
 #include <new>
 #include <utility>
+
+#include "cohort/sched/node_staging.hpp"
 
 namespace cohort {
 namespace {
@@ -30,18 +31,12 @@ std::uint64_t packed(const PushId& push, std::int64_t version) {
 }  // namespace
 
 std::vector<bool> staging_nodes(const RankMap& map, std::string_view choice, bool deterministic) {
-    std::vector<bool> nodes(static_cast<std::size_t>(map.nodes()), false);
-    if (map.servers == 0 || choice == "off" || (choice == "auto" && deterministic)) {
-        return nodes;
+    std::vector<NodeRanks> nodes(static_cast<std::size_t>(map.nodes()));
+    for (const RankInfo& one : map.ranks) {
+        NodeRanks& node = nodes.at(static_cast<std::size_t>(one.node));
+        ++(one.rank < map.servers ? node.servers : node.workers);
     }
-    for (std::size_t node = 0; node < nodes.size(); ++node) {
-        const std::vector<int> ranks = map.on_node(static_cast<int>(node));
-        const auto servers =
-            std::count_if(ranks.begin(), ranks.end(), [&](int rank) { return rank < map.servers; });
-        const auto workers = static_cast<std::ptrdiff_t>(ranks.size()) - servers;
-        nodes[node] = workers > 1 && (servers == 0 || choice == "on");
-    }
-    return nodes;
+    return staging_nodes(nodes, map.servers > 0 ? choice : "off", deterministic);
 }
 
 SlotMemory::SlotMemory(NodeMemory memory, std::int64_t floats)

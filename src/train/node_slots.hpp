@@ -14,9 +14,8 @@
 
 namespace cohort {
 
-/// Nodes whose workers stage pushes in shared memory. @param choice --node-staging: "off"; "on":
-/// nodes with several workers; "auto": those of them without a server, if not `deterministic`
-/// (a sum of sums rounds otherwise than one sum).
+/// Nodes of a job whose workers stage pushes in shared memory, see cohort/sched/node_staging.hpp;
+/// none with rings.
 [[nodiscard]] std::vector<bool> staging_nodes(const RankMap& map, std::string_view choice,
                                               bool deterministic);
 

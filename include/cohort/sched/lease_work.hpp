@@ -15,6 +15,11 @@ namespace cohort {
 [[nodiscard]] std::int32_t local_steps_of(std::int64_t samples, std::int64_t batch,
                                           const SyncPlan& plan) noexcept;
 
+/// Leases that a worker with parameter servers holds, so that batches are loaded before they are
+/// used: in modes that wait those of rounds that are under way, in others one that it works on and
+/// one that is loaded, and one for every push more than one that may be pending.
+[[nodiscard]] int leases_ahead(const SyncPlan& plan);
+
 /// Who averages at every local step: consecutive live members of a cohort, SyncPlan::group at a
 /// time. @param live by worker
 [[nodiscard]] std::vector<std::vector<int>> averaging_groups(const SyncPlan& plan,

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "cohort/sched/plan.hpp"
+
+namespace cohort {
+
+/// Ranks of a job on a node.
+struct NodeRanks {
+    int workers = 0;
+    int servers = 0;
+};
+
+/// Nodes whose workers stage their pushes there and send their sum, see docs/servers.md; by node.
+/// @param choice --node-staging: "off"; "on": nodes with several workers; "auto": those of them
+/// without a server, if not `deterministic` (a sum of sums rounds otherwise than one sum)
+[[nodiscard]] std::vector<bool> staging_nodes(const std::vector<NodeRanks>& nodes,
+                                              std::string_view choice, bool deterministic);
+
+/// Whether a worker's pushes may be summed before they are sent: where updates are made of several
+/// pushes that wait for each other. Compensated and compared gradients are needed one by one.
+[[nodiscard]] bool stages_pushes(const SyncPlan& plan, int worker);
+
+}  // namespace cohort
