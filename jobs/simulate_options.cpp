@@ -39,6 +39,10 @@ void declare_cluster(CLI::App& app, SimulateOptions& o) {
     value(app, "--server-nodes", o.server_nodes,
           "Where servers are: shared with workers, spread evenly, or on nodes of their own")
         ->check(CLI::IsMember({"shared", "own"}));
+    value(app, "--node-staging", o.node_staging,
+          "Servers: whether the gradients of a node's workers are summed there before they are "
+          "sent; auto: on nodes with several workers and no server")
+        ->check(CLI::IsMember({"auto", "on", "off"}));
     value(app, "--profile", o.profile,
           "What nodes and workloads are like: " + CLI::detail::join(shipped_profiles(), ", ") +
               ", or a file (docs/profiles.md)")

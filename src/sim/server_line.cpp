@@ -4,28 +4,32 @@
 
 namespace cohort {
 
-void ServerLine::add(double core_s, VirtualCluster::Action done) {
-    orders_.push_back({core_s, std::move(done)});
-    if (orders_.size() == 1) {
-        begin();
+void ServerLine::add(Order order) {
+    orders_.push_back(std::move(order));
+    advance();
+}
+
+void ServerLine::advance() {
+    const bool waits =
+        work_ != 0 || orders_.empty() || (orders_.front().missing && *orders_.front().missing > 0);
+    if (waits) {
+        return;
+    }
+    begun_s_ = cluster_.queue().now();
+    work_ = cluster_.serve(use_.node, orders_.front().core_s, threads_, [this] { done(); });
+    if (orders_.front().begun) {
+        orders_.front().begun();
     }
 }
 
-void ServerLine::begin() {
-    begun_s_ = cluster_.queue().now();
-    work_ = cluster_.serve(use_.node, orders_.front().core_s, threads_, [this] { done(); });
-}
-
 void ServerLine::done() {
-    Order order = std::move(orders_.front());
+    const Order order = std::move(orders_.front());
     orders_.pop_front();
     work_ = 0;
     use_.cpu_core_s += order.core_s;
     use_.busy_s += cluster_.queue().now() - begun_s_;
-    if (!orders_.empty()) {
-        begin();
-    }
     order.done();
+    advance();
 }
 
 void ServerLine::clear() {

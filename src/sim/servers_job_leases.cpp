@@ -22,7 +22,13 @@ void ServersJob::deal() {
     };
     deal_all();
     while (next_plan_ && !stopping() && (!fence_ || worked_off())) {
+        const LeaseShape before = lease_shape();
         put_in_force(*std::exchange(next_plan_, std::nullopt));
+        if (!(lease_shape() == before)) {  // those ahead come back
+            for (Worker& each : workers_) {
+                each.ahead.clear();
+            }
+        }
         fence_ = engine().plan().group > 1;
         validation_.set_every(engine().plan().validate_every);
         deal_all();
@@ -92,14 +98,42 @@ std::vector<int> ServersJob::take_leases() {
 bool ServersJob::take_one(int index) {
     Worker& w = worker(index);
     check_invariant(w.lease == 0, "a worker has one lease at a time");
-    const bool needs_short = engine().needs_short_lease(index);
-    const Lease* const taken =
-        take_lease(index, needs_short ? std::max<std::int64_t>(1, batch_of(index) / kShorter) : 0);
+    if (engine().needs_short_lease(index)) {
+        w.ahead.assign(1, std::max<std::int64_t>(1, batch_of(index) / kShorter));
+    }
+    const Lease* const taken = take_lease(index, next_size(index));
     if (taken != nullptr) {
+        w.ahead.pop_front();
         w.lease = taken->id;
+        w.staged = stages(index);
+        ++w.out;
         ++holding_;
     }
     return taken != nullptr;
+}
+
+/// Leases get their sizes when a real worker gets them, which holds some before it begins them.
+std::int64_t ServersJob::next_size(int index) {
+    Worker& w = worker(index);
+    const SyncPlan& plan = engine().plan();
+    const std::int64_t size = std::max<std::int64_t>(batch_of(index), 1) * steps_per_push(plan);
+    const auto most = leases_ahead(plan) - w.out;
+    while (w.ahead.empty() || static_cast<std::int64_t>(w.ahead.size()) < most) {
+        w.ahead.push_back(size);
+    }
+    return w.ahead.front();
+}
+
+ServersJob::LeaseShape ServersJob::lease_shape() const {
+    const SyncPlan& plan = engine().plan();
+    LeaseShape shape{.work = plan.work, .steps = steps_per_push(plan), .groups = {}, .staged = {}};
+    if (plan.group > 1) {
+        shape.groups = averaging_groups(plan, std::vector<bool>(at(workers()), true));
+    }
+    for (int index = 0; index < workers() && !heads_.empty(); ++index) {
+        shape.staged.push_back(stages(index));
+    }
+    return shape;
 }
 
 /// New leases of the members of a group are worked on together, in equally many steps; who gets

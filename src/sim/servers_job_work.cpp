@@ -50,7 +50,7 @@ void ServersJob::compute(int index, std::int64_t samples, Action backward_begins
     const VirtualCluster::IterationCost cost = cost_of(samples);
     w.step_begun_s = now();
     w.step_delay_s = cluster().shares(place(index)).delay_s;
-    w.step_cpu_core_s = cost.cpu_core_s;
+    w.step_cost = cost;
     ++under_way_;
     w.compute = cluster().compute(
         place(index), cost,
@@ -77,7 +77,7 @@ void ServersJob::note_step(int index) {
     lanes().span(index, LaneSpan::Kind::kDelay, w.step_begun_s, input_at);
     lanes().span(index, LaneSpan::Kind::kInput, input_at, forward_at);
     lanes().span(index, LaneSpan::Kind::kCompute, forward_at, now());
-    lanes().used(index, w.step_cpu_core_s, 0);
+    lanes().used(index, w.step_cost.cpu_core_s, 0);
     w.free_since_s = now();
 }
 
@@ -157,20 +157,27 @@ void ServersJob::lease_computed(int index) {
     }
 }
 
+/// What stays on the node takes no time beside backward, which wrote it.
 void ServersJob::begin_push(int index) {
     Worker& w = worker(index);
-    w.push = send_push(index, [this, index, turn = w.turn] { pushed(index, turn); });
+    if (!w.staged) {
+        w.push = send_push(index, [this, index, turn = w.turn] { pushed(index, turn); });
+        return;
+    }
+    staged_.insert(w.lease);
+    w.push_done = true;
+    if (!w.computing) {
+        arrived(index);
+    }
 }
 
 ServersJob::ClusterWork ServersJob::send_push(int index, Action done) {
     const double bytes = spec().workload.parameter_bytes;
-    for (ServerLine& server : servers_) {
-        server.received(bytes / static_cast<double>(servers_.size()));
-    }
     ++under_way_;
     return cluster().scatter(node_of(index), spec().server_nodes, bytes,
                              [this, index, bytes, finished = std::move(done)] {
                                  --under_way_;
+                                 carry(pushed_, node_of(index), 1);
                                  lanes().used(index, 0, bytes);
                                  finished();
                              });
@@ -189,8 +196,30 @@ void ServersJob::pushed(int index, std::uint64_t turn) {
     }
 }
 
-/// The push is complete: what the worker did is all its own time, but for waiting for a group.
+/// What is complete at the same moment goes to the engine in the order of workers.
 void ServersJob::arrived(int index) {
+    arrivals_.push_back({.worker = index, .turn = worker(index).turn});
+    if (arrivals_.size() == 1) {
+        ++under_way_;
+        settling_ = queue().at(now(), [this] { settle_arrivals(); });
+    }
+}
+
+void ServersJob::settle_arrivals() {
+    --under_way_;
+    settling_ = 0;
+    std::vector<Release> arrivals = std::exchange(arrivals_, {});
+    std::sort(arrivals.begin(), arrivals.end(),
+              [](const Release& a, const Release& b) { return a.worker < b.worker; });
+    for (const Release& arrival : arrivals) {
+        if (worker(arrival.worker).turn == arrival.turn) {  // else it was interrupted
+            complete(arrival.worker);
+        }
+    }
+}
+
+/// What the worker did is all its own time, but for waiting for a group.
+void ServersJob::complete(int index) {
     Worker& w = worker(index);
     lanes().span(index, LaneSpan::Kind::kPush, w.computed_at_s, now());
     w.free_since_s = now();

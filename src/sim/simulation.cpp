@@ -63,6 +63,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     spec.schedule = schedule.needs_end() ? schedule.with_end(spec.budget_samples) : schedule;
     spec.noise_scale = options.noise_scale;
     spec.seed = options.seed;
+    spec.node_staging = options.node_staging;
     if (!options.no_train) {
         spec.eval_every_samples =
             options.eval_every_samples > 0 ? options.eval_every_samples : spec.train.samples;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/thread_team.hpp"
@@ -32,6 +33,7 @@ void each_option(Options& o, const Visit& visit) {
     visit("servers", o.servers);
     visit("nodes", o.nodes);
     visit("server-nodes", o.server_nodes);
+    visit("node-staging", o.node_staging);
     visit("profile", o.profile);
     visit("time-as", o.time_as);
     visit("pattern", o.pattern);
@@ -101,23 +103,35 @@ void check_places(const SimulateOptions& o) {
     require_range(o.servers, 0, kMostPlaces, "--servers");
     require_range(o.nodes, 0, o.workers, "--nodes");
     require_one_of(o.server_nodes, {"shared", "own"}, "--server-nodes");
+    require_one_of(o.node_staging, {"auto", "on", "off"}, "--node-staging");
     const bool ring = parse_architecture(o.arch) == Architecture::kRing;
     require(!ring || o.servers == 0, "--servers", "0 with --arch ring", std::to_string(o.servers));
     require(!ring || o.server_nodes == SimulateOptions().server_nodes, "--server-nodes",
             "nothing with --arch ring", o.server_nodes);
+    require(!ring || o.node_staging == SimulateOptions().node_staging, "--node-staging",
+            "nothing with --arch ring", o.node_staging);
 }
 
-void check_modes(const SimulateOptions& o) {
-    require(o.mode.empty() || o.mode_schedule.empty(), "--mode, --mode-schedule", "one of them",
-            "both");
+/// Of all modes that may be in force.
+std::vector<SyncPlan> all_plans(const SimulateOptions& o) {
     std::vector<ScheduledMode> modes{{.samples = 0, .mode = resolved(o).mode}};
     if (!o.mode_schedule.empty()) {
         modes = parse_mode_schedule(o.mode_schedule);
     }
     const ModeSetting setting = mode_setting(o);
+    std::vector<SyncPlan> plans;
     for (const ScheduledMode& scheduled : modes) {
-        (void)plans_of_mode(scheduled.mode, setting);
+        for (SyncPlan& plan : plans_of_mode(scheduled.mode, setting)) {
+            plans.push_back(std::move(plan));
+        }
     }
+    return plans;
+}
+
+void check_modes(const SimulateOptions& o) {
+    require(o.mode.empty() || o.mode_schedule.empty(), "--mode, --mode-schedule", "one of them",
+            "both");
+    (void)all_plans(o);
     require(o.noise_scale >= 0 && std::isfinite(o.noise_scale), "--noise-scale", ">= 0 and finite",
             fmt::format("{}", o.noise_scale));
     require(o.noise_scale == 0 || o.lr_rule == "adascale", "--noise-scale", "--lr-rule adascale",
@@ -225,6 +239,12 @@ ModeSetting mode_setting(const SimulateOptions& options) {
 ModeChoice mode_choice(const SimulateOptions& options) {
     const SimulateOptions all = resolved(options);
     return {.mode = all.mode, .mode_schedule = all.mode_schedule};
+}
+
+bool judges_gradients(const SimulateOptions& options) {
+    const std::vector<SyncPlan> plans = all_plans(options);
+    return std::any_of(plans.begin(), plans.end(),
+                       [](const SyncPlan& plan) { return plan.validate_every > 0; });
 }
 
 void check_options(const SimulateOptions& options) {

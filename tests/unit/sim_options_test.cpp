@@ -57,6 +57,8 @@ TEST(SimulateOptionsTest, EveryWrongValueIsNamed) {
         {"--servers", [](auto& o) { o.arch = "ring", o.servers = 2; }},
         {"--server-nodes", [](auto& o) { o.arch = "ring", o.server_nodes = "own"; }},
         {"--server-nodes", [](auto& o) { o.server_nodes = "else"; }},
+        {"--node-staging", [](auto& o) { o.arch = "ring", o.node_staging = "on"; }},
+        {"--node-staging", [](auto& o) { o.node_staging = "else"; }},
         {"--nodes", [](auto& o) { o.nodes = 9; }},
         {"--nodes", [](auto& o) { o.workers = 100, o.nodes = 2; }},
         {"persistent", [](auto& o) { o.pattern = "tempest"; }},
@@ -139,7 +141,7 @@ TEST(SimulateOptionsTest, EveryOptionHasItsOwnName) {
     for (const auto& [name, value] : option_values({})) {
         EXPECT_TRUE(names.insert(name).second) << name;
     }
-    EXPECT_EQ(names.size(), 33U);
+    EXPECT_EQ(names.size(), 34U);
 }
 
 }  // namespace

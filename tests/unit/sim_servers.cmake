@@ -1,4 +1,4 @@
-foreach(topic pace modes learning load)
+foreach(topic pace waiting nodes modes learning load)
   cohort_add_unit_test(NAME sim_servers_${topic}_test SOURCES unit/sim_servers_${topic}_test.cpp
     LIBS cohort::sim fmt::fmt TIMEOUT 120)
 endforeach()

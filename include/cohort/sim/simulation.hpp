@@ -24,6 +24,7 @@ struct SimulateOptions {
     int servers = 0;                      ///< 0: 1 with servers, none with rings
     int nodes = 0;                        ///< 0: one per worker
     std::string server_nodes = "shared";  ///< "shared" with workers, spread evenly, or "own" nodes
+    std::string node_staging = "auto";    ///< as of `cohort train`
     std::string profile = "8gpu-10g";
     std::string pattern = "healthy";  ///< NAME[:STRENGTH]
     std::string trace;                ///< CSV file, in place of a pattern
@@ -74,8 +75,8 @@ struct LaneSpan {
 struct ServerUse {
     int node = 0;
     double cpu_core_s = 0;  ///< of updates
-    double rx_bytes = 0;    ///< pushes
-    double tx_bytes = 0;    ///< parameters
+    double rx_bytes = 0;    ///< pushes, over the node's network card
+    double tx_bytes = 0;    ///< parameters, the same
     double busy_s = 0;      ///< with at least one update in work
 };
 
@@ -137,6 +138,9 @@ struct SimulationProgress {
 [[nodiscard]] std::string command_text(const SimulateOptions& options);
 [[nodiscard]] ModeSetting mode_setting(const SimulateOptions& options);
 [[nodiscard]] ModeChoice mode_choice(const SimulateOptions& options);
+
+/// Whether some mode looks at gradients to accept them, for which there must be some.
+[[nodiscard]] bool judges_gradients(const SimulateOptions& options);
 
 /// Checks what can be known without opening a file. Errors: UsageError.
 void check_options(const SimulateOptions& options);
