@@ -165,6 +165,9 @@ private:
         for (const std::string& line : lines) {
             log_info("{}", line);
         }
+        if (job.no_train && judges_gradients(job)) {
+            log_warn("mode {} accepts every push: there are no gradients to compare", mode);
+        }
     }
 
     SimulateOptions options_;

@@ -57,6 +57,11 @@ class Simulate(ProgramTest):
         slow = max(record["by_worker"], key=lambda worker: worker["own_s"])
         self.assertLess(slow["samples"], 20000 / 8, "the slow worker does less")
 
+    def test_modes_that_compare_gradients_warn_without_training(self):
+        self.assertEqual(summary(*TIME_ONLY, "--mode", "zeno++")[1].count("accepts every push"), 1)
+        self.assertNotIn("accepts every push", summary(*TIME_ONLY, "--mode", "asgd")[1])
+        self.assertNotIn("accepts every push", self.learn("--mode", "zeno++")[1])
+
     def test_it_learns_and_stops_at_the_target(self):
         record, log = self.learn("--target-accuracy", 0.9, "--mode", "asgd", "--lr", 0.02)
         self.assertEqual(record["stop_reason"], "target")
