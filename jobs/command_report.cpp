@@ -35,6 +35,11 @@ public:
                               .expected = "a sweep's folder, or results of cohort simulate"});
         }
         const SweepResults results = read();
+        if (results.rows.empty()) {
+            fail<FileError>({.where = results_.front(),
+                             .what = fmt::format("none of {} runs is there", results.planned),
+                             .hint = "cohort sweep again, to go on with it"});
+        }
         if (markdown_) {
             std::fputs(report_markdown(results).c_str(), stdout);
             return ExitCode::kDone;
@@ -75,6 +80,13 @@ private:
                                  .hint = "the same cohort sweep again, to go on with it"});
             }
             const std::string inside = path + "/" + kResultFile;
+            std::error_code ignored;
+            if (std::filesystem::is_directory(path, ignored) && !exists(inside)) {
+                fail<FileError>({.where = path,
+                                 .what = "no results here",
+                                 .expected = fmt::format("a sweep's {} or a run's {}", kSweepFile,
+                                                         kResultFile)});
+            }
             files.push_back(exists(inside) ? inside : path);
         }
         return results_of_files(files);

@@ -87,6 +87,11 @@ std::string draw_lags(const PageData& data, std::size_t pattern) {
     constexpr int kTicks = 8;
     picture.x_axis(x, bottom, bottom - kTop, round_ticks(0, x.to, kTicks),
                    "lag, reference batches");
+    if (std::any_of(rows.begin(), rows.end(), [bins](const auto& row) {
+            return row.second.size() == bins && row.second.back() > 0;
+        })) {
+        picture.text(x.end, kTop - 8, "end", "last bar: this lag and more");
+    }
     for (std::size_t row = 0; row < rows.size(); ++row) {
         const double base = kTop + static_cast<double>(row + 1) * kRow;
         picture.text(kLeft - 6, base - 4, "end", data.results.modes[rows[row].first].name);

@@ -69,6 +69,11 @@ void ChildPool::start(std::size_t tag, const std::vector<std::string>& arguments
     pointers.push_back(nullptr);
     const int output = open_or_fail(log, O_WRONLY | O_CREAT | O_TRUNC);
     const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (input < 0) {
+        const std::string reason = errno_text(errno);
+        close(output);
+        fail<FileError>({.where = "/dev/null", .what = "cannot be opened", .got = reason});
+    }
     const pid_t parent = getpid();
     const pid_t child = fork();
     if (child == 0) {

@@ -77,7 +77,9 @@ std::string report_markdown(const SweepResults& results) {
     for (const Measure& measure : measures_of(comparison)) {
         text += table_of(results, comparison, measure);
     }
-    text += "The first run of every mode:\n\n```\n";
+    text +=
+        "The first run of every mode. Every row's own command is in the column `command` of "
+        "results.csv and on the page:\n\n```\n";
     for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
         for (const ComparedCell& cell : comparison.cells[mode]) {
             if (!cell.rows.empty()) {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "cell_text.hpp"
+#include "cohort/core/units.hpp"
 #include "page_data.hpp"
 #include "svg.hpp"
 
@@ -77,6 +79,29 @@ std::string figure(const std::string& picture, const std::string& caption) {
                        escaped(caption));
 }
 
+/// "the first 2,000 test samples" of points that are of a part; empty when all are of all.
+std::string subset_text(const PageData& data) {
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    std::int64_t most = 0;
+    for (const auto& cells : data.pictures) {
+        for (const CellPictures& cell : cells) {
+            for (const RunPictures& run : cell.runs) {
+                for (const EvaluationPoint& point : run.evaluations) {
+                    least = std::min(least, point.test_samples);
+                    most = std::max(most, point.test_samples);
+                }
+            }
+        }
+    }
+    return least < most
+               ? fmt::format(
+                     " Points far below the target are of a fixed part of the test set, {} of "
+                     "{} samples (--eval-samples), the others of all of it.",
+                     format_count(static_cast<std::uint64_t>(least)),
+                     format_count(static_cast<std::uint64_t>(most)))
+               : "";
+}
+
 std::string curves_section(const PageData& data) {
     const bool any = std::any_of(data.pictures.begin(), data.pictures.end(), [](const auto& cells) {
         return std::any_of(cells.begin(), cells.end(), [](const CellPictures& cell) {
@@ -90,8 +115,8 @@ std::string curves_section(const PageData& data) {
     std::string text =
         "<section><h2>Accuracy over virtual time</h2>\n<p>Lines are medians over the seeds, bands "
         "go from the least to the most. A run that has ended keeps its last accuracy. The time "
-        "axis ends at four times the best median time to the target.</p>\n" +
-        mode_legend(data) +
+        "axis ends at four times the best median time to the target." +
+        subset_text(data) + "</p>\n" + mode_legend(data) +
         fmt::format("<div class=\"grid-of{}\">\n",
                     data.results.modes.size() > kFewModes ? " many" : "");
     for (std::size_t pattern = 0; pattern < data.results.patterns.size(); ++pattern) {

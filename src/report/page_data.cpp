@@ -10,6 +10,19 @@ namespace {
 
 constexpr std::size_t kColours = 7;
 
+/// Near the target a subset of the test set and then all of it are evaluated at one moment: what
+/// the larger one says counts.
+std::vector<EvaluationPoint> last_of_equal_times(const std::vector<EvaluationPoint>& points) {
+    std::vector<EvaluationPoint> kept;
+    for (const EvaluationPoint& point : points) {
+        if (!kept.empty() && kept.back().virtual_s == point.virtual_s) {
+            kept.pop_back();
+        }
+        kept.push_back(point);
+    }
+    return kept;
+}
+
 /// Keeps of `common` what this run has too.
 void intersect(OptionList& common, const OptionList& options, bool first) {
     if (first) {
@@ -36,8 +49,8 @@ PageData read_page_data(SweepResults results) {
                 SimulationResult result = read_result(run.file);
                 intersect(data.common, result.options, first);
                 first = false;
-                pictures.runs.push_back(
-                    {.evaluations = result.evaluations, .lag_histogram = result.lag_histogram});
+                pictures.runs.push_back({.evaluations = last_of_equal_times(result.evaluations),
+                                         .lag_histogram = result.lag_histogram});
                 if (pictures.runs.size() == 1) {
                     pictures.first = std::move(result);
                 }

@@ -11,7 +11,7 @@ namespace cohort {
 
 /// Of one run: what its pictures need.
 struct RunPictures {
-    std::vector<EvaluationPoint> evaluations;
+    std::vector<EvaluationPoint> evaluations;  ///< one for each moment: the last
     std::vector<std::int64_t> lag_histogram;
 };
 

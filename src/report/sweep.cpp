@@ -42,6 +42,7 @@ std::string run_folder(const PlannedRun& run) {
     return "runs/" + run.key;
 }
 
+/// What went wrong, if the log says so, else its end.
 std::string last_lines(const std::string& log) {
     std::ifstream file(log);
     std::deque<std::string> lines;
@@ -50,6 +51,12 @@ std::string last_lines(const std::string& log) {
         if (lines.size() > kLastLines) {
             lines.pop_front();
         }
+    }
+    const auto error = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
+        return line.find(" error ") != std::string::npos;
+    });
+    if (error != lines.end()) {
+        lines.erase(lines.begin(), error);
     }
     std::string text;
     for (const std::string& line : lines) {

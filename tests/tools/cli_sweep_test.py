@@ -154,12 +154,13 @@ class SweepTest(cli_support.ProgramTest):
         self.assertNotIn("options:", done.stderr)
         self.assertIn("4 runs failed", done.stderr)
         self.assertEqual(rows_of(out), [])
+        self.assertIn("none of 4 runs is there", run("report", out, code=3).stderr)
 
     def test_files_that_are_missing_are_found_before_the_first_run(self):
         out = self.out()
         table = EXPERIMENT + '[[pattern]]\ntrace = "missing.csv"\n'
         for setting, text, code in (("data=missing.h5", EXPERIMENT, 3),
-                                    ("profile=missing.toml", EXPERIMENT, 2),
+                                    ("profile=missing.toml", EXPERIMENT, 3),
                                     (f"data={self.data}", table, 3)):
             self.experiment.write_text(text, encoding="utf-8")
             try:
@@ -221,6 +222,9 @@ class SweepTest(cli_support.ProgramTest):
         run("sweep", pathlib.Path("/nowhere.toml"), "--out", self.out(), code=3)
         self.assertIn("nothing to report on", run("report", code=2).stderr)
         run("report", "/nowhere", code=3)
+        empty = self.out()
+        empty.mkdir()
+        self.assertIn("no results here", run("report", empty, code=3).stderr)
 
 
 if __name__ == "__main__":

@@ -109,6 +109,7 @@ TEST_F(Page, MarkdownHasTheSameNumbers) {
                           "| mode | healthy | persistent:2 |\n|---|---:|---:|\n"
                           "| alpha | **102** (101–103) | **102** (101–103) |\n"
                           "| beta | 112 (111–113) | not in 400k samples (1 of 3, first 131) |\n"));
+    EXPECT_THAT(report_markdown(results_), HasSubstr("the column `command` of results.csv"));
     EXPECT_THAT(report_markdown(results_),
                 HasSubstr("| *oracle* | 102 (alpha ×3) | 102 (alpha ×3) |"));
 }
@@ -172,6 +173,21 @@ TEST_F(Page, SingleResultsAreARowPerSetOfOptions) {
     EXPECT_EQ(comparison.cells[0][0].tta_s.runs, 2U) << "two seeds of one set of options";
     EXPECT_EQ(comparison.cells[0][0].tta_s.median, 105);
     EXPECT_EQ(comparison.cells[1][0].tta_s.median, 120);
+}
+
+TEST_F(Page, CurvesTakeTheLargerOfTwoEvaluationsAtOneMoment) {
+    SimulationResult result = make_test_result(single_options("ssgd", 0.05), 100);
+    result.evaluations = {{.virtual_s = 50, .accuracy = 0.85, .test_samples = 2000},
+                          {.virtual_s = 60, .accuracy = 0.885, .test_samples = 2000},
+                          {.virtual_s = 60, .accuracy = 0.87, .test_samples = 10000},
+                          {.virtual_s = 100, .accuracy = 0.88, .test_samples = 10000}};
+    write_result(folder_.file("two"), result);
+    const SweepResults single = results_of_files({folder_.file("two/result.h5")});
+    const PageData data = read_page_data(single);
+    ASSERT_EQ(data.pictures[0][0].runs[0].evaluations.size(), 3U);
+    EXPECT_EQ(data.pictures[0][0].runs[0].evaluations[1].accuracy, 0.87);
+    EXPECT_THAT(report_html(single), HasSubstr("2,000 of 10,000 samples (--eval-samples)"));
+    EXPECT_THAT(report_html(results_), Not(HasSubstr("--eval-samples")));
 }
 
 TEST_F(Page, NoResultCountsTwice) {

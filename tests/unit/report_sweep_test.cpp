@@ -81,7 +81,7 @@ int simulate_made_up(const std::vector<std::string>& words) {
     std::fclose(std::fopen(calls.c_str(), "a"));
     const std::string pattern = option_of(list, "pattern");
     if (pattern == "fails" && !std::filesystem::exists(out + "/../../mended")) {
-        std::puts("first words\nthis run cannot be");
+        std::puts("first words\n12:00 info  options:\n12:00 error this run cannot be");
         return 3;
     }
     if (pattern == "slow" && !std::filesystem::exists(out + "/../../mended")) {
@@ -154,6 +154,8 @@ TEST_F(SweepRun, DoesTuningAndTableAndWritesBoth) {
     Experiment wider = small_experiment({"healthy", "other"});
     wider.modes[0].lr = {0.2, 0.1, 0.4, 0.05};
     EXPECT_TRUE(modes_at_edge(sweep(wider).results).empty()) << "0.1 of 0.05 to 0.4";
+    wider.modes[0].lr = {0.2, 0.1};
+    EXPECT_TRUE(modes_at_edge(sweep(wider).results).empty()) << "of two each is at an end";
 }
 
 TEST_F(SweepRun, ColumnsHoldWhatTheResultSays) {
@@ -240,7 +242,7 @@ TEST_F(SweepRun, FailedRunsAreReportedWithTheirLastLinesAndTriedAgain) {
     const SweepOutcome outcome = sweep(experiment);
     ASSERT_EQ(outcome.failed.size(), 4U);
     EXPECT_EQ(outcome.failed[0].code, 3);
-    EXPECT_EQ(failed_.at(0), "first words\nthis run cannot be");
+    EXPECT_EQ(failed_.at(0), "12:00 error this run cannot be");
     EXPECT_EQ(outcome.results.rows.size(), 4U);
     replace_text_file(folder_.file("mended"), "");
     const SweepOutcome again = sweep(experiment);

@@ -10,7 +10,7 @@ namespace cohort {
 /// scripted. Reads the results of all runs (their files are in the rows). Errors: FileError.
 [[nodiscard]] std::string report_html(const SweepResults& results);
 
-/// The tables alone, as Markdown, with a command for every mode.
+/// The tables alone, as Markdown, with a command for every mode (results.csv has every run's).
 [[nodiscard]] std::string report_markdown(const SweepResults& results);
 
 }  // namespace cohort

@@ -75,8 +75,8 @@ struct SweepResults {
     std::vector<TuningRow> tuning;
 };
 
-/// Modes whose chosen rate is the smallest or largest that was tried: a longer list may have a
-/// better one.
+/// Modes whose chosen rate is the smallest or largest of three or more that were tried: a longer
+/// list may have a better one.
 [[nodiscard]] std::vector<std::string> modes_at_edge(const SweepResults& results);
 
 /// @param file  that holds the result
