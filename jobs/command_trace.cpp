@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -134,10 +135,21 @@ public:
                               .expected = "--pattern NAME[:STRENGTH] or --trace FILE"});
         }
         options_.check();
+        check_file();
         return trace_.empty() ? show_pattern() : show_file(context);
     }
 
 private:
+    /// "persistent:2" is what one writes after --pattern.
+    void check_file() const {
+        std::error_code ignored;
+        if (!trace_.empty() && !std::filesystem::exists(trace_, ignored)) {
+            fail<FileError>({.where = trace_,
+                             .what = "there is no such trace",
+                             .hint = "a pattern is given as --pattern " + trace_});
+        }
+    }
+
     [[nodiscard]] ExitCode show_pattern() const {
         const ClusterShape shape = options_.shape();
         const auto scenario = make_pattern(options_.pattern, shape, options_.seed);

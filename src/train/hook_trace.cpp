@@ -1,4 +1,7 @@
+#include <filesystem>
 #include <optional>
+#include <string>
+#include <system_error>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
@@ -14,9 +17,13 @@ namespace {
 /// Time without the pauses for evaluations, which cost a virtual cluster nothing.
 class TraceHook final : public TrainHook {
 public:
-    /// An empty trace first: a file that cannot be written ends the run before it has begun.
+    /// An empty trace beside it first: a file that cannot be written ends the run before it has
+    /// begun, and what an earlier run recorded stays until there is something to replace it.
     void on_start(TrainControl& run) override {
-        write_trace(run.options().record_trace, {});
+        const std::string probe = run.options().record_trace + ".part";
+        write_trace(probe, {});
+        std::error_code ignored;
+        std::filesystem::remove(probe, ignored);
         const auto workers = static_cast<int>(run.cluster().workers.size());
         recorder_.emplace(workers, run.options().batch);
     }
@@ -39,10 +46,14 @@ public:
 
 private:
     /// At the end of a run there is more to save than this: a full disk is said, not thrown.
-    void write(TrainControl& run) const {
+    void write(TrainControl& run) {
         const std::string& file = run.options().record_trace;
         try {
             const std::vector<TraceRow> rows = recorder_->rows();
+            if (run.options().resume && !kept_) {
+                keep_earlier(file);
+                kept_ = true;
+            }
             write_trace(file, rows);
             log_info("trace of the workers' own times: {} ({} row(s))", file, rows.size());
         } catch (const FileError& error) {
@@ -50,7 +61,26 @@ private:
         }
     }
 
+    /// A resumed run records its own part; the part before it becomes FILE.1, or the next number.
+    static void keep_earlier(const std::string& file) {
+        std::error_code error;
+        if (!std::filesystem::exists(file, error)) {
+            return;
+        }
+        int number = 1;
+        while (std::filesystem::exists(file + "." + std::to_string(number), error)) {
+            ++number;
+        }
+        const std::string name = file + "." + std::to_string(number);
+        std::filesystem::rename(file, name, error);
+        if (error) {
+            fail<FileError>({.where = name, .what = "cannot be made", .got = error.message()});
+        }
+        log_info("the trace of the run before it was resumed is now {}", name);
+    }
+
     std::optional<TraceRecorder> recorder_;
+    bool kept_ = false;
     double pauses_s_ = 0;
 };
 

@@ -12,6 +12,8 @@
 #include "cohort/model/graph.hpp"
 #include "cohort/model/replica.hpp"
 #include "cohort/optim/optimizer.hpp"
+#include "cohort/report/comparison.hpp"
+#include "cohort/sim/profile.hpp"
 #include "cohort/tensor/device.hpp"
 
 namespace {
@@ -62,13 +64,20 @@ bool missing_file_is_reported() {
     return false;
 }
 
+/// A shipped profile, and a number of the report's: the virtual cluster is linked as well.
+bool simulates_and_compares() {
+    return !cohort::load_profile("8gpu-10g").workloads.empty() &&
+           cohort::spread_of({3, 1, 2}).median == 2;
+}
+
 }  // namespace
 
 int main() {
     try {
         const auto [before, after] = train();
         std::printf("loss %.4f -> %.4f\n", before, after);
-        return after < 0.5 * before && missing_file_is_reported() ? 0 : 1;
+        return after < 0.5 * before && missing_file_is_reported() && simulates_and_compares() ? 0
+                                                                                              : 1;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\n", error.what());
         return 1;

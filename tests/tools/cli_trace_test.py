@@ -104,6 +104,7 @@ class Traces(ProgramTest):
         trace.write_text("time_s,target,cpu_share\n0,worker:0,2\n")
         self.assertIn("line 2, cpu_share", run("trace", "show", trace, code=3).stderr)
         run("trace", "show", self.folder / "missing.csv", code=3)
+        self.assertIn("--pattern nope:2", run("trace", "show", "nope:2", code=3).stderr)
         run("trace", "make", "--pattern", "half", "--out", self.folder / "no" / "t.csv", code=3)
 
 

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -154,7 +155,6 @@ protected:
 TEST_F(TraceHookTest, WritesTheTraceAtTheEndAndPausesDoNotCount) {
     const auto hook = make_trace_hook();
     hook->on_start(run);
-    EXPECT_TRUE(read_trace(run.run_options.record_trace).empty());
     for (int i = 0; i < 10; ++i) {
         push(*hook, 0, 1);
     }
@@ -182,6 +182,29 @@ TEST_F(TraceHookTest, WritesItWhenTheRunFails) {
     push(*hook, 1, 4);
     hook->on_failure(run);
     EXPECT_EQ(read_trace(run.run_options.record_trace).size(), 1U);
+}
+
+TEST_F(TraceHookTest, AnEarlierTraceStaysUntilThereIsANewOneAndAfterResuming) {
+    const std::string file = run.run_options.record_trace;
+    write_trace(file, {{.time_s = 7, .target = worker(1), .shares = {.device = 0.5}}});
+    const auto record = [&] {
+        const auto hook = make_trace_hook();
+        hook->on_start(run);
+        EXPECT_EQ(read_trace(file).size(), 1U);
+        EXPECT_FALSE(std::filesystem::exists(file + ".part"));
+        push(*hook, 0, 1);
+        hook->on_end(run, StopReason::kSignal);
+    };
+    run.run_options.resume = true;
+    record();
+    EXPECT_TRUE(read_trace(file).empty()) << "a single worker is healthy";
+    ASSERT_EQ(read_trace(file + ".1").size(), 1U) << "the part before";
+    EXPECT_EQ(read_trace(file + ".1")[0].time_s, 7);
+    run.run_options.resume = false;
+    write_trace(file, read_trace(file + ".1"));
+    record();
+    EXPECT_TRUE(read_trace(file).empty()) << "replaced";
+    EXPECT_FALSE(std::filesystem::exists(file + ".2"));
 }
 
 TEST_F(TraceHookTest, AFileThatCannotBeWrittenEndsTheRunBeforeItBegins) {
