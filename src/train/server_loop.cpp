@@ -333,7 +333,7 @@ void ServerLoop::Impl::save(const std::string& checkpoint) {
 
 void ServerLoop::Impl::take_in_what_is_coming() {
     settle(
-        links, Port::kServer, "last pushes", [this] { return ranks_of(shard.staging().coming()); },
+        links, Port::kServer, "last pushes", [this] { return shard.staging().coming_from(); },
         [this](const Message& message) {
             if (static_cast<MessageKind>(message.kind) == MessageKind::kPush) {
                 shard.staging().forget(decode<PushHeader>(message.body).push);

@@ -40,6 +40,7 @@ std::span<std::byte> PushStaging::accept(const Message& announcement, std::uint6
     Entry& entry = pushes_[push];
     entry.repeated = entry.bytes != 0;
     entry.bytes = bytes;
+    entry.from = announcement.from.rank;
     if (entry.discarded || entry.repeated || bytes != bytes_) {
         return {};
     }
@@ -101,6 +102,17 @@ std::vector<PushId> PushStaging::coming() const {
         }
     }
     return coming;
+}
+
+std::vector<int> PushStaging::coming_from() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<int> ranks;
+    for (const auto& [push, entry] : pushes_) {
+        if (entry.data != nullptr && !entry.here) {
+            ranks.push_back(entry.from);
+        }
+    }
+    return ranks;
 }
 
 PushStaging::Pushes::const_iterator PushStaging::find_here(const PushId& push) const {

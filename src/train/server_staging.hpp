@@ -36,6 +36,8 @@ public:
     void discard(PushId push);
     /// Pushes that have memory and are not here completely.
     [[nodiscard]] std::vector<PushId> coming() const;
+    /// World ranks that announced them, one for each.
+    [[nodiscard]] std::vector<int> coming_from() const;
     [[nodiscard]] bool is_here(const PushId& push) const;
     /// Forgets all sums of nodes for updates up to this version.
     void discard_sums(std::int64_t version);
@@ -53,6 +55,7 @@ private:
     struct Entry {
         std::shared_ptr<float> data;  // null: discarded before it was announced, or refused
         std::uint64_t bytes = 0;      // as announced
+        int from = -1;                // world rank that announced it
         bool here = false;
         bool discarded = false;
         bool repeated = false;  // announced more than once

@@ -71,7 +71,8 @@ protected:
         }
         for (int server = 0; server < servers; ++server) {
             loops_.push_back(std::make_unique<ServerLoop>(
-                Links{network_->messenger(server), network_->operations(server), network_->map()},
+                Links{network_->messenger(server), network_->operations(server), network_->map(),
+                      &network_->membership()},
                 ServerParts{.graph = graph_, .seed = 7, .threads = 1, .hdf5 = &hdf5_}, server));
         }
         for (const auto& loop : loops_) {

@@ -127,6 +127,22 @@ TEST_F(Line, ASumThatIsMadeOnceMoreCountsOnce) {
     loops_.clear();
 }
 
+/// Others of its node live on: it is not they who owe the rest.
+TEST_F(Line, StopDoesNotWaitForTheSumThatALostHeadHadBegun) {
+    begin(1);
+    const TestPush sum = make_push(graph_, node_sum(0, 1, 0), 1, 1);
+    const auto broken = announce_from(0, sum);
+    broken->transfers[0]->release(5000);
+    push(make_push(graph_, {1, 0, 1}, 1, 2));  // the sum's announcement was here before it
+    (void)receive(coordinator(), Port::kCoordinator, MessageKind::kStaged);
+    network_->membership().exclude(network_->map().rank_of_worker(0));
+    order(MessageKind::kDiscard, DiscardOrder{{sum.id}});
+    order(MessageKind::kStop, Empty{});
+    (void)receive(coordinator(), Port::kCoordinator, MessageKind::kFarewell);
+    stop();
+    EXPECT_EQ(errors_, std::vector<std::string>{});
+}
+
 TEST_F(Line, AnUpdateGoesOnWithoutWhatWillNotCome) {
     begin(1);
     ShardGroup reference(graph_, 1, {});
