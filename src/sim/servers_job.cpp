@@ -95,14 +95,14 @@ std::vector<double> ServersJob::lags_of(const std::vector<Release>& releases) co
 /// @param missing  see ServerLine
 ServersJob::UpdatePtr ServersJob::order(double passes, double fixed_s,
                                         std::vector<Release> releases,
-                                        std::shared_ptr<const int> missing) {
+                                        const std::shared_ptr<const int>& missing) {
     const double shard_bytes =
         spec().workload.parameter_bytes / static_cast<double>(servers_.size());
     const double core_s = passes * shard_bytes / cluster().profile().memory_bytes_per_s + fixed_s;
-    const auto update = std::make_shared<Update>(Update{.waiting = servers_.size(),
-                                                        .working = servers_.size(),
-                                                        .workers = std::move(releases),
-                                                        .there = {}});
+    auto update = std::make_shared<Update>(Update{.waiting = servers_.size(),
+                                                  .working = servers_.size(),
+                                                  .workers = std::move(releases),
+                                                  .there = {}});
     const auto begun = [this, update] {
         if (--update->waiting > 0) {
             return;

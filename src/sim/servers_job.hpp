@@ -119,7 +119,7 @@ private:
     [[nodiscard]] Release prepare(int worker, std::int64_t version, double lag);
     [[nodiscard]] std::vector<double> lags_of(const std::vector<Release>& releases) const;
     UpdatePtr order(double passes, double fixed_s, std::vector<Release> releases,
-                    std::shared_ptr<const int> missing);
+                    const std::shared_ptr<const int>& missing);
     void order_copies(std::vector<Release> releases);
     void order_releases();
     void pull(int worker, const UpdatePtr& update);
