@@ -27,6 +27,11 @@ int leases_ahead(const SyncPlan& plan) {
     return kAlone + (plan.release == SyncPlan::Release::kOnArrival ? plan.window - 1 : 0);
 }
 
+std::int64_t short_lease_of(std::int64_t batch) noexcept {
+    constexpr std::int64_t kShorter = 8;
+    return std::max<std::int64_t>(1, batch / kShorter);
+}
+
 std::vector<std::vector<int>> averaging_groups(const SyncPlan& plan,
                                                const std::vector<bool>& live) {
     std::vector<std::vector<int>> groups;

@@ -7,6 +7,18 @@
 
 namespace cohort {
 
+const ReturnLease* lease_given_up(const std::vector<Effect>& effects,
+                                  std::size_t interrupt) noexcept {
+    const auto* stopped = std::get_if<Interrupt>(&effects[interrupt]);
+    if (stopped == nullptr || interrupt + 1 == effects.size()) {
+        return nullptr;
+    }
+    const auto* lease = std::get_if<ReturnLease>(&effects[interrupt + 1]);
+    const bool its_own = lease != nullptr && lease->worker == stopped->worker &&
+                         lease->reason == ReturnReason::kInterrupted;
+    return its_own ? lease : nullptr;
+}
+
 UpdateEngine::UpdateEngine(const EngineOptions& options, SyncPlan plan) {
     check_plan(plan, options.workers);
     check_invariant(options.reference_batch > 0, "a reference batch has samples");

@@ -9,12 +9,6 @@
 #include "virtual_jobs.hpp"
 
 namespace cohort {
-namespace {
-
-/// Rounds that members know of: the one they work on, and the one they start next without asking.
-constexpr std::size_t kGrantedAhead = 2;
-
-}  // namespace
 
 RingJob::RingJob(VirtualCluster& cluster, Learner& learner, JobSpec spec)
     : VirtualJob(cluster, learner, std::move(spec)), seats_(at(workers())) {
@@ -46,7 +40,7 @@ void RingJob::deal() {
         }
         switch_over();
     }
-    while (granted_.size() < kGrantedAhead && grant()) {
+    while (granted_.size() < kGrantedRounds && grant()) {
         begin_next();
     }
     start_riders();

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "cohort/sched/ring_rules.hpp"
 #include "virtual_job.hpp"
 #include "virtual_sum.hpp"
 
@@ -31,11 +32,6 @@ public:
 
 private:
     using ClusterWork = VirtualCluster::WorkId;
-    enum class Role : std::uint8_t {
-        kMember,
-        kRider,
-        kHold  ///< a rider that starts nothing new: it is about to become a member
-    };
     /// A rider's gradient that its parent holds.
     struct RiderPush {
         int worker = 0;
@@ -57,7 +53,7 @@ private:
         std::int32_t step = 0;
     };
     struct Seat {
-        Role role = Role::kMember;
+        RingRole role = RingRole::kMember;
         bool idle = false;           ///< as the engine knows it
         ClusterWork work = 0;        ///< update, computation, or state and parameters on their way
         std::uint64_t lease = 0;     ///< that it computes on
@@ -130,7 +126,7 @@ private:
     [[nodiscard]] bool usable(const RiderPush& push);
     void add_riders(Round& next);
     void release_rider(int worker, double lag, int giver);
-    [[nodiscard]] int choose_parent(int rider, const std::vector<int>& members) const;
+    [[nodiscard]] std::vector<RingSeat> ring_seats() const;
 
     // Plans (ring_job_switch.cpp).
     void prepare_fence(const std::vector<int>& next);

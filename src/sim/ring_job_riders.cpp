@@ -37,7 +37,7 @@ bool RingJob::start_ride(int worker) {
 /// It has parameters that it has not used.
 void RingJob::park(int worker) {
     seat(worker).ready = true;
-    if (seat(worker).role == Role::kRider) {
+    if (seat(worker).role == RingRole::kRider) {
         parked_.insert(worker);
     }
 }
@@ -110,18 +110,15 @@ void RingJob::release_rider(int worker, double lag, int giver) {
         });
 }
 
-/// Of `members` one with the fewest riders, on the rider's node if there is one.
-int RingJob::choose_parent(int rider, const std::vector<int>& members) const {
-    std::vector<int> riders(seats_.size(), 0);  // by parent
-    for (int other = 0; other < workers(); ++other) {
-        const Seat& one = seats_[at(other)];
-        riders[at(one.parent)] += one.role == Role::kRider && other != rider ? 1 : 0;
+std::vector<RingSeat> RingJob::ring_seats() const {
+    std::vector<RingSeat> seats;
+    seats.reserve(seats_.size());
+    for (const Seat& seat : seats_) {
+        seats.push_back({.role = seat.role,
+                         .parent = seat.parent,
+                         .node = node_of(static_cast<int>(seats.size()))});
     }
-    const auto cost = [&](int member) {
-        return 2 * riders[at(member)] + (node_of(member) == node_of(rider) ? 0 : 1);
-    };
-    return *std::min_element(members.begin(), members.end(),
-                             [&](int a, int b) { return cost(a) < cost(b); });
+    return seats;
 }
 
 }  // namespace cohort

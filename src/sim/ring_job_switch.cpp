@@ -6,20 +6,12 @@
 //    engine gets the plan. Leaving members ride on with the parameters they have, entering ones get
 //    everything from a member.
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "cohort/core/error.hpp"
 #include "ring_job.hpp"
 
 namespace cohort {
-namespace {
-
-bool contains(const std::vector<int>& list, int worker) {
-    return std::find(list.begin(), list.end(), worker) != list.end();
-}
-
-}  // namespace
 
 void RingJob::install(PlanChange change) {
     check_invariant(change.plan.cohorts.size() == 1, "a ring has one cohort");
@@ -32,26 +24,15 @@ void RingJob::install(PlanChange change) {
 
 /// Step 1, again for every plan that takes the place of one that waits.
 void RingJob::prepare_fence(const std::vector<int>& next) {
-    std::vector<int> staying;
-    std::copy_if(next.begin(), next.end(), std::back_inserter(staying),
-                 [this](int worker) { return is_member(worker); });
-    for (int worker = 0; worker < workers(); ++worker) {
-        Seat& rider = seat(worker);
-        if (rider.role == Role::kMember) {
-            continue;
-        }
-        const bool enters = contains(next, worker);
-        const bool orphan = !enters && !contains(next, rider.parent) && !staying.empty();
-        const Role role = enters ? Role::kHold : Role::kRider;
-        rider.flush = rider.flush || orphan || role != rider.role;
-        rider.role = role;
-        if (enters) {
-            parked_.erase(worker);
+    for (const FenceRole& order : fence_roles(members_, next, ring_seats())) {
+        Seat& rider = seat(order.worker);
+        rider.flush = true;
+        rider.role = order.role;
+        rider.parent = order.parent;
+        if (order.role == RingRole::kHold) {
+            parked_.erase(order.worker);
         } else if (rider.ready) {
-            parked_.insert(worker);
-        }
-        if (orphan) {
-            rider.parent = choose_parent(worker, staying);
+            parked_.insert(order.worker);
         }
     }
 }
@@ -80,24 +61,18 @@ void RingJob::switch_over() {
     put_in_force(*std::exchange(next_, std::nullopt));
     const std::vector<int> before =
         std::exchange(members_, std::vector<int>(engine().plan().cohorts.front().members));
-    const auto stays = std::find_if(members_.begin(), members_.end(),
-                                    [&](int worker) { return contains(before, worker); });
-    const int giver = stays == members_.end() ? before.front() : *stays;
-    for (const int worker : members_) {
-        if (!contains(before, worker)) {
-            bring(worker, giver);
-        }
+    const MemberChange change = change_members(before, members_);
+    for (const int worker : change.entering) {
+        bring(worker, change.giver);
     }
-    for (const int worker : before) {
-        if (!contains(members_, worker)) {
-            make_rider(worker);
-        }
+    for (const int worker : change.leaving) {
+        make_rider(worker);
     }
     for (int worker = 0; worker < workers(); ++worker) {
         Seat& one = seat(worker);
         one.flush = false;
-        if (one.role == Role::kRider && !is_member(one.parent)) {
-            one.parent = choose_parent(worker, members_);
+        if (one.role == RingRole::kRider && !is_member(one.parent)) {
+            one.parent = choose_parent(worker, members_, ring_seats());
         }
     }
 }
@@ -108,7 +83,7 @@ void RingJob::bring(int worker, int giver) {
     if (one.work != 0) {  // parameters for a ride that it does not begin
         cluster().cancel(one.work);
     }
-    one.role = Role::kMember;
+    one.role = RingRole::kMember;
     one.ready = false;
     one.parameters.reset();
     one.entering = true;
@@ -131,8 +106,8 @@ void RingJob::bring(int worker, int giver) {
 /// With the parameters of now, which it has; what it has not worked off of them it works off first.
 void RingJob::make_rider(int worker) {
     Seat& one = seat(worker);
-    one.role = Role::kRider;
-    one.parent = choose_parent(worker, members_);
+    one.role = RingRole::kRider;
+    one.parent = choose_parent(worker, members_, ring_seats());
     one.parameters = parameters_for(worker, 0);
     one.version = engine().version();
     park(worker);

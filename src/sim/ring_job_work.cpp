@@ -98,7 +98,7 @@ void RingJob::begin_step(int worker) {
 void RingJob::backward(int worker) {
     Seat& one = seat(worker);
     one.backward_at_s = now();
-    if (one.role != Role::kMember) {
+    if (one.role != RingRole::kMember) {
         one.push = cluster().send(node_of(worker), node_of(one.pushes_to), bytes(), [this, worker] {
             seat(worker).push = 0;
             ride_part_done(worker);
@@ -118,7 +118,7 @@ void RingJob::computed(int worker) {
     note_step(worker);
     ++one.step;
     const Lease& mine = held(one.lease);
-    if (one.role != Role::kMember) {
+    if (one.role != RingRole::kMember) {
         ride_part_done(worker);
     } else if (one.group != kAlone) {
         groups_[one.group].sum->done();

@@ -7,12 +7,6 @@
 
 // Leases: who gets some and with whom they are worked on; plans that need a fence.
 namespace cohort {
-namespace {
-
-/// Of a batch: what a worker gets that is too slow for a whole one.
-constexpr std::int64_t kShorter = 8;
-
-}  // namespace
 
 /// Leases for those who want some; plans that wait follow as soon as their fence is reached.
 void ServersJob::deal() {
@@ -99,7 +93,7 @@ bool ServersJob::take_one(int index) {
     Worker& w = worker(index);
     check_invariant(w.lease == 0, "a worker has one lease at a time");
     if (engine().needs_short_lease(index)) {
-        w.ahead.assign(1, std::max<std::int64_t>(1, batch_of(index) / kShorter));
+        w.ahead.assign(1, short_lease_of(batch_of(index)));
     }
     const Lease* const taken = take_lease(index, next_size(index));
     if (taken != nullptr) {

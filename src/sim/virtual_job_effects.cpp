@@ -19,11 +19,7 @@ void VirtualJob::carry_out(const std::vector<Effect>& effects) {
     for (std::size_t i = 0; i < effects.size(); ++i) {
         log(effects[i]);
         if (const auto* stopped = std::get_if<Interrupt>(&effects[i])) {
-            const ReturnLease* lease =
-                i + 1 < effects.size() ? std::get_if<ReturnLease>(&effects[i + 1]) : nullptr;
-            const bool follows = lease != nullptr && lease->worker == stopped->worker &&
-                                 lease->reason == ReturnReason::kInterrupted;
-            carry_out(*stopped, follows ? lease : nullptr);
+            carry_out(*stopped, lease_given_up(effects, i));
         } else if (const auto* fire = std::get_if<Fire>(&effects[i])) {
             carry_out(*fire);
         } else if (const auto* release = std::get_if<ReleaseOne>(&effects[i])) {

@@ -6,14 +6,9 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/sched/lease_work.hpp"
 
 namespace cohort {
-namespace {
-
-/// Rounds that members know of: the one they work on, and the one they start next without asking.
-constexpr std::size_t kGrantedAhead = 2;
-
-}  // namespace
 
 RingFlow::RingFlow(Links links, const JobParts& parts, RunBooks& books)
     : links_(links),
@@ -99,7 +94,7 @@ void RingFlow::go_on() {
     }
     send_parameters();
     deal();
-    while (granted_.size() < kGrantedAhead && grant()) {
+    while (granted_.size() < kGrantedRounds && grant()) {
     }
 }
 
@@ -172,14 +167,13 @@ void RingFlow::describe(Granted& next) {
 
 /// Leases that the end of an epoch cuts short have fewer steps, of the same size.
 std::int32_t RingFlow::steps_of(const RoundOrder& order) const {
-    std::int64_t steps = 1;
+    std::int32_t steps = 1;
     for (const RoundMember& member : order.members) {
         const auto index = static_cast<std::size_t>(member.worker);
         const std::int64_t batch = batches_.empty() ? parts_.options.batch : batches_[index];
-        steps = std::max(steps, (member.samples + batch / 2) / std::max<std::int64_t>(batch, 1));
+        steps = std::max(steps, local_steps_of(member.samples, batch, books_.engine().plan()));
     }
-    return static_cast<std::int32_t>(
-        std::min<std::int64_t>(steps, books_.engine().plan().local_steps));
+    return steps;
 }
 
 /// What the engine's fire will be worth: the round is over before the engine hears of it.

@@ -141,6 +141,7 @@ private:
     std::uint64_t give_role(int worker, RoleOrder order);
     void send_parameters();
     [[nodiscard]] int choose_parent(int rider, const std::vector<int>& members) const;
+    [[nodiscard]] std::vector<RingSeat> ring_seats() const;
 
     // Plans (flow_ring_switch.cpp).
     void place(const SyncPlan& plan);

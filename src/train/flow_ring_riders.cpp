@@ -270,25 +270,21 @@ void RingFlow::send_parameters() {
     }
 }
 
-/// Of `members` one with the fewest riders, on the rider's node if there is one.
 int RingFlow::choose_parent(int rider, const std::vector<int>& members) const {
-    const auto node = [this](int worker) {
-        const int rank = links_.map.rank_of_worker(worker);
-        return links_.map.ranks[static_cast<std::size_t>(rank)].node;
-    };
-    const auto cost = [&](int member) {
-        int riders = 0;
-        for (std::size_t other = 0; other < seats_.size(); ++other) {
-            const Seat& one = seats_[other];
-            riders += one.live && one.role == RingRole::kRider && one.parent == member &&
-                              static_cast<int>(other) != rider
-                          ? 1
-                          : 0;
-        }
-        return 2 * riders + (node(member) == node(rider) ? 0 : 1);
-    };
-    return *std::min_element(members.begin(), members.end(),
-                             [&](int a, int b) { return cost(a) < cost(b); });
+    return cohort::choose_parent(rider, members, ring_seats());
+}
+
+std::vector<RingSeat> RingFlow::ring_seats() const {
+    std::vector<RingSeat> seats;
+    seats.reserve(seats_.size());
+    for (const Seat& seat : seats_) {
+        const int rank = links_.map.rank_of_worker(static_cast<int>(seats.size()));
+        seats.push_back({.role = seat.role,
+                         .parent = seat.parent,
+                         .node = links_.map.ranks[static_cast<std::size_t>(rank)].node,
+                         .live = seat.live});
+    }
+    return seats;
 }
 
 }  // namespace cohort

@@ -7,7 +7,6 @@
 // 3. When the granted rounds are over, nothing is under way: the engine gets the plan, leaving
 //    members ride on with the parameters they have, entering ones get everything from a member.
 #include <algorithm>
-#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -72,24 +71,9 @@ void RingFlow::prepare_fence() {
         queued_.reset();
         return;
     }
-    std::vector<int> staying;
-    std::copy_if(next.begin(), next.end(), std::back_inserter(staying),
-                 [this](int worker) { return is_member(worker); });
-    for (std::size_t index = 0; index < seats_.size(); ++index) {
-        const auto worker = static_cast<int>(index);
-        const Seat& rider = seats_[index];
-        if (!rider.live || rider.role == RingRole::kMember) {
-            continue;
-        }
-        RoleOrder order{.role = contains(next, worker) ? RingRole::kHold : RingRole::kRider,
-                        .parent = rider.parent};
-        if (order.role == RingRole::kRider && !contains(next, rider.parent) && !staying.empty()) {
-            order.parent = choose_parent(worker, staying);
-        }
-        if (order.role != rider.role || order.parent != rider.parent) {
-            seats_[index].flush = true;
-            give_role(worker, order);
-        }
+    for (const FenceRole& order : fence_roles(members_, next, ring_seats())) {
+        seat(order.worker).flush = true;
+        give_role(order.worker, {.role = order.role, .parent = order.parent});
     }
 }
 
@@ -191,16 +175,12 @@ void RingFlow::set_leases(bool other_work) {
 
 /// Leaving members become riders with what they have, entering ones get all that a member holds.
 void RingFlow::seat_members(const std::vector<int>& before) {
-    const auto stays = std::find_if(members_.begin(), members_.end(),
-                                    [&](int worker) { return contains(before, worker); });
-    const int giver = stays == members_.end() ? before.front() : *stays;
-    for (const int worker : members_) {
-        if (!contains(before, worker)) {
-            bring(worker, giver);
-        }
+    const MemberChange change = change_members(before, members_);
+    for (const int worker : change.entering) {
+        bring(worker, change.giver);
     }
-    for (const int worker : before) {
-        if (!contains(members_, worker) && seat(worker).live) {
+    for (const int worker : change.leaving) {
+        if (seat(worker).live) {
             seat(worker).reference = books_.engine().reference_batches();
             give_role(worker,
                       {.role = RingRole::kRider, .parent = choose_parent(worker, members_)});

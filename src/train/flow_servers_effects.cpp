@@ -13,11 +13,7 @@ namespace cohort {
 void ServersFlow::carry_out(const Effects& effects) {
     for (std::size_t i = 0; i < effects.size(); ++i) {
         if (const auto* stopped = std::get_if<Interrupt>(&effects[i])) {
-            const ReturnLease* lease =
-                i + 1 < effects.size() ? std::get_if<ReturnLease>(&effects[i + 1]) : nullptr;
-            const bool follows = lease != nullptr && lease->worker == stopped->worker &&
-                                 lease->reason == ReturnReason::kInterrupted;
-            interrupt(*stopped, follows ? lease : nullptr);
+            interrupt(*stopped, lease_given_up(effects, i));
             continue;
         }
         std::visit(

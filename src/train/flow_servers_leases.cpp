@@ -7,12 +7,6 @@
 
 // Leases: who gets some, what is to be done with them, which come back.
 namespace cohort {
-namespace {
-
-/// Of a batch: what a worker gets that is too slow for a whole one.
-constexpr std::int64_t kShorter = 8;
-
-}  // namespace
 
 /// Leases for those who need some; who gets none is idle.
 void ServersFlow::deal() {
@@ -173,8 +167,7 @@ void ServersFlow::shorten() {
             live_[at(worker)] && books_.engine().needs_short_lease(worker) && !books_.stopping();
         if (needed && !short_[at(worker)]) {
             take_back(worker, ReturnReason::kInterrupted, true);
-            books_.leases().shorten_next(
-                worker, std::max<std::int64_t>(1, batches_[at(worker)] / kShorter));
+            books_.leases().shorten_next(worker, short_lease_of(batches_[at(worker)]));
         }
         short_[at(worker)] = needed;
     }

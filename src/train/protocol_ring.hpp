@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cohort/sched/ring_rules.hpp"
 #include "protocol.hpp"
 
 // What coordinator and workers say to each other in a run with rings. A member takes part in
@@ -119,12 +120,6 @@ struct RoundReport {
     void fields(Io& io) {
         io(round, version, members, exchange_s, exposed_s, skip);
     }
-};
-
-enum class RingRole : std::uint8_t {
-    kMember,
-    kRider,
-    kHold  ///< a rider that starts nothing new: it is about to become a member
 };
 
 /// Carried out between two mini-batches, in line with the grants.

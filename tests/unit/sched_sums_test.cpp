@@ -51,6 +51,29 @@ TEST(FireNorms, NeedTwoPlainGradients) {
     EXPECT_DOUBLE_EQ(norms->samples, 6);
 }
 
+TEST(ShortLease, IsAnEighthAndNeverNothing) {
+    EXPECT_EQ(short_lease_of(64), 8);
+    EXPECT_EQ(short_lease_of(7), 1);
+}
+
+TEST(LeaseGivenUp, IsTheOneThatFollowsForTheSameWorkerAndReason) {
+    const ReturnLease its{
+        .lease = 7, .samples = 64, .worker = 1, .reason = ReturnReason::kInterrupted};
+    ReturnLease lost = its;
+    lost.reason = ReturnReason::kLost;
+    ReturnLease others = its;
+    others.worker = 2;
+    const std::vector<Effect> effects{Interrupt{.worker = 1}, its,    Interrupt{.worker = 1}, lost,
+                                      Interrupt{.worker = 1}, others, Interrupt{.worker = 1}};
+    const ReturnLease* const found = lease_given_up(effects, 0);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->lease, 7U);
+    EXPECT_EQ(lease_given_up(effects, 1), nullptr) << "no interrupt";
+    EXPECT_EQ(lease_given_up(effects, 2), nullptr) << "of another reason";
+    EXPECT_EQ(lease_given_up(effects, 4), nullptr) << "of another worker";
+    EXPECT_EQ(lease_given_up(effects, 6), nullptr) << "nothing follows";
+}
+
 TEST(LocalSteps, AreFewerForAShortLease) {
     SyncPlan plan;
     EXPECT_EQ(steps_per_push(plan), 1);

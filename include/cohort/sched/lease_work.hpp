@@ -19,6 +19,8 @@ namespace cohort {
 /// used: in modes that wait those of rounds that are under way, in others one that it works on and
 /// one that is loaded, and one for every push more than one that may be pending.
 [[nodiscard]] int leases_ahead(const SyncPlan& plan);
+/// Samples for a worker that is too slow for a whole batch: an eighth of it.
+[[nodiscard]] std::int64_t short_lease_of(std::int64_t batch) noexcept;
 
 /// Who averages at every local step: consecutive live members of a cohort, SyncPlan::group at a
 /// time. @param live by worker

@@ -66,6 +66,11 @@ struct ReturnLease {
 };
 using Effect = std::variant<Fire, ReleaseOne, Refuse, Interrupt, ReturnLease>;
 
+/// The lease that comes back for effects[interrupt], an Interrupt; null: its worker had none. It is
+/// the next effect then, which is to be carried out, too.
+[[nodiscard]] const ReturnLease* lease_given_up(const std::vector<Effect>& effects,
+                                                std::size_t interrupt) noexcept;
+
 struct EngineOptions {
     int workers = 1;
     std::int64_t reference_batch = 1;  ///< B, samples
