@@ -3,6 +3,7 @@
 
     validity.py --cohort build/release/jobs/cohort --data fashion-mnist.h5 --results validity.json
     validity.py --results validity.json --show      # the table of what was measured
+    validity.py ... --large --rates measured.toml --results large.json
 
 Real: `cohort train` on one rank per worker (and one per server); mini-batches are sleeps of --sleep-ms, since
 the ranks outnumber the cores, and --inject slows one worker down. Virtual: `cohort simulate --no-train`
@@ -11,7 +12,9 @@ with a profile that describes this machine and a trace that says the same of the
 The profile's times are the sleep and the bytes of the model. Its one free number, the seconds that a
 message takes here (waking up the sleeping receiver above all), comes from one cell of the table, where
 transfers are not hidden behind the backward pass: ssgd on the healthy cluster, and localsgd:4 for rings.
-All other cells are predictions. Real runs alternate over modes
+All other cells are predictions. --large is a cell where updates and transfers are seen: two workers (each needs a
+core for its updates) with vgg16's parameters. With --rates, a file of `mpirun -n 2 cohort profile --model
+vgg16 --loopback-network`, nothing is fitted: rates and the message's seconds are those. Real runs alternate over modes
 and patterns, --rounds times; the table has medians. The exit code is 1 when a cell differs by more than
 --tolerance, or modes that are further apart than that in reality come in another order.
 """
@@ -23,6 +26,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import tomllib
 
 import training_runs
 
@@ -34,6 +38,12 @@ SLOW = 5  # the worker that is slowed down
 NIC = 2e10  # bytes/s between two ranks, through memory: far from being a limit
 # What --inject bw lets a rank catch up with after a pause, in each direction (comm/pacer.hpp).
 SLACK_S = 0.01
+# Where updates are seen.
+LARGE = {"model": "vgg16", "workers": 2, "batch": 8, "sleep_ms": 400, "iterations": 20,
+         "chunk_bytes": 1 << 20,
+         "modes": ["ssgd", "asgd", "ring", "localsgd:4@ring"], "patterns": ["healthy"]}
+RATES = {"nic_bytes_per_s": NIC, "local_bytes_per_s": NIC, "memory_bytes_per_s": 2e10,
+         "update_s": 1e-5, "latency_s": None}  # None: to be fitted
 LIMITS = ("workers", "batch", "sleep_ms", "iterations", "model")
 
 
@@ -77,8 +87,8 @@ def real_rate(arguments, mode, pattern, parameters):
     servers = 0 if ring_of(mode) else 1
     inject, _, _ = slowness(pattern, arguments.sleep_ms / 1e3, 4 * parameters)
     words = [*words_of(arguments, mode), "--data", arguments.data, "--compute",
-             f"sleep:{arguments.sleep_ms:g}ms", "--chunk-bytes", 16384, "--node-staging", "off",
-             "--log-every-s", 0.2]
+             f"sleep:{arguments.sleep_ms:g}ms", "--chunk-bytes", arguments.chunk_bytes,
+             "--node-staging", "off", "--log-every-s", 0.2]
     if ring_of(mode):
         words += ["--all-reduce", "ring"]
     if inject:
@@ -89,16 +99,22 @@ def real_rate(arguments, mode, pattern, parameters):
             / (last["train_s"] - first["train_s"]), records[0]["parameters"])
 
 
+def read_rates(path):
+    """Those of a measured profile."""
+    measured = tomllib.loads(path.read_text(encoding="utf-8"))
+    return {name: measured[name] for name in RATES}
+
+
 def profile_text(arguments, parameters, latency_s):
     return f"""name = "sleeping-ranks"
 source = "sleeps of {arguments.sleep_ms:g} ms in place of a device; ranks of one machine"
 devices_per_node = 1
-nic_bytes_per_s = {NIC:g}
+nic_bytes_per_s = {arguments.rates["nic_bytes_per_s"]:g}
 latency_s = {latency_s:.6g}
-local_bytes_per_s = {NIC:g}
+local_bytes_per_s = {arguments.rates["local_bytes_per_s"]:g}
 cores = 64
-memory_bytes_per_s = 2e10
-update_s = 1e-5
+memory_bytes_per_s = {arguments.rates["memory_bytes_per_s"]:g}
+update_s = {arguments.rates["update_s"]:g}
 server_threads = 1
 
 [workloads.sleep]
@@ -174,9 +190,9 @@ def measure(arguments):
 
 def predict(arguments, results):
     """Virtual rates of the same cells: {pattern: {mode: samples/s}}."""
-    latency = {}
+    latency = {ring: arguments.rates["latency_s"] for ring in BASES}
     for ring, base in BASES.items():
-        if any(ring_of(mode) == ring for mode in arguments.modes):
+        if latency[ring] is None and any(ring_of(mode) == ring for mode in arguments.modes):
             rate = statistics.median(results["real"]["healthy"][base])
             latency[ring] = fitted_latency(arguments, base, results["parameters"], rate)
     return {pattern: {mode: virtual_rate(arguments, mode, pattern, results["parameters"],
@@ -217,10 +233,10 @@ def show(results, tolerance):
     spread = max(max(rates) / min(rates) - 1
                  for modes in results["real"].values() for rates in modes.values())
     seconds = ", ".join(f"{'rings' if ring in (True, 'true') else 'servers'} {1e3 * value:.2f} ms"
-                        for ring, value in results["latency"].items())
+                        for ring, value in results["latency"].items() if value is not None)
     print(f"\nDifference: median {100 * statistics.median(differences):.1f} %, largest "
           f"{100 * max(differences):.1f} %. Real rates of a cell lie within {100 * spread:.1f} %. "
-          f"Seconds of a message, fitted: {seconds}.")
+          f"Seconds of a message: {seconds}.")
     return good and max(differences) <= tolerance
 
 
@@ -239,10 +255,18 @@ def main():
     parser.add_argument("--sleep-ms", type=float, default=100)
     parser.add_argument("--iterations", type=int, default=60, help="of each worker, on average")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--chunk-bytes", type=int, default=16384)
     parser.add_argument("--tolerance", type=float, default=0.1)
+    parser.add_argument("--large", action="store_true", help="the cell with a large model")
+    parser.add_argument("--rates", type=pathlib.Path,
+                        help="profile by `cohort profile` on two ranks of this machine")
     parser.add_argument("--show", action="store_true", help="no run, only the table")
     parser.add_argument("--predict", action="store_true", help="real rates are there: simulate")
     arguments = parser.parse_args()
+    if arguments.large:
+        parser.set_defaults(**LARGE)  # what is said on the command line counts
+        arguments = parser.parse_args()
+    arguments.rates = read_rates(arguments.rates) if arguments.rates else RATES
     if arguments.show or arguments.predict:
         results = json.loads(arguments.results.read_text(encoding="utf-8"))
         for name in LIMITS:

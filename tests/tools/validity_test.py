@@ -29,7 +29,7 @@ class Validity(cli_support.ProgramTest):
     def setUp(self):
         self.setting = argparse.Namespace(
             cohort=str(cli_support.PROGRAM), data=str(self.data), workers=4, batch=16, sleep_ms=40,
-            iterations=40, model="softmax")
+            iterations=40, model="softmax", chunk_bytes=16384, rates=validity.RATES)
 
     def real(self, mode, pattern):
         return validity.real_rate(self.setting, mode, pattern, 1)[0]

@@ -28,20 +28,16 @@ public:
             fast.add_resource(capacity);
         }
         for (int i = 0; i < 2; ++i) {
-            std::vector<Use> members;
-            for (int member = 0; member < resources; ++member) {
-                if (below(2) == 0) {
-                    members.push_back({member, pick({0.25, 0.5, 1})});
-                }
-            }
-            groups_.emplace_back(fast.add_group(members), members);
+            groups_.push_back(make_group());
         }
     }
 
     /// Something begins, is given up or changes at this moment.
     void change() {
-        const auto what = below(10);
-        if (what < 6 || slow.activities.empty()) {
+        const auto what = below(11);
+        if (what == 10) {
+            replace_group();
+        } else if (what < 6 || slow.activities.empty()) {
             begin();
         } else if (what == 6) {
             auto it = slow.activities.begin();
@@ -84,14 +80,44 @@ public:
     std::map<int, double> ended;
 
 private:
+    struct Group {
+        FluidNetwork::ResourceId id = 0;
+        std::vector<Use> members;
+        std::vector<int> activities;  ///< that were begun on it
+    };
+
+    Group make_group() {
+        Group group;
+        for (std::size_t member = 0; member < slow.capacities.size(); ++member) {
+            if (below(2) == 0) {
+                group.members.push_back(
+                    {static_cast<FluidNetwork::ResourceId>(member), pick({0.25, 0.5, 1})});
+            }
+        }
+        group.id = fast.add_group(group.members);
+        return group;
+    }
+
+    /// One that nobody uses is forgotten, another one takes its place.
+    void replace_group() {
+        Group& group = groups_[below(groups_.size())];
+        if (std::none_of(group.activities.begin(), group.activities.end(),
+                         [this](int name) { return slow.activities.contains(name); })) {
+            fast.forget_group(group.id);
+            group = make_group();
+        }
+    }
+
     /// Some resources, or a group with some of its members used more, less or not at all.
     void begin() {
         std::vector<Use> uses;   // as FluidNetwork is told
         std::vector<Use> plain;  // the same without groups
+        const int name = ++names_;
         if (below(3) == 0) {
-            const auto& [id, members] = groups_[below(groups_.size())];
-            uses.push_back({id, 1});
-            plain = members;
+            Group& group = groups_[below(groups_.size())];
+            group.activities.push_back(name);
+            uses.push_back({group.id, 1});
+            plain = group.members;
         }
         for (std::size_t i = 0; i < slow.capacities.size(); ++i) {
             if (below(slow.capacities.size()) < 2) {
@@ -103,7 +129,6 @@ private:
         const bool limited = plain.empty() || below(3) == 0;
         const double limit = limited ? pick({0.1, 0.5, 1, 3}) : FluidNetwork::kUnlimited;
         const double work = pick({0.3, 1, 3, 10});
-        const int name = ++names_;
         slow.activities[name] = {work, work, plain, limit, 0};
         ids[name] = fast.begin(work, uses, limit, [this, name] { ended[name] = queue.now(); });
     }
@@ -123,7 +148,7 @@ private:
     }
 
     std::mt19937_64 random_;
-    std::vector<std::pair<FluidNetwork::ResourceId, std::vector<Use>>> groups_;
+    std::vector<Group> groups_;
     int names_ = 0;
 };
 
