@@ -39,7 +39,7 @@ NIC = 2e10  # bytes/s between two ranks, through memory: far from being a limit
 # What --inject bw lets a rank catch up with after a pause, in each direction (comm/pacer.hpp).
 SLACK_S = 0.01
 # Where updates are seen.
-LARGE = {"model": "vgg16", "workers": 2, "batch": 8, "sleep_ms": 400, "iterations": 20,
+LARGE = {"model": "vgg16", "workers": 2, "batch": 8, "sleep_ms": 100, "iterations": 60,
          "chunk_bytes": 1 << 20,
          "modes": ["ssgd", "asgd", "ring", "localsgd:4@ring"], "patterns": ["healthy"]}
 RATES = {"nic_bytes_per_s": NIC, "local_bytes_per_s": NIC, "memory_bytes_per_s": 2e10,
