@@ -78,7 +78,7 @@ std::string name_among(const ExperimentMode& own, const std::vector<ExperimentMo
             return other.name == own.name && option_of(other.options, option) != value;
         });
         if (differs) {
-            name += ", " + option + "=" + value;
+            name.append(", ").append(option).append("=").append(value);
         }
     }
     return name;
