@@ -53,4 +53,13 @@ std::vector<std::vector<int>> averaging_groups(const SyncPlan& plan,
     return groups;
 }
 
+LeaseShape lease_shape_of(const SyncPlan& plan, const std::vector<bool>& live,
+                          std::vector<bool> staged) {
+    return {
+        .work = plan.work,
+        .steps = steps_per_push(plan),
+        .groups = plan.group > 1 ? averaging_groups(plan, live) : std::vector<std::vector<int>>(),
+        .staged = std::move(staged)};
+}
+
 }  // namespace cohort

@@ -4,6 +4,16 @@
 
 namespace cohort {
 
+PushOutcome outcome_of(const FiredPush& push) {
+    return {.worker = push.ticket.id.worker,
+            .samples = push.ticket.samples,
+            .lag = push.lag,
+            .lag_updates = push.lag_updates,
+            .weight = push.weight,
+            .over_bound = push.over_bound,
+            .returned = std::nullopt};
+}
+
 std::string describe(const SwitchReport& change) {
     std::string text = change.same_mode()
                            ? fmt::format("mode {} arranges its workers anew", change.to)

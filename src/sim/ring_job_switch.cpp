@@ -10,6 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "ring_job.hpp"
+#include "update_cost.hpp"
 
 namespace cohort {
 
@@ -87,7 +88,7 @@ void RingJob::bring(int worker, int giver) {
     one.ready = false;
     one.parameters.reset();
     one.entering = true;
-    const double state = bytes() * (1 + spec().optimizer_slots);
+    const double state = bytes() * (1 + state_sizes(spec().optimizer));
     for (const int end : {worker, giver}) {
         lanes().used(end, 0, state);
     }

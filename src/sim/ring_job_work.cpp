@@ -56,7 +56,7 @@ void RingJob::update(int worker, VirtualCluster::Action then) {
 /// The gradient's sum is read besides; whoever has the parameters moves the bytes.
 VirtualCluster::IterationCost RingJob::update_cost() {
     const ClusterProfile& profile = cluster().profile();
-    const double moved = (1 + update_passes(spec().optimizer_slots)) * bytes();
+    const double moved = (1 + update_passes(spec().optimizer)) * bytes();
     VirtualCluster::IterationCost cost{.cpu_core_s = profile.update_s,
                                        .cpu_threads = profile.server_threads};
     if (profile.device_memory_bytes_per_s > 0) {

@@ -82,7 +82,7 @@ ServersJob::Release ServersJob::prepare(int index, std::int64_t version, double 
 std::vector<double> ServersJob::lags_of(const std::vector<Release>& releases) const {
     std::vector<double> lags;
     for (const Release& release : releases) {
-        lags.push_back(spec().optimizer_slots == 1 ? std::max(release.lag, 0.0) : 0);
+        lags.push_back(spec().optimizer == OptimizerKind::kSgd ? std::max(release.lag, 0.0) : 0);
     }
     std::sort(lags.begin(), lags.end());
     lags.erase(std::unique(lags.begin(), lags.end()), lags.end());
@@ -197,8 +197,7 @@ void ServersJob::fired(const Fire& fire) {
         }
     }
     const std::vector<double> lags = lags_of(releases);
-    const double passes =
-        sums + update_passes(spec().optimizer_slots) + static_cast<double>(lags.size());
+    const double passes = sums + update_passes(spec().optimizer) + static_cast<double>(lags.size());
     const auto missing = std::make_shared<int>(static_cast<int>(on_nodes.size()));
     const UpdatePtr made =
         order(passes, cluster().profile().update_s, std::move(releases), missing);

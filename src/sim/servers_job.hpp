@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/sched/lease_work.hpp"
 #include "cohort/sched/validation_desk.hpp"
 #include "server_line.hpp"
 #include "virtual_job.hpp"
@@ -93,14 +94,6 @@ private:
     struct Carried {
         double all = 0;                 ///< to or from all servers, if all were elsewhere
         std::map<int, double> by_node;  ///< of these, on nodes with servers
-    };
-    /// What a lease asks for beside samples: one of another shape is not used up.
-    struct LeaseShape {
-        Work work = Work::kGradient;
-        int steps = 1;
-        std::vector<std::vector<int>> groups;
-        std::vector<bool> staged;  ///< by worker
-        friend bool operator==(const LeaseShape&, const LeaseShape&) = default;
     };
 
     // VirtualJob (servers_job.cpp).

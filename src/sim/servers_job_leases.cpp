@@ -118,16 +118,13 @@ std::int64_t ServersJob::next_size(int index) {
     return w.ahead.front();
 }
 
-ServersJob::LeaseShape ServersJob::lease_shape() const {
-    const SyncPlan& plan = engine().plan();
-    LeaseShape shape{.work = plan.work, .steps = steps_per_push(plan), .groups = {}, .staged = {}};
-    if (plan.group > 1) {
-        shape.groups = averaging_groups(plan, std::vector<bool>(at(workers()), true));
-    }
+LeaseShape ServersJob::lease_shape() const {
+    std::vector<bool> staged;
     for (int index = 0; index < workers() && !heads_.empty(); ++index) {
-        shape.staged.push_back(stages(index));
+        staged.push_back(stages(index));
     }
-    return shape;
+    const std::vector<bool> live(at(workers()), true);
+    return lease_shape_of(engine().plan(), live, std::move(staged));
 }
 
 /// New leases of the members of a group are worked on together, in equally many steps; who gets

@@ -56,7 +56,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     spec.server_nodes = std::move(shape.server_nodes);
     spec.workload = profile.workload(options.time_as);
     spec.train = samples_of(options);
-    spec.optimizer_slots = options.optimizer == "adamw" ? 2 : 1;
+    spec.optimizer = parse_optimizer_kind(options.optimizer);
     spec.budget_samples = options.samples > 0 ? options.samples : spec.train.samples;
     spec.lr = options.lr;
     const Schedule schedule = Schedule::parse(options.lr_schedule);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/require.hpp"
 #include "cohort/core/thread_team.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/schedule.hpp"
@@ -72,15 +73,6 @@ std::string quoted(const std::string& word) {
         text += c == '\'' ? "'\\''" : std::string(1, c);
     }
     return text + "'";
-}
-
-void require(bool holds, const char* option, const std::string& expected, const std::string& got) {
-    if (!holds) {
-        fail<UsageError>({.where = option,
-                          .what = "the value cannot be used",
-                          .expected = expected,
-                          .got = got});
-    }
 }
 
 template <class T>

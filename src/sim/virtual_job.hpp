@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cohort/data/lease.hpp"
+#include "cohort/optim/optimizer.hpp"
 #include "cohort/optim/schedule.hpp"
 #include "cohort/sched/drop_record.hpp"
 #include "cohort/sched/mode_desk.hpp"
@@ -30,8 +31,7 @@ struct JobSpec {
     std::vector<int> worker_nodes;  ///< [workers]
     std::vector<int> server_nodes;  ///< [servers]; empty with rings
     Workload workload;              ///< times and bytes
-    int optimizer_slots =
-        1;                ///< of the parameters' size: what goes with them to a ring's new member
+    OptimizerKind optimizer = OptimizerKind::kSgd;
     SampleSetInfo train;  ///< leases are cut from its epochs
     std::int64_t budget_samples = 0;
     double lr = 0;

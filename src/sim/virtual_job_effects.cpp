@@ -87,7 +87,7 @@ std::vector<double> VirtualJob::coefficients(const Fire& fire) const {
 void VirtualJob::apply(const Fire& fire) {
     Learner::Update update{.version = fire.version,
                            .fraction = fire.fraction,
-                           .lr = learning_rate(),
+                           .lr = *fired_lr_,
                            .work = fire.work,
                            .delay_compensation = engine_.plan().delay_compensation,
                            .terms = {}};
@@ -125,13 +125,7 @@ void VirtualJob::apply(const Fire& fire) {
 
 void VirtualJob::settle_books(const Fire& fire) {
     for (const FiredPush& push : fire.pushes) {
-        books_.settled({.worker = push.ticket.id.worker,
-                        .samples = push.ticket.samples,
-                        .lag = push.lag,
-                        .lag_updates = push.lag_updates,
-                        .weight = push.weight,
-                        .over_bound = push.over_bound,
-                        .returned = std::nullopt});
+        books_.settled(outcome_of(push));
         const double bin = push.lag * SimulationResult::kLagBins;
         const std::size_t last = lag_histogram_.size() - 1;
         ++lag_histogram_[bin < static_cast<double>(last) ? static_cast<std::size_t>(bin) : last];

@@ -122,13 +122,7 @@ std::vector<PushTicket> RingFlow::tickets_of(const Granted& granted, const Round
 std::vector<PushOutcome> RingFlow::outcomes_of(const Fire& fire) {
     std::vector<PushOutcome> outcomes;
     for (const FiredPush& push : fire.pushes) {
-        outcomes.push_back({.worker = push.ticket.id.worker,
-                            .samples = push.ticket.samples,
-                            .lag = push.lag,
-                            .lag_updates = push.lag_updates,
-                            .weight = push.weight,
-                            .over_bound = push.over_bound,
-                            .returned = {}});
+        outcomes.push_back(outcome_of(push));
     }
     return outcomes;
 }

@@ -7,6 +7,7 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/sched/fire_sum.hpp"
+#include "cohort/sched/lease_work.hpp"
 #include "cohort/sched/noise_scale.hpp"
 #include "cohort/sched/validation_desk.hpp"
 #include "node_desk.hpp"
@@ -47,14 +48,6 @@ private:
     struct NextPlan {
         SyncPlan plan;
         std::vector<std::int64_t> batches;
-    };
-    /// What is to be done with a lease under a plan.
-    struct LeaseShape {
-        Work work = Work::kGradient;
-        int steps = 1;
-        std::vector<std::vector<int>> groups;  ///< workers that average
-        std::vector<bool> staged;              ///< by worker: payloads stay on its node
-        friend bool operator==(const LeaseShape&, const LeaseShape&) = default;
     };
     /// An update whose gradients are measured.
     struct Measured {

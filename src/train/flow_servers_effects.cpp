@@ -107,13 +107,7 @@ void ServersFlow::measure(const Fire& fire, FireOrder& order) {
 void ServersFlow::settle_books(const Fire& fire) {
     for (const FiredPush& push : fire.pushes) {
         work_.erase(push.ticket.lease);
-        books_.settled({.worker = push.ticket.id.worker,
-                        .samples = push.ticket.samples,
-                        .lag = push.lag,
-                        .lag_updates = push.lag_updates,
-                        .weight = push.weight,
-                        .over_bound = push.over_bound,
-                        .returned = std::nullopt});
+        books_.settled(outcome_of(push));
     }
 }
 

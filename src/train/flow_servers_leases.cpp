@@ -134,24 +134,20 @@ void ServersFlow::form_groups(std::vector<LeaseDesk::Dealt>& dealt) {
     }
 }
 
-ServersFlow::LeaseShape ServersFlow::lease_shape() const {
+LeaseShape ServersFlow::lease_shape() const {
     const SyncPlan& plan = books_.engine().plan();
     std::vector<bool> staged(live_.size());
     for (std::size_t worker = 0; worker < staged.size(); ++worker) {
         staged[worker] = nodes_.stages(static_cast<int>(worker), plan);
     }
-    return {
-        .work = plan.work,
-        .steps = steps_per_push(plan),
-        .groups = plan.group > 1 ? averaging_groups(plan, live_) : std::vector<std::vector<int>>(),
-        .staged = std::move(staged)};
+    return lease_shape_of(plan, live_, std::move(staged));
 }
 
 /// New leases are as the plan in force wants them.
 void ServersFlow::shape_leases() {
     const SyncPlan& plan = books_.engine().plan();
     std::vector<std::int64_t> samples = batches_;
-    const std::int64_t steps = lease_shape().steps;
+    const std::int64_t steps = steps_per_push(plan);
     for (std::int64_t& count : samples) {
         count = std::max<std::int64_t>(count, 1) * steps;
     }

@@ -7,6 +7,7 @@
 
 #include "cohort/comm/ring_exchange.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/require.hpp"
 #include "cohort/core/thread_team.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/train/inject.hpp"
@@ -14,15 +15,6 @@
 
 namespace cohort {
 namespace {
-
-void require(bool holds, const char* option, const std::string& expected, const std::string& got) {
-    if (!holds) {
-        fail<UsageError>({.where = option,
-                          .what = "the value cannot be used",
-                          .expected = expected,
-                          .got = got});
-    }
-}
 
 void check_modes(const TrainOptions& options, int workers) {
     require(options.mode.empty() || options.mode_schedule.empty(), "--mode, --mode-schedule",

@@ -32,6 +32,14 @@ inline const std::string& tiny_file() {
     return file;
 }
 
+inline constexpr std::int64_t kBatch = 12;
+inline constexpr double kLr = 0.05;
+
+inline LeaseSlice slice(std::int64_t position, std::int64_t count = kBatch,
+                        std::uint32_t epoch = 0) {
+    return {.epoch = epoch, .position = position, .count = count};
+}
+
 inline LearnerOptions tiny_options(const std::string& model = "smallcnn") {
     return {.data = tiny_file(), .model = model, .seed = 7};
 }

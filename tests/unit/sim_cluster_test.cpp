@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "support/queue_steps.hpp"
 
 namespace cohort {
 namespace {
@@ -61,16 +62,8 @@ protected:
         times_.push_back(-1);
         return [this, index] { times_[index] = queue_.now(); };
     }
-    void run() {
-        while (queue_.step()) {
-        }
-    }
-    void run_until(double seconds) {
-        bool reached = false;
-        queue_.at(seconds, [&] { reached = true; });
-        while (!reached && queue_.step()) {
-        }
-    }
+    void run() { test::run_all(queue_); }
+    void run_until(double seconds) { test::run_queue_until(queue_, seconds); }
     void expect_times(const std::vector<double>& expected) {
         ASSERT_EQ(times_.size(), expected.size());
         for (std::size_t i = 0; i < expected.size(); ++i) {

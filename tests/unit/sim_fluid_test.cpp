@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "support/queue_steps.hpp"
+
 namespace cohort {
 namespace {
 
@@ -21,17 +23,9 @@ protected:
         ends_.push_back(-1);
         return network_.begin(work, uses, max_rate, [this, index] { ends_[index] = queue_.now(); });
     }
-    void run() {
-        while (queue_.step()) {
-        }
-    }
+    void run() { test::run_all(queue_); }
     /// Steps until `seconds`, with what settles there.
-    void run_until(double seconds) {
-        bool reached = false;
-        queue_.at(seconds, [&] { reached = true; });
-        while (!reached && queue_.step()) {
-        }
-    }
+    void run_until(double seconds) { test::run_queue_until(queue_, seconds); }
     /// Rates are those of after the settling of this moment.
     void settle() {
         bool reached = false;

@@ -9,17 +9,13 @@
 namespace cohort {
 namespace {
 
+using test::kBatch;
+using test::kLr;
 using test::LoneTrainer;
 using test::parameters_of;
+using test::slice;
 using test::state_of;
 using test::tiny_options;
-
-constexpr std::int64_t kBatch = 12;
-constexpr double kLr = 0.05;
-
-LeaseSlice slice(std::int64_t position, std::int64_t count = kBatch) {
-    return {.epoch = 0, .position = position, .count = count};
-}
 
 Learner::Job delta_job(Learner& learner, const LeaseSlice& part, int steps, int worker = 0,
                        std::uint64_t generation = 0) {

@@ -12,17 +12,13 @@
 namespace cohort {
 namespace {
 
+using test::kBatch;
+using test::kLr;
 using test::LoneTrainer;
 using test::parameters_of;
+using test::slice;
 using test::state_of;
 using test::tiny_options;
-
-constexpr std::int64_t kBatch = 12;
-constexpr double kLr = 0.05;
-
-LeaseSlice slice(std::int64_t position, std::int64_t count = kBatch, std::uint32_t epoch = 0) {
-    return {.epoch = epoch, .position = position, .count = count};
-}
 
 /// A synchronous update of workers that all begin with the current parameters.
 double synchronous_update(Learner& learner, const std::vector<LeaseSlice>& slices,

@@ -27,9 +27,8 @@ TEST(Pace, OfSsgdIsThatOfTheSlowest) {
     EXPECT_EQ(result.accounts.applied, 40 * 64);
 }
 
-/// All of 8 workers pull and push at once through the card of the one server.
-TEST(Pace, OfSsgdHasTheTransfersOfAll) {
-    VirtualRuns runs;
+/// Transfers and updates that take milliseconds, and no backward that would hide them.
+Workload& slow_transfers(VirtualRuns& runs) {
     runs.profile.nic_bytes_per_s = 1e9;
     runs.profile.latency_s = 1e-3;
     runs.profile.memory_bytes_per_s = 1e9;
@@ -37,6 +36,13 @@ TEST(Pace, OfSsgdHasTheTransfersOfAll) {
     Workload& work = runs.profile.workloads["plain"];
     work.parameter_bytes = 1e6;
     work.backward_share = 0;
+    return work;
+}
+
+/// All of 8 workers pull and push at once through the card of the one server.
+TEST(Pace, OfSsgdHasTheTransfersOfAll) {
+    VirtualRuns runs;
+    slow_transfers(runs);
     SimulateOptions options = runs.options("ssgd", 8, 8 * 20);
     options.server_nodes = "own";
     const SimulationResult result = simulate(options, {});
@@ -247,13 +253,7 @@ TEST(Lag, OfSapsStaysWithinItsBound) {
 /// the update.
 TEST(HealthyIteration, HasAllPartsOfAnIteration) {
     VirtualRuns runs;
-    runs.profile.nic_bytes_per_s = 1e9;
-    runs.profile.latency_s = 1e-3;
-    runs.profile.memory_bytes_per_s = 1e9;
-    runs.profile.update_s = 2e-3;
-    Workload& work = runs.profile.workloads["plain"];
-    work.parameter_bytes = 1e6;
-    work.backward_share = 0;
+    Workload& work = slow_transfers(runs);
     work.cpu_s = 0.02;
     work.cpu_threads = 4;
     SimulateOptions options = runs.options("ssgd", 8, 16);

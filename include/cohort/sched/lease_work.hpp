@@ -27,4 +27,16 @@ namespace cohort {
 [[nodiscard]] std::vector<std::vector<int>> averaging_groups(const SyncPlan& plan,
                                                              const std::vector<bool>& live);
 
+/// What leases ask for beside samples: of those dealt ahead, one of another shape is not used up.
+struct LeaseShape {
+    Work work = Work::kGradient;
+    int steps = 1;                         ///< local ones
+    std::vector<std::vector<int>> groups;  ///< workers that average
+    std::vector<bool> staged;              ///< by worker: its payload stays on its node
+    friend bool operator==(const LeaseShape&, const LeaseShape&) = default;
+};
+/// @param live by worker
+[[nodiscard]] LeaseShape lease_shape_of(const SyncPlan& plan, const std::vector<bool>& live,
+                                        std::vector<bool> staged);
+
 }  // namespace cohort

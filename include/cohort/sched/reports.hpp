@@ -29,6 +29,9 @@ struct PushOutcome {
     std::optional<ReturnReason> returned;  ///< why it was not applied
 };
 
+/// Of a push that is part of an update.
+[[nodiscard]] PushOutcome outcome_of(const FiredPush& push);
+
 /// How files and records name a ReturnReason, in its order.
 inline constexpr std::array<const char*, kReturnReasons> kReturnReasonNames{
     "dropped", "non_finite", "interrupted", "lost", "void_round", "stop"};
