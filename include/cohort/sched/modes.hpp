@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/sched/chooser_options.hpp"
 #include "cohort/sched/plan.hpp"
 
 namespace cohort {
@@ -42,6 +43,8 @@ struct ModeSetting {
     /// Measured seconds of a worker's own iteration, by worker; empty, or 0 for one: not known.
     /// `dynamic`, `ring:x`, `cutoff` and the like group and rank workers by it.
     std::vector<double> own_seconds;
+    JobFacts job = {};            ///< for choosers
+    ChooserOptions chooser = {};  ///< the same
 };
 
 /// The plan that `--mode` names ("ssgd", "static:4", "hier:2:8", "ring:6" ...). Workers that are

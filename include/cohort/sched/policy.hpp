@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/sched/chooser.hpp"
+#include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/modes.hpp"
 #include "cohort/sched/plan.hpp"
 
@@ -31,6 +33,7 @@ struct Telemetry {
     std::int64_t budget_samples = 0;
     std::int64_t updates = 0;
     std::vector<WorkerTelemetry> workers;
+    const LoadView* load = nullptr;  ///< null in a deterministic run
 };
 
 /// The same in numbers that cost nothing to know.
@@ -44,8 +47,9 @@ struct RunCounts {
 /// What to change; nothing, mostly.
 struct Decision {
     std::optional<SyncPlan> plan;
-    std::vector<std::int64_t> batches;  ///< samples of a lease, by worker; empty: as before
-    std::string reason;                 ///< one line for the log, when something changes
+    std::vector<std::int64_t> batches;          ///< samples of a lease, by worker; empty: as before
+    std::string reason;                         ///< one line for the log, when something changes
+    std::optional<DecisionRecord> record = {};  ///< of choosers, when there is something to tell
 };
 
 /// Turns telemetry into "next plan and batch sizes". Pure: no clock, no threads. One object per

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cohort {
+
+/// A plan that a chooser weighed.
+struct Candidate {
+    std::string plan;      ///< as `--mode` writes it; "balanced" for ssgd with uneven batches
+    double samples_s = 0;  ///< predicted
+    double batch_efficiency = 1;      ///< e_n
+    double staleness_efficiency = 1;  ///< e_s
+    /// Progress: samples_s x both; what the chooser compares, higher is better.
+    double rate = 0;
+};
+
+/// One decision of a chooser, kept also when it keeps the plan for a notable reason.
+struct DecisionRecord {
+    double seconds = 0;  ///< of training
+    std::int64_t samples = 0;
+    std::string chooser;  ///< "star-h", "adaptive" ...
+    std::string from;
+    std::string to;
+    std::string reason;
+    std::vector<Candidate> candidates;  ///< best first; at most 20
+    std::vector<int> stragglers;        ///< predicted
+    double decide_s = 0;                ///< that it took
+    // Measured until the next decision, or the end.
+    double held_s = 0;
+    double measured_samples_s = 0;
+    double measured_loss_fall_s = 0;  ///< fall of the training loss per second, smoothed
+};
+
+// The published rules, as functions of numbers. Times: [N] seconds of the predicted iterations;
+// batch: b; noise scale: phi in samples. n(M) = 1 + phi / M.
+
+/// STAR's two-mode rule: ssgd is kept while n(Nb) max tau <= n((N-1)b) mean tau.
+[[nodiscard]] bool keeps_ssgd(std::span<const double> own_s, double batch, double noise_scale);
+
+/// STAR's heuristic (section 4.2): the order x of static x-order and what dynamic would cost.
+struct StarChoice {
+    int order = 0;                         ///< x*
+    double cost = 0;                       ///< T(x*), seconds per unit of progress
+    double dynamic_cost = 0;               ///< T_dyn
+    bool dynamic = false;                  ///< it is chosen
+    std::vector<std::vector<int>> groups;  ///< of dynamic, indices into own_s
+};
+/// @param exact  star-h-exact: dynamic is compared with the simulated time of static x*, in place
+/// of the interpolated one, against which it can never win
+[[nodiscard]] StarChoice star_choice(std::span<const double> own_s, double batch,
+                                     double noise_scale, bool exact);
+/// For rings: members x of the first local minimum of n(xb) tau_(x).
+[[nodiscard]] int star_ring_order(std::span<const double> own_s, double batch, double noise_scale);
+
+}  // namespace cohort

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace cohort {
+
+/// What a rank and its host could use of their resources during an iteration.
+struct ResourceUse {
+    double cpu_share = 1;   ///< processor seconds got / wanted, 0..1: run-queue delay and cgroup
+                            ///< throttling lower it
+    double host_busy = 0;   ///< of all processors of the host, 0..1
+    double host_steal = 0;  ///< of them, taken by the hypervisor, 0..1
+    double rx_bytes_s = 0;  ///< received by the rank, while it received
+    double tx_bytes_s = 0;  ///< sent, while it sent
+    double host_rx_bytes_s = 0;  ///< by the host's network cards
+    double host_tx_bytes_s = 0;
+    double device_busy = 0;  ///< of the GPU, 0..1; 0 also: there is none, or it is not known
+
+    template <class Io>
+    void fields(Io& io) {
+        io(cpu_share, host_busy, host_steal, rx_bytes_s, tx_bytes_s, host_rx_bytes_s,
+           host_tx_bytes_s, device_busy);
+    }
+};
+
+/// One iteration of one worker: rides on its push, or on a ring's control tail. Durations of the
+/// worker's monotonic clock.
+struct IterationRecord {
+    int worker = 0;
+    std::int64_t iteration = 0;  ///< of the worker, from 1
+    std::int64_t samples = 0;
+    std::int64_t version = 0;  ///< of the parameters it was computed on
+    double arrived_s = 0;      ///< the coordinator's clock
+    double input_s = 0;        ///< waiting for the batch
+    double compute_s = 0;      ///< forward and backward, device-synchronised
+    double push_s = 0;  ///< sending past the end of backward; in a ring its own transfer, the
+                        ///< round's minimum over members
+    double pull_s = 0;  ///< receiving the parameters it was computed on
+    double wait_s = 0;  ///< released late because others were late: not its own time
+    double lag = 0;     ///< reference batches, when it arrived
+    ResourceUse use;
+
+    /// tau: without waiting for others.
+    [[nodiscard]] double own_s() const noexcept { return input_s + compute_s + push_s + pull_s; }
+};
+
+/// The newest records of every worker, a fixed number each. Pure.
+class TelemetryHistory {
+public:
+    static constexpr std::size_t kDepth = 256;
+
+    /// @param batch  samples to which own times are scaled
+    TelemetryHistory(int workers, std::int64_t batch, std::size_t depth = kDepth);
+
+    void add(const IterationRecord& record);
+    /// What was recorded of it counts no more: it was lost, or began anew.
+    void forget(int worker);
+
+    [[nodiscard]] int workers() const noexcept { return static_cast<int>(rows_.size()); }
+    [[nodiscard]] std::int64_t batch() const noexcept { return batch_; }
+    /// Records that are kept of a worker.
+    [[nodiscard]] std::size_t size(int worker) const { return row(worker).count; }
+    /// @param age  0: the newest; below size(worker)
+    [[nodiscard]] const IterationRecord& record(int worker, std::size_t age) const;
+    /// The own times of the newest `count` records or fewer, oldest first, seconds per batch().
+    [[nodiscard]] std::vector<double> own_times(int worker, std::size_t count) const;
+    /// Records ever added, of all workers.
+    [[nodiscard]] std::int64_t added() const noexcept { return added_; }
+    /// Own time of a record, scaled to batch() samples.
+    [[nodiscard]] double scaled_own_s(const IterationRecord& record) const;
+
+private:
+    struct Row {
+        std::vector<IterationRecord> records;  ///< a ring
+        std::size_t next = 0;
+        std::size_t count = 0;
+    };
+    [[nodiscard]] const Row& row(int worker) const {
+        return rows_.at(static_cast<std::size_t>(worker));
+    }
+
+    std::int64_t batch_;
+    std::size_t depth_;
+    std::int64_t added_ = 0;
+    std::vector<Row> rows_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cohort/sched/plan.hpp"
+
+namespace cohort {
+
+/// What pushes and updates need that all workers share; 0: no limit, or not known.
+struct SharedCapacity {
+    double push_s = 0;    ///< that a push of one worker and its pull occupy the servers' network
+    double update_s = 0;  ///< server time of an update, whatever the number of its pushes
+    double add_s = 0;     ///< server time of each push in it
+};
+
+/// A plan's pace.
+struct PlanTiming {
+    double update_s = 0;   ///< mean time between two updates
+    double samples_s = 0;  ///< samples per second
+    double mean_lag = 0;   ///< of the pushes applied, reference batches
+    double max_lag = 0;
+    double used = 0;         ///< share of samples computed that is applied, 0..1
+    bool saturated = false;  ///< the capacity bounds it, not the workers
+};
+
+/// Mean time between updates of static x-order over whole cycles: residuals r_i = tau_i; the x
+/// workers with the smallest make the update and start anew, the others go on; ties go to the lower
+/// index. @param own_s  tau, [N]  @param quorum  x, 1..N
+[[nodiscard]] double static_update_s(std::span<const double> own_s, int quorum);
+
+/// Runs any plan by its own UpdateEngine under a virtual clock with these own times, until the pace
+/// has settled: a few iterations of every worker.
+/// @param own_s  tau for that worker's batch, [workers]; of those in the plan > 0
+/// @param batches  samples of a push, [workers]
+/// @param reference_batch  B
+[[nodiscard]] PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
+                                   std::span<const std::int64_t> batches,
+                                   std::int64_t reference_batch,
+                                   const SharedCapacity& capacity = {});
+
+}  // namespace cohort

@@ -1,0 +1,3 @@
+#include "cohort/sched/efficiency.hpp"
+
+namespace cohort {}  // namespace cohort

@@ -1,0 +1,3 @@
+#include "cohort/sched/load_desk.hpp"
+
+namespace cohort {}  // namespace cohort

@@ -1,0 +1,3 @@
+#include "cohort/sched/lstm_model.hpp"
+
+namespace cohort {}  // namespace cohort

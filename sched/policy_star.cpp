@@ -1,0 +1,3 @@
+#include "cohort/sched/chooser.hpp"
+
+namespace cohort {}  // namespace cohort

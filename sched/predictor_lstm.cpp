@@ -1,0 +1,3 @@
+#include "cohort/sched/predictor.hpp"
+
+namespace cohort {}  // namespace cohort

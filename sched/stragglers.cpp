@@ -1,0 +1,3 @@
+#include "cohort/sched/stragglers.hpp"
+
+namespace cohort {}  // namespace cohort

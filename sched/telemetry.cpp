@@ -1,0 +1,3 @@
+#include "cohort/sched/telemetry.hpp"
+
+namespace cohort {}  // namespace cohort

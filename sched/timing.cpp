@@ -1,0 +1,3 @@
+#include "cohort/sched/timing.hpp"
+
+namespace cohort {}  // namespace cohort

@@ -1,0 +1,3 @@
+#include "cohort/core/load_probe.hpp"
+
+namespace cohort {}  // namespace cohort
