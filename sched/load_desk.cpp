@@ -1,3 +1,91 @@
 #include "cohort/sched/load_desk.hpp"
 
-namespace cohort {}  // namespace cohort
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace cohort {
+
+LoadDesk::LoadDesk(int workers, std::int64_t batch, double lag_bound,
+                   std::unique_ptr<Predictor> predictor, const SharedCapacity& capacity, bool guard)
+    : history_(workers, batch, TelemetryHistory::depth_for(workers)),
+      stragglers_(workers, batch, lag_bound),
+      guarded_(guard) {
+    view_.history = &history_;
+    view_.stragglers = &stragglers_;
+    view_.capacity = capacity;
+    view_.lag_limit = std::numeric_limits<double>::infinity();
+    if (predictor) {
+        predict_with(std::move(predictor));
+    }
+}
+
+void LoadDesk::predict_with(std::unique_ptr<Predictor> predictor) {
+    predictor_ = std::move(predictor);
+    scores_.emplace(std::string(predictor_->name()), history_.workers(), history_.batch());
+    forecast_at_.reset();
+    for (int worker = 0; worker < history_.workers(); ++worker) {
+        for (std::size_t age = history_.size(worker); age > 0; --age) {
+            predictor_->add(history_.record(worker, age - 1));
+        }
+    }
+}
+
+void LoadDesk::timed(const IterationRecord& record) {
+    if (record.samples <= 0) {
+        return;  // it took part without samples
+    }
+    history_.add(record);
+    stragglers_.add(record);
+    if (predictor_) {
+        scores_->came(record);
+        predictor_->add(record);
+    }
+}
+
+void LoadDesk::lost(int worker) {
+    history_.forget(worker);
+    stragglers_.lost(worker);
+    if (predictor_) {
+        predictor_->forget(worker);
+        forecast_at_.reset();
+    }
+}
+
+void LoadDesk::updated(double loss, std::int64_t samples, double lag) {
+    constexpr double kWeight = 0.05;
+    double& smoothed = view_.gradients.loss;
+    smoothed = smoothed == 0 ? loss : smoothed + kWeight * (loss - smoothed);
+    if (guarded_) {
+        guard_.add(loss, samples, lag);
+        view_.lag_limit = guard_.lag_limit();
+    }
+}
+
+void LoadDesk::measured(const GradientFacts& facts) {
+    const auto take = [](double& to, double from) { to = from != 0 ? from : to; };
+    take(view_.gradients.noise_scale, facts.noise_scale);
+    take(view_.gradients.curvature, facts.curvature);
+    take(view_.gradients.agreement, facts.agreement);
+    take(view_.gradients.loss, facts.loss);
+}
+
+void LoadDesk::measured(const SharedCapacity& capacity) {
+    const auto take = [](double& to, double from) { to = from != 0 ? from : to; };
+    take(view_.capacity.push_s, capacity.push_s);
+    take(view_.capacity.update_s, capacity.update_s);
+    take(view_.capacity.add_s, capacity.add_s);
+}
+
+/// With many workers a forecast is kept while few of them have brought something new.
+const LoadView& LoadDesk::view() {
+    const std::int64_t few = std::max(1, history_.workers() / 8);
+    if (predictor_ && (!forecast_at_ || history_.added() - *forecast_at_ >= few)) {
+        forecast_at_ = history_.added();
+        view_.forecast = predictor_->predict();
+        scores_->predicted(view_.forecast);
+    }
+    return view_;
+}
+
+}  // namespace cohort

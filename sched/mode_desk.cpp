@@ -111,10 +111,15 @@ bool ModeDesk::looks(const RunCounts& counts) const {
            policy_->looks(counts);
 }
 
+bool ModeDesk::wants_load() const {
+    return !deterministic_ && policy_->wants_load();
+}
+
 std::optional<PlanChange> ModeDesk::ask(const Telemetry& telemetry) {
     refresh(telemetry);
     Telemetry known = telemetry;
     if (deterministic_) {
+        known.load = nullptr;
         for (WorkerTelemetry& worker : known.workers) {
             worker = {.live = worker.live, .pushes = worker.pushes, .samples = worker.samples};
         }

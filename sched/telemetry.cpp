@@ -1,3 +1,63 @@
 #include "cohort/sched/telemetry.hpp"
 
-namespace cohort {}  // namespace cohort
+#include <algorithm>
+
+namespace cohort {
+namespace {
+
+/// Records that all workers together may keep.
+constexpr std::size_t kAllRecords = 1U << 16U;
+/// What the longest window of a predictor looks at.
+constexpr std::size_t kLeastDepth = 32;
+
+}  // namespace
+
+std::size_t TelemetryHistory::depth_for(int workers) noexcept {
+    const std::size_t each = kAllRecords / static_cast<std::size_t>(std::max(workers, 1));
+    return std::clamp(each, kLeastDepth, kDepth);
+}
+
+TelemetryHistory::TelemetryHistory(int workers, std::int64_t batch, std::size_t depth)
+    : batch_(batch),
+      depth_(std::max<std::size_t>(depth, 1)),
+      rows_(static_cast<std::size_t>(workers)) {
+}
+
+void TelemetryHistory::add(const IterationRecord& record) {
+    Row& row = rows_.at(static_cast<std::size_t>(record.worker));
+    if (row.records.size() < depth_ && row.next == row.records.size()) {
+        row.records.push_back(record);
+    } else {
+        row.records[row.next] = record;
+    }
+    row.next = (row.next + 1) % depth_;
+    row.count = std::min(row.count + 1, depth_);
+    ++added_;
+}
+
+void TelemetryHistory::forget(int worker) {
+    Row& row = rows_.at(static_cast<std::size_t>(worker));
+    row.next = 0;
+    row.count = 0;
+}
+
+const IterationRecord& TelemetryHistory::record(int worker, std::size_t age) const {
+    const Row& all = row(worker);
+    return all.records.at((all.next + depth_ - 1 - age) % depth_);
+}
+
+std::vector<double> TelemetryHistory::own_times(int worker, std::size_t count) const {
+    const std::size_t newest = std::min(count, size(worker));
+    std::vector<double> times;
+    times.reserve(newest);
+    for (std::size_t age = newest; age > 0; --age) {
+        times.push_back(scaled_own_s(record(worker, age - 1)));
+    }
+    return times;
+}
+
+double TelemetryHistory::scaled_own_s(const IterationRecord& record) const {
+    return record.own_s() * static_cast<double>(batch_) / static_cast<double>(record.samples);
+}
+
+}  // namespace cohort

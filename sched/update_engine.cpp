@@ -1,5 +1,6 @@
 #include "cohort/sched/update_engine.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -148,6 +149,11 @@ std::int64_t UpdateEngine::version() const noexcept {
 
 double UpdateEngine::reference_batches() const noexcept {
     return impl_->history.reference_batches();
+}
+
+double UpdateEngine::lag_of(std::int64_t version) const noexcept {
+    const VersionHistory& history = impl_->history;
+    return history.lag(std::clamp(version, history.oldest(), history.version()));
 }
 
 const SyncPlan& UpdateEngine::plan() const noexcept {

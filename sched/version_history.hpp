@@ -21,6 +21,8 @@ public:
     [[nodiscard]] double lag(std::int64_t version) const noexcept {
         return sums_.back().batches - at(version).batches;
     }
+    /// The oldest that is kept.
+    [[nodiscard]] std::int64_t oldest() const noexcept { return first_; }
     /// Sum of f of the updates after version `from` up to `to`, both kept.
     [[nodiscard]] double worth(std::int64_t from, std::int64_t to) const noexcept {
         return at(to).worth - at(from).worth;

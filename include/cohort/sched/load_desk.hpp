@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "cohort/sched/chooser_options.hpp"
@@ -26,7 +28,7 @@ struct GradientFacts {
 struct LoadView {
     const TelemetryHistory* history = nullptr;
     const StragglerDetector* stragglers = nullptr;
-    Forecast forecast;
+    Forecast forecast;  ///< empty while the mode in charge looks at none, see ModePolicy
     GradientFacts gradients;
     double lag_limit = 0;     ///< of the guard, reference batches; infinity: none
     SharedCapacity capacity;  ///< as measured
@@ -36,26 +38,42 @@ struct LoadView {
 /// tell. The same in real and virtual runs. Pure; one thread.
 class LoadDesk {
 public:
-    /// @param predictor  what forecasts come from
+    /// Lag from which on a worker is a straggler, reference batches. Among equals asynchronous
+    /// pushes lag by nearly one.
+    static constexpr double kLagBound = 2;
+
+    /// @param predictor  what forecasts come from; null: none are made
     LoadDesk(int workers, std::int64_t batch, double lag_bound,
              std::unique_ptr<Predictor> predictor, const SharedCapacity& capacity, bool guard);
+    LoadDesk(const LoadDesk&) = delete;
+    LoadDesk& operator=(const LoadDesk&) = delete;
+    ~LoadDesk() = default;
+
+    /// Forecasts come from this one, which learns first what has been recorded.
+    void predict_with(std::unique_ptr<Predictor> predictor);
+    [[nodiscard]] bool predicts() const noexcept { return predictor_ != nullptr; }
 
     /// A record that came with a push.
     void timed(const IterationRecord& record);
-    void lost(int worker, double now_s);
-    void joined(int worker);
+    /// A worker is gone, or begins anew: what was recorded of it counts no more.
+    void lost(int worker);
     /// An update. @param loss  mean over its samples, nats  @param lag  mean of its pushes
     void updated(double loss, std::int64_t samples, double lag);
     /// New numbers; those that are 0 stay as they were.
     void measured(const GradientFacts& facts);
     void measured(const SharedCapacity& capacity);
 
-    [[nodiscard]] LoadView view() const;
+    /// Makes a forecast when there is enough news for one.
+    [[nodiscard]] const LoadView& view();
     [[nodiscard]] const TelemetryHistory& history() const noexcept { return history_; }
+    [[nodiscard]] const StragglerDetector& stragglers() const noexcept { return stragglers_; }
     [[nodiscard]] std::vector<StragglerDetector::News> take_stragglers() {
         return stragglers_.take_news();
     }
-    [[nodiscard]] std::vector<PredictorScore> scores() const { return scores_.scores(); }
+    /// One per horizon; none while there are no forecasts.
+    [[nodiscard]] std::vector<PredictorScore> scores() const {
+        return scores_ ? scores_->scores() : std::vector<PredictorScore>();
+    }
     /// The guard's word, once; empty: it has none.
     [[nodiscard]] std::string take_warning() { return guard_.take_reason(); }
 
@@ -63,11 +81,11 @@ private:
     TelemetryHistory history_;
     StragglerDetector stragglers_;
     std::unique_ptr<Predictor> predictor_;
-    PredictorScores scores_;
+    std::optional<PredictorScores> scores_;
     StalenessGuard guard_;
     bool guarded_;
-    GradientFacts gradients_;
-    SharedCapacity capacity_;
+    std::optional<std::int64_t> forecast_at_;  ///< records then
+    LoadView view_;
 };
 
 }  // namespace cohort

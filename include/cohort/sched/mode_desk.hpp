@@ -47,6 +47,8 @@ public:
     void request(const std::string& mode);
     /// After an update: whether ask() has anything to look at. Constant cost.
     [[nodiscard]] bool looks(const RunCounts& counts) const;
+    /// Whether ask() looks at forecasts.
+    [[nodiscard]] bool wants_load() const;
     /// What to install now, if anything. To be called after every update that looks() at something,
     /// and whenever workers were lost or have joined.
     /// Errors: UsageError in a deterministic run for a plan that is not.

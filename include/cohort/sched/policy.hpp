@@ -69,6 +69,8 @@ public:
     /// False: decide() would change nothing now and needs no telemetry, unless workers left or
     /// came. Constant cost.
     [[nodiscard]] virtual bool looks(const RunCounts& /*counts*/) const { return true; }
+    /// Whether decide() looks at forecasts (Telemetry::load): only then are some made.
+    [[nodiscard]] virtual bool wants_load() const { return false; }
 };
 
 /// The policy that `--mode` names: every mode of make_plan, and "lb-bsp", "sync-switch:SHARE",

@@ -36,25 +36,31 @@ struct IterationRecord {
     double arrived_s = 0;      ///< the coordinator's clock
     double input_s = 0;        ///< waiting for the batch
     double compute_s = 0;      ///< forward and backward, device-synchronised
-    double push_s = 0;  ///< sending past the end of backward; in a ring its own transfer, the
-                        ///< round's minimum over members
-    double pull_s = 0;  ///< receiving the parameters it was computed on
-    double wait_s = 0;  ///< released late because others were late: not its own time
+    double push_s = 0;         ///< sending past the end of backward; 0 for a ring's members
+    double pull_s = 0;  ///< receiving the parameters it was computed on; in a ring the exchange
+                        ///< that made them: the round's minimum over members, since the last to
+                        ///< arrive shows the shortest one
+    double wait_s = 0;  ///< before that, released late because others were late: not its own time
     double lag = 0;     ///< reference batches, when it arrived
     ResourceUse use;
 
     /// tau: without waiting for others.
     [[nodiscard]] double own_s() const noexcept { return input_s + compute_s + push_s + pull_s; }
+    /// Of tau, what goes over the network.
+    [[nodiscard]] double transfer_s() const noexcept { return push_s + pull_s; }
 };
 
 /// The newest records of every worker, a fixed number each. Pure.
 class TelemetryHistory {
 public:
     static constexpr std::size_t kDepth = 256;
+    /// Fewer for many workers, so that all together stay small; at least what predictors look at.
+    [[nodiscard]] static std::size_t depth_for(int workers) noexcept;
 
     /// @param batch  samples to which own times are scaled
     TelemetryHistory(int workers, std::int64_t batch, std::size_t depth = kDepth);
 
+    /// @param record  of at least one sample
     void add(const IterationRecord& record);
     /// What was recorded of it counts no more: it was lost, or began anew.
     void forget(int worker);
@@ -74,7 +80,7 @@ public:
 
 private:
     struct Row {
-        std::vector<IterationRecord> records;  ///< a ring
+        std::vector<IterationRecord> records;  ///< a ring that grows up to the depth
         std::size_t next = 0;
         std::size_t count = 0;
     };

@@ -144,6 +144,9 @@ public:
 
     [[nodiscard]] std::int64_t version() const noexcept;
     [[nodiscard]] double reference_batches() const noexcept;
+    /// Reference batches applied since a version; for one that nobody can compute on any more,
+    /// since the oldest that somebody can.
+    [[nodiscard]] double lag_of(std::int64_t version) const noexcept;
     [[nodiscard]] const SyncPlan& plan() const noexcept;
     [[nodiscard]] bool live(int worker) const;
     [[nodiscard]] std::uint32_t incarnation(int worker) const;
