@@ -72,7 +72,8 @@ void print_profile(const EngineBenchResult& result) {
 class BenchEngineCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
-        value(app, "--model", options_.model, "Network; resnet50 gets 3x224x224, others 3x32x32")
+        value(app, "--model", options_.model,
+              "Network; resnet50 gets 3x224x224, lstm 30 positions of 64, others 3x32x32")
             ->type_name("NAME");
         value(app, "--batch", options_.batch, "Samples per step", {.least = 1, .most = kMostCount});
         value(app, "--threads", options_.threads, "Threads that compute, up to 1024; 0: all cores",

@@ -1,4 +1,4 @@
-// Joins [Ci,H,W] along the channels.
+// Joins [Ci,H,W] along the channels, [Fi] or [T,Fi] along the features.
 #include <algorithm>
 
 #include "cohort/core/error.hpp"
@@ -8,27 +8,42 @@
 namespace cohort {
 namespace {
 
+/// [C,H,W]: channels; [T,F] and [F]: features.
+int joined_axis(const Shape& shape) {
+    return shape.rank() == 2 ? 1 : 0;
+}
+
+/// The shape with another number of channels or features.
+Shape with_joined(const Shape& shape, std::int64_t count) {
+    switch (shape.rank()) {
+        case 1: return {count};
+        case 2: return {shape[0], count};
+        default: return {count, shape[1], shape[2]};
+    }
+}
+
 class Concat final : public Layer {
 public:
     [[nodiscard]] std::string_view kind() const override { return "concat"; }
     [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
-        if (inputs.empty() || inputs[0].rank() != 3) {
+        if (inputs.empty()) {
             fail<ShapeError>({.where = "concat",
                               .what = "inputs do not fit",
-                              .expected = "one or more [C,H,W]",
-                              .got = inputs.empty() ? "none" : to_string(inputs[0])});
+                              .expected = "one or more [C,H,W], [F] or [T,F]",
+                              .got = "none"});
         }
-        std::int64_t channels = 0;
+        std::int64_t joined = 0;
         for (const Shape& shape : inputs) {
-            if (shape.rank() != 3 || shape[1] != inputs[0][1] || shape[2] != inputs[0][2]) {
+            if (!(with_joined(shape, 1) == with_joined(inputs[0], 1))) {
                 fail<ShapeError>({.where = "concat",
-                                  .what = "heights or widths differ",
+                                  .what = inputs[0].rank() == 3 ? "heights or widths differ"
+                                                                : "positions differ",
                                   .expected = to_string(inputs[0]),
                                   .got = to_string(shape)});
             }
-            channels += shape[0];
+            joined += shape[joined_axis(shape)];
         }
-        return {channels, inputs[0][1], inputs[0][2]};
+        return with_joined(inputs[0], joined);
     }
     [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
         return make_kernel(ConcatSpec{}, context);
@@ -58,27 +73,34 @@ void copy_channels(const From& from, const float* source, std::int64_t source_ch
 class ConcatCpu final : public Kernel {
 public:
     explicit ConcatCpu(const KernelContext& context) : inputs_(context.inputs) {
-        std::int64_t channels = 0;
+        const Shape first = inputs_.at(0).shape;
+        std::int64_t joined = 0;
         std::int64_t block = 1;
-        for (const TensorFormat& input : inputs_) {
-            channels += input.shape[0];
+        for (TensorFormat& input : inputs_) {
+            joined += input.shape[joined_axis(input.shape)];
             block = std::max(block, input.block);
+            if (first.rank() == 2) {
+                input.shape = Shape{input.shape[1]};
+            }
         }
-        traits_.output = {Shape{channels, inputs_[0].shape[1], inputs_[0].shape[2]}, block};
+        rows_ = first.rank() == 2 ? first[0] : 1;
+        whole_ = {first.rank() == 2 ? Shape{joined} : with_joined(first, joined), block};
+        traits_.output = {with_joined(first, joined), block};
         traits_.backward_reads_inputs = false;
     }
     [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
-        const TensorFormat& whole = traits_.output;
+        const TensorFormat& whole = whole_;
+        const std::int64_t rows = slice.samples * rows_;
         const std::int64_t floats = whole.sample_floats();
         if (floats != whole.shape.elements()) {
-            std::fill_n(slice.output, slice.samples * floats, 0.0F);
+            std::fill_n(slice.output, rows * floats, 0.0F);
         }
         std::int64_t channel = 0;
         for (std::size_t k = 0; k < inputs_.size(); ++k) {
             const TensorFormat& part = inputs_[k];
-            for (std::int64_t n = 0; n < slice.samples; ++n) {
+            for (std::int64_t n = 0; n < rows; ++n) {
                 copy_channels(part, slice.inputs[k] + n * part.sample_floats(), 0, whole,
                               slice.output + n * floats, channel, part.shape[0]);
             }
@@ -87,12 +109,13 @@ public:
     }
 
     void backward(int /*pass*/, const KernelSlice& slice) override {
-        const TensorFormat& whole = traits_.output;
+        const TensorFormat& whole = whole_;
+        const std::int64_t rows = slice.samples * rows_;
         std::int64_t channel = 0;
         for (std::size_t k = 0; k < inputs_.size(); ++k) {
             const TensorFormat& part = inputs_[k];
             float* gradient = slice.input_gradients[k];
-            for (std::int64_t n = 0; gradient != nullptr && n < slice.samples; ++n) {
+            for (std::int64_t n = 0; gradient != nullptr && n < rows; ++n) {
                 float* sample = gradient + n * part.sample_floats();
                 if (part.sample_floats() != part.shape.elements()) {
                     std::fill_n(sample, part.sample_floats(), 0.0F);
@@ -105,7 +128,9 @@ public:
     }
 
 private:
-    std::vector<TensorFormat> inputs_;
+    std::int64_t rows_ = 1;             ///< positions of a sample: each is a row of its own
+    std::vector<TensorFormat> inputs_;  ///< of a row
+    TensorFormat whole_;                ///< likewise
     KernelTraits traits_;
 };
 

@@ -23,6 +23,10 @@ struct LinearSpec {
     LinearOptions options;
     bool relu = false;
 };
+struct LstmSpec {
+    LstmOptions options;
+};
+struct LastPositionSpec {};
 struct BatchNormSpec {
     BatchNormOptions options;
     bool add = false;  ///< a second input is added before the ReLU
@@ -46,6 +50,8 @@ using MadeKernel = std::unique_ptr<Kernel>;
 
 MadeKernel make_cpu_kernel(const ConvSpec& spec, const KernelContext& context);
 MadeKernel make_cpu_kernel(const LinearSpec& spec, const KernelContext& context);
+MadeKernel make_cpu_kernel(const LstmSpec& spec, const KernelContext& context);
+MadeKernel make_cpu_kernel(const LastPositionSpec& spec, const KernelContext& context);
 MadeKernel make_cpu_kernel(const BatchNormSpec& spec, const KernelContext& context);
 MadeKernel make_cpu_kernel(const ActivationKind& spec, const KernelContext& context);
 MadeKernel make_cpu_kernel(const PoolSpec& spec, const KernelContext& context);
@@ -56,6 +62,8 @@ MadeKernel make_cpu_kernel(const FlattenSpec& spec, const KernelContext& context
 
 MadeKernel make_cuda_kernel(const ConvSpec& spec, const KernelContext& context);
 MadeKernel make_cuda_kernel(const LinearSpec& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const LstmSpec& spec, const KernelContext& context);
+MadeKernel make_cuda_kernel(const LastPositionSpec& spec, const KernelContext& context);
 MadeKernel make_cuda_kernel(const BatchNormSpec& spec, const KernelContext& context);
 MadeKernel make_cuda_kernel(const ActivationKind& spec, const KernelContext& context);
 MadeKernel make_cuda_kernel(const PoolSpec& spec, const KernelContext& context);
@@ -70,10 +78,13 @@ MadeKernel make_kernel(const Spec& spec, const KernelContext& context) {
                                                       : make_cpu_kernel(spec, context);
 }
 
-[[nodiscard]] std::unique_ptr<LossKernel> make_cpu_loss(const KernelContext& context,
-                                                        std::int64_t classes);
-[[nodiscard]] std::unique_ptr<LossKernel> make_cuda_loss(const KernelContext& context,
-                                                         std::int64_t classes);
+[[nodiscard]] std::unique_ptr<LossKernel> make_cpu_cross_entropy(const KernelContext& context,
+                                                                 std::int64_t classes);
+[[nodiscard]] std::unique_ptr<LossKernel> make_cpu_squared_error(const KernelContext& context,
+                                                                 std::int64_t outputs);
+[[nodiscard]] std::unique_ptr<LossKernel> make_cuda_loss(LossKind kind,
+                                                         const KernelContext& context,
+                                                         std::int64_t outputs);
 void cuda_add_into(Stream& stream, float* to, const float* from, std::int64_t count);
 
 /// The only input's shape; ShapeError unless there is exactly one of that rank (0: any rank).

@@ -18,6 +18,12 @@ MadeKernel make_cuda_kernel(const ConvSpec& /*spec*/, const KernelContext& /*con
 MadeKernel make_cuda_kernel(const LinearSpec& /*spec*/, const KernelContext& /*context*/) {
     refuse();
 }
+MadeKernel make_cuda_kernel(const LstmSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
+MadeKernel make_cuda_kernel(const LastPositionSpec& /*spec*/, const KernelContext& /*context*/) {
+    refuse();
+}
 MadeKernel make_cuda_kernel(const BatchNormSpec& /*spec*/, const KernelContext& /*context*/) {
     refuse();
 }
@@ -39,8 +45,8 @@ MadeKernel make_cuda_kernel(const ConcatSpec& /*spec*/, const KernelContext& /*c
 MadeKernel make_cuda_kernel(const FlattenSpec& /*spec*/, const KernelContext& /*context*/) {
     refuse();
 }
-std::unique_ptr<LossKernel> make_cuda_loss(const KernelContext& /*context*/,
-                                           std::int64_t /*classes*/) {
+std::unique_ptr<LossKernel> make_cuda_loss(LossKind /*kind*/, const KernelContext& /*context*/,
+                                           std::int64_t /*outputs*/) {
     refuse();
 }
 void cuda_add_into(Stream& /*stream*/, float* /*to*/, const float* /*from*/,

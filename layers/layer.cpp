@@ -33,12 +33,22 @@ const Shape& only_input(std::string_view layer, std::span<const Shape> inputs, i
         fail<ShapeError>({.where = layer,
                           .what = "input does not fit",
                           .expected = rank == 3   ? "one input [C,H,W]"
+                                      : rank == 2 ? "one input [T,F]"
                                       : rank == 1 ? "one input [F]"
                                                   : "one input",
                           .got = inputs.size() == 1 ? to_string(inputs[0])
                                                     : std::to_string(inputs.size()) + " inputs"});
     }
     return inputs[0];
+}
+
+std::unique_ptr<LossKernel> make_loss(LossKind kind, const KernelContext& context,
+                                      std::int64_t outputs) {
+    if (context.device.kind() == DeviceKind::kCuda) {
+        return make_cuda_loss(kind, context, outputs);
+    }
+    return kind == LossKind::kMeanSquaredError ? make_cpu_squared_error(context, outputs)
+                                               : make_cpu_cross_entropy(context, outputs);
 }
 
 void Kernel::bind(const KernelBinding& /*binding*/) {

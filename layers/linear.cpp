@@ -1,19 +1,25 @@
-// Linear layer: shapes and parameters, and its CPU kernel.
+// Linear layer: shapes and parameters, and its CPU kernel. A sequence [T,F] is T rows with one
+// weight.
 //
 // The weight [O, F] is used as it lies in the flat buffer through oneDNN's sgemm, which also
-// accumulates the weight gradient in place: no reordering. Cost per sample: 2 O F flops forward,
+// accumulates the weight gradient in place: no reordering. Cost per row: 2 O F flops forward,
 // 4 O F backward.
 #include <algorithm>
 #include <vector>
 
+#include "cohort/core/error.hpp"
 #include "cohort/tensor/cpu_team.hpp"
-#include "dnnl_support.hpp"
 #include "elementwise_cpu.hpp"
+#include "gemm_cpu.hpp"
 #include "kernels.hpp"
 #include "member_sums.hpp"
 
 namespace cohort {
 namespace {
+
+std::int64_t features_of(const Shape& shape) {
+    return shape[shape.rank() - 1];
+}
 
 class Linear final : public Layer {
 public:
@@ -26,11 +32,15 @@ public:
         return spec_.relu ? "linear+relu" : "linear";
     }
     [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
+        if (inputs.size() == 1 && inputs[0].rank() == 2) {
+            return {inputs[0][0], spec_.options.features};
+        }
         only_input("linear", inputs, 1);
         return {spec_.options.features};
     }
     [[nodiscard]] std::vector<TensorSpec> parameters(std::span<const Shape> inputs) const override {
-        std::vector<TensorSpec> specs{{"weight", Shape{spec_.options.features, inputs[0][0]},
+        std::vector<TensorSpec> specs{{"weight",
+                                       Shape{spec_.options.features, features_of(inputs[0])},
                                        Initialisation::kHeNormal, true}};
         if (spec_.options.bias) {
             specs.push_back({"bias", Shape{spec_.options.features}, Initialisation::kZero, false});
@@ -38,7 +48,7 @@ public:
         return specs;
     }
     [[nodiscard]] double forward_flops(std::span<const Shape> inputs) const override {
-        return 2.0 * static_cast<double>(spec_.options.features * inputs[0][0]);
+        return 2.0 * static_cast<double>(spec_.options.features * inputs[0].elements());
     }
     [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
         return spec_.relu ? nullptr : std::make_shared<Linear>(LinearSpec{spec_.options, true});
@@ -51,27 +61,17 @@ private:
     LinearSpec spec_;
 };
 
-/// Row-major c[m,n] = op(a) op(b) + beta c.
-void sgemm(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
-           const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
-           std::int64_t ldc) {
-    const dnnl_status_t status =
-        dnnl_sgemm(transpose_a, transpose_b, m, n, k, 1.0F, a, lda, b, ldb, beta, c, ldc);
-    if (status != dnnl_success) {
-        fail<DeviceError>(
-            {.where = "linear", .what = "dnnl_sgemm reported status " + std::to_string(status)});
-    }
-}
-
 class LinearCpu final : public Kernel {
 public:
     LinearCpu(const LinearSpec& spec, const KernelContext& context)
         : spec_(spec),
-          inputs_(context.inputs.at(0).shape[0]),
+          rows_(context.inputs.at(0).shape.rank() == 2 ? context.inputs[0].shape[0] : 1),
+          inputs_(features_of(context.inputs.at(0).shape)),
           outputs_(spec.options.features),
           team_(cpu_team(context.device)),
           used_(static_cast<std::size_t>(team_.size())) {
-        traits_.output = {Shape{outputs_}, 1};
+        const bool sequence = context.inputs[0].shape.rank() == 2;
+        traits_.output = {sequence ? Shape{rows_, outputs_} : Shape{outputs_}, 1};
         traits_.backward_reads_output = spec.relu;
         traits_.weight_bytes = static_cast<std::size_t>(inputs_ * outputs_) * sizeof(float);
     }
@@ -85,12 +85,13 @@ public:
     }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
-        sgemm('N', 'T', slice.samples, outputs_, inputs_, slice.inputs[0], inputs_,
-              binding_.parameters[0], inputs_, 0.0F, slice.output, outputs_);
+        const std::int64_t rows = slice.samples * rows_;
+        sgemm('N', 'T', rows, outputs_, inputs_, slice.inputs[0], inputs_, binding_.parameters[0],
+              inputs_, 0.0F, slice.output, outputs_);
         if (spec_.options.bias) {
-            bias_forward(slice.output, binding_.parameters[1], slice.samples, outputs_, spec_.relu);
+            bias_forward(slice.output, binding_.parameters[1], rows, outputs_, spec_.relu);
         } else if (spec_.relu) {
-            const std::int64_t count = slice.samples * outputs_;
+            const std::int64_t count = rows * outputs_;
             std::transform(slice.output, slice.output + count, slice.output,
                            [](float v) { return v < 0.0F ? 0.0F : v; });
         }
@@ -101,23 +102,24 @@ public:
     }
 
     void backward(int /*pass*/, const KernelSlice& slice) override {
+        const std::int64_t rows = slice.samples * rows_;
         if (spec_.relu) {
-            relu_mask(slice.output, slice.output_gradient, slice.samples * outputs_);
+            relu_mask(slice.output, slice.output_gradient, rows * outputs_);
         }
         float* sums = partial(slice.shared, slice.member);
         char& used = used_[static_cast<std::size_t>(slice.member)];
-        sgemm('T', 'N', outputs_, inputs_, slice.samples, slice.output_gradient, outputs_,
-              slice.inputs[0], inputs_, used == 0 ? 0.0F : 1.0F, sums, inputs_);
+        sgemm('T', 'N', outputs_, inputs_, rows, slice.output_gradient, outputs_, slice.inputs[0],
+              inputs_, used == 0 ? 0.0F : 1.0F, sums, inputs_);
         if (spec_.options.bias) {
             float* bias = sums + inputs_ * outputs_;
             if (used == 0) {
                 std::fill_n(bias, outputs_, 0.0F);
             }
-            bias_backward(slice.output_gradient, bias, slice.samples, outputs_);
+            bias_backward(slice.output_gradient, bias, rows, outputs_);
         }
         used = 1;
         if (slice.input_gradients[0] != nullptr) {
-            sgemm('N', 'N', slice.samples, inputs_, outputs_, slice.output_gradient, outputs_,
+            sgemm('N', 'N', rows, inputs_, outputs_, slice.output_gradient, outputs_,
                   binding_.parameters[0], inputs_, 0.0F, slice.input_gradients[0], inputs_);
         }
     }
@@ -142,6 +144,7 @@ private:
     }
 
     LinearSpec spec_;
+    std::int64_t rows_;  ///< positions of a sample
     std::int64_t inputs_;
     std::int64_t outputs_;
     ThreadTeam& team_;

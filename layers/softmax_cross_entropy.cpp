@@ -63,14 +63,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<LossKernel> make_cpu_loss(const KernelContext& context, std::int64_t classes) {
+std::unique_ptr<LossKernel> make_cpu_cross_entropy(const KernelContext& context,
+                                                   std::int64_t classes) {
     return std::make_unique<SoftmaxCrossEntropyCpu>(context, classes);
-}
-
-std::unique_ptr<LossKernel> make_softmax_cross_entropy(const KernelContext& context,
-                                                       std::int64_t classes) {
-    return context.device.kind() == DeviceKind::kCuda ? make_cuda_loss(context, classes)
-                                                      : make_cpu_loss(context, classes);
 }
 
 }  // namespace cohort

@@ -86,10 +86,10 @@ void fuse(std::vector<Graph::Node>& nodes) {
 }  // namespace
 
 GraphBuilder::GraphBuilder(std::string name, const Shape& input) {
-    if (input.rank() != 1 && input.rank() != 3) {
+    if (input.rank() < 1 || input.rank() > 3) {
         fail<ShapeError>({.where = name,
                           .what = "unusable input shape",
-                          .expected = "[C,H,W] or [F]",
+                          .expected = "[C,H,W], [T,F] or [F]",
                           .got = to_string(input)});
     }
     graph_.name_ = std::move(name);
@@ -136,6 +136,12 @@ Value GraphBuilder::conv(Value x, const ConvOptions& options) {
 Value GraphBuilder::linear(Value x, const LinearOptions& options) {
     return append(make_linear(options), {x.index});
 }
+Value GraphBuilder::lstm(Value x, const LstmOptions& options) {
+    return append(make_lstm(options), {x.index});
+}
+Value GraphBuilder::last_position(Value x) {
+    return append(make_last_position(), {x.index});
+}
 Value GraphBuilder::batch_norm(Value x, const BatchNormOptions& options) {
     return append(make_batch_norm(options), {x.index});
 }
@@ -179,24 +185,38 @@ Value GraphBuilder::dropout(Value x, float probability) {
 }
 
 Graph GraphBuilder::finish(Value logits) {
-    if (logits.index <= 0 || logits.index >= graph_.values() || graph_.shape(logits).rank() != 1 ||
-        consumers_of(graph_.nodes_, logits.index) != 0) {
+    return finish_with(logits, LossKind::kSoftmaxCrossEntropy);
+}
+
+Graph GraphBuilder::finish_regression(Value outputs) {
+    return finish_with(outputs, LossKind::kMeanSquaredError);
+}
+
+Graph GraphBuilder::finish_with(Value outputs, LossKind loss) {
+    const bool classes = loss == LossKind::kSoftmaxCrossEntropy;
+    if (outputs.index <= 0 || outputs.index >= graph_.values() ||
+        graph_.shape(outputs).rank() > (classes ? 1 : 2) ||
+        consumers_of(graph_.nodes_, outputs.index) != 0) {
         fail<ShapeError>({.where = graph_.name_,
-                          .what = "unusable logits",
-                          .expected = "the unread output of a layer, shape [classes]"});
+                          .what = classes ? "unusable logits" : "unusable outputs",
+                          .expected = classes
+                                          ? "the unread output of a layer, shape [classes]"
+                                          : "the unread output of a layer, shape [K] or [T,K]"});
     }
     if (graph_.parameters_.total() == 0) {
         fail<UsageError>({.where = graph_.name_, .what = "the network has no parameters"});
     }
     for (const Graph::Node& node : graph_.nodes_) {
-        if (node.output != logits.index && consumers_of(graph_.nodes_, node.output) == 0) {
+        if (node.output != outputs.index && consumers_of(graph_.nodes_, node.output) == 0) {
             fail<UsageError>({.where = graph_.name_ + "." + node.name,
                               .what = "nothing reads this layer's output",
-                              .expected = "layers that lead to the logits",
+                              .expected = classes ? "layers that lead to the logits"
+                                                  : "layers that lead to the outputs",
                               .hint = "leaving the layer out"});
         }
     }
-    graph_.logits_ = logits;
+    graph_.logits_ = outputs;
+    graph_.loss_ = loss;
     // A logits value must survive fusion as it is: its consumer is the loss.
     fuse(graph_.nodes_);
     return std::exchange(graph_, Graph{});

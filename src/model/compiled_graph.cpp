@@ -27,8 +27,9 @@ CompiledGraph::CompiledGraph(const Graph& source, Device& device, Stream& stream
         wants_gradient[output] =
             context.input_gradient || !node.parameter_ranges.empty() ? char{1} : char{0};
     }
-    loss = make_softmax_cross_entropy(
-        {.device = device, .stream = stream, .inputs = {}, .tuning = tuning}, graph.classes());
+    loss = make_loss(graph.loss(),
+                     {.device = device, .stream = stream, .inputs = {}, .tuning = tuning},
+                     graph.classes());
 }
 
 std::size_t CompiledGraph::sample_bytes(int value) const {

@@ -215,16 +215,20 @@ void Executor::run_kernel(const PlannedStep& planned, Member& member) {
 void Executor::run_loss(Member& member) {
     const auto logits = static_cast<std::size_t>(graph_.logits().index);
     const float* values = address(plan_->activations[logits], member);
-    compiled_.loss->run({.samples = member.samples,
-                         .member = member.index,
-                         .logits = values,
-                         .labels = input_.batch->labels + member.begin,
-                         .scale = 1.0F / static_cast<float>(plan_->batch),
-                         .gradient = address(plan_->gradients[logits], member)});
+    const std::int64_t outputs = graph_.classes();
     if (input_.logits != nullptr) {
-        std::copy_n(values, member.samples * graph_.classes(),
-                    input_.logits + member.begin * graph_.classes());
+        std::copy_n(values, member.samples * outputs, input_.logits + member.begin * outputs);
+        return;
     }
+    const BatchView& batch = *input_.batch;
+    compiled_.loss->run(
+        {.samples = member.samples,
+         .member = member.index,
+         .logits = values,
+         .labels = batch.labels == nullptr ? nullptr : batch.labels + member.begin,
+         .targets = batch.targets == nullptr ? nullptr : batch.targets + member.begin * outputs,
+         .scale = 1.0F / static_cast<float>(plan_->batch),
+         .gradient = address(plan_->gradients[logits], member)});
 }
 
 void Executor::end(const Segment& segment) {

@@ -22,7 +22,7 @@ struct RunInput {
     const BatchView* batch = nullptr;
     std::uint64_t seed = 0;
     StepObserver* observer = nullptr;  ///< may be nullptr
-    float* logits = nullptr;           ///< [N, classes] to copy the logits to, or nullptr
+    float* logits = nullptr;  ///< [N, outputs] to copy what comes out to; then there is no loss
 };
 
 /// Runs one compiled form of a network over batches of any size, slice by slice.

@@ -9,7 +9,7 @@
 namespace cohort {
 
 std::int64_t Graph::classes() const noexcept {
-    return shapes_[static_cast<std::size_t>(logits_.index)][0];
+    return shapes_[static_cast<std::size_t>(logits_.index)].elements();
 }
 
 namespace {

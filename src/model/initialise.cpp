@@ -16,6 +16,18 @@ void draw(Initialisation how, const FlatRange& range, Rng rng, float* to) {
     switch (how) {
         case Initialisation::kZero: std::fill_n(to, range.size, 0.0F); break;
         case Initialisation::kOne: std::fill_n(to, range.size, 1.0F); break;
+        case Initialisation::kUniform: {
+            const auto limit = static_cast<float>(1.0 / std::sqrt(fan_in));
+            std::generate_n(to, range.size,
+                            [&] { return limit * (2.0F * rng.next_uniform() - 1.0F); });
+            break;
+        }
+        case Initialisation::kForgetGate: {
+            const std::int64_t gate = range.size / 4;
+            std::fill_n(to, range.size, 0.0F);
+            std::fill_n(to + gate, gate, 1.0F);
+            break;
+        }
         case Initialisation::kHeNormal: {
             const auto deviation = static_cast<float>(std::sqrt(2.0 / fan_in));
             std::generate_n(to, range.size, [&] { return deviation * rng.next_normal(); });

@@ -45,11 +45,21 @@ struct Replica::Impl {
     }
 
     void check(const BatchView& batch) const {
-        if (batch.size < 1 || batch.samples == nullptr || batch.labels == nullptr) {
+        const bool classes = graph.loss() == LossKind::kSoftmaxCrossEntropy;
+        const void* wanted = classes ? static_cast<const void*>(batch.labels)
+                                     : static_cast<const void*>(batch.targets);
+        if (batch.size < 1 || batch.samples == nullptr || wanted == nullptr) {
             fail<UsageError>({.where = graph.name(),
                               .what = "empty batch",
-                              .expected = "at least one sample with its label"});
+                              .expected = classes ? "at least one sample with its label"
+                                                  : "at least one sample with its targets"});
         }
+        if (classes) {
+            check_labels(batch);
+        }
+    }
+
+    void check_labels(const BatchView& batch) const {
         for (std::int64_t n = 0; n < batch.size; ++n) {
             if (batch.labels[n] < 0 || batch.labels[n] >= graph.classes()) {
                 fail<UsageError>({.where = graph.name(),
@@ -176,12 +186,12 @@ void Replica::infer(const BatchView& batch, std::span<float> logits) {
                           .expected = std::to_string(wanted),
                           .got = std::to_string(logits.size())});
     }
-    // The loss wants labels; any will do here.
-    const std::vector<std::int32_t> labels(static_cast<std::size_t>(batch.size), 0);
-    BatchView labelled = batch;
-    labelled.labels = labels.data();
-    impl_->check(labelled);
-    impl_->inference.run({.batch = &labelled, .logits = logits.data()}, impl_->arena);
+    if (batch.size < 1 || batch.samples == nullptr) {
+        fail<UsageError>({.where = impl_->graph.name(),
+                          .what = "empty batch",
+                          .expected = "at least one sample"});
+    }
+    impl_->inference.run({.batch = &batch, .logits = logits.data()}, impl_->arena);
 }
 
 std::size_t Replica::arena_bytes() const noexcept {

@@ -60,6 +60,11 @@ OwnedBatch random_batch(const Graph& graph, std::int64_t size, std::uint64_t see
         batch.labels.push_back(static_cast<std::int32_t>(rng.next_below(classes)));
         batch.ids.push_back(1000000007LL * (size - n) + n * n);
     }
+    if (graph.loss() == LossKind::kMeanSquaredError) {
+        batch.targets.resize(static_cast<std::size_t>(size * graph.classes()));
+        std::generate(batch.targets.begin(), batch.targets.end(),
+                      [&] { return rng.next_normal(); });
+    }
     batch.epoch = 3;
     return batch;
 }
@@ -90,6 +95,7 @@ ReferenceResult run_reference(const Twin& twin, Replica& replica, const OwnedBat
     input.samples = ReferenceTensor(batch.view().size, twin.graph.input_shape());
     input.samples.values.assign(batch.samples.begin(), batch.samples.end());
     input.labels = batch.labels;
+    input.targets.assign(batch.targets.begin(), batch.targets.end());
     input.ids = batch.ids;
     input.seed = seed;
     input.epoch = batch.epoch;

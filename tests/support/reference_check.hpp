@@ -14,15 +14,21 @@ struct OwnedBatch {
     std::vector<float> samples;
     std::vector<std::int32_t> labels;
     std::vector<std::int64_t> ids;
+    std::vector<float> targets;  ///< of a regression
     std::uint32_t epoch = 0;
 
     [[nodiscard]] BatchView view() const {
-        return {samples.data(), labels.data(), ids.data(), static_cast<std::int64_t>(labels.size()),
-                epoch};
+        return {.samples = samples.data(),
+                .labels = labels.data(),
+                .sample_ids = ids.data(),
+                .size = static_cast<std::int64_t>(labels.size()),
+                .epoch = epoch,
+                .targets = targets.empty() ? nullptr : targets.data()};
     }
 };
 
-/// Standard normal samples and uniform labels; ids are neither consecutive nor sorted.
+/// Standard normal samples, uniform labels and, for a regression, standard normal targets; ids are
+/// neither consecutive nor sorted.
 [[nodiscard]] OwnedBatch random_batch(const Graph& graph, std::int64_t size, std::uint64_t seed);
 
 /// Initial values, with what starts at 0 or 1 moved away from it, so that nothing is neutral.

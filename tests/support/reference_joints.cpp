@@ -116,12 +116,14 @@ class Concat final : public ReferenceLayer {
 public:
     [[nodiscard]] ReferenceTensor forward(const ReferenceScope& /*scope*/,
                                           const Inputs& inputs) const override {
-        std::int64_t channels = 0;
-        for (const ReferenceTensor* input : inputs) {
-            channels += input->shape[0];
-        }
         const Shape& first = inputs[0]->shape;
-        ReferenceTensor y(inputs[0]->samples, {channels, first[1], first[2]});
+        const int axis = first.rank() == 2 ? 1 : 0;
+        std::vector<std::int64_t> extents(first.extents().begin(), first.extents().end());
+        extents[at(axis)] = 0;
+        for (const ReferenceTensor* input : inputs) {
+            extents[at(axis)] += input->shape[axis];
+        }
+        ReferenceTensor y(inputs[0]->samples, Shape(extents));
         for_each(y, inputs, [&](std::size_t part, std::size_t in, std::size_t out) {
             y.values[out] = inputs[part]->values[in];
         });
@@ -138,11 +140,14 @@ private:
     /// f(part, element of the part, element of the whole)
     template <class F>
     static void for_each(const ReferenceTensor& whole, const Inputs& inputs, F&& f) {
+        // [T,F] joins row by row, the others sample by sample.
+        const std::int64_t rows = whole.shape.rank() == 2 ? whole.shape[0] : 1;
+        const std::int64_t whole_size = whole.shape.elements() / rows;
         std::int64_t before = 0;
         for (std::size_t part = 0; part < inputs.size(); ++part) {
-            const std::int64_t size = inputs[part]->shape.elements();
-            for (std::int64_t i = 0; i < whole.samples * size; ++i) {
-                f(part, at(i), at(i / size * whole.shape.elements() + before + i % size));
+            const std::int64_t size = inputs[part]->shape.elements() / rows;
+            for (std::int64_t i = 0; i < whole.samples * rows * size; ++i) {
+                f(part, at(i), at(i / size * whole_size + before + i % size));
             }
             before += size;
         }

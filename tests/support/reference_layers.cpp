@@ -108,9 +108,9 @@ public:
     [[nodiscard]] ReferenceTensor forward(const ReferenceScope& scope,
                                           const Inputs& inputs) const override {
         const ReferenceTensor& x = *inputs[0];
-        const std::int64_t features = x.shape[0];
-        ReferenceTensor y(x.samples, {o_.features});
-        for (std::int64_t i = 0; i < x.samples * o_.features; ++i) {
+        const std::int64_t features = x.shape[x.shape.rank() - 1];
+        ReferenceTensor y(x.samples, output_shape(x.shape));
+        for (std::int64_t i = 0; i < rows(x) * o_.features; ++i) {
             const std::int64_t n = i / o_.features;
             const std::int64_t row = i % o_.features;
             double sum = o_.bias ? scope.parameters[1][row] : 0.0;
@@ -124,8 +124,8 @@ public:
     void backward(const ReferenceScope& scope, const Inputs& inputs, const ReferenceTensor& g,
                   const Gradients& input_gradients) const override {
         const ReferenceTensor& x = *inputs[0];
-        const std::int64_t features = x.shape[0];
-        for (std::int64_t i = 0; i < x.samples * o_.features; ++i) {
+        const std::int64_t features = x.shape[x.shape.rank() - 1];
+        for (std::int64_t i = 0; i < rows(x) * o_.features; ++i) {
             const std::int64_t n = i / o_.features;
             const std::int64_t row = i % o_.features;
             if (o_.bias) {
@@ -141,6 +141,14 @@ public:
     }
 
 private:
+    /// A sequence [T,F] is T rows.
+    static std::int64_t rows(const ReferenceTensor& x) {
+        return x.shape.rank() == 2 ? x.samples * x.shape[0] : x.samples;
+    }
+    [[nodiscard]] Shape output_shape(const Shape& x) const {
+        return x.rank() == 2 ? Shape{x[0], o_.features} : Shape{o_.features};
+    }
+
     LinearOptions o_;
 };
 

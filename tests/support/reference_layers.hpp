@@ -11,7 +11,7 @@
 
 namespace cohort::test {
 
-/// A batch of samples in double precision, row-major [N,C,H,W] or [N,F].
+/// A batch of samples in double precision, row-major [N,C,H,W], [N,T,F] or [N,F].
 struct ReferenceTensor {
     std::int64_t samples = 0;
     Shape shape;
@@ -74,6 +74,8 @@ public:
 using ReferenceMade = std::unique_ptr<ReferenceLayer>;
 [[nodiscard]] ReferenceMade reference_conv(const ConvOptions& options);
 [[nodiscard]] ReferenceMade reference_linear(const LinearOptions& options);
+[[nodiscard]] ReferenceMade reference_lstm(const LstmOptions& options);
+[[nodiscard]] ReferenceMade reference_last_position();
 [[nodiscard]] ReferenceMade reference_batch_norm(const BatchNormOptions& options);
 [[nodiscard]] ReferenceMade reference_activation(ActivationKind kind);
 [[nodiscard]] ReferenceMade reference_pool(PoolKind kind, const PoolOptions& options);

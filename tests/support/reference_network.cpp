@@ -33,6 +33,19 @@ ReferenceTensor softmax_cross_entropy(const ReferenceTensor& logits,
     return gradient;
 }
 
+/// Mean squared error over outputs and samples; the sum counts samples.
+ReferenceTensor squared_error(const ReferenceTensor& outputs, const std::vector<double>& targets,
+                              ReferenceResult& result) {
+    ReferenceTensor gradient(outputs.samples, outputs.shape);
+    const auto count = static_cast<double>(outputs.shape.elements());
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+        const double error = outputs.values[i] - targets[i];
+        result.loss_sum += error * error / count;
+        gradient.values[i] = 2 * error / static_cast<double>(targets.size());
+    }
+    return gradient;
+}
+
 /// Addresses of a layer's ranges in a flat buffer.
 template <class T>
 std::vector<T*> addresses(const FlatLayout& layout, const std::string& node,
@@ -95,11 +108,14 @@ ReferenceResult ReferenceNetwork::run(const Graph& graph, const std::vector<doub
     for (const ReferenceTensor& value : values) {
         gradients.emplace_back(value.samples, value.shape);
     }
-    gradients.back() = softmax_cross_entropy(values.back(), batch.labels, result);
+    gradients.back() = graph.loss() == LossKind::kMeanSquaredError
+                           ? squared_error(values.back(), batch.targets, result)
+                           : softmax_cross_entropy(values.back(), batch.labels, result);
     for (std::size_t i = nodes_.size(); training && i-- > 0;) {
         nodes_[i].layer->backward(scope_of(nodes_[i]), constant(inputs_of(nodes_[i], values)),
                                   gradients[i + 1], inputs_of(nodes_[i], gradients));
     }
+    result.input_gradient = gradients.front().values;
     return result;
 }
 

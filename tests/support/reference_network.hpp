@@ -16,6 +16,7 @@ namespace cohort::test {
 struct ReferenceBatch {
     ReferenceTensor samples;
     std::vector<std::int32_t> labels;
+    std::vector<double> targets;  ///< [N, outputs]; squared error
     std::vector<std::int64_t> ids;
     std::uint64_t seed = 0;
     std::uint32_t epoch = 0;
@@ -24,8 +25,9 @@ struct ReferenceBatch {
 struct ReferenceResult {
     double loss_sum = 0;
     std::int64_t correct = 0;
-    std::vector<double> logits;       ///< [N, classes]
-    std::vector<double> gradients;    ///< of the mean loss, layout of graph.parameters()
+    std::vector<double> logits;     ///< [N, outputs]
+    std::vector<double> gradients;  ///< of the mean loss, layout of graph.parameters()
+    std::vector<double> input_gradient;
     std::vector<double> batch_state;  ///< layout of graph.state()
     std::vector<std::int64_t> decisions;
 };
@@ -71,6 +73,12 @@ public:
     Value linear(Value x, const LinearOptions& o) {
         return note("linear", net_.linear(x, o), reference_linear(o), {x});
     }
+    Value lstm(Value x, const LstmOptions& o) {
+        return note("lstm", net_.lstm(x, o), reference_lstm(o), {x});
+    }
+    Value last_position(Value x) {
+        return note("last_position", net_.last_position(x), reference_last_position(), {x});
+    }
     Value batch_norm(Value x, const BatchNormOptions& o = {}) {
         return note("batch_norm", net_.batch_norm(x, o), reference_batch_norm(o), {x});
     }
@@ -90,6 +98,9 @@ public:
     /// Flatten and a linear layer to `classes`, then the end.
     [[nodiscard]] Twin finish_linear(Value x, std::int64_t classes = 5);
     [[nodiscard]] Twin finish(Value logits) { return {net_.finish(logits), std::move(reference_)}; }
+    [[nodiscard]] Twin finish_regression(Value outputs) {
+        return {net_.finish_regression(outputs), std::move(reference_)};
+    }
 
 private:
     Value note(const std::string& kind, Value value, ReferenceMade layer,

@@ -26,6 +26,7 @@ void check_by_differences(const Twin& twin) {
     batch.samples = ReferenceTensor(3, twin.graph.input_shape());
     batch.samples.values.assign(source.samples.begin(), source.samples.end());
     batch.labels = source.labels;
+    batch.targets.assign(source.targets.begin(), source.targets.end());
     batch.ids = source.ids;
     std::vector<double> parameters(replica.parameters().begin(), replica.parameters().end());
     const std::vector<double> state(replica.state().begin(), replica.state().end());
@@ -55,6 +56,21 @@ void check_by_differences(const Twin& twin) {
         }
     }
     EXPECT_GT(checked, 10 * skipped);
+    for (std::size_t i = 0; i < batch.samples.values.size(); ++i) {
+        constexpr double kStep = 1e-5;
+        double& value = batch.samples.values[i];
+        const double kept = value;
+        value = kept + kStep;
+        const ReferenceResult above = run();
+        value = kept - kStep;
+        const ReferenceResult below = run();
+        value = kept;
+        if (above.decisions == base.decisions && below.decisions == base.decisions) {
+            const double slope = (above.loss_sum - below.loss_sum) / 3.0 / (2 * kStep);
+            EXPECT_NEAR(base.input_gradient[i], slope, 1e-7 * std::max(1.0, scale))
+                << "input[" << i << "]";
+        }
+    }
 }
 
 class ReferenceGradient : public ::testing::TestWithParam<GradientCase> {};
@@ -116,6 +132,42 @@ INSTANTIATE_TEST_SUITE_P(
                      }},
         GradientCase{"dropout", kImage,
                      [](TwinBuilder& net, Value x) { return net.dropout(x, 0.4F); }}),
+    [](const auto& made) { return made.param.name; });
+
+class ReferenceSequenceGradient : public ::testing::TestWithParam<GradientCase> {};
+
+TEST_P(ReferenceSequenceGradient, EqualsCentralDifferences) {
+    TwinBuilder net(GetParam().input);
+    check_by_differences(net.finish_regression(GetParam().describe(net, net.input())));
+}
+
+const Shape kSequence{4, 3};
+
+INSTANTIATE_TEST_SUITE_P(
+    Layers, ReferenceSequenceGradient,
+    ::testing::Values(
+        GradientCase{"lstm", kSequence,
+                     [](TwinBuilder& net, Value x) { return net.lstm(x, {.hidden = 5}); }},
+        GradientCase{"lstm_of_one_position", Shape{1, 2},
+                     [](TwinBuilder& net, Value x) { return net.lstm(x, {.hidden = 3}); }},
+        GradientCase{"two_lstms", kSequence,
+                     [](TwinBuilder& net, Value x) {
+                         return net.lstm(net.lstm(x, {.hidden = 4}), {.hidden = 2});
+                     }},
+        GradientCase{"linear_relu", kSequence,
+                     [](TwinBuilder& net, Value x) {
+                         return net.linear(net.relu(net.linear(x, {.features = 6})),
+                                           {.features = 2});
+                     }},
+        GradientCase{"concat", kSequence,
+                     [](TwinBuilder& net, Value x) {
+                         const Value y = net.lstm(x, {.hidden = 2});
+                         return net.concat({net.linear(y, {.features = 3}), y});
+                     }},
+        GradientCase{"last_position", kSequence,
+                     [](TwinBuilder& net, Value x) {
+                         return net.last_position(net.lstm(x, {.hidden = 4}));
+                     }}),
     [](const auto& made) { return made.param.name; });
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace cohort {
 
 /// Order of one sample's elements in memory.
 struct TensorFormat {
-    Shape shape;             ///< [C,H,W] or [F], without the batch
+    Shape shape;             ///< [C,H,W], [T,F] or [F], without the batch
     std::int64_t block = 1;  ///< 1: row-major; b: [ceil(C/b),H,W,b], missing channels are zero
 
     /// Floats of one sample in memory, padding included.
@@ -115,23 +115,32 @@ public:
     virtual void end_backward(int pass, std::int64_t batch, std::byte* shared);
 };
 
-/// Sums of the loss over a batch.
-struct LossSums {
-    double loss = 0;           ///< nats
-    std::int64_t correct = 0;  ///< arg max equals the label (the first of equals wins)
+/// What a network is trained to make small.
+enum class LossKind {
+    kSoftmaxCrossEntropy,  ///< of logits and a label
+    kMeanSquaredError,     ///< of outputs and as many targets, mean over a sample's outputs
 };
 
-/// One slice of logits and labels.
+/// Sums of the loss over a batch.
+struct LossSums {
+    double loss = 0;  ///< cross entropy in nats, or squared errors
+    /// Arg max equals the label (the first of equals wins); 0 for squared errors.
+    std::int64_t correct = 0;
+};
+
+/// One slice of outputs and what they should be.
 struct LossSlice {
     std::int64_t samples = 0;
     int member = 0;
-    const float* logits = nullptr;         ///< [samples, classes], row-major
-    const std::int32_t* labels = nullptr;  ///< [samples]
+    const float* logits = nullptr;         ///< [samples, outputs], row-major
+    const std::int32_t* labels = nullptr;  ///< [samples]; cross entropy
+    const float* targets = nullptr;        ///< [samples, outputs]; squared error
     float scale = 1;                       ///< of the gradient; 1/N gives the mean's gradient
-    float* gradient = nullptr;             ///< (softmax - one hot) * scale, or nullptr
+    /// (softmax - one hot) * scale, or 2/outputs (output - target) * scale; or nullptr.
+    float* gradient = nullptr;
 };
 
-/// Softmax cross entropy at the end of a network.
+/// The loss at the end of a network.
 class LossKernel {
 public:
     LossKernel() = default;
@@ -142,8 +151,9 @@ public:
     virtual void run(const LossSlice& slice) = 0;
     [[nodiscard]] virtual LossSums finish() = 0;
 };
-[[nodiscard]] std::unique_ptr<LossKernel> make_softmax_cross_entropy(const KernelContext& context,
-                                                                     std::int64_t classes);
+/// @param outputs  of one sample: classes, or numbers with a target each
+[[nodiscard]] std::unique_ptr<LossKernel> make_loss(LossKind kind, const KernelContext& context,
+                                                    std::int64_t outputs);
 
 /// to += from, `count` floats of the device's memory; used where a tensor has several consumers.
 void add_into(Device& device, Stream& stream, float* to, const float* from, std::int64_t count);

@@ -18,6 +18,8 @@ enum class Initialisation {
     kHeNormal,  ///< normal, variance 2 / fan-in (He et al. 2015)
     kZero,
     kOne,
+    kUniform,     ///< uniform in +-1/sqrt(fan-in)
+    kForgetGate,  ///< gate biases of an LSTM: 1 for the forget gate, else 0 (Gers et al. 2000)
 };
 
 /// A tensor a layer owns: trainable (parameter) or not (state).
@@ -56,6 +58,8 @@ public:
 
 [[nodiscard]] std::shared_ptr<const Layer> make_conv(const ConvOptions& options);
 [[nodiscard]] std::shared_ptr<const Layer> make_linear(const LinearOptions& options);
+[[nodiscard]] std::shared_ptr<const Layer> make_lstm(const LstmOptions& options);
+[[nodiscard]] std::shared_ptr<const Layer> make_last_position();
 [[nodiscard]] std::shared_ptr<const Layer> make_batch_norm(const BatchNormOptions& options);
 enum class ActivationKind { kRelu, kGelu, kSigmoid, kTanh };
 [[nodiscard]] std::shared_ptr<const Layer> make_activation(ActivationKind kind);

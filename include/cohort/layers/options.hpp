@@ -15,10 +15,17 @@ struct ConvOptions {
     bool bias = true;
 };
 
-/// y = W x + b on [F]; weight [features, F].
+/// y = W x + b on [F], or on [T,F] at every position; weight [features, F].
 struct LinearOptions {
     std::int64_t features = 0;
     bool bias = true;
+};
+
+/// Long short-term memory over the positions of [T,F], first to last; hidden and cell state start
+/// at zero. Gates in the order input, forget, cell candidate, output: weight_input [4 hidden, F],
+/// weight_hidden [4 hidden, hidden], one bias [4 hidden].
+struct LstmOptions {
+    std::int64_t hidden = 0;
 };
 
 /// Batch normalisation over batch, height and width (Ioffe & Szegedy 2015).

@@ -19,7 +19,7 @@ struct Value {
     int index = -1;
 };
 
-/// A network: a directed acyclic graph of layers from one input to one classification loss.
+/// A network: a directed acyclic graph of layers from one input to one loss.
 /// Made by GraphBuilder; immutable, copyable, no memory or device attached.
 class Graph {
 public:
@@ -34,6 +34,8 @@ public:
 
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] const Shape& input_shape() const noexcept { return shapes_.front(); }
+    [[nodiscard]] LossKind loss() const noexcept { return loss_; }
+    /// Numbers that come out of one sample: classes, or what has a target each.
     [[nodiscard]] std::int64_t classes() const noexcept;
     /// Trainable parameters (flat buffer table).
     [[nodiscard]] const FlatLayout& parameters() const noexcept { return parameters_; }
@@ -44,7 +46,8 @@ public:
         return shapes_.at(static_cast<std::size_t>(value.index));
     }
     [[nodiscard]] int values() const noexcept { return static_cast<int>(shapes_.size()); }
-    /// Value 0 is the input; this one holds the logits, [classes] per sample.
+    /// Value 0 is the input; this one holds what comes out: the logits, [classes] per sample, or
+    /// the outputs of a regression, [K] or [T,K].
     [[nodiscard]] Value logits() const noexcept { return logits_; }
     /// One line per layer: name, kind, output shape, parameters.
     [[nodiscard]] std::string describe() const;
@@ -65,6 +68,7 @@ private:
     std::vector<Initialisation> initialisations_;        ///< per parameter range
     std::vector<Initialisation> state_initialisations_;  ///< per state range
     Value logits_;
+    LossKind loss_ = LossKind::kSoftmaxCrossEntropy;
 };
 
 /// Builds a network layer by layer:
@@ -79,7 +83,7 @@ private:
 /// Layers get running names ("conv1", "linear3"); a scope adds a prefix.
 class GraphBuilder {
 public:
-    /// @param input shape of one sample, [C,H,W] or [F]
+    /// @param input shape of one sample, [C,H,W], [F] or a sequence [T,F]
     GraphBuilder(std::string name, const Shape& input);
 
     [[nodiscard]] Value input() const noexcept { return Value{0}; }
@@ -87,7 +91,12 @@ public:
     void scope(std::string prefix) { scope_ = std::move(prefix); }
 
     Value conv(Value x, const ConvOptions& options);
+    /// [F] -> [features]; [T,F] -> [T,features].
     Value linear(Value x, const LinearOptions& options);
+    /// [T,F] -> [T,hidden].
+    Value lstm(Value x, const LstmOptions& options);
+    /// [T,F] -> [F].
+    Value last_position(Value x);
     Value batch_norm(Value x, const BatchNormOptions& options = {});
     Value relu(Value x);
     Value gelu(Value x);
@@ -99,9 +108,9 @@ public:
     Value global_average_pool(Value x);
     /// Elementwise sum of equal shapes.
     Value add(Value a, Value b);
-    /// Joins [Ci,H,W] along the channels.
+    /// Joins [Ci,H,W] along the channels, [Fi] or [T,Fi] along the features.
     Value concat(const std::vector<Value>& parts);
-    /// [C,H,W] -> [C*H*W].
+    /// [C,H,W] -> [C*H*W], [T,F] -> [T*F].
     Value flatten(Value x);
     /// @param probability of dropping an element, in [0, 1)
     Value dropout(Value x, float probability);
@@ -111,11 +120,15 @@ public:
     /// Errors: ShapeError for unusable logits, UsageError for a layer that leads nowhere or a
     /// network without parameters.
     [[nodiscard]] Graph finish(Value logits);
+    /// Ends the network with the mean squared error of `outputs`, shape [K] or [T,K], from as many
+    /// targets: the mean over a sample's outputs and over the batch. Errors: as finish.
+    [[nodiscard]] Graph finish_regression(Value outputs);
 
     [[nodiscard]] const Shape& shape(Value value) const { return graph_.shape(value); }
 
 private:
     Value append(std::shared_ptr<const Layer> layer, std::vector<int> inputs);
+    [[nodiscard]] Graph finish_with(Value outputs, LossKind loss);
 
     Graph graph_;
     std::string scope_;

@@ -15,16 +15,19 @@ namespace cohort {
 /// One mini-batch in host memory.
 struct BatchView {
     const float* samples = nullptr;            ///< [N, input shape], normalised
-    const std::int32_t* labels = nullptr;      ///< [N], 0..classes-1
+    const std::int32_t* labels = nullptr;      ///< [N], 0..classes-1; cross entropy only
     const std::int64_t* sample_ids = nullptr;  ///< [N], key of dropout masks; else may be null
     std::int64_t size = 0;                     ///< N >= 1
     std::uint32_t epoch = 0;                   ///< second key of dropout masks
+    const float* targets = nullptr;            ///< [N, outputs]; squared error only
 };
 
 /// Sums over a batch; divide by `samples` for means.
 struct BatchResult {
-    double loss_sum = 0;       ///< cross entropy, nats
-    std::int64_t correct = 0;  ///< arg max of the logits equals the label
+    /// Cross entropy, nats; or of every sample the mean squared error of its outputs.
+    double loss_sum = 0;
+    /// Arg max of the logits equals the label; of a regression 0.
+    std::int64_t correct = 0;
     std::int64_t samples = 0;
 };
 
@@ -83,12 +86,13 @@ public:
     /// Folds batch_state() into state() by the rule of the free function of that name.
     void fold_batch_statistics(double a, double fraction);
 
-    /// Draws initial parameters (He for weights before ReLU, zeros, ones) from `seed`, state to
+    /// Draws initial parameters (see Initialisation) from `seed`, state to
     /// mean 0, variance 1. The same seed gives the same numbers on every device.
     void initialise(std::uint64_t seed);
 
     /// Forward and backward. Gradients are *assigned* the mean over the batch. Blocks until the
-    /// result is known. Errors: ShapeError, UsageError for labels outside the classes.
+    /// result is known. Errors: ShapeError, UsageError for a batch without the
+    /// labels or targets of the loss, or labels outside the classes.
     /// @param seed keys dropout together with the sample ids and the epoch
     /// @return std::nullopt when the observer interrupted the step
     std::optional<BatchResult> train_step(const BatchView& batch, std::uint64_t seed,
@@ -97,7 +101,8 @@ public:
 
     /// Forward in inference mode (running statistics, no dropout).
     BatchResult evaluate(const BatchView& batch);
-    /// Logits in inference mode, [N, classes], host memory.
+    /// Logits, or the outputs of a regression, in inference mode: [N, outputs], host memory. Needs
+    /// no labels or targets.
     void infer(const BatchView& batch, std::span<float> logits);
 
     /// Bytes of the activation arena (planned by liveness) for the batch sizes seen so far, and
