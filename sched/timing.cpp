@@ -1,3 +1,130 @@
 #include "cohort/sched/timing.hpp"
 
-namespace cohort {}  // namespace cohort
+#include <algorithm>
+#include <cmath>
+
+#include "cohort/core/error.hpp"
+#include "timing_runs.hpp"
+
+// How fast a plan goes. Plans of one shape are run in the same way: those whose cohorts wait for
+// all of their members need no run; those that apply every push need a queue of (time, worker), one
+// step per push; the others are run by the engine. All three agree where all three can be used.
+namespace cohort {
+namespace {
+
+/// Finer than any clock; times written with few decimals stay whole.
+double tick_for(double least_own_s) {
+    return std::pow(10, std::floor(std::log10(least_own_s)) - 7);
+}
+
+Ticks to_ticks(double seconds, double tick_s) {
+    constexpr double kMost = 1LL << 40;  // who is 10,000 times as slow as the others
+    return static_cast<Ticks>(std::llround(std::min(seconds / tick_s, kMost)));
+}
+
+/// Numbers the plan's workers anew.
+/// @return by worker; -1: it has no place
+std::vector<int> renumber(SyncPlan& plan, std::size_t workers) {
+    std::vector<int> index(workers, -1);
+    for (const CohortSpec& cohort : plan.cohorts) {
+        for (const std::vector<int>* list : {&cohort.members, &cohort.riders}) {
+            for (const int worker : *list) {
+                index.at(static_cast<std::size_t>(worker)) = 0;
+            }
+        }
+    }
+    int next = 0;
+    for (int& one : index) {
+        one = one < 0 ? one : next++;
+    }
+    for (CohortSpec& cohort : plan.cohorts) {
+        for (std::vector<int>* list : {&cohort.members, &cohort.riders}) {
+            for (int& worker : *list) {
+                worker = index[static_cast<std::size_t>(worker)];
+            }
+        }
+    }
+    return index;
+}
+
+TimingJob job_of(const SyncPlan& plan, std::span<const double> own_s,
+                 std::span<const std::int64_t> batches, std::int64_t reference_batch,
+                 const SharedCapacity& capacity) {
+    check_invariant(own_s.size() == batches.size(), "a time and a batch for each worker");
+    check_invariant(reference_batch > 0, "a reference batch has samples");
+    TimingJob job{.plan = plan,
+                  .own_s = {},
+                  .own = {},
+                  .batches = {},
+                  .reference_batch = reference_batch,
+                  .capacity = capacity};
+    const std::vector<int> index = renumber(job.plan, own_s.size());
+    for (std::size_t i = 0; i < index.size(); ++i) {
+        if (index[i] >= 0) {
+            check_invariant(own_s[i] > 0 && std::isfinite(own_s[i]) && batches[i] > 0,
+                            "who takes part has a time and samples");
+            job.own_s.push_back(own_s[i]);
+            job.batches.push_back(batches[i]);
+        }
+    }
+    check_invariant(!job.own_s.empty(), "somebody takes part");
+    job.tick_s = tick_for(*std::min_element(job.own_s.begin(), job.own_s.end()));
+    std::transform(job.own_s.begin(), job.own_s.end(), std::back_inserter(job.own),
+                   [&job](double seconds) { return to_ticks(seconds, job.tick_s); });
+    return job;
+}
+
+}  // namespace
+
+ServerQueues::ServerQueues(const SharedCapacity& capacity, double tick_s)
+    : push_(to_ticks(capacity.push_s, tick_s)),
+      update_(to_ticks(capacity.update_s, tick_s)),
+      add_(to_ticks(capacity.add_s, tick_s)) {
+}
+
+Ticks ServerQueues::push(Ticks ready) noexcept {
+    network_free_ = std::max(network_free_ + push_, ready);
+    network_busy_ += push_;
+    return network_free_;
+}
+
+Ticks ServerQueues::update(Ticks ready, std::int64_t pushes) noexcept {
+    const Ticks work = update_ + pushes * add_;
+    server_free_ = std::max(server_free_, ready) + work;
+    server_busy_ += work;
+    return server_free_;
+}
+
+Ticks ServerQueues::busy() const noexcept {
+    return std::max(network_busy_, server_busy_);
+}
+
+/// Patterns may take hundreds of updates until they repeat.
+double static_update_s(std::span<const double> own_s, int quorum) {
+    constexpr std::int64_t kPushes = 8192;
+    check_invariant(quorum >= 1 && static_cast<std::size_t>(quorum) <= own_s.size(),
+                    "a quorum of the workers");
+    SyncPlan plan;
+    plan.cohorts.push_back({.members = {}, .riders = {}, .quorum = quorum});
+    for (std::size_t i = 0; i < own_s.size(); ++i) {
+        plan.cohorts.front().members.push_back(static_cast<int>(i));
+    }
+    const std::vector<std::int64_t> batches(own_s.size(), 1);
+    TimingJob job = job_of(plan, own_s, batches, static_cast<std::int64_t>(own_s.size()), {});
+    job.least_pushes = kPushes;
+    return (waits_for_all(job) ? time_by_formula(job) : time_by_loop(job)).update_s;
+}
+
+PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
+                     std::span<const std::int64_t> batches, std::int64_t reference_batch,
+                     const SharedCapacity& capacity) {
+    const TimingJob job = job_of(plan, own_s, batches, reference_batch, capacity);
+    if (!applies_all(plan)) {
+        return time_by_engine(job);
+    }
+    const PlanTiming timing = waits_for_all(job) ? time_by_formula(job) : time_by_loop(job);
+    const bool within = !plan.lag_rule || timing.max_lag <= plan.lag_rule->bound;
+    return within ? timing : time_by_engine(job);
+}
+
+}  // namespace cohort

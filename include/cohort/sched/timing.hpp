@@ -8,7 +8,8 @@
 
 namespace cohort {
 
-/// What pushes and updates need that all workers share; 0: no limit, or not known.
+/// What pushes and updates need that all workers share; 0: no limit, or not known. Both are queues:
+/// a push waits for those before it, and so does an update.
 struct SharedCapacity {
     double push_s = 0;    ///< that a push of one worker and its pull occupy the servers' network
     double update_s = 0;  ///< server time of an update, whatever the number of its pushes
@@ -18,11 +19,13 @@ struct SharedCapacity {
 /// A plan's pace.
 struct PlanTiming {
     double update_s = 0;   ///< mean time between two updates
-    double samples_s = 0;  ///< samples per second
+    double samples_s = 0;  ///< samples per second, applied
     double mean_lag = 0;   ///< of the pushes applied, reference batches
     double max_lag = 0;
-    double used = 0;         ///< share of samples computed that is applied, 0..1
-    bool saturated = false;  ///< the capacity bounds it, not the workers
+    double used = 0;  ///< share of samples computed that is applied, 0..1; parts of mini-batches
+                      ///< that are interrupted count
+    bool saturated = false;  ///< the capacity bounds it, not the workers: the servers' network or
+                             ///< their processors are in use all the time
 };
 
 /// Mean time between updates of static x-order over whole cycles: residuals r_i = tau_i; the x
@@ -30,9 +33,11 @@ struct PlanTiming {
 /// index. @param own_s  tau, [N]  @param quorum  x, 1..N
 [[nodiscard]] double static_update_s(std::span<const double> own_s, int quorum);
 
-/// Runs any plan by its own UpdateEngine under a virtual clock with these own times, until the pace
-/// has settled: a few iterations of every worker.
-/// @param own_s  tau for that worker's batch, [workers]; of those in the plan > 0
+/// Runs any plan under a virtual clock with these own times, as its UpdateEngine would, until the
+/// pace is known: about 1000 pushes, or six of each worker. Workers without a place in the plan
+/// take no part.
+/// @param own_s  tau for that worker's batch, [workers], without waiting for the servers; of those
+///               in the plan > 0
 /// @param batches  samples of a push, [workers]
 /// @param reference_batch  B
 [[nodiscard]] PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,

@@ -1,0 +1,153 @@
+#include <functional>
+#include <queue>
+#include <variant>
+
+#include "cohort/core/error.hpp"
+#include "cohort/sched/lease_work.hpp"
+#include "cohort/sched/update_engine.hpp"
+#include "timing_runs.hpp"
+
+// Any plan: its own engine, with workers that only take time.
+namespace cohort {
+namespace {
+
+/// A worker that computes, or whose push waits for the network.
+struct Event {
+    Ticks time = 0;
+    std::uint64_t order = 0;  ///< of equal times the first one
+    std::size_t worker = 0;
+    std::uint64_t start = 0;  ///< of the worker's mini-batch: old ones do not count
+    bool arrived = false;     ///< the push is there
+    friend bool operator>(const Event& a, const Event& b) {
+        return a.time != b.time ? a.time > b.time : a.order > b.order;
+    }
+};
+
+struct EngineWorker {
+    std::uint64_t starts = 0;
+    std::uint64_t pushes = 0;
+    std::uint64_t lease = 0;
+    std::int64_t version = 0;
+    std::int64_t samples = 0;
+    Ticks begun = 0;
+    Ticks takes = 0;
+};
+
+class EngineRun {
+public:
+    explicit EngineRun(const TimingJob& job)
+        : job_(job),
+          engine_(
+              {.workers = static_cast<int>(job.workers()), .reference_batch = job.reference_batch},
+              job.plan),
+          workers_(job.workers()),
+          queues_(job.capacity, job.tick_s),
+          meter_(job) {}
+
+    PlanTiming run() {
+        for (std::size_t worker = 0; worker < workers_.size(); ++worker) {
+            start(worker, 0, 0);
+        }
+        while (!meter_.done()) {
+            check_invariant(!events_.empty(), "somebody works");
+            const Event event = events_.top();
+            events_.pop();
+            if (event.start != workers_[event.worker].starts) {
+                continue;
+            }
+            now_ = event.time;
+            if (event.arrived) {
+                push(event.worker);
+            } else {
+                add({.time = queues_.push(now_),
+                     .worker = event.worker,
+                     .start = event.start,
+                     .arrived = true});
+            }
+        }
+        return meter_.result(now_, queues_);
+    }
+
+private:
+    void add(Event event) {
+        event.order = ++order_;
+        events_.push(event);
+    }
+
+    /// A worker begins a mini-batch, with a lease of its own.
+    void start(std::size_t index, std::int64_t version, Ticks time) {
+        EngineWorker& worker = workers_[index];
+        const std::int64_t batch = job_.batches[index];
+        const auto number = static_cast<int>(index);
+        worker.samples = engine_.needs_short_lease(number) ? short_lease_of(batch) : batch;
+        worker.takes = job_.own[index] * worker.samples / batch;
+        worker.lease = ++leases_;
+        worker.version = version;
+        worker.begun = time;
+        engine_.leased(number, worker.lease, worker.samples);
+        add({.time = time + worker.takes, .worker = index, .start = ++worker.starts});
+    }
+
+    void push(std::size_t index) {
+        EngineWorker& worker = workers_[index];
+        ++worker.starts;
+        effects_.clear();
+        engine_.push({.id = {.worker = static_cast<int>(index), .sequence = ++worker.pushes},
+                      .lease = worker.lease,
+                      .version = worker.version,
+                      .samples = worker.samples,
+                      .work = job_.plan.work},
+                     effects_);
+        for (const Effect& effect : effects_) {
+            std::visit([this](const auto& one) { carry_out(one); }, effect);
+        }
+    }
+
+    void carry_out(const Fire& fire) {
+        const Ticks made = queues_.update(now_, static_cast<std::int64_t>(fire.pushes.size()));
+        for (const FiredPush& push : fire.pushes) {
+            meter_.applied(static_cast<std::size_t>(push.ticket.id.worker), now_,
+                           push.ticket.samples, push.lag);
+        }
+        meter_.updated();
+        for (const Fire::Release& release : fire.releases) {
+            start(static_cast<std::size_t>(release.worker), fire.version, made);
+        }
+    }
+    void carry_out(const ReleaseOne& release) {
+        start(static_cast<std::size_t>(release.worker), release.version, now_);
+    }
+    void carry_out(const Refuse& refusal) {
+        const auto index = static_cast<std::size_t>(refusal.push.worker);
+        meter_.wasted(index, static_cast<double>(workers_[index].samples));
+    }
+    /// The version that it starts again with is there once all updates are made.
+    void carry_out(const Interrupt& interrupt) {
+        const auto index = static_cast<std::size_t>(interrupt.worker);
+        const EngineWorker& worker = workers_[index];
+        const double done = static_cast<double>(std::max<Ticks>(0, now_ - worker.begun)) /
+                            static_cast<double>(std::max<Ticks>(1, worker.takes));
+        meter_.wasted(index, static_cast<double>(worker.samples) * std::min(1.0, done));
+        start(index, interrupt.version, std::max(now_, queues_.free_at()));
+    }
+    void carry_out(const ReturnLease& /*lease*/) {}
+
+    const TimingJob& job_;
+    UpdateEngine engine_;
+    std::vector<EngineWorker> workers_;
+    ServerQueues queues_;
+    PaceMeter meter_;
+    std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+    std::vector<Effect> effects_;
+    Ticks now_ = 0;
+    std::uint64_t order_ = 0;
+    std::uint64_t leases_ = 0;
+};
+
+}  // namespace
+
+PlanTiming time_by_engine(const TimingJob& job) {
+    return EngineRun(job).run();
+}
+
+}  // namespace cohort

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cohort/sched/timing.hpp"
+
+namespace cohort {
+
+/// A plan's workers under a virtual clock that counts in ticks, so that times which are equal on
+/// paper are equal.
+using Ticks = std::int64_t;
+
+/// What is timed: workers of the plan, numbered anew without those that are not in it.
+struct TimingJob {
+    SyncPlan plan;
+    std::vector<double> own_s;          ///< [workers] seconds
+    std::vector<Ticks> own;             ///< [workers]
+    std::vector<std::int64_t> batches;  ///< [workers] samples of a push
+    std::int64_t reference_batch = 1;
+    SharedCapacity capacity;
+    double tick_s = 1;
+    std::int64_t least_pushes = 1024;  ///< a run has at least
+
+    [[nodiscard]] std::size_t workers() const noexcept { return own.size(); }
+    /// Pushes after which a pace is known: six of each worker, when there are many.
+    [[nodiscard]] std::int64_t pushes() const noexcept {
+        return std::max(least_pushes, 6 * static_cast<std::int64_t>(workers()));
+    }
+};
+
+/// The servers' network and processors, one push or update at a time.
+class ServerQueues {
+public:
+    ServerQueues(const SharedCapacity& capacity, double tick_s);
+
+    /// When a push is there that would be there at `ready` if it were alone.
+    [[nodiscard]] Ticks push(Ticks ready) noexcept;
+    /// When an update of so many pushes is made that can begin at `ready`.
+    [[nodiscard]] Ticks update(Ticks ready, std::int64_t pushes) noexcept;
+    /// When all that was begun is done.
+    [[nodiscard]] Ticks free_at() const noexcept { return server_free_; }
+    /// Time for which the busier of both was in use.
+    [[nodiscard]] Ticks busy() const noexcept;
+
+private:
+    Ticks push_;
+    Ticks update_;
+    Ticks add_;
+    Ticks network_free_ = 0;
+    Ticks server_free_ = 0;
+    Ticks network_busy_ = 0;
+    Ticks server_busy_ = 0;
+};
+
+/// Measures a run's pace: of every worker over whole iterations of its own, so that few of them
+/// are enough, after the first quarter of the run.
+class PaceMeter {
+public:
+    explicit PaceMeter(const TimingJob& job);
+
+    /// A push was applied.
+    void applied(std::size_t worker, Ticks now, std::int64_t samples, double lag);
+    /// A push, or a part of a mini-batch, was computed for nothing.
+    void wasted(std::size_t worker, double samples);
+    void updated() { ++updates_; }
+    [[nodiscard]] bool done() const noexcept { return pushes_ >= job_.pushes(); }
+    [[nodiscard]] PlanTiming result(Ticks now, const ServerQueues& queues) const;
+
+private:
+    struct Tally {
+        Ticks last = 0;
+        std::int64_t pushes = 0;
+        std::int64_t samples = 0;
+        double lag = 0;  ///< sum
+    };
+    struct Row {
+        Ticks first = 0;  ///< applied, of those that `late` counts
+        Tally all;        ///< from the start
+        Tally late;       ///< after the first quarter, without the first
+        double wasted = 0;
+        bool seen = false;  ///< has had a push or a part of one
+    };
+    struct Pace {
+        double samples_s = 0;
+        double pushes_s = 0;
+        double lag = 0;
+    };
+    [[nodiscard]] Pace pace_of(const Row& row) const;
+    void add_unfinished(PlanTiming& timing, double& lag_s, double& pushes_s) const;
+
+    const TimingJob& job_;
+    std::vector<Row> rows_;
+    std::int64_t pushes_ = 0;  ///< applied or not
+    std::int64_t fired_ = 0;   ///< pushes applied
+    std::int64_t updates_ = 0;
+    double max_lag_ = 0;
+    double applied_samples_ = 0;
+    double wasted_samples_ = 0;
+};
+
+/// Cohorts that wait for all of their members, with no limit to share: nothing needs to be run.
+[[nodiscard]] bool waits_for_all(const TimingJob& job);
+[[nodiscard]] PlanTiming time_by_formula(const TimingJob& job);
+
+/// Plans in which every push is applied when its cohort has enough of them: a small event loop.
+[[nodiscard]] bool applies_all(const SyncPlan& plan);
+/// A lag rule is not looked at: right as long as no push is over its bound.
+[[nodiscard]] PlanTiming time_by_loop(const TimingJob& job);
+
+/// Any plan, by the engine.
+[[nodiscard]] PlanTiming time_by_engine(const TimingJob& job);
+
+}  // namespace cohort
