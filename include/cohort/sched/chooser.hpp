@@ -35,11 +35,14 @@ struct DecisionRecord {
     double measured_loss_fall_s = 0;  ///< fall of the training loss per second, smoothed
 };
 
-// The published rules, as functions of numbers. Times: [N] seconds of the predicted iterations;
-// batch: b; noise scale: phi in samples. n(M) = 1 + phi / M.
+// The published rules, as functions of numbers. Times: [N] seconds of the predicted iterations, >
+// 0; batch: b; noise scale: phi in samples. n(M) = 1 + phi / M. docs/choosers.md writes them out.
 
 /// STAR's two-mode rule: ssgd is kept while n(Nb) max tau <= n((N-1)b) mean tau.
 [[nodiscard]] bool keeps_ssgd(std::span<const double> own_s, double batch, double noise_scale);
+
+/// Distance at which groups of times are no longer merged, seconds; as published.
+inline constexpr double kStarCut = 0.05;
 
 /// STAR's heuristic (section 4.2): the order x of static x-order and what dynamic would cost.
 struct StarChoice {
@@ -47,13 +50,31 @@ struct StarChoice {
     double cost = 0;                       ///< T(x*), seconds per unit of progress
     double dynamic_cost = 0;               ///< T_dyn
     bool dynamic = false;                  ///< it is chosen
-    std::vector<std::vector<int>> groups;  ///< of dynamic, indices into own_s
+    std::vector<std::vector<int>> groups;  ///< of dynamic, indices into own_s; fastest first
 };
 /// @param exact  star-h-exact: dynamic is compared with the simulated time of static x*, in place
 /// of the interpolated one, against which it can never win
+/// @param cut  of the groups, seconds
 [[nodiscard]] StarChoice star_choice(std::span<const double> own_s, double batch,
-                                     double noise_scale, bool exact);
+                                     double noise_scale, bool exact, double cut = kStarCut);
+/// Seconds per unit of progress of static x-order: n(xb) t(x), with the published t(x), which
+/// interpolates between 1/sum(1/tau) and max tau, or the simulated one. @param order  x, 1..N
+[[nodiscard]] double star_static_cost(std::span<const double> own_s, int order, double batch,
+                                      double noise_scale, bool exact);
+/// The same of cohorts that each wait for all of theirs: 1 / sum over them of 1/(n(|g|b) max
+/// tau_g).
+[[nodiscard]] double star_dynamic_cost(std::span<const double> own_s,
+                                       const std::vector<std::vector<int>>& groups, double batch,
+                                       double noise_scale);
+/// Ward's clustering of times: of all groups the two nearest are merged while their distance
+/// sqrt(2 |u||v| / (|u| + |v|)) |mean u - mean v| is below `cut`, seconds. Fastest group first, in
+/// a group ascending.
+[[nodiscard]] std::vector<std::vector<int>> star_groups(std::span<const double> own_s, double cut);
+
 /// For rings: members x of the first local minimum of n(xb) tau_(x).
 [[nodiscard]] int star_ring_order(std::span<const double> own_s, double batch, double noise_scale);
+/// n(xb) tau_(x).
+[[nodiscard]] double star_ring_cost(std::span<const double> own_s, int order, double batch,
+                                    double noise_scale);
 
 }  // namespace cohort
