@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <string>
+#include <vector>
 
 #include "cohort/sched/modes.hpp"
 #include "command_line.hpp"
@@ -39,6 +40,27 @@ void declare_modes(CLI::App& app, Options& o, const std::string& more = "") {
         ->check(CLI::IsMember({"per-sample", "published", "adascale"}));
     value(app, "--noise-scale", o.noise_scale,
           "Gradient noise scale for adascale, in samples; 0: measured as training goes");
+}
+
+/// How choosers form their opinion. @param predictors  names of `--predictor`
+template <class Options>
+void declare_choosers(CLI::App& app, Options& o, const std::vector<std::string>& predictors) {
+    value(app, "--predictor", o.predictor,
+          "Choosers (docs/choosers.md): where workers' times to come are taken from; auto: from "
+          "the best of them so far")
+        ->check(CLI::IsMember(predictors));
+    value(app, "--predictor-file", o.predictor_file,
+          "Model of cohort predictor train for lstm and auto; empty: the shipped one")
+        ->type_name("FILE");
+    value(app, "--efficiency", o.efficiency,
+          "Choosers: what stale gradients cost, by a model or a rule of thumb")
+        ->check(CLI::IsMember({"model", "prior"}));
+    value(app, "--efficiency-file", o.efficiency_file,
+          "Coefficients of cohort efficiency train for model; empty: the shipped ones")
+        ->type_name("FILE");
+    value(app, "--staleness-guard", o.staleness_guard,
+          "Choosers: no more plans as stale as one under which the loss rose or stood still")
+        ->check(CLI::IsMember({"on", "off"}));
 }
 
 template <class Options>

@@ -46,6 +46,11 @@ void each_option(Options& o, const Visit& visit) {
     visit("mode-schedule", o.mode_schedule);
     visit("lr-rule", o.lr_rule);
     visit("noise-scale", o.noise_scale);
+    visit("predictor", o.predictor);
+    visit("predictor-file", o.predictor_file);
+    visit("efficiency", o.efficiency);
+    visit("efficiency-file", o.efficiency_file);
+    visit("staleness-guard", o.staleness_guard);
     visit("samples", o.samples);
     visit("target-accuracy", o.target_accuracy);
     visit("virtual-limit-s", o.virtual_limit_s);
@@ -225,7 +230,8 @@ ModeSetting mode_setting(const SimulateOptions& options) {
             .workers_at_start = options.workers,
             .stale_momentum = parse_stale_momentum(options.stale_momentum),
             .lr_rule = parse_lr_rule(options.lr_rule),
-            .own_seconds = {}};
+            .own_seconds = {},
+            .chooser = chooser_options(options, {"oracle"})};
 }
 
 ModeChoice mode_choice(const SimulateOptions& options) {

@@ -152,7 +152,8 @@ ModeSetting mode_setting(const TrainOptions& options, int workers) {
             .continued = options.resume,
             .stale_momentum = parse_stale_momentum(options.stale_momentum),
             .lr_rule = parse_lr_rule(options.lr_rule),
-            .own_seconds = {}};
+            .own_seconds = {},
+            .chooser = chooser_options(options)};
 }
 
 }  // namespace cohort

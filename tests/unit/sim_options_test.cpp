@@ -75,6 +75,11 @@ TEST(SimulateOptionsTest, EveryWrongValueIsNamed) {
         {"--lr-rule", [](auto& o) { o.lr_rule = "guess"; }},
         {"--stale-momentum", [](auto& o) { o.stale_momentum = "forget"; }},
         {"--noise-scale", [](auto& o) { o.noise_scale = 10; }},
+        {"--predictor", [](auto& o) { o.predictor = "tarot"; }},
+        {"--predictor-file", [](auto& o) { o.predictor = "ewma", o.predictor_file = "m.toml"; }},
+        {"--efficiency", [](auto& o) { o.efficiency = "none"; }},
+        {"--efficiency-file", [](auto& o) { o.efficiency = "prior", o.efficiency_file = "e"; }},
+        {"--staleness-guard", [](auto& o) { o.staleness_guard = "maybe"; }},
         {"--optimizer", [](auto& o) { o.optimizer = "lion"; }},
         {"--momentum", [](auto& o) { o.momentum = 1; }},
         {"--weight-decay", [](auto& o) { o.weight_decay = -1; }},
@@ -92,6 +97,18 @@ TEST(SimulateOptionsTest, EveryWrongValueIsNamed) {
     for (const Wrong& one : wrong) {
         EXPECT_THAT(error_of(one.change), HasSubstr(one.names));
     }
+}
+
+TEST(SimulateOptionsTest, ChoosersAreToldWhatWasAskedFor) {
+    SimulateOptions options = usable();
+    options.predictor = "oracle";
+    options.efficiency_file = "e.toml";
+    options.staleness_guard = "off";
+    const ChooserOptions chooser = mode_setting(options).chooser;
+    EXPECT_EQ(chooser.predictor, "oracle");
+    EXPECT_EQ(chooser.efficiency, "model");
+    EXPECT_EQ(chooser.efficiency_file, "e.toml");
+    EXPECT_FALSE(chooser.guard);
 }
 
 TEST(SimulateOptionsTest, AProfileMustKnowTheWorkloadAndHaveRoom) {
@@ -141,7 +158,7 @@ TEST(SimulateOptionsTest, EveryOptionHasItsOwnName) {
     for (const auto& [name, value] : option_values({})) {
         EXPECT_TRUE(names.insert(name).second) << name;
     }
-    EXPECT_EQ(names.size(), 34U);
+    EXPECT_EQ(names.size(), 39U);
 }
 
 }  // namespace

@@ -188,6 +188,27 @@ TEST(TrainOptions, AugmentationGrammar) {
     }
 }
 
+TEST(TrainOptions, ChoosersAreToldWhatWasAskedFor) {
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.predictor = "oracle"; }),
+                HasSubstr("last, ewma, lstm, auto"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.efficiency = "all"; }),
+                HasSubstr("model, prior"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.staleness_guard = "yes"; }),
+                HasSubstr("--staleness-guard"));
+    const auto unread = [](TrainOptions& o) {
+        o.predictor = "last";
+        o.predictor_file = "model.toml";
+    };
+    EXPECT_THAT(complaint(unread), HasSubstr("--predictor-file"));
+    TrainOptions options = good();
+    options.predictor = "ewma";
+    options.staleness_guard = "off";
+    const ChooserOptions chooser = mode_setting(options, 2).chooser;
+    EXPECT_EQ(chooser.predictor, "ewma");
+    EXPECT_EQ(chooser.efficiency, "model");
+    EXPECT_FALSE(chooser.guard);
+}
+
 TEST(RunIdentity, IsTheDatasetsContentNotItsPath) {
     SampleSetInfo info;
     info.sample_shape = {1, 2, 2};

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cohort/sched/timing.hpp"
 
@@ -15,6 +17,27 @@ struct ChooserOptions {
     std::string predictor_file;        ///< of `cohort predictor train`; empty: the shipped one
     std::string efficiency_file;       ///< of `cohort efficiency train`; empty: the shipped one
 };
+
+/// "on" or "off". Errors: UsageError naming the option.
+[[nodiscard]] bool parse_switch(std::string_view text, std::string_view option);
+
+/// Checks the words, not the files. @param more  predictors besides the four
+/// Errors: UsageError naming the option.
+void check_chooser_options(const ChooserOptions& options,
+                           const std::vector<std::string>& more_predictors);
+
+/// Those among the options of a job, checked. Errors: UsageError, as above.
+template <class Options>
+[[nodiscard]] ChooserOptions chooser_options(const Options& job,
+                                             const std::vector<std::string>& more_predictors = {}) {
+    ChooserOptions options{.predictor = job.predictor,
+                           .efficiency = job.efficiency,
+                           .guard = parse_switch(job.staleness_guard, "--staleness-guard"),
+                           .predictor_file = job.predictor_file,
+                           .efficiency_file = job.efficiency_file};
+    check_chooser_options(options, more_predictors);
+    return options;
+}
 
 /// What a job is, apart from its cluster's load.
 struct JobFacts {

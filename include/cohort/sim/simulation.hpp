@@ -39,6 +39,11 @@ struct SimulateOptions {
     std::string lr_rule = "per-sample";
     std::string stale_momentum = "look-ahead";
     double noise_scale = 0;
+    std::string predictor = "auto";  ///< as of `cohort train`, and "oracle": knows the trace
+    std::string predictor_file;      ///< as of `cohort train`, with the next three
+    std::string efficiency = "model";
+    std::string efficiency_file;
+    std::string staleness_guard = "on";
     std::string optimizer = "sgd";
     double momentum = 0.9;
     double weight_decay = 0;

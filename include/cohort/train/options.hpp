@@ -25,8 +25,13 @@ struct TrainOptions {
     double eval_share = 0.25;            ///< of a core of rank 0, evaluating in asynchronous modes
     std::string stale_momentum = "look-ahead";  ///< servers: "look-ahead" or "keep"
     std::string lr_rule = "per-sample";         ///< "per-sample", "published" or "adascale"
-    double noise_scale = 0;  ///< adascale: phi, samples; 0: measured as training goes
-    int max_lost = -1;       ///< workers that may be lost before the job ends; -1: all but one
+    double noise_scale = 0;              ///< adascale: phi, samples; 0: measured as training goes
+    std::string predictor = "auto";      ///< for choosers: "last", "ewma", "lstm", "auto"
+    std::string predictor_file;          ///< of `cohort predictor train`; empty: the shipped one
+    std::string efficiency = "model";    ///< for choosers: cost of staleness by "model" or "prior"
+    std::string efficiency_file;         ///< of `cohort efficiency train`; empty: the shipped one
+    std::string staleness_guard = "on";  ///< "on" or "off": no plans that have harmed the run
+    int max_lost = -1;  ///< workers that may be lost before the job ends; -1: all but one
     std::string node_staging = "auto";     ///< servers: sum a node's gradients before they are sent
     std::string compute = "network";       ///< "network", or "sleep:40ms" in its place
     std::string inject;                    ///< faults on purpose, see parse_injections
