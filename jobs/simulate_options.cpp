@@ -80,7 +80,7 @@ void declare_simulate_options(CLI::App& app, SimulateOptions& options) {
     declare_cluster(app, options);
     declare_arch(app, options.arch);
     declare_modes(app, options);
-    declare_choosers(app, options, {"last", "ewma", "lstm", "auto", "oracle"});
+    declare_choosers(app, options, {"last", "ewma", "episodes", "lstm", "auto", "oracle"});
     declare_length(app, options);
     declare_rate(app, options);
     declare_update_rule(app, options);

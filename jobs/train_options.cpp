@@ -25,7 +25,7 @@ void declare_exchange(CLI::App& app, TrainOptions& o) {
     value(app, "--servers", o.servers,
           "Parameter server ranks, the first of the job; 0: one with --arch servers");
     declare_modes(app, o, "; can be changed while the job runs (cohort ctl)");
-    declare_choosers(app, o, {"last", "ewma", "lstm", "auto"});
+    declare_choosers(app, o, {"last", "ewma", "episodes", "lstm", "auto"});
     value(app, "--node-staging", o.node_staging,
           "Servers: whether the gradients of a host's workers are summed there before they are "
           "sent; auto: on hosts with several workers and no server")

@@ -41,7 +41,7 @@ bool parse_switch(std::string_view text, std::string_view option) {
 
 void check_chooser_options(const ChooserOptions& options,
                            const std::vector<std::string>& more_predictors) {
-    std::vector<std::string> predictors{"last", "ewma", "lstm", "auto"};
+    std::vector<std::string> predictors{"last", "ewma", "episodes", "lstm", "auto"};
     predictors.insert(predictors.end(), more_predictors.begin(), more_predictors.end());
     check_word("--predictor", options.predictor, predictors);
     check_word("--efficiency", options.efficiency, {"model", "prior"});

@@ -190,7 +190,7 @@ TEST(TrainOptions, AugmentationGrammar) {
 
 TEST(TrainOptions, ChoosersAreToldWhatWasAskedFor) {
     EXPECT_THAT(complaint([](TrainOptions& o) { o.predictor = "oracle"; }),
-                HasSubstr("last, ewma, lstm, auto"));
+                HasSubstr("last, ewma, episodes, lstm, auto"));
     EXPECT_THAT(complaint([](TrainOptions& o) { o.efficiency = "all"; }),
                 HasSubstr("model, prior"));
     EXPECT_THAT(complaint([](TrainOptions& o) { o.staleness_guard = "yes"; }),

@@ -26,7 +26,7 @@ struct TrainOptions {
     std::string stale_momentum = "look-ahead";  ///< servers: "look-ahead" or "keep"
     std::string lr_rule = "per-sample";         ///< "per-sample", "published" or "adascale"
     double noise_scale = 0;              ///< adascale: phi, samples; 0: measured as training goes
-    std::string predictor = "auto";      ///< for choosers: "last", "ewma", "lstm", "auto"
+    std::string predictor = "auto";      ///< for choosers: where times to come are taken from
     std::string predictor_file;          ///< of `cohort predictor train`; empty: the shipped one
     std::string efficiency = "model";    ///< for choosers: cost of staleness by "model" or "prior"
     std::string efficiency_file;         ///< of `cohort efficiency train`; empty: the shipped one
