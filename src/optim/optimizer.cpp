@@ -58,6 +58,16 @@ OptimizerKind parse_optimizer_kind(std::string_view text) {
                       .got = text});
 }
 
+OptimizerOptions optimizer_options(std::string_view kind, double momentum, bool nesterov,
+                                   double weight_decay) {
+    const OptimizerKind parsed = parse_optimizer_kind(kind);
+    return {.kind = parsed,
+            .momentum = momentum,
+            .nesterov = nesterov,
+            .weight_decay = weight_decay,
+            .decoupled = parsed == OptimizerKind::kAdamW};
+}
+
 std::string_view to_text(OptimizerKind kind) noexcept {
     return kind == OptimizerKind::kSgd ? "sgd" : "adamw";
 }

@@ -30,15 +30,6 @@ int checked_threads(const LearnerOptions& options) {
     return options.threads;
 }
 
-OptimizerOptions optimizer_options(const LearnerOptions& options) {
-    const OptimizerKind kind = parse_optimizer_kind(options.optimizer);
-    return {.kind = kind,
-            .momentum = options.momentum,
-            .nesterov = options.nesterov,
-            .weight_decay = options.weight_decay,
-            .decoupled = kind == OptimizerKind::kAdamW};
-}
-
 SampleMemory read_samples(const LearnerOptions& options, const std::string& group,
                           const AugmentOptions& augment) {
     Hdf5Thread hdf5;
@@ -120,7 +111,10 @@ TrainingLearner::TrainingLearner(const LearnerOptions& options)
       graph_(make_model(options.model, Shape(train_.info().sample_shape), train_.info().classes)),
       readers_{SliceReader(train_.info(), {.seed = options.seed}),
                SliceReader(train_.info(), {.seed = options.seed})},
-      store_(graph_, optimizer_options(options), options.seed),
+      store_(graph_,
+             optimizer_options(options.optimizer, options.momentum, options.nesterov,
+                               options.weight_decay),
+             options.seed),
       parts_{.graph = graph_, .samples = train_, .store = store_, .seed = options.seed},
       pool_(graph_, checked_threads(options)) {
     if (train_.info().sample_shape != test_.info().sample_shape) {

@@ -105,12 +105,14 @@ private:
     // Members' and riders' work (ring_job_work.cpp).
     void form_groups(const Round& round);
     void get_ready(int worker);
+    void work_off_update(int worker, VirtualCluster::Action then);
     void update(int worker, VirtualCluster::Action then);
-    [[nodiscard]] VirtualCluster::IterationCost update_cost();
     void begin_member(int worker);
     void begin_step(int worker);
     void backward(int worker);
     void computed(int worker);
+    void local_update(int worker);
+    void step_over(int worker);
     void member_done(int worker);
     void begin_group_step(Group& group);
     void join_group(int worker);

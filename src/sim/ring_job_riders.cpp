@@ -30,7 +30,7 @@ bool RingJob::start_ride(int worker) {
     rider.parts = 2;
     rider.pushes_to = rider.parent;
     mine->computed = learner().start(job_of(*mine, std::exchange(rider.parameters, nullptr)));
-    update(worker, [this, worker] { begin_step(worker); });
+    work_off_update(worker, [this, worker] { begin_step(worker); });
     return true;
 }
 

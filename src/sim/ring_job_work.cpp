@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "ring_job.hpp"
-#include "update_cost.hpp"
 
 namespace cohort {
 
@@ -32,39 +31,28 @@ void RingJob::form_groups(const Round& round) {
 /// The update of the round before comes first; who enters waits for its state.
 void RingJob::get_ready(int worker) {
     if (!seat(worker).entering) {
-        update(worker, [this, worker] { begin_member(worker); });
+        work_off_update(worker, [this, worker] { begin_member(worker); });
     }
 }
 
-/// Works off the update that is due, if one is.
-void RingJob::update(int worker, VirtualCluster::Action then) {
-    Seat& one = seat(worker);
-    if (!std::exchange(one.update_due, false)) {
+/// The last round's, if it is due.
+void RingJob::work_off_update(int worker, VirtualCluster::Action then) {
+    if (std::exchange(seat(worker).update_due, false)) {
+        update(worker, std::move(then));
+    } else {
         then();
-        return;
     }
+}
+
+void RingJob::update(int worker, VirtualCluster::Action then) {
     const VirtualCluster::IterationCost cost = update_cost();
     lanes().used(worker, cost.cpu_core_s, 0);
-    one.work = cluster().work(place(worker), cost,
-                              [this, worker, begun_s = now(), then = std::move(then)] {
-                                  seat(worker).work = 0;
-                                  lanes().span(worker, LaneSpan::Kind::kCompute, begun_s, now());
-                                  then();
-                              });
-}
-
-/// The gradient's sum is read besides; whoever has the parameters moves the bytes.
-VirtualCluster::IterationCost RingJob::update_cost() {
-    const ClusterProfile& profile = cluster().profile();
-    const double moved = (1 + update_passes(spec().optimizer)) * bytes();
-    VirtualCluster::IterationCost cost{.cpu_core_s = profile.update_s,
-                                       .cpu_threads = profile.server_threads};
-    if (profile.device_memory_bytes_per_s > 0) {
-        cost.device_s = moved / profile.device_memory_bytes_per_s;
-    } else {
-        cost.cpu_core_s += moved / profile.memory_bytes_per_s;
-    }
-    return cost;
+    seat(worker).work = cluster().work(
+        place(worker), cost, [this, worker, begun_s = now(), then = std::move(then)] {
+            seat(worker).work = 0;
+            lanes().span(worker, LaneSpan::Kind::kCompute, begun_s, now());
+            then();
+        });
 }
 
 void RingJob::begin_member(int worker) {
@@ -117,17 +105,35 @@ void RingJob::computed(int worker) {
     one.computed_at_s = now();
     note_step(worker);
     ++one.step;
-    const Lease& mine = held(one.lease);
     if (one.role != RingRole::kMember) {
         ride_part_done(worker);
     } else if (one.group != kAlone) {
         groups_[one.group].sum->done();
-    } else if (one.step < mine.steps) {
+    } else if (held(one.lease).work == Work::kDelta) {
+        local_update(worker);
+    } else {
+        member_done(worker);
+    }
+}
+
+/// Of its own parameters with its own or its group's gradient; then its own next step, unless that
+/// was the last.
+void RingJob::local_update(int worker) {
+    update(worker, [this, worker, begun_s = now()] {
+        seat(worker).own_s += now() - begun_s;
+        step_over(worker);
+    });
+}
+
+void RingJob::step_over(int worker) {
+    const Seat& one = seat(worker);
+    const std::int32_t steps = granted_.front().steps;
+    if (one.group != kAlone && groups_[one.group].step < steps) {
+        join_group(worker);
+    } else if (one.group == kAlone && one.step < held(one.lease).steps) {
         begin_step(worker);
     } else {
-        if (mine.work == Work::kDelta) {
-            sum_->begun();
-        }
+        sum_->begun();
         member_done(worker);
     }
 }
@@ -172,12 +178,7 @@ void RingJob::group_step_over(std::size_t index) {
         begin_group_step(group);
     }
     for (const int worker : group.members) {
-        if (!last) {
-            join_group(worker);
-            continue;
-        }
-        sum_->begun();
-        member_done(worker);
+        local_update(worker);
     }
 }
 

@@ -145,6 +145,8 @@ private:
     void compute(int worker, std::int64_t samples, Action backward_begins, Action done);
     void backward(int worker);
     void step_done(int worker);
+    void local_update(int worker);
+    void step_over(int worker);
     void note_step(int worker);
     void lease_computed(int worker);
     void begin_push(int worker);

@@ -98,7 +98,36 @@ void ServersJob::step_done(int index) {
     if (w.group != nullptr) {
         ++w.group->computed;
         group_step(w.group);
-    } else if (w.step < lease_of(index).steps) {
+    } else if (lease_of(index).work == Work::kDelta) {
+        local_update(index);
+    } else {
+        lease_computed(index);
+    }
+}
+
+/// Of its own parameters with its own or its group's gradient.
+void ServersJob::local_update(int index) {
+    Worker& w = worker(index);
+    lanes().span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
+    w.step_begun_s = now();
+    w.step_delay_s = 0;
+    w.step_cost = update_cost();
+    ++under_way_;
+    w.compute = cluster().work(place(index), w.step_cost, [this, index] {
+        Worker& self = worker(index);
+        --under_way_;
+        self.compute = 0;
+        self.own_s += now() - self.step_begun_s;
+        self.computed_at_s = now();
+        self.free_since_s = now();
+        lanes().span(index, LaneSpan::Kind::kCompute, self.step_begun_s, now());
+        lanes().used(index, self.step_cost.cpu_core_s, 0);
+        step_over(index);
+    });
+}
+
+void ServersJob::step_over(int index) {
+    if (worker(index).step < lease_of(index).steps) {
         begin_step(index);
     } else {
         lease_computed(index);
@@ -133,15 +162,8 @@ void ServersJob::group_step(const std::shared_ptr<Group>& group) {
     group->backwards = 0;
     group->computed = 0;
     group->averaged = false;
-    const Worker& first = worker(group->members.front());
-    const bool more = first.step < lease_of(group->members.front()).steps;
     for (const int member : group->members) {
-        if (more) {
-            begin_step(member);
-        } else {
-            worker(member).computed_at_s = now();
-            lease_computed(member);
-        }
+        local_update(member);
     }
 }
 

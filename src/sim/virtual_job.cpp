@@ -6,6 +6,7 @@
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/sched/lease_work.hpp"
+#include "update_cost.hpp"
 
 namespace cohort {
 namespace {
@@ -71,6 +72,19 @@ VirtualCluster::IterationCost VirtualJob::cost_of(std::int64_t samples) const {
             .cpu_threads = work.cpu_threads,
             .device_s = work.device_s + count * work.device_s_per_sample,
             .backward_share = work.backward_share};
+}
+
+VirtualCluster::IterationCost VirtualJob::update_cost() const {
+    const ClusterProfile& profile = cluster_.profile();
+    const double moved = (1 + update_passes(spec_.optimizer)) * spec_.workload.parameter_bytes;
+    VirtualCluster::IterationCost cost{.cpu_core_s = profile.update_s,
+                                       .cpu_threads = profile.server_threads};
+    if (profile.device_memory_bytes_per_s > 0) {
+        cost.device_s = moved / profile.device_memory_bytes_per_s;
+    } else {
+        cost.cpu_core_s += moved / profile.memory_bytes_per_s;
+    }
+    return cost;
 }
 
 VirtualJob::Lease* VirtualJob::take_lease(int worker, std::int64_t samples) {

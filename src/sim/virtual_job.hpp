@@ -138,6 +138,9 @@ protected:
     [[nodiscard]] std::int64_t batch_of(int worker) const { return batches_[at(worker)]; }
     /// Base cost of a gradient over so many samples.
     [[nodiscard]] VirtualCluster::IterationCost cost_of(std::int64_t samples) const;
+    /// Of an update that a worker makes itself, of a gradient that it has: whoever has the
+    /// parameters, device or processor, moves the bytes.
+    [[nodiscard]] VirtualCluster::IterationCost update_cost() const;
     /// For the next update.
     [[nodiscard]] double learning_rate() const;
     /// No new work is given out any more.

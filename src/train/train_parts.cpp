@@ -11,13 +11,8 @@
 namespace cohort {
 
 OptimizerOptions optimizer_options(const TrainOptions& options) {
-    OptimizerOptions choice;
-    choice.kind = parse_optimizer_kind(options.optimizer);
-    choice.momentum = options.momentum;
-    choice.nesterov = options.nesterov;
-    choice.weight_decay = options.weight_decay;
-    choice.decoupled = choice.kind == OptimizerKind::kAdamW;
-    return choice;
+    return optimizer_options(options.optimizer, options.momentum, options.nesterov,
+                             options.weight_decay);
 }
 
 std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions& options,

@@ -85,8 +85,9 @@ TEST_F(RingJobTest, LocalStepsExchangeOnceAtTheirEnd) {
     local.mode = "localsgd:4";
     const SimulationResult result = run(local);
     EXPECT_EQ(result.updates, 2);
-    EXPECT_NEAR(result.virtual_s, 2 * (4 * 0.1 + kReduce) + kUpdate, 1e-9);
-    EXPECT_NEAR(result.workers.at(0).own_s, 0.1, 1e-9) << "per --batch samples";
+    // Each step has its update, the sum of all deltas too.
+    EXPECT_NEAR(result.virtual_s, 2 * (4 * (0.1 + kUpdate) + kReduce) + kUpdate, 1e-9);
+    EXPECT_NEAR(result.workers.at(0).own_s, 0.1 + kUpdate, 1e-9) << "per --batch samples";
 }
 
 TEST_F(RingJobTest, GroupsWaitForTheirSlowestAtEveryStep) {
@@ -95,7 +96,7 @@ TEST_F(RingJobTest, GroupsWaitForTheirSlowestAtEveryStep) {
     groups.trace = trace({slow(0, {.delay_s = 0.1})});
     // In the group of worker 0 a step is 0.1 delay, forward, and an all-reduce of two from backward
     // on: 2 * 1/2 * 1e6 / 1e7 s and 2 latencies; then the ring of all begins.
-    const double step = 0.1 + 0.05 + 0.1 + 0.002;
+    const double step = 0.1 + 0.05 + 0.1 + 0.002 + kUpdate;
     const SimulationResult result = run(groups);
     EXPECT_EQ(result.updates, 2);
     EXPECT_NEAR(result.virtual_s, 2 * (4 * step + kReduce) + kUpdate, 1e-9);

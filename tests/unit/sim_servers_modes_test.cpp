@@ -152,6 +152,31 @@ TEST(Groups, TakeAsLongAsTheirSlowestEveryStep) {
     EXPECT_NEAR(runs.run("hier:2:2", 2, 4).virtual_s, 0.4, 1e-6);
 }
 
+/// Parameters of 1 MB: a step's update moves five times that at 1e8 bytes/s, 50 ms; pushes and the
+/// servers' work take next to nothing.
+TEST(LocalSteps, UpdateTheirOwnParametersEachTime) {
+    ClusterProfile profile = test::plain_profile();
+    profile.memory_bytes_per_s = 1e8;
+    profile.workloads["plain"].parameter_bytes = 1e6;
+    VirtualRuns runs(profile);
+    constexpr double kStep = 0.1 + 5 * 1e6 / 1e8;
+    const auto pace = [&](const std::string& mode) {
+        const SimulationResult two = runs.run(mode, 2, 2 * 3 * 2);
+        const SimulationResult six = runs.run(mode, 2, 2 * 3 * 6);
+        EXPECT_NEAR(six.workers.at(0).own_s, kStep, 1e-3) << mode;
+        return (six.virtual_s - two.virtual_s) / 4;
+    };
+    // Between two pushes: three steps, and one update of the servers: two deltas, parameters and
+    // velocity twice, a copy for the workers.
+    EXPECT_NEAR(pace("localsgd:3"), 3 * kStep + 7 * 1e6 / 1e8, 1e-3);
+    EXPECT_NEAR(pace("hier:2:3"), 3 * kStep + 7 * 1e6 / 1e8, 1e-3);
+    // On a device its memory counts.
+    profile.device_memory_bytes_per_s = 1e9;
+    runs.profile = profile;
+    constexpr double kOnDevice = 0.1 + 5 * 1e6 / 1e9;
+    EXPECT_NEAR(runs.run("localsgd:3", 2, 36).workers.at(0).own_s, kOnDevice, 1e-3);
+}
+
 TEST(Seeds, GiveOtherStorms) {
     VirtualRuns runs(usual_profile());
     SimulateOptions options = runs.options("asgd", 8, 400);

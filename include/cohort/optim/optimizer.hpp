@@ -30,6 +30,11 @@ struct OptimizerOptions {
     double epsilon = 1e-8;    ///< adamw: > 0
 };
 
+/// As a job's options say it: the decay of adamw is decoupled. @param kind  "sgd" or "adamw"
+/// Errors: UsageError for another name.
+[[nodiscard]] OptimizerOptions optimizer_options(std::string_view kind, double momentum,
+                                                 bool nesterov, double weight_decay);
+
 /// A float buffer of the optimizer's state, in device memory, one float per parameter of its
 /// range. Checkpoints read and write it in place.
 struct OptimizerSlot {
