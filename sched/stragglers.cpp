@@ -121,13 +121,13 @@ struct StragglerDetector::Impl {
 void StragglerDetector::Impl::take(std::size_t worker, const IterationRecord& record) {
     Recent& one = recent[worker];
     const double scale = static_cast<double>(batch) / static_cast<double>(record.samples);
-    const Record scaled{.own_s = record.own_s() * scale,
+    const Record scaled{.own_s = record.own_s(),
                         .arrived_s = record.arrived_s,
                         .parts = {.input_s = record.input_s * scale,
                                   .compute_s = record.compute_s * scale,
-                                  .transfer_s = record.transfer_s() * scale,
+                                  .transfer_s = record.transfer_s(),
                                   .cpu_share = record.use.cpu_share}};
-    const double log = std::log(std::max(scaled.own_s, 1e-9));
+    const double log = std::log(std::max(scaled.parts.own_s(), 1e-9));
     if (one.count > 0) {
         windows.add_step(log - one.logs[0]);
     }

@@ -57,7 +57,8 @@ std::vector<double> TelemetryHistory::own_times(int worker, std::size_t count) c
 }
 
 double TelemetryHistory::scaled_own_s(const IterationRecord& record) const {
-    return record.own_s() * static_cast<double>(batch_) / static_cast<double>(record.samples);
+    const double scale = static_cast<double>(batch_) / static_cast<double>(record.samples);
+    return (record.input_s + record.compute_s) * scale + record.transfer_s();
 }
 
 }  // namespace cohort

@@ -11,16 +11,16 @@ WorkerBooks::WorkerBooks(int workers, std::int64_t batch)
       arrived_(reports_.size()) {
 }
 
-void WorkerBooks::timed(const PushTimes& times, Clock::Seconds now) {
-    const auto worker = static_cast<std::size_t>(times.worker);
-    arrived_.at(worker) = now;
-    if (times.samples <= 0) {
+void WorkerBooks::timed(int worker, std::int64_t samples, double own_s, Clock::Seconds now) {
+    const auto index = static_cast<std::size_t>(worker);
+    arrived_.at(index) = now;
+    if (samples <= 0) {
         return;  // it took part without samples
     }
-    OwnTime& own = times_.at(worker);
-    own.add(times.own_s * static_cast<double>(batch_) / static_cast<double>(times.samples));
-    reports_.at(worker).own_s = own.seconds();
-    reports_.at(worker).last_own_s = own.last();
+    OwnTime& own = times_.at(index);
+    own.add(own_s * static_cast<double>(batch_) / static_cast<double>(samples));
+    reports_.at(index).own_s = own.seconds();
+    reports_.at(index).last_own_s = own.last();
 }
 
 void WorkerBooks::settled(const PushOutcome& outcome) {

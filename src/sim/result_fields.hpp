@@ -94,6 +94,21 @@ void table_fields(Io& io, Result& r) {
     io.texts(
         "/switches", "why", changes, [](auto& s) -> auto& { return s.why; });
     io.array("/lag_histogram", r.lag_histogram);
+    auto& slow = r.stragglers;
+    io.column(
+        "/stragglers/worker", slow, [](auto& s) -> auto& { return s.worker; });
+    io.column(
+        "/stragglers/cause", slow, [](auto& s) -> auto& { return s.cause; });
+    io.column(
+        "/stragglers/by_lag", slow, [](auto& s) -> auto& { return s.by_lag; });
+    io.column(
+        "/stragglers/begin_s", slow, [](auto& s) -> auto& { return s.begin_s; });
+    io.column(
+        "/stragglers/end_s", slow, [](auto& s) -> auto& { return s.end_s; });
+    io.column(
+        "/stragglers/iterations", slow, [](auto& s) -> auto& { return s.iterations; });
+    io.column(
+        "/stragglers/slowdown", slow, [](auto& s) -> auto& { return s.slowdown; });
     auto& lanes = r.lanes;
     io.column(
         "/lanes/worker", lanes, [](auto& l) -> auto& { return l.worker; });

@@ -89,6 +89,8 @@ void RingJob::begin_next() {
         member.lease = round.leases[i];
         member.step = 0;
         member.own_s = 0;
+        member.record = std::exchange(member.next, {});
+        member.cpu = {};
         member.group = kAlone;
     }
     form_groups(round);
@@ -149,17 +151,20 @@ void RingJob::settle(const Round& round) {
         tell_engine(members_[i], round.leases[i]);
     }
     for (const RiderPush& rider : round.riders) {
-        push({.lease = rider.lease, .version = rider.version, .own_s = 0});
+        push({.lease = rider.lease, .version = rider.version, .own_s = 0, .record = {}});
         carry_out(engine().idle(rider.worker));  // no round waits for it
         seat(rider.worker).idle = true;
     }
     for (std::size_t i = 0; i < members_.size(); ++i) {
+        Seat& member = seat(members_[i]);
         if (round.leases[i] != 0) {
+            member.record.compute_s = member.own_s - member.record.input_s;
             push({.lease = round.leases[i],
                   .version = computed_on,
-                  .own_s = seat(members_[i]).own_s});
+                  .own_s = member.own_s,
+                  .record = member.record});
         }
-        seat(members_[i]).update_due = true;
+        member.update_due = true;
     }
     check_invariant(engine().version() == computed_on + 1 && engine().pending() == 0,
                     "a round is one update");

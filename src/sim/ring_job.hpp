@@ -60,9 +60,13 @@ private:
         std::int32_t step = 0;       ///< local one
         double begun_s = 0;          ///< of the step
         double delay_s = 0;          ///< of it
+        double wanted_s = 0;         ///< of it: input work with all processors
         double backward_at_s = 0;    ///< of it
         double computed_at_s = 0;    ///< all of the lease
         double own_s = 0;            ///< of the lease
+        IterationRecord record;      ///< of the lease, as far as it is known
+        CpuTime cpu;                 ///< of its input work
+        IterationRecord next;        ///< what the round that is over says of the next lease
         bool update_due = false;     ///< it has not worked off the last round's update
         bool entering = false;       ///< a member whose state is on its way
         std::size_t group = kAlone;  ///< of the round

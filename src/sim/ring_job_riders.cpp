@@ -25,6 +25,8 @@ bool RingJob::start_ride(int worker) {
     rider.lease = mine->id;
     rider.step = 0;
     rider.own_s = 0;
+    rider.record.input_s = 0;
+    rider.cpu = {};
     rider.ready = false;
     rider.riding = true;
     rider.parts = 2;
@@ -48,7 +50,14 @@ void RingJob::ride_part_done(int worker) {
     if (--rider.parts > 0) {
         return;
     }
-    timed(worker, samples_of(rider.lease), rider.own_s);
+    rider.record.compute_s = rider.own_s - rider.record.input_s;
+    rider.record.push_s = now() - rider.computed_at_s;
+    rider.record.use.tx_bytes_s = rate(bytes(), now() - rider.backward_at_s);
+    timed({.worker = worker,
+           .samples = samples_of(rider.lease),
+           .version = rider.version,
+           .own_s = rider.own_s,
+           .record = rider.record});
     lanes().span(worker, LaneSpan::Kind::kPush, rider.computed_at_s, now());
     for (const int end : {worker, rider.pushes_to}) {
         lanes().used(end, 0, bytes());
@@ -98,12 +107,16 @@ void RingJob::release_rider(int worker, double lag, int giver) {
     rider.parameters = parameters_for(worker, lag);
     rider.version = engine().version();
     lanes().span(worker, LaneSpan::Kind::kWait, rider.pushed_at_s, now());
+    rider.record = {.wait_s = now() - rider.pushed_at_s};
     for (const int end : {worker, giver}) {
         lanes().used(end, 0, bytes());
     }
     rider.work =
         cluster().send(node_of(giver), node_of(worker), bytes(), [this, worker, begun_s = now()] {
-            seat(worker).work = 0;
+            Seat& one = seat(worker);
+            one.work = 0;
+            one.record.pull_s = now() - begun_s;
+            one.record.use.rx_bytes_s = rate(bytes(), now() - begun_s);
             park(worker);
             lanes().span(worker, LaneSpan::Kind::kPull, begun_s, now());
             happened();

@@ -38,7 +38,10 @@ void RingJob::get_ready(int worker) {
 /// The last round's, if it is due.
 void RingJob::work_off_update(int worker, VirtualCluster::Action then) {
     if (std::exchange(seat(worker).update_due, false)) {
-        update(worker, std::move(then));
+        update(worker, [this, worker, begun_s = now(), then = std::move(then)] {
+            seat(worker).record.pull_s += now() - begun_s;
+            then();
+        });
     } else {
         then();
     }
@@ -76,6 +79,7 @@ void RingJob::begin_step(int worker) {
     one.begun_s = now();
     one.delay_s = cluster().shares(place(worker)).delay_s;
     const VirtualCluster::IterationCost cost = cost_of(samples);
+    one.wanted_s = cost.cpu_core_s / cost.cpu_threads;
     lanes().used(worker, cost.cpu_core_s, 0);
     one.work = cluster().compute(
         place(worker), cost, [this, worker] { backward(worker); },
@@ -184,7 +188,7 @@ void RingJob::group_step_over(std::size_t index) {
 
 /// A step in the picture: forward takes its share of the time that backward took.
 void RingJob::note_step(int worker) {
-    const Seat& one = seat(worker);
+    Seat& one = seat(worker);
     const double share = spec().workload.backward_share;
     const double device_s = share > 0 ? (now() - one.backward_at_s) / share : 0;
     const double input_at_s = std::min(one.begun_s + one.delay_s, now());
@@ -192,6 +196,10 @@ void RingJob::note_step(int worker) {
     lanes().span(worker, LaneSpan::Kind::kDelay, one.begun_s, input_at_s);
     lanes().span(worker, LaneSpan::Kind::kInput, input_at_s, forward_at_s);
     lanes().span(worker, LaneSpan::Kind::kCompute, forward_at_s, now());
+    one.record.input_s += forward_at_s - one.begun_s;
+    one.cpu.wanted_s += one.wanted_s;
+    one.cpu.took_s += forward_at_s - input_at_s;
+    one.record.use.cpu_share = cpu_share(worker, one.cpu);
 }
 
 /// The last to arrive shows the shortest exchange: that is everybody's own, the rest is waiting.
@@ -203,6 +211,9 @@ void RingJob::note_round(double bytes) {
     }
     for (const int worker : members_) {
         const double sends_at_s = now() - own_s;
+        Seat& one = seat(worker);
+        one.next = {.pull_s = own_s, .wait_s = sends_at_s - one.computed_at_s};
+        one.next.use.rx_bytes_s = one.next.use.tx_bytes_s = rate(bytes / 2, sum_->moving_s());
         lanes().span(worker, LaneSpan::Kind::kWait, seat(worker).computed_at_s, sends_at_s);
         lanes().span(worker, LaneSpan::Kind::kPush, sends_at_s, now());
         lanes().used(worker, 0, bytes);

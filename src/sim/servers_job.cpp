@@ -151,6 +151,7 @@ void ServersJob::carry(Carried& carried, int node, double share) const {
 void ServersJob::pull(int index, const UpdatePtr& update) {
     Worker& w = worker(index);
     lanes().span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
+    w.record = {.wait_s = now() - w.free_since_s};
     w.free_since_s = now();
     const double bytes = spec().workload.parameter_bytes;
     ++under_way_;
@@ -158,7 +159,10 @@ void ServersJob::pull(int index, const UpdatePtr& update) {
     w.pull = cluster().gather(spec().server_nodes, node_of(index), bytes,
                               [this, release, bytes, update] {
                                   --under_way_;
-                                  worker(release.worker).pull = 0;
+                                  Worker& one = worker(release.worker);
+                                  one.pull = 0;
+                                  one.record.use.rx_bytes_s =
+                                      rate(bytes, now() - one.free_since_s);
                                   carry(pulled_, node_of(release.worker), 1);
                                   lanes().used(release.worker, 0, bytes);
                                   if (update->working == 0) {
@@ -175,6 +179,7 @@ void ServersJob::pulled(const Release& release) {
         return;
     }
     w.ready = true;
+    w.record.pull_s = now() - w.free_since_s;
     lanes().span(release.worker, LaneSpan::Kind::kPull, w.free_since_s, now());
     w.free_since_s = now();
     start(release.worker);

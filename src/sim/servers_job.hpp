@@ -76,6 +76,9 @@ private:
         double backward_at_s = 0;                 ///< of it
         double computed_at_s = 0;                 ///< the last step was done
         double own_s = 0;                         ///< of the lease, without the push
+        double pushing_since_s = 0;               ///< the last push began
+        IterationRecord record;                   ///< of the lease, as far as it is known
+        CpuTime cpu;                              ///< of its input work
     };
     struct Release {
         int worker = 0;

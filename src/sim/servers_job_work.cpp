@@ -22,6 +22,8 @@ void ServersJob::start(int index) {
     w.push_done = false;
     w.step = 0;
     w.own_s = 0;
+    w.record.input_s = 0;
+    w.cpu = {};
     if (w.group == nullptr) {
         begin_step(index);
         return;
@@ -78,6 +80,9 @@ void ServersJob::note_step(int index) {
     lanes().span(index, LaneSpan::Kind::kInput, input_at, forward_at);
     lanes().span(index, LaneSpan::Kind::kCompute, forward_at, now());
     lanes().used(index, w.step_cost.cpu_core_s, 0);
+    w.record.input_s += forward_at - w.step_begun_s;
+    w.cpu.wanted_s += w.step_cost.cpu_core_s / w.step_cost.cpu_threads;
+    w.cpu.took_s += forward_at - input_at;
     w.free_since_s = now();
 }
 
@@ -196,6 +201,7 @@ void ServersJob::begin_push(int index) {
 ServersJob::ClusterWork ServersJob::send_push(int index, Action done) {
     const double bytes = spec().workload.parameter_bytes;
     ++under_way_;
+    worker(index).pushing_since_s = now();
     return cluster().scatter(node_of(index), spec().server_nodes, bytes,
                              [this, index, bytes, finished = std::move(done)] {
                                  --under_way_;
@@ -213,6 +219,8 @@ void ServersJob::pushed(int index, std::uint64_t turn) {
     }
     w.push = 0;
     w.push_done = true;
+    w.record.use.tx_bytes_s =
+        rate(spec().workload.parameter_bytes, now() - w.pushing_since_s);
     if (!w.computing) {
         arrived(index);
     }
@@ -247,9 +255,13 @@ void ServersJob::complete(int index) {
     w.free_since_s = now();
     w.group = nullptr;
     --holding_;
+    w.record.compute_s = w.own_s - w.record.input_s;
+    w.record.push_s = now() - w.computed_at_s;
+    w.record.use.cpu_share = cpu_share(index, w.cpu);
     push({.lease = std::exchange(w.lease, 0),
           .version = w.version,
-          .own_s = w.own_s + now() - w.computed_at_s});
+          .own_s = w.own_s + now() - w.computed_at_s,
+          .record = w.record});
     happened();
 }
 

@@ -8,6 +8,8 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/launch_env.hpp"
 #include "cohort/data/dataset.hpp"
+#include "cohort/model/zoo.hpp"
+#include "job_facts.hpp"
 #include "virtual_jobs.hpp"
 
 namespace cohort {
@@ -47,6 +49,14 @@ std::unique_ptr<Learner> learner_of(const SimulateOptions& options) {
                          .threads = options.threads});
 }
 
+/// Of the network that learns; 0: none does.
+double flops_per_sample(const SimulateOptions& options, const SampleSetInfo& info) {
+    return options.no_train
+               ? 0
+               : make_model(options.model, Shape(info.sample_shape), info.classes)
+                     .training_flops_per_sample();
+}
+
 JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     JobSpec spec;
     spec.choice = mode_choice(options);
@@ -71,6 +81,10 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     spec.eval_samples = options.eval_samples;
     spec.target_accuracy = options.target_accuracy;
     spec.lane_spans = SimulationResult::kLaneSpans;
+    spec.setting.job =
+        job_facts(spec, profile, options.momentum, flops_per_sample(options, spec.train));
+    spec.predictor = [name = spec.setting.chooser.predictor, workers = options.workers,
+                      batch = options.batch] { return make_predictor(name, workers, batch, {}); };
     return spec;
 }
 
@@ -95,6 +109,7 @@ JobSpec load_spec(const JobArrival& arrival, const JobSpec& first, const Cluster
         spec.server_nodes.push_back(spec.worker_nodes[static_cast<std::size_t>(beside)]);
     }
     spec.workload = arrival.workload.empty() ? first.workload : profile.workload(arrival.workload);
+    spec.telemetry = false;
     spec.budget_samples = arrival.workers * arrival.batch * arrival.iterations;
     spec.train.samples = spec.train.chunk_samples = spec.budget_samples;
     return spec;
@@ -116,6 +131,7 @@ double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int 
     spec.train.samples = spec.train.chunk_samples = spec.budget_samples;
     spec.eval_every_samples = 0;
     spec.lane_spans = 0;
+    spec.telemetry = false;
     const std::unique_ptr<VirtualJob> alone = make_job(cluster, *learner, std::move(spec));
     cluster.start();
     alone->begin();

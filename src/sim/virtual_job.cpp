@@ -31,11 +31,17 @@ VirtualJob::VirtualJob(VirtualCluster& cluster, Learner& learner, JobSpec spec)
       lanes_(spec_.workers(), spec_.lane_spans),
       batches_(at(spec_.workers()), spec_.setting.batch),
       pushes_(batches_.size(), 0),
+      iterations_(batches_.size(), 0),
       reference_batch_(spec_.setting.batch * spec_.workers()),
       next_evaluation_(spec_.eval_every_samples),
       lag_histogram_(kLagBatches * SimulationResult::kLagBins + 1, 0) {
     check_invariant(spec_.setting.live.size() == spec_.worker_nodes.size(),
                     "a mode is set for the workers that there are");
+    if (spec_.telemetry) {
+        load_ = std::make_unique<LoadDesk>(spec_.workers(), spec_.setting.batch,
+                                           LoadDesk::kLagBound, nullptr, spec_.setting.job.capacity,
+                                           spec_.setting.chooser.guard);
+    }
     places_.reserve(batches_.size());
     for (const int node : spec_.worker_nodes) {
         places_.push_back(cluster_.add_place(node));
@@ -142,16 +148,38 @@ Learner::Job VirtualJob::job_of(const Lease& lease, Learner::Released parameters
             .generation = lease.plan};
 }
 
-void VirtualJob::timed(int worker, std::int64_t samples, double own_s) {
-    books_.timed({.worker = worker, .samples = own_s > 0 ? samples : 0, .own_s = own_s},
-                 Clock::Seconds(now()));
+void VirtualJob::timed(Timed what) {
+    const bool measured = what.own_s > 0;
+    books_.timed(what.worker, measured ? what.samples : 0, what.own_s, Clock::Seconds(now()));
+    if (!measured || !load_) {
+        return;
+    }
+    IterationRecord& record = what.record;
+    record.worker = what.worker;
+    record.iteration = ++iterations_[at(what.worker)];
+    record.samples = what.samples;
+    record.version = what.version;
+    record.arrived_s = now();
+    record.lag = engine_.lag_of(what.version);
+    load_->timed(record);
+}
+
+double VirtualJob::cpu_share(int worker, const CpuTime& time) const {
+    if (time.wanted_s <= 0 || time.took_s <= 0) {
+        return cluster_.shares(place(worker)).cpu;
+    }
+    return std::min(time.wanted_s / time.took_s, 1.0);
 }
 
 void VirtualJob::push(const Arrival& arrival) {
     const Lease& pushed = lease_out(arrival.lease);
     check_invariant(pushed.computed != 0, "a push was computed");
     const int worker = pushed.worker;
-    timed(worker, pushed.slice.count, arrival.own_s);
+    timed({.worker = worker,
+           .samples = pushed.slice.count,
+           .version = arrival.version,
+           .own_s = arrival.own_s,
+           .record = arrival.record});
     const Learner::Outcome outcome = learner_.outcome(pushed.computed);
     PushTicket ticket{.id = {.worker = worker,
                              .incarnation = engine_.incarnation(worker),
@@ -202,17 +230,33 @@ void VirtualJob::consult_modes() {
                                      .samples_applied = samples_applied_,
                                      .budget_samples = spec_.budget_samples});
     if (looks) {
+        if (load_ && spec_.predictor && modes_.wants_load() && !load_->predicts()) {
+            load_->predict_with(spec_.predictor());
+        }
         auto change = modes_.ask({.seconds = now(),
                                   .samples_applied = samples_applied_,
                                   .budget_samples = spec_.budget_samples,
                                   .updates = updates_,
-                                  .workers = books_.telemetry(Clock::Seconds(now()))});
+                                  .workers = books_.telemetry(Clock::Seconds(now())),
+                                  .load = load_ ? &load_->view() : nullptr});
         if (change) {
             install(*std::move(change));
             deal();
         }
     }
     collect_switches();
+    collect_stragglers();
+}
+
+void VirtualJob::collect_stragglers() {
+    if (!load_) {
+        return;
+    }
+    for (const StragglerDetector::News& news : load_->take_stragglers()) {
+        if (news.ended && stragglers_.size() < SimulationResult::kStragglers) {
+            stragglers_.push_back(news.episode);
+        }
+    }
 }
 
 void VirtualJob::collect_switches() {
@@ -236,6 +280,7 @@ void VirtualJob::finish() {
     }
     modes_.end();
     collect_switches();
+    collect_stragglers();
     over_ = true;
 }
 
@@ -277,6 +322,13 @@ void VirtualJob::report(SimulationResult& result) {
     }
     result.evaluations = evaluations_;
     result.switches = switches_;
+    result.stragglers = stragglers_;
+    for (int worker = 0; load_ && worker < workers(); ++worker) {
+        const auto& open = load_->stragglers().open()[at(worker)];
+        if (open && result.stragglers.size() < SimulationResult::kStragglers) {
+            result.stragglers.push_back(*open);
+        }
+    }
     result.lag_histogram = lag_histogram_;
     result.lanes = lanes_.spans();
     report_servers(result);

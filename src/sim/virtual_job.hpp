@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +14,7 @@
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/optim/schedule.hpp"
 #include "cohort/sched/drop_record.hpp"
+#include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/noise_scale.hpp"
 #include "cohort/sched/update_engine.hpp"
@@ -44,6 +47,10 @@ struct JobSpec {
     std::int64_t eval_samples = 0;        ///< until near the target; 0: the whole test set
     double target_accuracy = 0;           ///< 0: none
     std::size_t lane_spans = 0;           ///< that are kept
+    // Of the load of its workers.
+    bool telemetry = true;  ///< what they report is kept, for those who choose modes
+    /// Makes what forecasts come from, when a mode looks at some. Empty: there are none.
+    std::function<std::unique_ptr<Predictor>()> predictor;
 
     [[nodiscard]] int workers() const noexcept { return static_cast<int>(worker_nodes.size()); }
     [[nodiscard]] int servers() const noexcept { return static_cast<int>(server_nodes.size()); }
@@ -93,11 +100,20 @@ protected:
         std::uint64_t plan = 0;        ///< id of the one that it was dealt under
         Learner::WorkId computed = 0;  ///< 0: not started; given up when the lease comes back
     };
+    /// Where an iteration's time went. timed() adds who, which and when.
+    struct Timed {
+        int worker = 0;
+        std::int64_t samples = 0;
+        std::int64_t version = 0;  ///< of the parameters it was computed on
+        double own_s = 0;          ///< WorkerTelemetry::own_seconds, not scaled; 0: not measured
+        IterationRecord record;    ///< its times and what it used
+    };
     /// What a push says beside what the learner knows.
     struct Arrival {
         std::uint64_t lease = 0;
         std::int64_t version = 0;  ///< of the parameters it was computed on
-        double own_s = 0;          ///< the worker's own time, see PushTimes
+        double own_s = 0;          ///< as Timed's
+        IterationRecord record;    ///< the same; not looked at without own_s
     };
 
     // What an architecture does.
@@ -164,8 +180,8 @@ protected:
     /// A push is complete: its own time goes into the books, the engine decides, which is carried
     /// out. The learner is waited for.
     void push(const Arrival& arrival);
-    /// @param own_s  0: not measured
-    void timed(int worker, std::int64_t samples, double own_s);
+    /// An iteration has come to its end. Every record passes here.
+    void timed(Timed what);
     void carry_out(const std::vector<Effect>& effects);
     /// For the books: a mini-batch that is not used, of which the engine has no push.
     void unused(int worker, std::int64_t samples, ReturnReason reason);
@@ -177,6 +193,17 @@ protected:
     /// After each event.
     void happened();
 
+    /// How long a worker's input work took, and what it takes with all its processors.
+    struct CpuTime {
+        double wanted_s = 0;
+        double took_s = 0;
+    };
+    /// What it got of them. Without such work, what the trace says.
+    [[nodiscard]] double cpu_share(int worker, const CpuTime& time) const;
+    /// 0 when it took no time: nothing moved.
+    [[nodiscard]] static double rate(double bytes, double seconds) noexcept {
+        return seconds > 0 ? bytes / seconds : 0;
+    }
     [[nodiscard]] static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 private:
@@ -194,8 +221,10 @@ private:
     void log(const Effect& effect);
     void apply(const Fire& fire);
     void settle_books(const Fire& fire);
+    void note_loss(const Fire& fire);
     void consult_modes();
     void collect_switches();
+    void collect_stragglers();
     void evaluate();
     Learner::Accuracy evaluate(std::int64_t samples);
     void finish();
@@ -208,12 +237,14 @@ private:
     UpdateEngine engine_;
     LeaseBook book_;
     WorkerBooks books_;
+    std::unique_ptr<LoadDesk> load_;  ///< null: see JobSpec::telemetry
     WorkerLanes lanes_;
     EventLog log_;
     NoiseScale noise_;
     std::vector<VirtualCluster::PlaceId> places_;  ///< by worker
     std::vector<std::int64_t> batches_;            ///< by worker
     std::vector<std::uint64_t> pushes_;            ///< by worker
+    std::vector<std::int64_t> iterations_;         ///< by worker: recorded
     std::unordered_map<std::uint64_t, Lease> leases_;
     std::map<PushId, Held> held_;
     std::int64_t reference_batch_;
@@ -231,6 +262,7 @@ private:
     std::optional<Learner::Accuracy> last_;  ///< of the whole test set, at samples_applied_
     std::vector<EvaluationPoint> evaluations_;
     std::vector<SwitchReport> switches_;
+    std::vector<StragglerEpisode> stragglers_;
     std::vector<std::int64_t> lag_histogram_;
 };
 

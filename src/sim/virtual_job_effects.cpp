@@ -56,6 +56,7 @@ void VirtualJob::carry_out(const Fire& fire) {
     fired_lr_ = learning_rate();
     apply(fire);
     settle_books(fire);
+    note_loss(fire);
     samples_applied_ += fire.samples;
     ++updates_;
     last_update_s_ = now();
@@ -129,6 +130,20 @@ void VirtualJob::settle_books(const Fire& fire) {
         const double bin = push.lag * SimulationResult::kLagBins;
         const std::size_t last = lag_histogram_.size() - 1;
         ++lag_histogram_[bin < static_cast<double>(last) ? static_cast<std::size_t>(bin) : last];
+    }
+}
+
+/// Without a network there is none.
+void VirtualJob::note_loss(const Fire& fire) {
+    double loss_sum = 0;
+    double lag_sum = 0;
+    for (const FiredPush& push : fire.pushes) {
+        loss_sum += push.ticket.loss_sum;
+        lag_sum += push.lag;
+    }
+    if (load_ && loss_sum > 0) {
+        load_->updated(loss_sum / static_cast<double>(fire.samples), fire.samples,
+                       lag_sum / static_cast<double>(fire.pushes.size()));
     }
 }
 

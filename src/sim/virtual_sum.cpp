@@ -25,8 +25,9 @@ void VirtualSum::begun() {
         reduced_ = true;
         return;
     }
-    work_ = cluster_.all_reduce(nodes_, bytes_, [this] {
+    work_ = cluster_.all_reduce(nodes_, bytes_, [this, begun_s = cluster_.queue().now()] {
         work_ = 0;
+        moving_s_ = cluster_.queue().now() - begun_s;
         reduced_ = true;
         arrived();
     });

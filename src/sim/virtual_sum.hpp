@@ -26,6 +26,8 @@ public:
     void done();
     /// Bytes that each member sends and receives.
     [[nodiscard]] double bytes_of_a_member() const noexcept;
+    /// How long they were on their way; 0: a member alone, or not over.
+    [[nodiscard]] double moving_s() const noexcept { return moving_s_; }
 
 private:
     void arrived();
@@ -37,6 +39,7 @@ private:
     std::size_t begun_ = 0;
     std::size_t done_ = 0;
     bool reduced_ = false;
+    double moving_s_ = 0;
     VirtualCluster::WorkId work_ = 0;
     EventQueue::Id event_ = 0;
 };

@@ -9,15 +9,6 @@
 
 namespace cohort {
 
-/// Where a worker's time went with one push, as it arrives.
-struct PushTimes {
-    int worker = 0;
-    std::int64_t samples = 0;
-    double own_s = 0;      ///< input, compute, sending: without waiting for others
-    double input_s = 0;    ///< of it: waiting for the batch
-    double sending_s = 0;  ///< of it: after the backward pass
-};
-
 /// What became of a push, or of a mini-batch that was interrupted.
 struct PushOutcome {
     int worker = 0;

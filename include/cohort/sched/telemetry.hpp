@@ -75,7 +75,8 @@ public:
     [[nodiscard]] std::vector<double> own_times(int worker, std::size_t count) const;
     /// Records ever added, of all workers.
     [[nodiscard]] std::int64_t added() const noexcept { return added_; }
-    /// Own time of a record, scaled to batch() samples.
+    /// Own time of a record with what grows with samples (input, computing) scaled to batch()
+    /// samples; a gradient is as long whatever it was computed on.
     [[nodiscard]] double scaled_own_s(const IterationRecord& record) const;
 
 private:

@@ -16,7 +16,8 @@ public:
     /// @param batch samples to which own times are scaled
     WorkerBooks(int workers, std::int64_t batch);
 
-    void timed(const PushTimes& times, Clock::Seconds now);
+    /// A push has arrived. @param own_s  the worker's own time for it (WorkerTelemetry)
+    void timed(int worker, std::int64_t samples, double own_s, Clock::Seconds now);
     void settled(const PushOutcome& outcome);
     void lost(int worker);
     void joined(int worker);

@@ -11,6 +11,7 @@
 #include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/modes.hpp"
 #include "cohort/sched/reports.hpp"
+#include "cohort/sched/stragglers.hpp"
 #include "cohort/sim/profile.hpp"
 
 namespace cohort {
@@ -109,6 +110,9 @@ struct SimulationResult {
     std::vector<ServerUse> servers;
     std::vector<EvaluationPoint> evaluations;
     std::vector<SwitchReport> switches;
+    /// In the order in which they ended, then those that had not; the first kStragglers.
+    std::vector<StragglerEpisode> stragglers;
+    static constexpr std::size_t kStragglers = 20000;
     std::vector<std::int64_t>
         lag_histogram;  ///< pushes by lag, kLagBins per reference batch; the last holds the rest
     static constexpr int kLagBins = 8;
