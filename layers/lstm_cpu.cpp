@@ -26,6 +26,7 @@ public:
           hidden_(spec.options.hidden),
           training_(context.training),
           team_(cpu_team(context.device)),
+          zeros_(static_cast<std::size_t>(hidden_)),
           used_(static_cast<std::size_t>(team_.size())) {
         traits_.output = {Shape{positions_, hidden_}, 1};
         traits_.backward_reads_output = true;
@@ -97,8 +98,9 @@ private:
         return {.samples = samples,
                 .hidden = hidden_,
                 .rows = rows + t * row_floats(),
-                .before = t == 0 ? nullptr : rows + (t - 1) * row_floats(),
                 .row_stride = positions_ * row_floats(),
+                .before = t == 0 ? zeros_.data() : rows + t * row_floats() - hidden_,
+                .before_stride = t == 0 ? 0 : positions_ * row_floats(),
                 .output_stride = positions_ * hidden_};
     }
 
@@ -159,7 +161,8 @@ private:
     std::int64_t hidden_;
     bool training_;
     ThreadTeam& team_;
-    std::vector<char> used_;  ///< per member: has written its sums
+    std::vector<float> zeros_;  ///< cell state before the first position
+    std::vector<char> used_;    ///< per member: has written its sums
     KernelTraits traits_;
     KernelBinding binding_;
 };

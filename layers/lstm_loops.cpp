@@ -9,17 +9,19 @@
 namespace cohort {
 namespace {
 
-/// e^x for x <= 0, relative error below 2e-7: 2^n e^r with n = round(x / ln 2), e^r by its series
-/// (|r| <= ln(2)/2). Below -87, where results leave the normal numbers, that of -87.
-[[gnu::always_inline]] inline float exp_negative(float x) {
+/// e^x for -87 <= x <= 87, beyond that as at the ends; relative error below 2e-7. 2^n e^r with
+/// n = round(x / ln 2), e^r by its series (|r| <= ln(2)/2).
+[[gnu::always_inline]] inline float exponential(float x) {
+    constexpr float kMost = 87.0F;  // results stay normal numbers
     constexpr float kToPowersOfTwo = 1.44269504F;
     constexpr float kLog2High = 0.693145752F;  // with few bits: n times it is exact
     constexpr float kLog2Low = 1.42860682e-6F;
     constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it leaves the nearest integer
-    const float least = x < -87.0F ? -87.0F : x;
-    const float shifted = least * kToPowersOfTwo + kRound;
+    const float above = x < -kMost ? -kMost : x;
+    const float within = above > kMost ? kMost : above;
+    const float shifted = within * kToPowersOfTwo + kRound;
     const float n = shifted - kRound;
-    const float r = (least - n * kLog2High) - n * kLog2Low;
+    const float r = (within - n * kLog2High) - n * kLog2Low;
     float series = 1.0F / 5040;
     series = series * r + 1.0F / 720;
     series = series * r + 1.0F / 120;
@@ -28,89 +30,79 @@ namespace {
     series = series * r + 0.5F;
     series = series * r + 1.0F;
     series = series * r + 1.0F;
-    const std::int32_t power = std::bit_cast<std::int32_t>(shifted) + 127;
-    return series * std::bit_cast<float>(
-                        static_cast<std::int32_t>(static_cast<std::uint32_t>(power) << 23U));
-}
-
-[[gnu::always_inline]] inline float magnitude(float x) {
-    return x < 0.0F ? -x : x;
+    const std::uint32_t power = (std::bit_cast<std::uint32_t>(shifted) + 127U) << 23U;
+    return series * std::bit_cast<float>(power);
 }
 
 [[gnu::always_inline]] inline float sigmoid(float x) {
-    const float e = exp_negative(-magnitude(x));
-    const float small = e / (1.0F + e);
-    return x < 0.0F ? small : 1.0F - small;
+    return 1.0F / (1.0F + exponential(-x));
 }
 
 [[gnu::always_inline]] inline float tangent(float x) {
-    const float e = exp_negative(-2.0F * magnitude(x));
-    const float y = (1.0F - e) / (1.0F + e);
-    return x < 0.0F ? -y : y;
+    constexpr std::uint32_t kSign = 0x80000000U;
+    const auto bits = std::bit_cast<std::uint32_t>(x);
+    const float e = exponential(-2.0F * std::bit_cast<float>(bits & ~kSign));
+    const auto y = std::bit_cast<std::uint32_t>((1.0F - e) / (1.0F + e));
+    return std::bit_cast<float>(y | (bits & kSign));
+}
+
+/// One position of one sample: `row` as LstmRows says, `bias` its first four parts.
+[[gnu::always_inline]] inline void forward_row(std::int64_t hidden, const float* bias,
+                                               const float* before, float* row, float* output) {
+#pragma omp simd
+    for (std::int64_t k = 0; k < hidden; ++k) {
+        const float i = sigmoid(row[k] + bias[k]);
+        const float f = sigmoid(row[hidden + k] + bias[hidden + k]);
+        const float g = tangent(row[2 * hidden + k] + bias[2 * hidden + k]);
+        const float o = sigmoid(row[3 * hidden + k] + bias[3 * hidden + k]);
+        const float c = f * before[k] + i * g;
+        row[k] = i;
+        row[hidden + k] = f;
+        row[2 * hidden + k] = g;
+        row[3 * hidden + k] = o;
+        row[4 * hidden + k] = c;
+        output[k] = o * tangent(c);
+    }
+}
+
+[[gnu::always_inline]] inline void backward_row(std::int64_t hidden, const float* before,
+                                                const float* output_gradient,
+                                                const float* hidden_gradient, float* row,
+                                                float* cell_gradient) {
+#pragma omp simd
+    for (std::int64_t k = 0; k < hidden; ++k) {
+        const float i = row[k];
+        const float f = row[hidden + k];
+        const float g = row[2 * hidden + k];
+        const float o = row[3 * hidden + k];
+        const float squashed = tangent(row[4 * hidden + k]);
+        const float dh = output_gradient[k] + hidden_gradient[k];
+        const float dc = cell_gradient[k] + dh * o * (1.0F - squashed * squashed);
+        row[k] = dc * g * i * (1.0F - i);
+        row[hidden + k] = dc * before[k] * f * (1.0F - f);
+        row[2 * hidden + k] = dc * i * (1.0F - g * g);
+        row[3 * hidden + k] = dh * squashed * o * (1.0F - o);
+        cell_gradient[k] = dc * f;
+    }
 }
 
 }  // namespace
 
 COHORT_SIMD_CLONES
 void lstm_forward(const LstmRows& at, const float* bias, float* output) {
-    const std::int64_t hidden = at.hidden;
-    const float* __restrict b = bias;
     for (std::int64_t n = 0; n < at.samples; ++n) {
-        float* row = at.rows + n * at.row_stride;
-        float* __restrict input = row;
-        float* __restrict forget = row + hidden;
-        float* __restrict candidate = row + 2 * hidden;
-        float* __restrict out = row + 3 * hidden;
-        float* __restrict cell = row + 4 * hidden;
-        float* __restrict h = output + n * at.output_stride;
-        const float* __restrict before =
-            at.before == nullptr ? nullptr : at.before + n * at.row_stride + 4 * hidden;
-        for (std::int64_t k = 0; k < hidden; ++k) {
-            const float i = sigmoid(input[k] + b[k]);
-            const float f = sigmoid(forget[k] + b[hidden + k]);
-            const float g = tangent(candidate[k] + b[2 * hidden + k]);
-            const float o = sigmoid(out[k] + b[3 * hidden + k]);
-            const float c = (before == nullptr ? 0.0F : f * before[k]) + i * g;
-            input[k] = i;
-            forget[k] = f;
-            candidate[k] = g;
-            out[k] = o;
-            cell[k] = c;
-            h[k] = o * tangent(c);
-        }
+        forward_row(at.hidden, bias, at.before + n * at.before_stride, at.rows + n * at.row_stride,
+                    output + n * at.output_stride);
     }
 }
 
 COHORT_SIMD_CLONES
 void lstm_backward(const LstmRows& at, const float* output_gradient, const float* hidden_gradient,
                    float* cell_gradient) {
-    const std::int64_t hidden = at.hidden;
     for (std::int64_t n = 0; n < at.samples; ++n) {
-        float* row = at.rows + n * at.row_stride;
-        float* __restrict input = row;
-        float* __restrict forget = row + hidden;
-        float* __restrict candidate = row + 2 * hidden;
-        float* __restrict out = row + 3 * hidden;
-        const float* __restrict state = row + 4 * hidden;
-        const float* __restrict from_output = output_gradient + n * at.output_stride;
-        const float* __restrict from_next = hidden_gradient + n * hidden;
-        float* __restrict asked = cell_gradient + n * hidden;
-        const float* __restrict before =
-            at.before == nullptr ? nullptr : at.before + n * at.row_stride + 4 * hidden;
-        for (std::int64_t k = 0; k < hidden; ++k) {
-            const float i = input[k];
-            const float f = forget[k];
-            const float g = candidate[k];
-            const float o = out[k];
-            const float squashed = tangent(state[k]);
-            const float dh = from_output[k] + from_next[k];
-            const float dc = asked[k] + dh * o * (1.0F - squashed * squashed);
-            input[k] = dc * g * i * (1.0F - i);
-            forget[k] = (before == nullptr ? 0.0F : dc * before[k]) * f * (1.0F - f);
-            candidate[k] = dc * i * (1.0F - g * g);
-            out[k] = dh * squashed * o * (1.0F - o);
-            asked[k] = dc * f;
-        }
+        backward_row(at.hidden, at.before + n * at.before_stride,
+                     output_gradient + n * at.output_stride, hidden_gradient + n * at.hidden,
+                     at.rows + n * at.row_stride, cell_gradient + n * at.hidden);
     }
 }
 

@@ -9,10 +9,11 @@ namespace cohort {
 struct LstmRows {
     std::int64_t samples = 0;
     std::int64_t hidden = 0;
-    float* rows = nullptr;           ///< the first sample's
-    const float* before = nullptr;   ///< the same of the position before; nullptr: there is none
-    std::int64_t row_stride = 0;     ///< floats from sample to sample, both
-    std::int64_t output_stride = 0;  ///< floats from sample to sample of outputs and gradients
+    float* rows = nullptr;          ///< the first sample's
+    std::int64_t row_stride = 0;    ///< floats from sample to sample
+    const float* before = nullptr;  ///< cell state of the position before, the first sample's
+    std::int64_t before_stride = 0;
+    std::int64_t output_stride = 0;  ///< of outputs and their gradients
 };
 
 /// From sums of weighted inputs to gates, cell state and output:
