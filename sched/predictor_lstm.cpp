@@ -1,3 +1,100 @@
-#include "cohort/sched/predictor.hpp"
+#include <algorithm>
 
-namespace cohort {}  // namespace cohort
+#include "predictors.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr float kMostLog = 5;  ///< of an own time over the usual one
+
+/// The model's memory begins anew after as many records as it was trained with. So each worker has
+/// two, half a window apart, and predictions come from the one that remembers more.
+class LstmMemory {
+public:
+    void add(const LstmNetwork& network, const LstmFeatures& scaled) {
+        for (One& one : both_) {
+            if (one.age == LstmModel::kWindow) {
+                one = {};
+            }
+            if (++one.age > 0) {
+                one.next = network.step(scaled, one.state);
+            }
+        }
+    }
+    /// After the newest record.
+    [[nodiscard]] const LstmState& state() const { return oldest().state; }
+    [[nodiscard]] const LstmNetwork::Outputs& next() const { return oldest().next; }
+    [[nodiscard]] bool empty() const { return oldest().age <= 0; }
+
+private:
+    struct One {
+        LstmState state;
+        LstmNetwork::Outputs next{};
+        int age = 0;  ///< records; below 0: it waits for its turn
+    };
+    [[nodiscard]] const One& oldest() const {
+        return both_[0].age >= both_[1].age ? both_[0] : both_[1];
+    }
+    std::array<One, 2> both_{One{}, One{.state = {}, .next = {}, .age = -LstmModel::kWindow / 2}};
+};
+
+/// Forecasts are made when somebody asks, and kept until the worker's next record.
+class LstmPredictor final : public WorkerPredictor {
+public:
+    LstmPredictor(int workers, const LstmModel& model)
+        : network_(model), workers_(static_cast<std::size_t>(workers)) {}
+
+    std::string_view name() const override { return "lstm"; }
+    void add(const IterationRecord& record, double own_s) override {
+        Worker& worker = workers_.at(static_cast<std::size_t>(record.worker));
+        worker.memory.add(network_, network_.scaled(worker.scale.add(record.use, own_s)));
+        worker.rolled_out = false;
+    }
+    void forget(int worker) override { workers_.at(static_cast<std::size_t>(worker)) = {}; }
+    bool predict(int worker, std::span<float, kMaxHorizon> own_s) const override {
+        const Worker& of = workers_.at(static_cast<std::size_t>(worker));
+        if (of.memory.empty()) {
+            return false;
+        }
+        if (!of.rolled_out) {
+            roll_out(of);
+        }
+        std::copy(of.forecast.begin(), of.forecast.end(), own_s.begin());
+        return true;
+    }
+
+private:
+    struct Worker {
+        LstmScale scale;
+        LstmMemory memory;
+        mutable std::array<float, kMaxHorizon> forecast{};
+        mutable bool rolled_out = false;
+    };
+
+    /// What is predicted of the next record is taken for it.
+    void roll_out(const Worker& of) const {
+        LstmState state = of.memory.state();
+        LstmNetwork::Outputs next = of.memory.next();
+        for (std::size_t ahead = 0; ahead < of.forecast.size(); ++ahead) {
+            if (ahead > 0) {
+                LstmFeatures taken{};
+                std::copy(next.begin(), next.begin() + LstmModel::kFeatures, taken.begin());
+                next = network_.step(taken, state);
+            }
+            const float log_time = std::clamp(network_.log_time(next), -kMostLog, kMostLog);
+            of.forecast.at(ahead) = static_cast<float>(of.scale.own_s(log_time));
+        }
+        of.rolled_out = true;
+    }
+
+    LstmNetwork network_;
+    std::vector<Worker> workers_;
+};
+
+}  // namespace
+
+std::unique_ptr<WorkerPredictor> make_lstm_predictor(int workers, const LstmModel& model) {
+    return std::make_unique<LstmPredictor>(workers, model);
+}
+
+}  // namespace cohort

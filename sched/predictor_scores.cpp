@@ -1,3 +1,199 @@
+// Predictions wait, each for the worker's next kMaxHorizon records, and are settled at kHorizons.
+// Cost of a record: at most kMaxHorizon waiting predictions of its worker; of a forecast: two
+// passes over it.
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <optional>
+#include <utility>
+
 #include "cohort/sched/predictor.hpp"
 
-namespace cohort {}  // namespace cohort
+namespace cohort {
+namespace {
+
+constexpr double kStraggler = 1.2;     ///< times the least
+constexpr double kRecentShare = 0.02;  ///< that a new error counts in the recent one
+constexpr std::size_t kNewest = 3;     ///< own times whose median counts for a worker
+
+/// A worker's prediction that waits for what comes.
+struct Waiting {
+    std::array<float, kHorizons.size()> own_s{};     ///< at each horizon
+    std::array<bool, kHorizons.size()> straggler{};  ///< within it
+    int age = 0;                                     ///< records that came since
+    bool came = false;                               ///< a straggler, among them
+};
+
+struct Worker {
+    std::deque<Waiting> waiting;
+    bool pushed = false;  ///< since its last prediction that counted
+    std::array<double, kNewest> newest{};
+    std::size_t count = 0;
+
+    void add(double own_s) { newest.at(count++ % kNewest) = own_s; }
+    /// Of its last three times; the newest while there are fewer.
+    [[nodiscard]] double median() const {
+        const auto [a, b, c] = newest;
+        return count < kNewest ? newest.at(count - 1)
+                               : std::max(std::min(a, b), std::min(std::max(a, b), c));
+    }
+};
+
+/// Of one horizon.
+struct Count {
+    std::int64_t predictions = 0;
+    double error = 0;
+    std::int64_t hits = 0;
+    std::int64_t false_alarms = 0;
+    std::int64_t misses = 0;
+};
+
+double share(std::int64_t part, std::int64_t of) {
+    return of > 0 ? static_cast<double>(part) / static_cast<double>(of) : 0;
+}
+
+void set_shares(PredictorScore& score) {
+    score.precision = share(score.hits, score.hits + score.false_alarms);
+    score.recall = share(score.hits, score.hits + score.misses);
+    score.f1 = share(2 * score.hits, 2 * score.hits + score.false_alarms + score.misses);
+}
+
+}  // namespace
+
+void PredictorScore::merge(const PredictorScore& other) {
+    const std::int64_t both = predictions + other.predictions;
+    if (both > 0) {
+        relative_error = (relative_error * static_cast<double>(predictions) +
+                          other.relative_error * static_cast<double>(other.predictions)) /
+                         static_cast<double>(both);
+    }
+    predictions = both;
+    hits += other.hits;
+    false_alarms += other.false_alarms;
+    misses += other.misses;
+    set_shares(*this);
+}
+
+struct PredictorScores::Impl {
+    std::string name;
+    std::int64_t batch = 1;
+    std::vector<Worker> workers;
+    std::array<Count, kHorizons.size()> counts;
+    double recent = 0;
+
+    void settle(const Waiting& one, std::size_t horizon, double own_s) {
+        Count& count = counts.at(horizon);
+        const double error = std::abs(static_cast<double>(one.own_s.at(horizon)) - own_s) / own_s;
+        ++count.predictions;
+        count.error += error;
+        const bool predicted = one.straggler.at(horizon);
+        count.hits += predicted && one.came ? 1 : 0;
+        count.false_alarms += predicted && !one.came ? 1 : 0;
+        count.misses += !predicted && one.came ? 1 : 0;
+        if (horizon == 0) {
+            recent = count.predictions == 1 ? error : recent + kRecentShare * (error - recent);
+        }
+    }
+
+    /// Least of the workers' newest times.
+    [[nodiscard]] double least() const {
+        double least = 0;
+        for (const Worker& each : workers) {
+            const double median = each.count > 0 ? each.median() : 0;
+            if (median > 0 && (least == 0 || median < least)) {
+                least = median;
+            }
+        }
+        return least;
+    }
+};
+
+PredictorScores::PredictorScores(std::string predictor, int workers, std::int64_t batch)
+    : impl_(std::make_unique<Impl>()) {
+    impl_->name = std::move(predictor);
+    impl_->batch = batch;
+    impl_->workers.resize(static_cast<std::size_t>(workers));
+}
+
+PredictorScores::~PredictorScores() = default;
+PredictorScores::PredictorScores(PredictorScores&&) noexcept = default;
+PredictorScores& PredictorScores::operator=(PredictorScores&&) noexcept = default;
+
+void PredictorScores::predicted(const Forecast& forecast) {
+    std::array<float, kMaxHorizon> least{};
+    for (const std::vector<float>& row : forecast.own_s) {
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            least.at(i) = least.at(i) > 0 ? std::min(least.at(i), row[i]) : row[i];
+        }
+    }
+    for (std::size_t at = 0; at < impl_->workers.size(); ++at) {
+        Worker& worker = impl_->workers[at];
+        const std::vector<float>& row = forecast.own_s.at(at);
+        if (row.size() < kMaxHorizon || !std::exchange(worker.pushed, false)) {
+            continue;
+        }
+        Waiting one;
+        bool slow = false;
+        std::size_t horizon = 0;
+        for (std::size_t i = 0; i < row.size() && horizon < kHorizons.size(); ++i) {
+            slow =
+                slow || static_cast<double>(row[i]) > kStraggler * static_cast<double>(least.at(i));
+            if (static_cast<int>(i) + 1 == kHorizons.at(horizon)) {
+                one.own_s.at(horizon) = row[i];
+                one.straggler.at(horizon++) = slow;
+            }
+        }
+        worker.waiting.push_back(one);
+    }
+}
+
+void PredictorScores::came(const IterationRecord& record) {
+    const double own_s = record.own_s(impl_->batch);
+    if (!(own_s > 0)) {
+        return;
+    }
+    Worker& worker = impl_->workers.at(static_cast<std::size_t>(record.worker));
+    worker.add(own_s);
+    worker.pushed = true;
+    const bool straggler = own_s > kStraggler * impl_->least();
+    for (Waiting& one : worker.waiting) {
+        ++one.age;
+        one.came = one.came || straggler;
+        const auto* const horizon = std::find(kHorizons.begin(), kHorizons.end(), one.age);
+        if (horizon != kHorizons.end()) {
+            impl_->settle(one, static_cast<std::size_t>(horizon - kHorizons.begin()), own_s);
+        }
+    }
+    while (!worker.waiting.empty() && worker.waiting.front().age >= kMaxHorizon) {
+        worker.waiting.pop_front();
+    }
+}
+
+void PredictorScores::forget(int worker) {
+    impl_->workers.at(static_cast<std::size_t>(worker)) = {};
+}
+
+std::vector<PredictorScore> PredictorScores::scores() const {
+    std::vector<PredictorScore> scores;
+    for (std::size_t i = 0; i < kHorizons.size(); ++i) {
+        const Count& count = impl_->counts.at(i);
+        PredictorScore score{.predictor = impl_->name,
+                             .horizon = kHorizons.at(i),
+                             .predictions = count.predictions,
+                             .hits = count.hits,
+                             .false_alarms = count.false_alarms,
+                             .misses = count.misses};
+        if (count.predictions > 0) {
+            score.relative_error = count.error / static_cast<double>(count.predictions);
+        }
+        set_shares(score);
+        scores.push_back(std::move(score));
+    }
+    return scores;
+}
+
+double PredictorScores::recent_error() const noexcept {
+    return impl_->recent;
+}
+
+}  // namespace cohort

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "cohort/sched/newest_quantile.hpp"
 #include "cohort/sched/telemetry.hpp"
 
 namespace cohort {
@@ -45,10 +45,10 @@ struct LstmModel {
 using LstmFeatures = std::array<float, LstmModel::kFeatures>;
 
 /// What the network sees of a worker's records, before z-scoring: the only place that knows, for
-/// training and use. In order: cpu share; in- and out-rate over the worker's usual full rate; log
-/// of the own time over its usual one. Usual: the full rate is the ninth decile of its last 256
-/// records, the usual own time their second decile, so that slow times up to four fifths of them
-/// leave it as it is. So models fit jobs of any size and speed.
+/// training and use. In order: cpu share; log of the in- and out-rate over the worker's usual full
+/// rate; log of the own time over its usual one. Usual: the full rate is the ninth decile of its
+/// last 256 records, the usual own time their second decile, so that slow times up to four fifths
+/// of them leave it as it is. So models fit jobs of any size and speed.
 class LstmScale {
 public:
     /// Takes note of the worker's next record. @param own_s  > 0, seconds per batch
@@ -57,20 +57,9 @@ public:
     [[nodiscard]] double own_s(float log_time) const;
 
 private:
-    /// Of the newest numbers, sorted.
-    class Decile {
-    public:
-        void add(float number);
-        [[nodiscard]] float at(double share) const;
-
-    private:
-        std::vector<float> newest_;  ///< a ring
-        std::vector<float> sorted_;
-        std::size_t next_ = 0;
-    };
-    Decile own_;
-    Decile rx_;
-    Decile tx_;
+    NewestQuantile own_;
+    NewestQuantile rx_;
+    NewestQuantile tx_;
 };
 
 /// A worker's consecutive records, as the network sees them; targets of a position are the
@@ -88,10 +77,39 @@ struct LstmState {
     std::array<std::array<float, LstmModel::kHidden>, LstmModel::kLayers> cell{};
 };
 
-/// One position: takes scaled features, moves the state on.
-/// @return scaled next features, then the scaled next time
-[[nodiscard]] std::array<float, LstmModel::kOutputs> lstm_step(
-    const LstmModel& model, std::span<const float, LstmModel::kFeatures> features,
-    LstmState& state);
+/// A model ready to be used: its weights the other way round, so that a step runs along vectors.
+class LstmNetwork {
+public:
+    using Outputs = std::array<float, LstmModel::kOutputs>;
+
+    /// Errors: UsageError when the number of parameters is not parameter_count().
+    explicit LstmNetwork(const LstmModel& model);
+
+    /// One position: takes scaled features, moves the state on. Equal to the training engine's
+    /// inference to 1e-5. @return scaled next features, then the scaled next time
+    [[nodiscard]] Outputs step(const LstmFeatures& scaled, LstmState& state) const;
+    [[nodiscard]] LstmFeatures scaled(const LstmFeatures& features) const;
+    /// Log of the next own time over the usual one.
+    [[nodiscard]] float log_time(const Outputs& outputs) const;
+
+private:
+    /// y = W x + b, W [out,in] kept as [in,out].
+    struct Dense {
+        int in = 0;
+        int out = 0;
+        std::vector<float> weights;
+        std::vector<float> bias;
+    };
+    struct Cell {
+        Dense input;
+        Dense hidden;  ///< its bias is 0
+    };
+    class Reader;
+
+    LstmModel scaling_;  ///< without parameters
+    std::array<Cell, LstmModel::kLayers> cells_;
+    Dense resources_;
+    std::array<Dense, LstmModel::kTimeNetwork.size() - 1> time_;
+};
 
 }  // namespace cohort

@@ -34,7 +34,7 @@ public:
     Predictor& operator=(const Predictor&) = delete;
     virtual ~Predictor() = default;
 
-    /// "last", "ewma", "lstm", "auto".
+    /// "last", "ewma", "episodes", "lstm", "auto"; simulations also: "oracle".
     [[nodiscard]] virtual std::string_view name() const = 0;
     /// Takes note of a record. Constant cost (lstm: one step of the model).
     virtual void add(const IterationRecord& record) = 0;
@@ -49,13 +49,27 @@ struct PredictorScore {
     int horizon = 1;
     std::int64_t predictions = 0;
     double relative_error = 0;  ///< mean of |predicted - tau| / tau at that distance
-    // "Is a straggler within the next `horizon` iterations."
-    double precision = 0;
-    double recall = 0;
-    double f1 = 0;
+    // "Is a straggler within the next `horizon` iterations", as counted and as shares; shares of
+    // nothing are 0.
+    std::int64_t hits = 0;          ///< it was predicted and came
+    std::int64_t false_alarms = 0;  ///< was predicted and did not come
+    std::int64_t misses = 0;        ///< came and was not predicted
+    double precision = 0;           ///< hits / predicted
+    double recall = 0;              ///< hits / came
+    double f1 = 0;                  ///< 2 hits / (2 hits + false alarms + misses)
+
+    /// Takes another one's predictions as well, of the same horizon.
+    void merge(const PredictorScore& other);
 };
 
 /// Compares predictions with what came. Feed it every record, before the predictor gets it.
+///
+/// A forecast counts for every worker that pushed since the last one that counted. With it the
+/// worker is predicted to be a straggler within h iterations when its time is more than 1.2 times
+/// the least of all workers' in one of the forecast's first h; it was one when, in one of the next
+/// h that came, its own time was more than 1.2 times the least of all workers', of each of them the
+/// median of its last three (STAR's 20 % rule; one odd time of somebody else makes nobody slow).
+/// The relative error at h is that of the h-th time to come. What has not come counts nowhere.
 class PredictorScores {
 public:
     PredictorScores(std::string predictor, int workers, std::int64_t batch);
@@ -66,6 +80,8 @@ public:
     /// What was predicted before the next records come.
     void predicted(const Forecast& forecast);
     void came(const IterationRecord& record);
+    /// It is gone; its predictions that are open count nowhere.
+    void forget(int worker);
     /// One per horizon.
     [[nodiscard]] std::vector<PredictorScore> scores() const;
     /// Recent mean relative error one iteration ahead (exponentially weighted); 0: none yet.
@@ -78,6 +94,11 @@ private:
 
 struct LstmModel;  // lstm_model.hpp
 
+/// "last": the newest own time, for all that come. "ewma": their mean as OwnTime forms it.
+/// "episodes": the level of now, and the ones that follow it when quick and slow phases have lasted
+/// alike before. "lstm": LstmModel, rolled out. "auto": whichever of these was off least lately,
+/// mean of the relative errors at kHorizons; ewma before there are enough; another one takes over
+/// when its error is lower by a tenth.
 /// @param model  for "lstm" and "auto"; may be null for "auto": then it chooses among the others
 /// Errors: UsageError for an unknown name, or "lstm" without a model.
 [[nodiscard]] std::unique_ptr<Predictor> make_predictor(

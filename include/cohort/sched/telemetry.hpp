@@ -48,6 +48,14 @@ struct IterationRecord {
     [[nodiscard]] double own_s() const noexcept { return input_s + compute_s + push_s + pull_s; }
     /// Of tau, what goes over the network.
     [[nodiscard]] double transfer_s() const noexcept { return push_s + pull_s; }
+    /// The same if it had been so many samples: input and computing grow with them, transfers do
+    /// not. 0 when it has no samples.
+    [[nodiscard]] double own_s(std::int64_t batch) const noexcept {
+        return samples <= 0 ? 0
+                            : (input_s + compute_s) * static_cast<double>(batch) /
+                                      static_cast<double>(samples) +
+                                  push_s + pull_s;
+    }
 };
 
 /// The newest records of every worker, a fixed number each. Pure.
