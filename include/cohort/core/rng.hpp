@@ -16,6 +16,7 @@ enum class RngPurpose : std::uint32_t {
     kValidation = 7,
     kInjection = 8,
     kPattern = 9,
+    kPredictor = 10,
     kTest = 100,
 };
 
