@@ -161,8 +161,7 @@ void ServersJob::pull(int index, const UpdatePtr& update) {
                                   --under_way_;
                                   Worker& one = worker(release.worker);
                                   one.pull = 0;
-                                  one.record.use.rx_bytes_s =
-                                      rate(bytes, now() - one.free_since_s);
+                                  one.record.use.rx_bytes_s = rate(bytes, now() - one.free_since_s);
                                   carry(pulled_, node_of(release.worker), 1);
                                   lanes().used(release.worker, 0, bytes);
                                   if (update->working == 0) {

@@ -219,8 +219,7 @@ void ServersJob::pushed(int index, std::uint64_t turn) {
     }
     w.push = 0;
     w.push_done = true;
-    w.record.use.tx_bytes_s =
-        rate(spec().workload.parameter_bytes, now() - w.pushing_since_s);
+    w.record.use.tx_bytes_s = rate(spec().workload.parameter_bytes, now() - w.pushing_since_s);
     if (!w.computing) {
         arrived(index);
     }

@@ -51,10 +51,9 @@ std::unique_ptr<Learner> learner_of(const SimulateOptions& options) {
 
 /// Of the network that learns; 0: none does.
 double flops_per_sample(const SimulateOptions& options, const SampleSetInfo& info) {
-    return options.no_train
-               ? 0
-               : make_model(options.model, Shape(info.sample_shape), info.classes)
-                     .training_flops_per_sample();
+    return options.no_train ? 0
+                            : make_model(options.model, Shape(info.sample_shape), info.classes)
+                                  .training_flops_per_sample();
 }
 
 JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/core/error.hpp"
+#include "cohort/tensor/device.hpp"
 #include "predictor_trainer.hpp"
 #include "support/hog_series.hpp"
 
@@ -133,6 +134,44 @@ TEST(PredictorTrainer, LoadsWhatItGave) {
     EXPECT_EQ(first.error(windows).all, second.error(windows).all);
     EXPECT_EQ(first.step(windows, 1e-3), second.step(windows, 1e-3));
     EXPECT_EQ(first.model().parameters, second.model().parameters);
+}
+
+TEST(PredictorTrainer, ComputesWhatThePredictorDoes) {
+    // The same parameters in the engine's inference and in the predictor's, position by position.
+    const std::vector<PredictorSeries> series = hog_series_of({}, 3, 150, 6);
+    PredictorTrainer trainer(1);
+    trainer.begin(series, 11);
+    for (int step = 0; step < 20; ++step) {
+        (void)trainer.step(cut_windows(series, 16, 0), 1e-2);
+    }
+    const LstmModel model = trainer.model();
+    const LstmNetwork network(model);
+
+    const std::unique_ptr<Device> device = make_cpu_device(1);
+    Replica replica(predictor_graph(), *device);
+    auto from = model.parameters.begin();
+    for (const FlatRange& range : replica.graph().parameters().ranges()) {
+        std::copy_n(from, range.size, replica.parameters().begin() + range.offset);
+        from += range.size;
+    }
+    for (const PredictorWindow& window : cut_windows(series, LstmModel::kWindow, 0)) {
+        std::vector<float> samples;
+        for (int t = 0; t < LstmModel::kWindow; ++t) {
+            const LstmFeatures scaled = network.scaled(window.first[t]);
+            samples.insert(samples.end(), scaled.begin(), scaled.end());
+        }
+        std::vector<float> outputs(static_cast<std::size_t>(LstmModel::kWindow) *
+                                   LstmModel::kOutputs);
+        replica.infer({.samples = samples.data(), .size = 1}, outputs);
+        LstmState state;
+        for (std::size_t t = 0; t < LstmModel::kWindow; ++t) {
+            const LstmNetwork::Outputs wanted =
+                network.step(network.scaled(window.first[t]), state);
+            for (std::size_t k = 0; k < wanted.size(); ++k) {
+                EXPECT_NEAR(outputs[t * wanted.size() + k], wanted.at(k), 1e-5) << t << " " << k;
+            }
+        }
+    }
 }
 
 TEST(PredictorWindows, LieWhereTheyAreAsked) {
