@@ -73,6 +73,9 @@ public:
         }
         return forecast;
     }
+    void renew(const std::shared_ptr<const LstmNetwork>& network) override {
+        each_->renew(network);
+    }
 
 private:
     int workers_;
@@ -87,13 +90,14 @@ private:
                       .got = fmt::format("'{}'", name)});
 }
 
-const LstmModel& required(const std::shared_ptr<const LstmModel>& model) {
+std::unique_ptr<WorkerPredictor> make_lstm(int workers,
+                                           const std::shared_ptr<const LstmModel>& model) {
     if (model == nullptr) {
         fail<UsageError>({.where = "--predictor",
                           .what = "lstm needs a model",
                           .hint = "cohort predictor train"});
     }
-    return *model;
+    return make_lstm_predictor(workers, std::make_shared<const LstmNetwork>(*model));
 }
 
 std::unique_ptr<WorkerPredictor> make_auto(int workers,
@@ -103,7 +107,7 @@ std::unique_ptr<WorkerPredictor> make_auto(int workers,
     candidates.push_back(make_last_predictor(workers));
     candidates.push_back(make_episodes_predictor(workers));
     if (model != nullptr) {
-        candidates.push_back(make_lstm_predictor(workers, *model));
+        candidates.push_back(make_lstm(workers, model));
     }
     return make_auto_predictor(workers, std::move(candidates));
 }
@@ -139,7 +143,7 @@ std::unique_ptr<Predictor> make_predictor(std::string_view name, int workers, st
     } else if (name == "episodes") {
         each = make_episodes_predictor(workers);
     } else if (name == "lstm") {
-        each = make_lstm_predictor(workers, required(model));
+        each = make_lstm(workers, model);
     } else if (name == "auto") {
         each = make_auto(workers, model);
     } else {

@@ -50,6 +50,12 @@ public:
         return candidates_[chosen_]->predict(worker, own_s);
     }
 
+    void renew(const std::shared_ptr<const LstmNetwork>& network) override {
+        for (const auto& candidate : candidates_) {
+            candidate->renew(network);
+        }
+    }
+
 private:
     using AtHorizons = std::array<float, kHorizons.size()>;
     /// What each candidate said at a moment.

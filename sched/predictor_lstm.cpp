@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "predictors.hpp"
 
@@ -41,13 +42,13 @@ private:
 /// Forecasts are made when somebody asks, and kept until the worker's next record.
 class LstmPredictor final : public WorkerPredictor {
 public:
-    LstmPredictor(int workers, const LstmModel& model)
-        : network_(model), workers_(static_cast<std::size_t>(workers)) {}
+    LstmPredictor(int workers, std::shared_ptr<const LstmNetwork> network)
+        : network_(std::move(network)), workers_(static_cast<std::size_t>(workers)) {}
 
     std::string_view name() const override { return "lstm"; }
     void add(const IterationRecord& record, double own_s) override {
         Worker& worker = workers_.at(static_cast<std::size_t>(record.worker));
-        worker.memory.add(network_, network_.scaled(worker.scale.add(record.use, own_s)));
+        worker.memory.add(*network_, network_->scaled(worker.scale.add(record.use, own_s)));
         worker.rolled_out = false;
     }
     void forget(int worker) override { workers_.at(static_cast<std::size_t>(worker)) = {}; }
@@ -62,6 +63,8 @@ public:
         std::copy(of.forecast.begin(), of.forecast.end(), own_s.begin());
         return true;
     }
+    /// Memories stay: they fade as the next records come.
+    void renew(const std::shared_ptr<const LstmNetwork>& network) override { network_ = network; }
 
 private:
     struct Worker {
@@ -79,22 +82,23 @@ private:
             if (ahead > 0) {
                 LstmFeatures taken{};
                 std::copy(next.begin(), next.begin() + LstmModel::kFeatures, taken.begin());
-                next = network_.step(taken, state);
+                next = network_->step(taken, state);
             }
-            const float log_time = std::clamp(network_.log_time(next), -kMostLog, kMostLog);
+            const float log_time = std::clamp(network_->log_time(next), -kMostLog, kMostLog);
             of.forecast.at(ahead) = static_cast<float>(of.scale.own_s(log_time));
         }
         of.rolled_out = true;
     }
 
-    LstmNetwork network_;
+    std::shared_ptr<const LstmNetwork> network_;
     std::vector<Worker> workers_;
 };
 
 }  // namespace
 
-std::unique_ptr<WorkerPredictor> make_lstm_predictor(int workers, const LstmModel& model) {
-    return std::make_unique<LstmPredictor>(workers, model);
+std::unique_ptr<WorkerPredictor> make_lstm_predictor(int workers,
+                                                     std::shared_ptr<const LstmNetwork> network) {
+    return std::make_unique<LstmPredictor>(workers, std::move(network));
 }
 
 }  // namespace cohort

@@ -24,13 +24,14 @@ public:
     virtual void forget(int worker) = 0;
     /// Own times to come. @return false: nothing is known of the worker
     [[nodiscard]] virtual bool predict(int worker, std::span<float, kMaxHorizon> own_s) const = 0;
+    virtual void renew(const std::shared_ptr<const LstmNetwork>& /*network*/) {}
 };
 
 [[nodiscard]] std::unique_ptr<WorkerPredictor> make_last_predictor(int workers);
 [[nodiscard]] std::unique_ptr<WorkerPredictor> make_ewma_predictor(int workers);
 [[nodiscard]] std::unique_ptr<WorkerPredictor> make_episodes_predictor(int workers);
-[[nodiscard]] std::unique_ptr<WorkerPredictor> make_lstm_predictor(int workers,
-                                                                   const LstmModel& model);
+[[nodiscard]] std::unique_ptr<WorkerPredictor> make_lstm_predictor(
+    int workers, std::shared_ptr<const LstmNetwork> network);
 /// @param candidates  the first one is used until there are errors to compare
 [[nodiscard]] std::unique_ptr<WorkerPredictor> make_auto_predictor(
     int workers, std::vector<std::unique_ptr<WorkerPredictor>> candidates);

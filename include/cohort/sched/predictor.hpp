@@ -15,6 +15,9 @@ namespace cohort {
 inline constexpr std::array<int, 3> kHorizons{1, 10, 30};
 inline constexpr int kMaxHorizon = 30;
 
+class LstmNetwork;  // lstm_model.hpp
+struct LstmModel;
+
 /// Own times to come of every worker.
 struct Forecast {
     /// [workers][kMaxHorizon] seconds per batch; empty for a worker of which nothing is known.
@@ -41,6 +44,8 @@ public:
     virtual void forget(int worker) = 0;
     /// Of all workers, for the next kMaxHorizon iterations.
     [[nodiscard]] virtual Forecast predict() const = 0;
+    /// Goes on with another model, if it uses one.
+    virtual void renew(const std::shared_ptr<const LstmNetwork>& /*network*/) {}
 };
 
 /// How good a predictor was, for each of kHorizons.
@@ -91,8 +96,6 @@ private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
-
-struct LstmModel;  // lstm_model.hpp
 
 /// "last": the newest own time, for all that come. "ewma": their mean as OwnTime forms it.
 /// "episodes": the level of now, and the ones that follow it when quick and slow phases have lasted
