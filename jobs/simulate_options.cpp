@@ -66,6 +66,8 @@ void declare_length(CLI::App& app, SimulateOptions& o) {
 }
 
 void declare_reports(CLI::App& app, SimulateOptions& o) {
+    app.add_flag("--measure-gradients", o.measure_gradients,
+                 "Measure the gradients' noise scale and curvature also where no mode asks for it");
     value(app, "--eval-every-samples", o.eval_every_samples,
           "Samples between evaluations on the test group; 0: once per epoch");
     value(app, "--eval-samples", o.eval_samples,

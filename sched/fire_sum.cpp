@@ -30,19 +30,20 @@ std::vector<double> sum_coefficients(const Fire& fire, std::span<const std::int3
     return coefficients;
 }
 
-std::optional<FireNorms> norms_of(const Fire& fire) {
-    const bool plain = std::all_of(fire.pushes.begin(), fire.pushes.end(),
-                                   [](const FiredPush& push) { return push.weight == 1; });
-    if (fire.work != Work::kGradient || fire.pushes.size() < 2 || !plain) {
-        return std::nullopt;
+std::vector<GradientNorm> norms_of(const Fire& fire, const SyncPlan& plan) {
+    const bool alike =
+        std::all_of(fire.pushes.begin(), fire.pushes.end(), [&fire](const FiredPush& push) {
+            return push.weight == 1 && push.ticket.version == fire.pushes.front().ticket.version;
+        });
+    std::vector<GradientNorm> norms;
+    if (fire.work != Work::kGradient || fire.pushes.size() < 2 || !alike ||
+        plan.delay_compensation > 0) {
+        return norms;
     }
-    FireNorms norms;
-    const auto count = static_cast<double>(fire.pushes.size());
     for (const FiredPush& push : fire.pushes) {
-        norms.squares += push.ticket.gradient_norm * push.ticket.gradient_norm / count;
-        norms.inverse_batch += 1 / (static_cast<double>(push.ticket.samples) * count);
+        norms.push_back({.squares = push.ticket.gradient_norm * push.ticket.gradient_norm,
+                         .samples = static_cast<double>(push.ticket.samples)});
     }
-    norms.samples = static_cast<double>(fire.samples);
     return norms;
 }
 

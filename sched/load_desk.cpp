@@ -10,6 +10,7 @@ LoadDesk::LoadDesk(int workers, std::int64_t batch, double lag_bound,
                    std::unique_ptr<Predictor> predictor, const SharedCapacity& capacity, bool guard)
     : history_(workers, batch, TelemetryHistory::depth_for(workers)),
       stragglers_(workers, batch, lag_bound),
+      guard_(workers * batch),
       guarded_(guard) {
     view_.history = &history_;
     view_.stragglers = &stragglers_;

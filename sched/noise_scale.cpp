@@ -1,33 +1,42 @@
 #include "cohort/sched/noise_scale.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace cohort {
 namespace {
 
-constexpr double kRate = 0.02;   ///< weight of the newest update
-constexpr int kWarmUpdates = 5;  ///< single updates say next to nothing
+constexpr int kFirst = 5;  ///< single measurements say next to nothing
 
 }  // namespace
 
-void NoiseScale::add(double squares, double inverse_batch, double sum_squares,
-                     double samples) noexcept {
-    constexpr double kLeastDifference = 1e-9;
-    const double difference = inverse_batch - 1 / samples;
-    if (difference < kLeastDifference) {
+void NoiseScale::add(std::span<const GradientNorm> gradients, double mean_squares) noexcept {
+    double samples = 0;
+    double squares = 0;
+    for (const GradientNorm& one : gradients) {
+        samples += one.samples;
+        squares += one.samples * one.squares;
+    }
+    if (gradients.size() < 2 || !std::isfinite(squares) || !std::isfinite(mean_squares) ||
+        squares <= 0) {
         return;
     }
-    const double noise = (squares - sum_squares) / difference;
-    const double signal = sum_squares - noise / samples;
-    ++updates_;
-    const double rate = std::max(kRate, 1.0 / updates_);  // a plain mean at first
+    const double noise =
+        (squares - samples * mean_squares) / static_cast<double>(gradients.size() - 1);
+    const double signal = mean_squares - noise / samples;
+    ++count_;
+    const double rate = std::max(rate_, 1.0 / count_);
     noise_ += rate * (noise - noise_);
     signal_ += rate * (signal - signal_);
+    measured_on_ += rate * (samples - measured_on_);
 }
 
 double NoiseScale::samples() const noexcept {
-    const bool known = updates_ >= kWarmUpdates && noise_ > 0 && signal_ > 0;
-    return known ? noise_ / signal_ : 0;
+    if (count_ < kFirst || noise_ <= 0) {
+        return 0;
+    }
+    const double most = kMost * measured_on_;
+    return noise_ < most * signal_ ? noise_ / signal_ : most;
 }
 
 }  // namespace cohort

@@ -100,8 +100,8 @@ Learner::Released ParameterStore::look(double lag, double lr) {
     return made;
 }
 
-double ParameterStore::apply(const Learner::Update& update, std::span<const Push> pushes,
-                             LearnerPool& pool) {
+Learner::Answer ParameterStore::apply(const Learner::Update& update, std::span<const Push> pushes,
+                                      LearnerPool& pool) {
     const auto lambda = static_cast<float>(update.delay_compensation);
     std::vector<SumTerm> terms;
     std::vector<std::shared_ptr<const float>> released;
@@ -122,15 +122,18 @@ double ParameterStore::apply(const Learner::Update& update, std::span<const Push
     const std::shared_ptr<float> before = std::exchange(theta_, buffers_.take());
     std::copy_n(before.get() + parameters_, state_, theta_.get() + parameters_);
     fold_statistics(update, terms);
-    std::vector<double> squares(static_cast<std::size_t>(blocks()));
+    if (update.question.keep && kept_ == nullptr) {
+        kept_ = buffers_.take();
+    }
+    std::vector<Learner::Answer> answers(static_cast<std::size_t>(blocks()));
     const int parts = static_cast<int>((blocks() + kBlocksPerPart - 1) / kBlocksPerPart);
     pool.run_parts(
         parts,
         [&](int part, LearnerEngine* /*engine*/) {
             const std::int64_t first = part * kBlocksPerPart;
             for (std::int64_t i = first; i < std::min(first + kBlocksPerPart, blocks()); ++i) {
-                squares[static_cast<std::size_t>(i)] =
-                    apply_block(terms, lambda, before.get(), theta_.get(), i * kBlock,
+                answers[static_cast<std::size_t>(i)] =
+                    apply_block(update, terms, before.get(), theta_.get(), i * kBlock,
                                 std::min(kBlock, parameters_ - i * kBlock));
             }
         },
@@ -138,11 +141,17 @@ double ParameterStore::apply(const Learner::Update& update, std::span<const Push
     version_ = update.version;
     current_.reset();
     ahead_.clear();
-    return std::accumulate(squares.begin(), squares.end(), 0.0);
+    return std::accumulate(answers.begin(), answers.end(), Learner::Answer(),
+                           [](const Learner::Answer& a, const Learner::Answer& b) {
+                               return Learner::Answer{.squares = a.squares + b.squares,
+                                                      .product = a.product + b.product};
+                           });
 }
 
-double ParameterStore::apply_block(std::span<const SumTerm> terms, float lambda, const float* from,
-                                   float* to, std::int64_t begin, std::int64_t n) {
+Learner::Answer ParameterStore::apply_block(const Learner::Update& update,
+                                            std::span<const SumTerm> terms, const float* from,
+                                            float* to, std::int64_t begin, std::int64_t n) {
+    const auto lambda = static_cast<float>(update.delay_compensation);
     thread_local std::vector<float> sum(static_cast<std::size_t>(kBlock));
     const auto count = static_cast<std::size_t>(n);
     const float* gradient = sum.data();
@@ -155,7 +164,17 @@ double ParameterStore::apply_block(std::span<const SumTerm> terms, float lambda,
     }
     std::copy_n(from + begin, n, to + begin);
     optimizer_->apply(begin, {to + begin, count}, {gradient, count});
-    return sum_of_squares({gradient, count});
+    Learner::Answer answer;
+    if (update.question.norm) {
+        answer.squares = sum_of_squares({gradient, count});
+    }
+    if (update.question.compare && kept_ != nullptr) {
+        answer.product = dot({gradient, count}, {kept_.get() + begin, count});
+    }
+    if (update.question.keep) {
+        std::copy_n(gradient, n, kept_.get() + begin);
+    }
+    return answer;
 }
 
 /// Mean of the pushes' batch statistics with the weights of their gradients, then the usual rule.

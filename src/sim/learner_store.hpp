@@ -54,8 +54,9 @@ public:
     [[nodiscard]] Learner::Released release_compensated(int worker, double lag, double lr);
     /// Local steps' optimizer, without state.
     [[nodiscard]] std::unique_ptr<Optimizer> make_local_optimizer() const;
-    /// @param pushes update.terms  @param pool helps  @return sum of squares of their mean
-    double apply(const Learner::Update& update, std::span<const Push> pushes, LearnerPool& pool);
+    /// @param pushes update.terms  @param pool helps
+    Learner::Answer apply(const Learner::Update& update, std::span<const Push> pushes,
+                          LearnerPool& pool);
     /// FNV-1a over parameters, state, optimizer.
     [[nodiscard]] std::uint64_t digest();
 
@@ -70,8 +71,8 @@ private:
     [[nodiscard]] Learner::Released look(double lag, double lr);
     void fold_statistics(const Learner::Update& update, std::vector<SumTerm> terms);
     /// Floats [begin, begin + n) of the update, from the old parameters to the new ones.
-    double apply_block(std::span<const SumTerm> terms, float lambda, const float* from, float* to,
-                       std::int64_t begin, std::int64_t n);
+    Learner::Answer apply_block(const Learner::Update& update, std::span<const SumTerm> terms,
+                                const float* from, float* to, std::int64_t begin, std::int64_t n);
     [[nodiscard]] std::int64_t blocks() const noexcept;
 
     const Graph& graph_;
@@ -84,6 +85,7 @@ private:
     std::weak_ptr<const Learner::Parameters> current_;
     std::vector<Copy> ahead_;  ///< of this version
     ReleasedCopies released_;
+    std::shared_ptr<float> kept_;  ///< mean gradient that later ones are compared with; null: none
     std::int64_t parameters_ = 0;  ///< floats
     std::int64_t state_ = 0;       ///< floats
     std::int64_t version_ = 0;

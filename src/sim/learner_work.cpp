@@ -121,11 +121,38 @@ bool GradientTask::run(LearnerEngine& engine) {
     engine.load(work.job.parameters->id(), work.job.parameters->values().get());
     parts().samples.load(work.ids, work.job.slice.epoch, engine.batch);
     work.values = parts().store.take_buffer();
-    const double squares = compute(work, engine, engine.batch.view(), work.values.get());
+    const double squares = work.job.halves
+                               ? compute_halves(work, engine)
+                               : compute(work, engine, engine.batch.view(), work.values.get());
     work.outcome.gradient_norm = std::sqrt(std::max(squares, 0.0));
     work.outcome.finite = std::isfinite(squares) && std::isfinite(work.outcome.loss_sum);
     work.job.parameters.reset();
     return true;
+}
+
+/// Of two mini-batches, then their mean; @return its sum of squares.
+double GradientTask::compute_halves(LearnerWork& work, LearnerEngine& engine) {
+    const std::int64_t all = engine.batch.size();
+    const std::int64_t first = GradientDesk::first_half(all);
+    const std::shared_ptr<float> other = parts().store.take_buffer();
+    const std::array<std::pair<BatchView, float*>, 2> halves{
+        {{engine.batch.part(0, first), other.get()},
+         {engine.batch.part(first, all), work.values.get()}}};
+    std::vector<SumTerm> terms;
+    for (std::size_t i = 0; i < halves.size(); ++i) {
+        const auto& [batch, to] = halves[i];
+        work.outcome.half_squares[i] = compute(work, engine, batch, to);
+        if (work.outcome.half_squares[i] < 0) {
+            return -1;
+        }
+        terms.push_back({.values = to,
+                         .coefficient = static_cast<float>(batch.size) / static_cast<float>(all)});
+    }
+    const auto floats = static_cast<std::int64_t>(parameters() + state());
+    std::shared_ptr<float> mean = parts().store.take_buffer();
+    weighted_sum(terms, 0, mean.get(), floats);
+    work.values = std::move(mean);
+    return sum_of_squares({work.values.get(), parameters()});
 }
 
 bool LocalTask::run(LearnerEngine& engine) {

@@ -75,6 +75,9 @@ class GradientTask final : public WorkTask {
 public:
     using WorkTask::WorkTask;
     bool run(LearnerEngine& engine) override;
+
+private:
+    double compute_halves(LearnerWork& work, LearnerEngine& engine);
 };
 
 /// Some steps on parameters of its own, as LocalSteps takes them.

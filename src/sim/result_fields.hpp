@@ -133,6 +133,9 @@ void result_fields(Io& io, Result& r) {
     io.maybe("/", "samples_to_target", r.samples_to_target);
     io.value("/", "accuracy", r.accuracy);
     io.value("/", "loss", r.loss);
+    io.maybe("/", "noise_scale", r.noise_scale);
+    io.maybe("/", "step_curvature", r.step_curvature);
+    io.maybe("/", "agreement", r.agreement);
     io.value("/", "healthy_iteration_s", r.healthy_iteration_s);
     io.value("/", "lanes_from_s", r.lanes_from_s);
     io.value("/", "wall_s", r.wall_s);

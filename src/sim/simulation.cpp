@@ -71,6 +71,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     const Schedule schedule = Schedule::parse(options.lr_schedule);
     spec.schedule = schedule.needs_end() ? schedule.with_end(spec.budget_samples) : schedule;
     spec.noise_scale = options.noise_scale;
+    spec.measure_gradients = options.measure_gradients;
     spec.seed = options.seed;
     spec.node_staging = options.node_staging;
     if (!options.no_train) {

@@ -51,6 +51,7 @@ void each_option(Options& o, const Visit& visit) {
     visit("efficiency", o.efficiency);
     visit("efficiency-file", o.efficiency_file);
     visit("staleness-guard", o.staleness_guard);
+    visit("measure-gradients", o.measure_gradients);
     visit("samples", o.samples);
     visit("target-accuracy", o.target_accuracy);
     visit("virtual-limit-s", o.virtual_limit_s);

@@ -26,6 +26,7 @@ VirtualJob::VirtualJob(VirtualCluster& cluster, Learner& learner, JobSpec spec)
       spec_(std::move(spec)),
       modes_(spec_.choice, spec_.setting, 0),
       engine_(engine_options(spec_), modes_.start()),
+      gradients_(spec_.setting.batch * spec_.workers()),
       book_(spec_.train, {.seed = spec_.seed}, spec_.budget_samples),
       books_(spec_.workers(), spec_.setting.batch),
       lanes_(spec_.workers(), spec_.lane_spans),
@@ -107,6 +108,7 @@ VirtualJob::Lease* VirtualJob::take_lease(int worker, std::int64_t samples) {
              .slice = taken->slice,
              .work = plan.work,
              .plan = plan.id};
+    lease.halves = gradients_.halve(plan, taken->slice.count, wish());
     if (plan.work == Work::kDelta) {
         lease.steps = local_steps_of(taken->slice.count, batch, plan);
         lease.lr = learning_rate();
@@ -145,7 +147,8 @@ Learner::Job VirtualJob::job_of(const Lease& lease, Learner::Released parameters
             .work = lease.work,
             .steps = lease.steps,
             .lr = lease.lr,
-            .generation = lease.plan};
+            .generation = lease.plan,
+            .halves = lease.halves};
 }
 
 void VirtualJob::timed(Timed what) {
@@ -181,6 +184,11 @@ void VirtualJob::push(const Arrival& arrival) {
            .own_s = arrival.own_s,
            .record = arrival.record});
     const Learner::Outcome outcome = learner_.outcome(pushed.computed);
+    if (pushed.halves && outcome.finite) {
+        gradients_.halves(pushed.slice.count, outcome.half_squares,
+                          outcome.gradient_norm * outcome.gradient_norm);
+        learned_of_gradients();
+    }
     PushTicket ticket{.id = {.worker = worker,
                              .incarnation = engine_.incarnation(worker),
                              .sequence = ++pushes_[at(worker)]},
@@ -312,6 +320,12 @@ void VirtualJob::report(SimulationResult& result) {
         result.accuracy = last_->accuracy;
         result.loss = last_->loss;
     }
+    const auto known = [](double number) {
+        return number != 0 ? std::optional<double>(number) : std::nullopt;
+    };
+    result.noise_scale = known(gradients_.noise_scale());
+    result.step_curvature = known(gradients_.step_curvature());
+    result.agreement = known(gradients_.agreement());
     result.accounts = engine_.accounts();
     result.workers = books_.reports();
     for (const WorkerLanes::Totals& total : lanes_.totals()) {

@@ -14,9 +14,9 @@
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/optim/schedule.hpp"
 #include "cohort/sched/drop_record.hpp"
+#include "cohort/sched/gradient_desk.hpp"
 #include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/mode_desk.hpp"
-#include "cohort/sched/noise_scale.hpp"
 #include "cohort/sched/update_engine.hpp"
 #include "cohort/sched/worker_books.hpp"
 #include "cohort/sim/cluster.hpp"
@@ -39,7 +39,8 @@ struct JobSpec {
     std::int64_t budget_samples = 0;
     double lr = 0;
     Schedule schedule;
-    double noise_scale = 0;  ///< 0: measured where a plan needs it
+    double noise_scale = 0;          ///< 0: measured where a plan needs it
+    bool measure_gradients = false;  ///< whatever the mode
     std::uint64_t seed = 1;
     std::string node_staging = "off";  ///< as --node-staging
     // Of the accuracy on the way.
@@ -97,6 +98,7 @@ protected:
         Work work = Work::kGradient;
         std::int32_t steps = 1;        ///< local ones, of about equal size
         double lr = 0;                 ///< kDelta: of them
+        bool halves = false;           ///< as Learner::Job says
         std::uint64_t plan = 0;        ///< id of the one that it was dealt under
         Learner::WorkId computed = 0;  ///< 0: not started; given up when the lease comes back
     };
@@ -220,6 +222,8 @@ private:
     void carry_out(const Interrupt& interrupt, const ReturnLease* lease);
     void log(const Effect& effect);
     void apply(const Fire& fire);
+    void learned_of_gradients();
+    [[nodiscard]] GradientWish wish() const;
     void settle_books(const Fire& fire);
     void note_loss(const Fire& fire);
     void consult_modes();
@@ -235,12 +239,12 @@ private:
     JobSpec spec_;
     ModeDesk modes_;
     UpdateEngine engine_;
+    GradientDesk gradients_;
     LeaseBook book_;
     WorkerBooks books_;
     std::unique_ptr<LoadDesk> load_;  ///< null: see JobSpec::telemetry
     WorkerLanes lanes_;
     EventLog log_;
-    NoiseScale noise_;
     std::vector<VirtualCluster::PlaceId> places_;  ///< by worker
     std::vector<std::int64_t> batches_;            ///< by worker
     std::vector<std::uint64_t> pushes_;            ///< by worker

@@ -112,15 +112,30 @@ void VirtualJob::apply(const Fire& fire) {
         held_.erase(ticket.id);
         check_invariant(book_.mark_applied(id), "an applied lease is outstanding");
     }
-    const double squares = learner_.apply(update);
-    if (engine_.plan().lr_unit != SyncPlan::LrUnit::kAdaScale || spec_.noise_scale != 0) {
-        return;
+    const bool compares = spec_.setting.architecture == Architecture::kServers;
+    update.question = gradients_.ask(fire, engine_.plan(), wish(), compares);
+    const Learner::Answer answer = learner_.apply(update);
+    if (update.question.any()) {
+        gradients_.answered(fire.version, answer.squares, answer.product);
+        learned_of_gradients();
     }
-    if (const std::optional<FireNorms> norms = norms_of(fire)) {
-        noise_.add(norms->squares, norms->inverse_batch, squares, norms->samples);
-        if (const double phi = noise_.samples(); phi > 0) {
-            engine_.set_noise_scale(phi);  // what was known holds until it is known anew
-        }
+}
+
+GradientWish VirtualJob::wish() const {
+    return {.every_update =
+                engine_.plan().lr_unit == SyncPlan::LrUnit::kAdaScale && spec_.noise_scale == 0,
+            .now_and_then = spec_.measure_gradients || modes_.wants_gradients()};
+}
+
+/// What was known holds until it is known anew.
+void VirtualJob::learned_of_gradients() {
+    if (const double phi = gradients_.noise_scale(); phi > 0 && wish().every_update) {
+        engine_.set_noise_scale(phi);
+    }
+    if (load_) {
+        load_->measured({.noise_scale = gradients_.noise_scale(),
+                         .curvature = gradients_.step_curvature(),
+                         .agreement = gradients_.agreement()});
     }
 }
 

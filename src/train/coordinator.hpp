@@ -79,6 +79,10 @@ private:
     void timed(const PushTimes& times) override;
     void settled(const PushOutcome& outcome) override { workers_.settled(outcome); }
     void installed(const SyncPlan& plan) override;
+    [[nodiscard]] bool wants_gradients() const override {
+        return modes_ && modes_->wants_gradients();
+    }
+    void measured(const GradientFacts& facts) override { gradients_ = facts; }
 
     void fail_run(const std::exception& error, ExitCode code);
 
@@ -159,6 +163,7 @@ private:
     std::optional<Clock::Seconds> regrouping_said_;
     WorkerBooks workers_;
     LossDesk losses_;
+    GradientFacts gradients_;
     std::optional<ControlDesk> control_;
     std::optional<LeaseDesk> leases_;
     std::optional<UpdateEngine> engine_;

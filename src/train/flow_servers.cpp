@@ -15,6 +15,7 @@ ServersFlow::ServersFlow(Links links, const JobParts& parts, RunBooks& books)
       arrivals_(links.map.servers),
       nodes_(links_.map,
              staging_nodes(links.map, parts.options.node_staging, parts.options.deterministic)),
+      gradients_(parts.reference_batch),
       validation_(parts.options.seed, parts.train_set->info().samples, parts.options.batch),
       batches_(at(links.map.workers()), parts.options.batch),
       live_(batches_.size(), true),
@@ -138,18 +139,30 @@ void ServersFlow::arrived(const Staged& staged) {
 }
 
 void ServersFlow::arrived(const Summed& summed) {
-    const auto found = measured_.find(summed.version);
-    check_invariant(found != measured_.end(), "servers measure what they are asked to");
-    Measured& update = found->second;
-    update.sum_squares += summed.squares;
+    Measured& update = measured_[summed.version];
+    update.squares += summed.squares;
+    update.product += summed.product;
     if (++update.answers == links_.map.servers) {
-        noise_.add(update.norms.squares, update.norms.inverse_batch, update.sum_squares,
-                   update.norms.samples);
-        if (const double phi = noise_.samples(); phi > 0) {
-            books_.engine().set_noise_scale(phi);  // what was known holds until it is known anew
-        }
-        measured_.erase(found);
+        gradients_.answered(summed.version, update.squares, update.product);
+        measured_.erase(summed.version);
+        learned_of_gradients();
     }
+}
+
+GradientWish ServersFlow::wish() const {
+    return {.every_update = books_.engine().plan().lr_unit == SyncPlan::LrUnit::kAdaScale &&
+                            parts_.options.noise_scale == 0,
+            .now_and_then = books_.wants_gradients()};
+}
+
+/// What was known holds until it is known anew.
+void ServersFlow::learned_of_gradients() {
+    if (const double phi = gradients_.noise_scale(); phi > 0 && wish().every_update) {
+        books_.engine().set_noise_scale(phi);
+    }
+    books_.measured({.noise_scale = gradients_.noise_scale(),
+                     .curvature = gradients_.step_curvature(),
+                     .agreement = gradients_.agreement()});
 }
 
 /// A push with ticket and payload is an event for the engine, unless it was given up or is only to
@@ -180,6 +193,11 @@ void ServersFlow::complete(const PushArrivals::Complete& push) {
                   .input_s = ticket.times.input_s,
                   .sending_s = push.sending_s});
     held_[ticket.push] = ticket;
+    if (ticket.halves && ticket.finite) {
+        gradients_.halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
+                          ticket.gradient_norm * ticket.gradient_norm);
+        learned_of_gradients();
+    }
     carry_out(books_.engine().push({.id = ticket.push,
                                     .lease = ticket.lease,
                                     .version = ticket.version,

@@ -7,8 +7,8 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/sched/fire_sum.hpp"
+#include "cohort/sched/gradient_desk.hpp"
 #include "cohort/sched/lease_work.hpp"
-#include "cohort/sched/noise_scale.hpp"
 #include "cohort/sched/validation_desk.hpp"
 #include "node_desk.hpp"
 #include "push_arrivals.hpp"
@@ -49,10 +49,10 @@ private:
         SyncPlan plan;
         std::vector<std::int64_t> batches;
     };
-    /// An update whose gradients are measured.
+    /// What the shards that have answered say of an update's gradient.
     struct Measured {
-        FireNorms norms;
-        double sum_squares = 0;  ///< |gbar|^2 of the shards that have answered
+        double squares = 0;
+        double product = 0;
         int answers = 0;
     };
     using Effects = std::vector<Effect>;
@@ -102,7 +102,8 @@ private:
     [[nodiscard]] ReleaseOrder release(int worker, double lag,
                                        const EvaluationOrder& evaluation = {});
     [[nodiscard]] std::vector<double> coefficients(const Fire& fire) const;
-    void measure(const Fire& fire, FireOrder& order);
+    [[nodiscard]] GradientWish wish() const;
+    void learned_of_gradients();
     void settle_books(const Fire& fire);
 
     // Leases (flow_servers_leases.cpp).
@@ -141,7 +142,7 @@ private:
     std::map<std::int64_t, Measured> measured_;  ///< by version
     NodeDesk nodes_;
     std::vector<NodeFreeOrder> frees_;  ///< for workers that are lost: told when they come back
-    NoiseScale noise_;
+    GradientDesk gradients_;
     ValidationDesk validation_;
     std::optional<NextPlan> next_plan_;
     bool busy_ = false;             ///< effects are being carried out

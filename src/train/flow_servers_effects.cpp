@@ -64,7 +64,7 @@ void ServersFlow::carry_out(const Fire& fire) {
         update.result.correct += held.mapped().correct;
         update.gradient_norm += push.ticket.gradient_norm / static_cast<double>(in_order.size());
     }
-    measure(fire, order);
+    order.question = gradients_.ask(fire, books_.engine().plan(), wish(), true);
     const UpdateExtras extras = books_.decide(books_.samples_applied() + fire.samples);
     order.snapshot = extras.snapshot;
     // With snapshots gathered for evaluation nobody else evaluates.
@@ -91,17 +91,6 @@ std::vector<double> ServersFlow::coefficients(const Fire& fire) const {
         steps.push_back(work == nullptr ? 1 : work->steps);
     }
     return sum_coefficients(fire, steps, parts_.reference_batch);
-}
-
-void ServersFlow::measure(const Fire& fire, FireOrder& order) {
-    if (books_.engine().plan().lr_unit != SyncPlan::LrUnit::kAdaScale ||
-        parts_.options.noise_scale != 0) {
-        return;
-    }
-    if (const std::optional<FireNorms> norms = norms_of(fire)) {
-        order.measure = true;
-        measured_[fire.version].norms = *norms;
-    }
 }
 
 void ServersFlow::settle_books(const Fire& fire) {

@@ -81,6 +81,7 @@ void ServersFlow::give_work(std::vector<LeaseDesk::Dealt>& dealt) {
     const SyncPlan& plan = books_.engine().plan();
     for (auto& [worker, order] : dealt) {
         order.staged = nodes_.stages(worker, plan);
+        order.halves = gradients_.halve(plan, order.count, wish());
     }
     if (plan.work == Work::kGradient) {
         return;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cohort/core/bytes.hpp"
+#include "cohort/sched/gradient_desk.hpp"
 #include "cohort/sched/plan.hpp"
 
 // What coordinator, servers and workers say to each other. A run with servers, numbered:
@@ -86,9 +87,10 @@ struct LeaseOrder {
     WorkOrder work;
     bool validation = false;  ///< its gradient is compared with, not applied: see kReference
     bool staged = false;      ///< its payload stays in memory of the node, see protocol_node.hpp
+    bool halves = false;      ///< a gradient is computed as two halves, see GradientDesk
     template <class Io>
     void fields(Io& io) {
-        io(lease, epoch, position, count, work, validation, staged);
+        io(lease, epoch, position, count, work, validation, staged, halves);
     }
 };
 
@@ -198,10 +200,13 @@ struct Ticket {
     bool given_up = false;    ///< interrupted after its payload had begun to leave: to be discarded
     bool validation = false;  ///< of a validation lease
     std::int32_t slot = -1;   ///< >= 0: the payload lies in memory of the node (protocol_node.hpp)
+    bool halves = false;      ///< as the lease asked; then |g|^2 of each:
+    double first_squares = 0;
+    double second_squares = 0;
     template <class Io>
     void fields(Io& io) {
         io(push, lease, version, samples, loss_sum, correct, finite, gradient_norm, times, work,
-           given_up, validation, slot);
+           given_up, validation, slot, halves, first_squares, second_squares);
     }
 };
 
@@ -216,14 +221,15 @@ struct Staged {
     }
 };
 
-/// The sum of squares of a shard's part of an update's mean gradient, when FireOrder asks for it.
+/// What a shard's part of an update's mean gradient says, when FireOrder asks.
 struct Summed {
     std::int64_t version = 0;
     std::int32_t server = 0;
     double squares = 0;
+    double product = 0;  ///< with the one kept
     template <class Io>
     void fields(Io& io) {
-        io(version, server, squares);
+        io(version, server, squares, product);
     }
 };
 
@@ -255,13 +261,13 @@ struct FireOrder {
     double lr = 0;
     Work work = Work::kGradient;
     double delay_compensation = 0;     ///< lambda
-    bool measure = false;              ///< answer with kSummed
+    GradientQuestion question;         ///< answered with kSummed
     std::vector<WeightedPush> pushes;  ///< in the order in which they are summed
     std::vector<ReleaseOrder> releases;
     SnapshotOrder snapshot;
     template <class Io>
     void fields(Io& io) {
-        io(version, fraction, lr, work, delay_compensation, measure, pushes, releases, snapshot);
+        io(version, fraction, lr, work, delay_compensation, question, pushes, releases, snapshot);
     }
 };
 

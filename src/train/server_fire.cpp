@@ -59,12 +59,15 @@ void ServerShard::run_steps(const Job& job, const std::function<void(std::int64_
         final(done == steps ? range_.floats() : done * kStep);
     };
     Progress progress(steps, report);
-    std::vector<double> squares(static_cast<std::size_t>(steps));
+    if (job.order.question.keep) {
+        kept_.resize(static_cast<std::size_t>(parameters));
+    }
+    std::vector<Answer> answers(static_cast<std::size_t>(steps));
     std::atomic<std::int64_t> next{0};
     const auto work = [&](int member) {
         float* sum = sums_[static_cast<std::size_t>(member)].floats();
         for (std::int64_t step = next++; step < steps; step = next++) {
-            squares[static_cast<std::size_t>(step)] =
+            answers[static_cast<std::size_t>(step)] =
                 run_step(job, step * kStep, std::min(parameters, (step + 1) * kStep), sum);
             progress.done(step);
         }
@@ -75,9 +78,10 @@ void ServerShard::run_steps(const Job& job, const std::function<void(std::int64_
     } else {
         team.run(work);
     }
-    if (job.order.measure) {
-        squares_ = std::accumulate(squares.begin(), squares.end(), 0.0);
-    }
+    answer_ = std::accumulate(
+        answers.begin(), answers.end(), Answer(), [](const Answer& a, const Answer& b) {
+            return Answer{.squares = a.squares + b.squares, .product = a.product + b.product};
+        });
 }
 
 /// n floats of the mean gradient from `at` on; in `sum`, unless it is a push as it came.
@@ -95,19 +99,35 @@ const float* ServerShard::gradient_of(const Job& job, std::int64_t at, std::int6
     return sum;
 }
 
-double ServerShard::run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum) {
-    double squares = 0;
+ServerShard::Answer ServerShard::run_step(const Job& job, std::int64_t begin, std::int64_t end,
+                                          float* sum) {
+    Answer answer;
     for (std::int64_t at = begin; at < end; at += kBlock) {
         const std::int64_t n = std::min(kBlock, end - at);
         if (!job.terms.empty()) {
             const auto count = static_cast<std::size_t>(n);
             const std::span<const float> gradient(gradient_of(job, at, n, sum), count);
             optimizer_->apply(at, theta().subspan(static_cast<std::size_t>(at), count), gradient);
-            squares += job.order.measure ? sum_of_squares(gradient) : 0;
+            question(job, at, gradient, answer);
         }
         copy_block(job, at, n);
     }
-    return squares;
+    return answer;
+}
+
+/// While a piece of the mean gradient is in the cache.
+void ServerShard::question(const Job& job, std::int64_t at, std::span<const float> gradient,
+                           Answer& answer) {
+    const GradientQuestion& asked = job.order.question;
+    if (asked.norm) {
+        answer.squares += sum_of_squares(gradient);
+    }
+    if (asked.compare && !kept_.empty()) {
+        answer.product += dot(gradient, {kept_.data() + at, gradient.size()});
+    }
+    if (asked.keep) {
+        std::copy(gradient.begin(), gradient.end(), kept_.begin() + at);
+    }
 }
 
 void ServerShard::copy_block(const Job& job, std::int64_t at, std::int64_t n) const {

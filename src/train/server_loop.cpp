@@ -280,10 +280,11 @@ void ServerLoop::Impl::fire(const FireOrder& order) {
             transfer->release(static_cast<std::uint64_t>(floats) * sizeof(float));
         }
     });
-    if (order.measure && !order.pushes.empty()) {
-        tell_coordinator(
-            MessageKind::kSummed,
-            Summed{.version = order.version, .server = server, .squares = shard.squares()});
+    if (order.question.any() && !order.pushes.empty()) {
+        tell_coordinator(MessageKind::kSummed, Summed{.version = order.version,
+                                                      .server = server,
+                                                      .squares = shard.answer().squares,
+                                                      .product = shard.answer().product});
     }
     if (!order.snapshot.checkpoint.empty()) {
         save(order.snapshot.checkpoint);

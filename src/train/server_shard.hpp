@@ -68,9 +68,12 @@ public:
     void fire(const FireOrder& order, const FireOutput& output,
               const std::function<void(std::int64_t floats)>& final);
 
-    /// Of the last fire whose order said `measure`: the sum of squares of its mean gradient
-    /// (delta).
-    [[nodiscard]] double squares() const noexcept { return squares_; }
+    /// What the last fire's order asked of its mean gradient (delta).
+    struct Answer {
+        double squares = 0;
+        double product = 0;  ///< with the one kept; 0 also: there is none
+    };
+    [[nodiscard]] const Answer& answer() const noexcept { return answer_; }
 
     /// An update has come to nothing: the version goes on, nothing else does.
     void skip_to(std::int64_t version);
@@ -104,11 +107,11 @@ private:
     void begin_update(const FireOrder& order);
     void remember_releases(const FireOrder& order, const FireOutput& output);
     void run_steps(const Job& job, const std::function<void(std::int64_t)>& final);
-    /// @return the sum of squares of what was applied, when the order wants it
-    double run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum);
+    Answer run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum);
     [[nodiscard]] const float* gradient_of(const Job& job, std::int64_t at, std::int64_t n,
                                            float* sum) const;
     void copy_block(const Job& job, std::int64_t at, std::int64_t n) const;
+    void question(const Job& job, std::int64_t at, std::span<const float> gradient, Answer& answer);
     void prepare_scratch(int threads);
     [[nodiscard]] std::span<float> theta() noexcept;
 
@@ -127,7 +130,8 @@ private:
     ReleasedCopies released_;       ///< kept only while orders ask for a delay compensation
     std::shared_ptr<const float> reference_;
     double reference_squares_ = 0;
-    double squares_ = 0;
+    std::vector<float> kept_;  ///< the mean gradient that later ones are compared with
+    Answer answer_;
 };
 
 }  // namespace cohort

@@ -8,6 +8,7 @@
 
 #include "cohort/comm/messenger.hpp"
 #include "cohort/model/replica.hpp"
+#include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/reports.hpp"
 #include "cohort/sched/update_engine.hpp"
 #include "job_parts.hpp"
@@ -62,6 +63,10 @@ public:
     virtual void settled(const PushOutcome& outcome) = 0;
     /// A plan that install() was given is in force: all that comes now is under it.
     virtual void installed(const SyncPlan& plan) = 0;
+    /// Whether the mode in charge looks at what gradients tell.
+    [[nodiscard]] virtual bool wants_gradients() const = 0;
+    /// What they told; numbers that are not known yet are 0.
+    virtual void measured(const GradientFacts& facts) = 0;
 };
 
 /// How updates come about: fires of servers, or rounds of a ring. Runs on the coordinator's

@@ -19,13 +19,15 @@ std::vector<float> host_copy(Stream& stream, std::span<const float> from) {
 }  // namespace
 
 GradientObserver::GradientObserver(Replica& replica, Injector& injector,
-                                   std::function<bool()> give_up)
+                                   std::function<bool()> give_up, bool goes_on)
     : replica_(replica),
       injector_(injector),
       give_up_(std::move(give_up)),
       on_host_(replica.device().kind() == DeviceKind::kCpu),
       low_(replica.graph().parameters().total()) {
-    injector_.begin_step();
+    if (!goes_on) {
+        injector_.begin_step();
+    }
 }
 
 bool GradientObserver::should_interrupt() {

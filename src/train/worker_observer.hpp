@@ -18,7 +18,9 @@ namespace cohort {
 class GradientObserver : public StepObserver {
 public:
     /// @param give_up  asked between groups of layers; true gives the step up. None: never
-    GradientObserver(Replica& replica, Injector& injector, std::function<bool()> give_up = {});
+    /// @param goes_on  the mini-batch has begun with another step
+    GradientObserver(Replica& replica, Injector& injector, std::function<bool()> give_up = {},
+                     bool goes_on = false);
 
     void gradient_ready(std::int64_t begin, std::int64_t end) final;
     bool should_interrupt() final;

@@ -57,4 +57,24 @@ void PushPlaces::check() const {
     }
 }
 
+void PushPlaces::put(const PushPlace& place, const PushId& push, std::span<const float> values) {
+    const auto parameters = static_cast<std::size_t>(layout_.floats() - layout_.state());
+    layout_.put(place.floats.data(), 0, values.first(parameters));
+    layout_.put_state(place.floats.data(), values.subspan(parameters));
+    if (!place.buffer) {
+        return;
+    }
+    const Links& links = context_.links();
+    Transfers transfers;
+    for (const ShardRange& shard : layout_.shards()) {
+        const std::span<const float> part = layout_.part(place.floats.data(), shard);
+        transfers.push_back(links.messenger.start_transfer(
+            {links.map.rank_of_server(shard.part), Port::kServer}, Port::kWorker,
+            static_cast<std::uint16_t>(MessageKind::kPush), encode(PushHeader{push}),
+            std::as_bytes(part), ChunkOrder::kBackward, place.buffer));
+        transfers.back()->release(part.size_bytes());
+    }
+    leaves(place, std::move(transfers));
+}
+
 }  // namespace cohort

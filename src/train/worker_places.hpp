@@ -35,6 +35,9 @@ public:
     void use(const PushPlace& place, const PushId& push);
     /// It came to nothing before anybody had heard of it.
     void give_back(const PushPlace& place);
+    /// Writes all of it at once, and from a buffer it leaves.
+    /// @param values  [parameters, batch statistics]
+    void put(const PushPlace& place, const PushId& push, std::span<const float> values);
     /// It leaves from its buffer by these.
     void leaves(const PushPlace& place, Transfers transfers);
     /// Transfers of the oldest push, by server.

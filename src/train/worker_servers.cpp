@@ -12,6 +12,7 @@
 #include "settle.hpp"
 #include "train_parts.hpp"
 #include "worker_groups.hpp"
+#include "worker_halves.hpp"
 #include "worker_leave.hpp"
 #include "worker_places.hpp"
 
@@ -59,10 +60,12 @@ private:
     [[nodiscard]] bool load();
     [[nodiscard]] bool may_start();
     void gradient(const Loaded& loaded, PushId id, const PushPlace& place);
+    void gradient_of_halves(const Loaded& loaded, PushId id, const PushPlace& place);
     void gradient_in_slot(const Loaded& loaded, PushId id, const PushPlace& place);
     void delta(const Loaded& loaded, PushId id, const PushPlace& place);
     [[nodiscard]] bool give_up(const Loaded& loaded, PushId id);
-    void send(const PushPlace& place, PushId id);
+    [[nodiscard]] Ticket ticket_of(const Loaded& loaded, PushId id, const BatchResult& result,
+                                   bool finite, double squares, std::int32_t slot) const;
     void tell(const Loaded& loaded, PushId id, const BatchResult& result, bool finite,
               double squares, std::int32_t slot = -1);
     [[nodiscard]] std::optional<PushPlace> free_place();
@@ -79,7 +82,7 @@ private:
     std::uint64_t pushes_ = 0;
     GroupExchanges groups_;
     std::unique_ptr<LocalSteps> local_;  ///< once there was work for it
-    std::vector<float> delta_;
+    std::vector<float> delta_;           ///< or a gradient, before it leaves
     WorkerTimes times_;
     Clock::Seconds lap_{0};
 };
@@ -217,6 +220,8 @@ void ServersExecutor::step() {
     places_.use(*place, id);
     if (loaded.order.work.work == Work::kDelta) {
         delta(loaded, id, *place);
+    } else if (loaded.order.halves) {
+        gradient_of_halves(loaded, id, *place);
     } else if (place->slot >= 0) {
         gradient_in_slot(loaded, id, *place);
     } else {
@@ -299,8 +304,8 @@ void ServersExecutor::gradient(const Loaded& loaded, PushId id, const PushPlace&
 }
 
 void ServersExecutor::delta(const Loaded& loaded, PushId id, const PushPlace& place) {
+    delta_.resize(static_cast<std::size_t>(layout_.floats()));
     if (!local_) {
-        delta_.resize(static_cast<std::size_t>(layout_.floats()));
         local_ = std::make_unique<LocalSteps>(context_, layout_.floats());
     }
     const WorkOrder& work = loaded.order.work;
@@ -320,46 +325,51 @@ void ServersExecutor::delta(const Loaded& loaded, PushId id, const PushPlace& pl
         places_.give_back(place);
         return;
     }
-    const std::span<const float> all = delta_;
-    const auto parameters = static_cast<std::size_t>(layout_.floats() - layout_.state());
-    layout_.put(place.floats.data(), 0, all.first(parameters));
-    layout_.put_state(place.floats.data(), all.subspan(parameters));
-    if (place.buffer) {
-        send(place, id);
-    }
+    places_.put(place, id, delta_);
     times_.compute_s = result->compute_s;
     tell(loaded, id, result->result, result->finite, result->squares, place.slot);
 }
 
-/// What the buffer holds, in one piece per server.
-void ServersExecutor::send(const PushPlace& place, PushId id) {
-    std::vector<std::shared_ptr<OutgoingTransfer>> transfers;
-    for (const ShardRange& shard : layout_.shards()) {
-        const std::span<const float> part = layout_.part(place.floats.data(), shard);
-        transfers.push_back(links_.messenger.start_transfer(
-            {links_.map.rank_of_server(shard.part), Port::kServer}, Port::kWorker,
-            static_cast<std::uint16_t>(MessageKind::kPush), encode(PushHeader{id}),
-            std::as_bytes(part), ChunkOrder::kBackward, place.buffer));
-        transfers.back()->release(part.size_bytes());
+/// Nothing leaves before the end of the second half.
+void ServersExecutor::gradient_of_halves(const Loaded& loaded, PushId id, const PushPlace& place) {
+    delta_.resize(static_cast<std::size_t>(layout_.floats()));
+    const auto step =
+        train_in_halves(context_, loaded.batch, delta_, [&] { return give_up(loaded, id); });
+    if (!step) {
+        lap();  // of no push
+        places_.give_back(place);
+        return;
     }
-    places_.leaves(place, std::move(transfers));
+    places_.put(place, id, delta_);
+    times_.compute_s = lap();
+    Ticket ticket = ticket_of(loaded, id, step->result, std::isfinite(step->mean_squares),
+                              step->mean_squares, place.slot);
+    ticket.halves = true;
+    ticket.first_squares = step->squares[0];
+    ticket.second_squares = step->squares[1];
+    context_.tell_coordinator(MessageKind::kTicket, ticket);
 }
 
 void ServersExecutor::tell(const Loaded& loaded, PushId id, const BatchResult& result, bool finite,
                            double squares, std::int32_t slot) {
     context_.tell_coordinator(MessageKind::kTicket,
-                              Ticket{.push = id,
-                                     .lease = loaded.order.lease,
-                                     .version = leave_.version(),
-                                     .samples = loaded.batch.size(),
-                                     .loss_sum = result.loss_sum,
-                                     .correct = result.correct,
-                                     .finite = finite && std::isfinite(result.loss_sum),
-                                     .gradient_norm = std::sqrt(squares),
-                                     .times = times_,
-                                     .work = loaded.order.work.work,
-                                     .validation = loaded.order.validation,
-                                     .slot = slot});
+                              ticket_of(loaded, id, result, finite, squares, slot));
+}
+
+Ticket ServersExecutor::ticket_of(const Loaded& loaded, PushId id, const BatchResult& result,
+                                  bool finite, double squares, std::int32_t slot) const {
+    return {.push = id,
+            .lease = loaded.order.lease,
+            .version = leave_.version(),
+            .samples = loaded.batch.size(),
+            .loss_sum = result.loss_sum,
+            .correct = result.correct,
+            .finite = finite && std::isfinite(result.loss_sum),
+            .gradient_norm = std::sqrt(squares),
+            .times = times_,
+            .work = loaded.order.work.work,
+            .validation = loaded.order.validation,
+            .slot = slot};
 }
 
 /// Nothing when kStop or a kJoin came before there was one.

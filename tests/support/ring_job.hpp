@@ -109,11 +109,15 @@ struct RingBooks final : RunBooks {
     }
     void settled(const PushOutcome& outcome) override { outcomes.push_back(outcome); }
     void installed(const SyncPlan& plan) override { installs.push_back(plan.name); }
+    [[nodiscard]] bool wants_gradients() const override { return wants; }
+    void measured(const GradientFacts& facts) override { gradients.push_back(facts); }
 
     LeaseDesk desk;
     UpdateEngine updates_engine;
     std::int64_t applied = 0;
     bool stop = false;
+    bool wants = false;
+    std::vector<GradientFacts> gradients;
     int evaluation_parts = 0;
     std::vector<UpdateRecord> updates;
     std::vector<std::string> drops;

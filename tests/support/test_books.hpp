@@ -42,8 +42,12 @@ public:
     void timed(const PushTimes& times) override { timings.push_back(times); }
     void settled(const PushOutcome& outcome) override { outcomes.push_back(outcome); }
     void installed(const SyncPlan& plan) override { plans.push_back(plan.name); }
+    [[nodiscard]] bool wants_gradients() const override { return wants; }
+    void measured(const GradientFacts& facts) override { gradients.push_back(facts); }
 
     bool stop = false;
+    bool wants = false;
+    std::vector<GradientFacts> gradients;
     UpdateExtras extras;
     std::function<void()> on_commit;
     int dropped = 0;

@@ -40,17 +40,6 @@ TEST(SumCoefficients, OfDeltasCountTheSamplesOfAStep) {
     EXPECT_THAT(sum_coefficients(fire, steps, 16), ElementsAre(0.25, 0.5));
 }
 
-TEST(FireNorms, NeedTwoPlainGradients) {
-    EXPECT_FALSE(norms_of(fire_of({push_of(64)})));
-    EXPECT_FALSE(norms_of(fire_of({push_of(64), push_of(64, 0.5)})));
-    EXPECT_FALSE(norms_of(fire_of({push_of(64), push_of(64)}, Work::kDelta)));
-    const auto norms = norms_of(fire_of({push_of(2, 1, 3), push_of(4, 1, 1)}));
-    ASSERT_TRUE(norms);
-    EXPECT_DOUBLE_EQ(norms->squares, 5);
-    EXPECT_DOUBLE_EQ(norms->inverse_batch, (0.5 + 0.25) / 2);
-    EXPECT_DOUBLE_EQ(norms->samples, 6);
-}
-
 TEST(ShortLease, IsAnEighthAndNeverNothing) {
     EXPECT_EQ(short_lease_of(64), 8);
     EXPECT_EQ(short_lease_of(7), 1);

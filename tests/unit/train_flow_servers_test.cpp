@@ -208,7 +208,7 @@ TEST(FlowServers, AnUpdateSaysWhatItIsMadeOf) {
     ASSERT_EQ(fire.pushes.size(), 2U);
     EXPECT_EQ(fire.pushes[0].coefficient, 0.5);
     EXPECT_EQ(fire.pushes[0].version, 1);
-    EXPECT_FALSE(fire.measure);
+    EXPECT_FALSE(fire.question.any());
     ASSERT_EQ(rig.books.timings.size(), rig.books.outcomes.size() + 0U);
     EXPECT_GE(rig.books.timings[0].own_s, 3) << "input and computing, not the exchange";
     EXPECT_LT(rig.books.timings[0].own_s, 4);

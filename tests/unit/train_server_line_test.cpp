@@ -195,7 +195,7 @@ TEST_F(Line, PushesAreReportedWithWhatTheReferenceSays) {
     EXPECT_EQ(compared.reference_dot, compared.reference_squares);
 
     FireOrder update = fire_order(1, {same});
-    update.measure = true;
+    update.question.norm = true;
     order(MessageKind::kFire, update);
     const auto summed =
         decode<Summed>(receive(coordinator(), Port::kCoordinator, MessageKind::kSummed).body);

@@ -150,7 +150,7 @@ TEST_P(AnyServers, TheMeanGradientIsMeasured) {
         const std::vector<TestPush> pushes = {make_push(graph, {0, 0, 1}, 0.5, 1),
                                               make_push(graph, {1, 0, 1}, 0.25, 2)};
         FireOrder order = fire_order(1, pushes);
-        order.measure = true;
+        order.question = {.norm = true, .keep = true};
         group.update(pushes, order);
         double wanted = 0;
         for (std::size_t i = 0; i < pushes[0].gradient.size(); ++i) {
@@ -158,11 +158,25 @@ TEST_P(AnyServers, TheMeanGradientIsMeasured) {
                              0.25 * static_cast<double>(pushes[1].gradient[i]);
             wanted += g * g;
         }
-        double got = 0;
-        for (int part = 0; part < GetParam(); ++part) {
-            got += group.shard(static_cast<std::size_t>(part)).squares();
-        }
-        EXPECT_NEAR(got, wanted, 1e-6 * wanted);
+        const auto answer = [&] {
+            ServerShard::Answer sum;
+            for (int part = 0; part < GetParam(); ++part) {
+                const ServerShard::Answer& one =
+                    group.shard(static_cast<std::size_t>(part)).answer();
+                sum.squares += one.squares;
+                sum.product += one.product;
+            }
+            return sum;
+        };
+        EXPECT_NEAR(answer().squares, wanted, 1e-6 * wanted);
+        EXPECT_EQ(answer().product, 0) << "nothing was kept before";
+        const std::vector<TestPush> again = {make_push(graph, {0, 0, 2}, 1, 1),
+                                             make_push(graph, {1, 0, 2}, 0.5, 2)};
+        FireOrder second = fire_order(2, again);
+        second.question = {.compare = true};
+        group.update(again, second);
+        EXPECT_NEAR(answer().product, 2 * wanted, 1e-6 * wanted) << "twice the one that was kept";
+        EXPECT_EQ(answer().squares, 0) << "nobody asked";
     }
 }
 

@@ -7,7 +7,6 @@
 #include <set>
 #include <vector>
 
-#include "cohort/sched/noise_scale.hpp"
 #include "cohort/sched/validation_desk.hpp"
 #include "node_desk.hpp"
 #include "push_arrivals.hpp"
@@ -66,26 +65,6 @@ TEST(PushArrivals, AreCompleteWithTheTicketAndANoteOfEveryServer) {
     EXPECT_THAT(arrivals.drop(1), IsEmpty());
     EXPECT_EQ(arrivals.drop(0).size(), 1U);
     EXPECT_EQ(arrivals.incomplete(), 0U);
-}
-
-/// Mean gradients of b samples of a known signal and noise.
-TEST(NoiseScale, IsTheRatioOfNoiseToSignal) {
-    constexpr double kSignal = 4;   // |G|^2
-    constexpr double kNoise = 800;  // tr(Sigma)
-    NoiseScale scale;
-    EXPECT_EQ(scale.samples(), 0);
-    const auto expected = [](double batch) { return kSignal + kNoise / batch; };
-    for (int update = 0; update < 20; ++update) {
-        const double sign = update % 2 == 0 ? 1 : -1;  // what noise does to single estimates
-        scale.add(expected(10) + 3 * sign, 0.1, expected(40), 40);
-        if (update == 3) {
-            EXPECT_EQ(scale.samples(), 0) << "too early to say";
-        }
-    }
-    EXPECT_NEAR(scale.samples(), kNoise / kSignal, 0.1 * kNoise / kSignal);
-    const double before = scale.samples();
-    scale.add(1e9, 0.1, 1e9, 10);
-    EXPECT_EQ(scale.samples(), before) << "one push says nothing";
 }
 
 TEST(ValidationDesk, GivesWorkersTurnsEverySoManyDecisions) {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,12 +14,17 @@ struct StalenessFeatures {
     double max_lag = 0;
     double momentum = 0;
     bool look_ahead = false;
-    double step_curvature = 0;  ///< learning rate / (1 - momentum) x curvature along the step; 0:
-                                ///< not measured
+    double step_curvature = 0;  ///< learning rate / (1 - momentum) x curvature along the step
+                                ///< (GradientFacts::curvature); 0: not measured
     double noise_ratio = 0;     ///< phi / B; 0: not measured
-    double agreement = 0;       ///< of stale and fresh gradients; 0: not measured
-    double progress = 0;        ///< of the budget, 0..1
 };
+
+/// The largest learning rate / (1 - momentum) x curvature at which gradients that lag by `lag`
+/// reference batches still converge on a quadratic, as far as the lag limits it; infinite without a
+/// lag. In the limit of small steps theta'' + c theta' + c k theta(t - lag) = 0 with c = ln(1/m):
+/// its first oscillation that does not die out has w = y / lag with y tan y = c lag, 0 < y < pi/2,
+/// and k = w / sin y. Without momentum, and with the look-ahead that makes up for it, pi / (2 lag).
+[[nodiscard]] double stability_limit(double lag, double momentum, bool look_ahead);
 
 /// e_s: samples that ssgd needs / samples that a plan needs for the same progress.
 class StalenessCost {
@@ -40,7 +45,8 @@ public:
     [[nodiscard]] std::string_view name() const override { return "prior"; }
 };
 
-/// A regressor on log e_s with coefficients that `cohort efficiency train` finds from sweeps.
+/// Linear in terms of the features, on log e_s, with weights that `cohort efficiency train` finds
+/// from sweeps. All terms vanish with the lag: ssgd has e_s = 1.
 struct EfficiencyCoefficients {
     std::string trained_on;  ///< one line
     std::vector<std::string> terms;
@@ -48,28 +54,44 @@ struct EfficiencyCoefficients {
 };
 class EfficiencyModel final : public StalenessCost {
 public:
+    static constexpr double kLeast = 0.05;  ///< no plan is said to be worse than this
+
     /// Errors: FileError for terms that it does not know.
     explicit EfficiencyModel(EfficiencyCoefficients coefficients);
+    /// The prior where the features that the model needs have not been measured.
     [[nodiscard]] double efficiency(const StalenessFeatures& features) const override;
     [[nodiscard]] std::string_view name() const override { return "model"; }
     /// Names of all terms, and their values.
-    [[nodiscard]] static std::vector<std::string> term_names();
+    [[nodiscard]] static const std::vector<std::string>& term_names();
     [[nodiscard]] static std::vector<double> terms_of(const StalenessFeatures& features);
+    /// Whether a term reads a feature that has to be measured.
+    [[nodiscard]] static bool is_measured(std::string_view term);
 
 private:
     EfficiencyCoefficients coefficients_;
+    std::vector<double> weights_;  ///< of all terms
+    bool needs_measured_ = false;
 };
-/// Those that Cohort brings along.
-[[nodiscard]] const EfficiencyCoefficients& shipped_efficiency();
-
 /// Statistical efficiency of updates of M samples with the noise scale phi, relative to B:
 /// (phi + B) / (phi + M) under adascale (Pollux), 1 under the per-sample rule.
 [[nodiscard]] double batch_efficiency(double noise_scale, double reference_batch, double batch);
 
-/// Watches a run under stale plans: says when the training loss rises, or stays flat although the
-/// runs before fell. Pure.
+/// Watches a run under stale plans: says when the training loss rises, or stays flat although it
+/// fell under fresher plans before. Pure.
+///
+/// The loss is looked at in blocks of kBlock reference batches. It rises when kRising blocks in a
+/// row are far above the best so far; it is flat when a window of kWindow blocks fell by next to
+/// nothing after one under a fresher plan that fell by much more than chance.
 class StalenessGuard {
 public:
+    static constexpr double kBlock = 8;
+    static constexpr int kRising = 3;
+    static constexpr int kWindow = 6;
+
+    /// @param reference_batch  B, samples
+    explicit StalenessGuard(std::int64_t reference_batch)
+        : reference_batch_(static_cast<double>(reference_batch)) {}
+
     /// An update's mean loss over its samples. @param lag  mean of its pushes, reference batches
     void add(double loss, std::int64_t samples, double lag);
     /// Plans with at least this mean lag have harmed the run; infinity: none has.
@@ -78,12 +100,24 @@ public:
     [[nodiscard]] std::string take_reason();
 
 private:
-    double limit_ = 1e300;
-    double fast_ = 0;  ///< loss, averaged over few samples
-    double slow_ = 0;  ///< over many
-    double deviation_ = 0;
-    double lag_ = 0;
-    std::int64_t seen_ = 0;
+    struct Block {
+        double loss = 0;
+        double lag = 0;
+    };
+
+    void judge(const Block& block);
+    void blame(const std::string& what, double lag);
+    [[nodiscard]] bool flat() const;
+
+    double reference_batch_;
+    double limit_ = std::numeric_limits<double>::infinity();
+    Block sum_;                  ///< of the block that is being filled, weighted by samples
+    double samples_ = 0;         ///< in it
+    std::vector<Block> blocks_;  ///< the newest 2 kWindow
+    double best_ = 0;            ///< lowest mean of kRising blocks
+    double noise_ = 0;           ///< mean difference of a block to the one before
+    int seen_ = 0;               ///< blocks since the last blame
+    int high_ = 0;               ///< in a row
     std::string reason_;
 };
 

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
+#include "cohort/sched/noise_scale.hpp"
 #include "cohort/sched/plan.hpp"
 #include "cohort/sched/update_engine.hpp"
 
@@ -20,14 +20,9 @@ namespace cohort {
                                                    std::span<const std::int32_t> steps,
                                                    std::int64_t reference_batch);
 
-/// What the pushes of an update say for the noise scale, beside the norm of their mean.
-struct FireNorms {
-    double squares = 0;        ///< mean of |g_p|^2
-    double inverse_batch = 0;  ///< mean of 1/b_p
-    double samples = 0;        ///< sum of b_p
-};
-/// Two batch sizes are needed for the noise scale: those of the pushes and that of their sum.
-/// Nothing for updates that have only one, for deltas, and where weights are in the way.
-[[nodiscard]] std::optional<FireNorms> norms_of(const Fire& fire);
+/// The gradients of an update as the noise scale wants them: of two or more pushes, computed on the
+/// same version, that are summed as they are. Empty for other updates: deltas, pushes of different
+/// versions, and where weights or a compensation of delays are in the way.
+[[nodiscard]] std::vector<GradientNorm> norms_of(const Fire& fire, const SyncPlan& plan);
 
 }  // namespace cohort

@@ -70,6 +70,10 @@ public:
     /// What is in force: "static:4", or "lb-bsp (ssgd)" when the plan has a name of its own.
     [[nodiscard]] const std::string& in_force() const noexcept { return label_; }
     [[nodiscard]] bool synchronous() const { return is_synchronous(plan_); }
+    /// Whether the mode in charge wants gradients to be measured; never in a deterministic run.
+    [[nodiscard]] bool wants_gradients() const {
+        return !deterministic_ && policy_->wants_gradients();
+    }
 
 private:
     struct Open {

@@ -1,24 +1,48 @@
 #pragma once
 
+#include <span>
+
 namespace cohort {
 
+/// The mean gradient of some samples, as far as the noise scale needs it.
+struct GradientNorm {
+    double squares = 0;  ///< |g|^2, before weights, decay and clipping
+    double samples = 0;  ///< b
+};
+
 /// Estimates the noise scale of the gradient, phi = tr(Sigma) / |G|^2 in samples (McCandlish et al.
-/// 2018, appendix A): the mean gradient g of b samples has E|g|^2 = |G|^2 + tr(Sigma) / b, so two
-/// batch sizes give both terms. Each is averaged exponentially over updates, then divided: the
-/// ratio of means, not the mean of ratios, is what noise does not bias. Pure.
+/// 2018, appendix A), from the gradients of several mini-batches on the same parameters: with
+/// S = sum of b and gbar = sum of b g / S,
+///   tr(Sigma) = (sum of b |g|^2 - S |gbar|^2) / (n - 1),   |G|^2 = |gbar|^2 - tr(Sigma) / S.
+/// Both are without bias for any sizes of the mini-batches. They are averaged exponentially, apart
+/// from each other, and divided last: the ratio of means, not the mean of ratios, is what noise
+/// does not bias. Pure.
 class NoiseScale {
 public:
-    /// One update: @param squares  mean of |g_p|^2 over its pushes  @param inverse_batch  mean of
-    /// 1/b_p  @param sum_squares  |gbar|^2 of their mean over samples  @param samples  sum of b_p.
-    /// Ignored when both batch sizes are the same.
-    void add(double squares, double inverse_batch, double sum_squares, double samples) noexcept;
-    /// phi; 0: not known yet.
+    /// @param rate  weight of the newest measurement once there are many; a plain mean at first
+    explicit NoiseScale(double rate = 0.02) : rate_(rate) {}
+
+    /// @param gradients  two or more, of equal parameters; fewer say nothing, nor do numbers that
+    /// are not finite, or all zero  @param mean_squares  |gbar|^2
+    void add(std::span<const GradientNorm> gradients, double mean_squares) noexcept;
+
+    /// phi; 0: not known yet. A signal that does not rise above the noise says no more than that
+    /// phi is large: kMost times the samples of a measurement then.
     [[nodiscard]] double samples() const noexcept;
+    /// Means of tr(Sigma) and |G|^2. The latter may be negative.
+    [[nodiscard]] double noise() const noexcept { return noise_; }
+    [[nodiscard]] double signal() const noexcept { return signal_; }
+    /// Measurements so far.
+    [[nodiscard]] int count() const noexcept { return count_; }
+
+    static constexpr double kMost = 100;
 
 private:
-    double noise_ = 0;   ///< mean of tr(Sigma)
-    double signal_ = 0;  ///< mean of |G|^2
-    int updates_ = 0;
+    double rate_;
+    double noise_ = 0;
+    double signal_ = 0;
+    double measured_on_ = 0;  ///< mean of S
+    int count_ = 0;
 };
 
 }  // namespace cohort

@@ -71,6 +71,8 @@ public:
     [[nodiscard]] virtual bool looks(const RunCounts& /*counts*/) const { return true; }
     /// Whether decide() looks at forecasts (Telemetry::load): only then are some made.
     [[nodiscard]] virtual bool wants_load() const { return false; }
+    /// Whether LoadView::gradients are to be measured for it.
+    [[nodiscard]] virtual bool wants_gradients() const { return false; }
 };
 
 /// The policy that `--mode` names: every mode of make_plan, and "lb-bsp", "sync-switch:SHARE",

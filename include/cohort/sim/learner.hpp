@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "cohort/data/slice_reader.hpp"
-#include "cohort/sched/update_engine.hpp"
+#include "cohort/sched/gradient_desk.hpp"
 
 namespace cohort {
 
@@ -33,6 +34,7 @@ public:
         /// kDelta: the optimizer's state of a worker's local steps stays from job to job of one
         /// generation.
         std::uint64_t generation = 0;
+        bool halves = false;  ///< kGradient: computed as two halves, see GradientDesk
     };
     /// What a push's ticket says of the computation.
     struct Outcome {
@@ -40,6 +42,7 @@ public:
         std::int64_t correct = 0;
         bool finite = true;
         double gradient_norm = 0;
+        std::array<double, 2> half_squares{};  ///< |g|^2 of each half
     };
     struct Update {
         struct Term {
@@ -54,6 +57,12 @@ public:
         Work work = Work::kGradient;
         double delay_compensation = 0;  ///< lambda; 0: none
         std::vector<Term> terms;        ///< summed in this order; their work is over then
+        GradientQuestion question;
+    };
+    /// What was asked of an update.
+    struct Answer {
+        double squares = 0;  ///< |gbar|^2 of the mean gradient (delta)
+        double product = 0;  ///< with the one kept
     };
     struct Accuracy {
         double accuracy = 0;  ///< 0..1
@@ -81,8 +90,7 @@ public:
     /// asked for has been given up: its worker's local steps begin with a new optimizer.
     virtual void forget(WorkId work) = 0;
     /// The order of calls decides: update.version is the next one's parameters'.
-    /// @return |gbar|^2, the sum of squares of the mean gradient (delta)
-    virtual double apply(const Update& update) = 0;
+    virtual Answer apply(const Update& update) = 0;
 
     /// Zeno++: this work's gradient is what others are compared with from now on; it is over then.
     virtual void set_reference(WorkId work) = 0;

@@ -45,6 +45,7 @@ struct SimulateOptions {
     std::string efficiency = "model";
     std::string efficiency_file;
     std::string staleness_guard = "on";
+    bool measure_gradients = false;  ///< noise scale and curvature, whatever the mode
     std::string optimizer = "sgd";
     double momentum = 0.9;
     double weight_decay = 0;
@@ -96,6 +97,11 @@ struct SimulationResult {
     std::int64_t updates = 0;
     std::uint64_t events = 0;
     std::uint64_t digest = 0;  ///< over the event log and the final parameters
+    // Of gradients, at the end; none: not measured.
+    std::optional<double> noise_scale;     ///< phi, samples
+    std::optional<double> step_curvature;  ///< learning rate / (1 - momentum) x curvature along the
+                                           ///< step
+    std::optional<double> agreement;       ///< of mean gradients a reference batch apart
     std::optional<double> tta_virtual_s;
     std::optional<std::int64_t> samples_to_target;
     double accuracy = 0;  ///< at the end, whole test set

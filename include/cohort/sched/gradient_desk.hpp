@@ -1,0 +1,102 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "cohort/sched/noise_scale.hpp"
+#include "cohort/sched/plan.hpp"
+#include "cohort/sched/update_engine.hpp"
+
+namespace cohort {
+
+/// What those who apply an update are asked about its mean gradient gbar.
+struct GradientQuestion {
+    bool norm = false;     ///< |gbar|^2
+    bool keep = false;     ///< to keep it, to compare later ones with
+    bool compare = false;  ///< its product with the one kept
+    [[nodiscard]] bool any() const noexcept { return norm || keep || compare; }
+
+    template <class Io>
+    void fields(Io& io) {
+        io(norm, keep, compare);
+    }
+};
+
+/// Who wants to know.
+struct GradientWish {
+    bool every_update = false;  ///< the noise scale sets the size of updates (adascale)
+    bool now_and_then = false;  ///< modes are chosen by it
+    [[nodiscard]] bool any() const noexcept { return every_update || now_and_then; }
+};
+
+/// Decides which updates and mini-batches tell about the gradient, and makes numbers of what they
+/// tell. The same in real and virtual runs. Pure.
+///
+/// Noise scale: from updates whose pushes were computed on one version. Where there are none, every
+/// kEvery-th lease is computed as two halves, which are two mini-batches of one version.
+/// Curvature: two mean gradients a reference batch apart. Their samples differ, so the product's
+/// mean is <G, G'> without a share of noise, and (1 - <G, G'> / |G|^2) per reference batch is the
+/// learning rate / (1 - momentum) times the curvature along the step.
+class GradientDesk {
+public:
+    static constexpr int kEvery = 8;  ///< updates, and leases, between two measurements
+
+    /// @param reference_batch  B, samples
+    explicit GradientDesk(std::int64_t reference_batch)
+        : reference_batch_(static_cast<double>(reference_batch)) {}
+
+    /// What to ask of an update; to be called for every one.
+    /// @param compare  whether gradients can be kept and compared where it is applied
+    [[nodiscard]] GradientQuestion ask(const Fire& fire, const SyncPlan& plan,
+                                       const GradientWish& wish, bool compare);
+    /// The answer about the update to `version`, of which something was asked.
+    void answered(std::int64_t version, double squares, double product);
+
+    /// Whether the next lease, of so many samples, is to be computed as two halves.
+    [[nodiscard]] bool halve(const SyncPlan& plan, std::int64_t samples, const GradientWish& wish);
+    /// Samples of the first half of such a lease.
+    [[nodiscard]] static constexpr std::int64_t first_half(std::int64_t samples) noexcept {
+        return samples / 2;
+    }
+    /// |g|^2 of each half, and of the mean over all samples.
+    void halves(std::int64_t samples, const std::array<double, 2>& squares, double mean_squares);
+
+    /// phi, samples; 0: not known yet.
+    [[nodiscard]] double noise_scale() const noexcept { return noise_.samples(); }
+    /// Learning rate / (1 - momentum) x curvature along the step; 0: not known yet.
+    [[nodiscard]] double step_curvature() const noexcept;
+    /// <G, G'> / |G|^2 of mean gradients a reference batch apart; 0: not known yet.
+    [[nodiscard]] double agreement() const noexcept;
+    /// |G|^2, smoothed; 0: not known yet.
+    [[nodiscard]] double gradient_squares() const noexcept;
+    /// Updates and leases that were measured.
+    [[nodiscard]] std::int64_t measured() const noexcept { return noise_.count(); }
+
+private:
+    struct Asked {
+        std::vector<GradientNorm> norms;
+        double distance = 0;  ///< reference batches from the gradient kept; 0: not compared
+    };
+
+    void compare_with_kept(double product, double distance) noexcept;
+
+    static constexpr double kRate = 0.05;  ///< of the newest measurement, in means
+
+    double reference_batch_;
+    double applied_ = 0;  ///< reference batches, in the updates that ask() saw
+    NoiseScale noise_{kRate};
+    std::map<std::int64_t, Asked> asked_;  ///< by version
+    std::optional<double> kept_;           ///< where: reference batches
+    double product_ = 0;
+    double distance_ = 0;
+    int compared_ = 0;
+    std::int64_t updates_ = 0;
+    std::int64_t alike_ = 0;     ///< update that had pushes of one version
+    std::int64_t measured_ = 0;  ///< update
+    std::int64_t leases_ = 0;    ///< since one was halved
+};
+
+}  // namespace cohort
