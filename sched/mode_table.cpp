@@ -143,13 +143,6 @@ int ModeRequest::of_workers(std::size_t i) const {
     return std::min(whole(i), workers());
 }
 
-std::int64_t ModeRequest::reference_batch() const noexcept {
-    const std::int64_t workers = setting.workers_at_start > 0
-                                     ? setting.workers_at_start
-                                     : static_cast<std::int64_t>(setting.live.size());
-    return workers * setting.batch;
-}
-
 SyncPlan one_cohort(const ModeRequest& request, int quorum) {
     SyncPlan plan;
     plan.cohorts.push_back({.members = request.live, .riders = {}, .quorum = quorum});

@@ -39,7 +39,9 @@ struct ModeRequest {
         return pushes * setting.batch;
     }
     /// B: one push of each worker that the run started with.
-    [[nodiscard]] std::int64_t reference_batch() const noexcept;
+    [[nodiscard]] std::int64_t reference_batch() const noexcept {
+        return reference_batch_of(setting);
+    }
 };
 
 /// A mode: a name, its parameters, and a function that makes its plan.

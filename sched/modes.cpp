@@ -22,6 +22,12 @@ bool pushes_may_lag(const SyncPlan& plan) {
     return !is_synchronous(plan) && !(one && only_fresh);
 }
 
+/// What the setting says of every plan.
+void complete(SyncPlan& plan, const ModeSetting& setting) {
+    plan.lr_unit = setting.lr_rule;
+    plan.look_ahead = setting.stale_momentum == StaleMomentum::kLookAhead && pushes_may_lag(plan);
+}
+
 [[noreturn]] void fail_word(std::string_view option, std::string_view what,
                             std::string_view expected, std::string_view got) {
     fail<UsageError>(
@@ -76,9 +82,27 @@ SyncPlan make_plan(std::string_view mode, const ModeSetting& setting) {
     if (plan.name.empty()) {
         plan.name = mode;
     }
-    plan.lr_unit = setting.lr_rule;
-    plan.look_ahead = setting.stale_momentum == StaleMomentum::kLookAhead && pushes_may_lag(plan);
+    complete(plan, setting);
     return plan;
+}
+
+SyncPlan grouped_plan(const std::vector<std::vector<int>>& groups, const ModeSetting& setting) {
+    SyncPlan plan;
+    plan.name = "dynamic";
+    for (const std::vector<int>& group : groups) {
+        plan.cohorts.push_back(
+            {.members = group, .riders = {}, .quorum = static_cast<int>(group.size())});
+    }
+    plan.published_unit = reference_batch_of(setting);
+    complete(plan, setting);
+    return plan;
+}
+
+std::int64_t reference_batch_of(const ModeSetting& setting) noexcept {
+    const std::int64_t workers = setting.workers_at_start > 0
+                                     ? setting.workers_at_start
+                                     : static_cast<std::int64_t>(setting.live.size());
+    return workers * setting.batch;
 }
 
 std::string default_mode(Architecture architecture) {

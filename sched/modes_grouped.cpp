@@ -12,13 +12,7 @@ constexpr double kAll = 1'000'000;  ///< more than there are
 
 SyncPlan dynamic(const ModeRequest& request) {
     const std::vector<double> times = own_times(request.setting.own_seconds, request.live);
-    SyncPlan plan;
-    for (std::vector<int>& group : similar_groups(request.live, times)) {
-        const int quorum = static_cast<int>(group.size());
-        plan.cohorts.push_back({.members = std::move(group), .riders = {}, .quorum = quorum});
-    }
-    plan.published_unit = request.reference_batch();
-    return plan;
+    return grouped_plan(similar_groups(request.live, times), request.setting);
 }
 
 SyncPlan ring(const ModeRequest& request) {

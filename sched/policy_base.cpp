@@ -49,13 +49,30 @@ bool PolicyBase::looks(const RunCounts& counts) const {
     return counts.pushes >= next_look_;
 }
 
-Decision PolicyBase::adapt(const Telemetry& /*telemetry*/) {
-    const auto workers = static_cast<std::int64_t>(live_.size());
+bool PolicyBase::due() {
     if (pushes_ < next_look_) {
+        return false;
+    }
+    next_look_ = pushes_ + static_cast<std::int64_t>(live_.size());
+    times_ = own_times(setting_.own_seconds, live_);
+    return true;
+}
+
+std::vector<double> PolicyBase::predicted_times(const Telemetry& telemetry, int iterations) const {
+    std::vector<double> seconds(setting_.live.size(), 0);
+    for (std::size_t i = 0; i < live_.size(); ++i) {
+        const int worker = live_[i];
+        const double forecast =
+            telemetry.load == nullptr ? 0 : telemetry.load->forecast.mean(worker, iterations);
+        seconds[static_cast<std::size_t>(worker)] = forecast > 0 ? forecast : times_[i];
+    }
+    return own_times(seconds, live_);
+}
+
+Decision PolicyBase::adapt(const Telemetry& /*telemetry*/) {
+    if (!due()) {
         return {};
     }
-    next_look_ = pushes_ + workers;
-    times_ = own_times(setting_.own_seconds, live_);
     const bool before = std::exchange(wished_, wishes());
     if (!before || !wished_) {
         return {};

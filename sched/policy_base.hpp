@@ -20,6 +20,13 @@ public:
     [[nodiscard]] bool looks(const RunCounts& counts) const override;
 
 protected:
+    /// Whether it is time for a look; then times() are new and the next look is after as many
+    /// pushes as there are workers.
+    [[nodiscard]] bool due();
+    /// Mean of the own times of the next iterations (1..kMaxHorizon) in the order of live(): as
+    /// forecast, or else times().
+    [[nodiscard]] std::vector<double> predicted_times(const Telemetry& telemetry,
+                                                      int iterations) const;
     /// Between changes of membership.
     virtual Decision adapt(const Telemetry& telemetry);
     /// Workers left or came.

@@ -20,20 +20,27 @@ constexpr Architecture kServers = Architecture::kServers;
 constexpr Architecture kRing = Architecture::kRing;
 
 /// A spelling of every mode, parameters given and left out.
-const std::vector<std::string> kServerModes = {"ssgd",           "static:1",      "ksync:1",
-                                               "backup:0",       "lgc:0",         "softsync:1",
-                                               "localsgd",       "kbatch-sync:1", "kbatch-async:1",
-                                               "localsgd:4",     "hier:1",        "hier:1:8",
-                                               "asgd",           "ssp",           "ssp:0",
-                                               "dynsgd",         "adadelay",      "adadelay:2,0.5",
-                                               "dcasgd",         "dcasgd:1e-2",   "saps",
-                                               "saps:1.5",       "saps:2:drop",   "saps:2:discount",
-                                               "saps:2:refresh", "zeno++",        "zeno++:0.2",
-                                               "zeno++:0.2:4",   "dynamic",       "cutoff",
-                                               "lb-bsp",         "flexrr",        "flexrr:2",
-                                               "sync-switch:0.5"};
-const std::vector<std::string> kRingModes = {"ssgd",       "ring",   "ring:1",   "localsgd",
-                                             "localsgd:4", "hier:1", "hier:1:2", "lb-bsp"};
+const std::vector<std::string> kServerModes = {"ssgd",           "static:1",
+                                               "ksync:1",        "backup:0",
+                                               "lgc:0",          "softsync:1",
+                                               "localsgd",       "kbatch-sync:1",
+                                               "kbatch-async:1", "localsgd:4",
+                                               "hier:1",         "hier:1:8",
+                                               "asgd",           "ssp",
+                                               "ssp:0",          "dynsgd",
+                                               "adadelay",       "adadelay:2,0.5",
+                                               "dcasgd",         "dcasgd:1e-2",
+                                               "saps",           "saps:1.5",
+                                               "saps:2:drop",    "saps:2:discount",
+                                               "saps:2:refresh", "zeno++",
+                                               "zeno++:0.2",     "zeno++:0.2:4",
+                                               "dynamic",        "cutoff",
+                                               "lb-bsp",         "flexrr",
+                                               "flexrr:2",       "sync-switch:0.5",
+                                               "ssgd-or-asgd",   "star-h",
+                                               "star-h-exact",   "star-h-exact:1.5"};
+const std::vector<std::string> kRingModes = {
+    "ssgd", "ring", "ring:1", "localsgd", "localsgd:4", "hier:1", "hier:1:2", "lb-bsp", "star-h"};
 
 const std::vector<std::string>& modes_of(Architecture architecture) {
     return architecture == kRing ? kRingModes : kServerModes;

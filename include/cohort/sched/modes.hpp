@@ -47,10 +47,17 @@ struct ModeSetting {
     ChooserOptions chooser = {};  ///< the same
 };
 
+/// B: one push of each worker that the run started with.
+[[nodiscard]] std::int64_t reference_batch_of(const ModeSetting& setting) noexcept;
+
 /// The plan that `--mode` names ("ssgd", "static:4", "hier:2:8", "ring:6" ...). Workers that are
 /// not live have no place in it. Errors: UsageError for an unknown name, a parameter out of range,
 /// or a mode that the architecture cannot run, each with what is possible.
 [[nodiscard]] SyncPlan make_plan(std::string_view mode, const ModeSetting& setting);
+
+/// The plan "dynamic" with these groups of live workers, each of which waits for all of its own.
+[[nodiscard]] SyncPlan grouped_plan(const std::vector<std::vector<int>>& groups,
+                                    const ModeSetting& setting);
 
 /// The mode for an architecture when none is named: "ring" or "ssgd".
 [[nodiscard]] std::string default_mode(Architecture architecture);
