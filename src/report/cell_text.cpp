@@ -158,6 +158,48 @@ CellText regret_text(const Comparison& comparison, std::size_t mode) {
     return text;
 }
 
+namespace {
+
+/// Whether some patterns, but not all, have slow workers: then they are told apart.
+bool has_slow_ones(const std::vector<std::string>& patterns) {
+    const auto healthy = std::count(patterns.begin(), patterns.end(), kHealthyPattern);
+    return healthy > 0 && static_cast<std::size_t>(healthy) < patterns.size();
+}
+
+CellText duel_text(const Spread& spread) {
+    CellText text;
+    if (spread.runs == 0) {
+        text.median = "no pair";
+        return text;
+    }
+    text.never = !std::isfinite(spread.median);
+    text.median = text.never ? "not reached" : signed_percent(spread.median);
+    text.spread = spread_text(spread, signed_percent);
+    return text;
+}
+
+}  // namespace
+
+std::vector<std::string> duel_columns(const std::vector<std::string>& patterns) {
+    std::vector<std::string> columns{"all patterns"};
+    if (has_slow_ones(patterns)) {
+        columns.push_back(fmt::format("all but {}", kHealthyPattern));
+    }
+    columns.insert(columns.end(), patterns.begin(), patterns.end());
+    return columns;
+}
+
+std::vector<CellText> duel_cells(const Duel& duel, const std::vector<std::string>& patterns) {
+    std::vector<CellText> cells{duel_text(duel.all)};
+    if (has_slow_ones(patterns)) {
+        cells.push_back(duel_text(duel.slow));
+    }
+    for (const Spread& spread : duel.by_pattern) {
+        cells.push_back(duel_text(spread));
+    }
+    return cells;
+}
+
 std::string choices_text(const OracleCell& oracle) {
     std::vector<std::pair<std::size_t, std::string>> counts;
     for (const std::string& choice : oracle.choices) {

@@ -36,6 +36,11 @@ struct CellText {
 /// Median and worst regret of a mode, over everything.
 [[nodiscard]] CellText regret_text(const Comparison& comparison, std::size_t mode);
 
+/// Column heads of a mode's duels; and the cells of one, in their order.
+[[nodiscard]] std::vector<std::string> duel_columns(const std::vector<std::string>& patterns);
+[[nodiscard]] std::vector<CellText> duel_cells(const Duel& duel,
+                                               const std::vector<std::string>& patterns);
+
 /// How often it was which: "asgd ×3, ssgd ×2", the most frequent first.
 [[nodiscard]] std::string choices_text(const OracleCell& oracle);
 

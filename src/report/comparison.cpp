@@ -80,10 +80,10 @@ std::optional<OracleRun> oracle_run(const SweepResults& results, Comparison& com
     return best;
 }
 
-/// None where neither the mode nor any fixed one reached the target.
-std::optional<double> regret_of(const RunRow& row, const OracleRun& oracle) {
-    if (std::isfinite(oracle.tta_s)) {
-        return tta_of(row) / oracle.tta_s - 1;
+/// A run's time relative to another one's, less one; none where neither reached the target.
+std::optional<double> relative(const RunRow& row, double other_tta_s) {
+    if (std::isfinite(other_tta_s)) {
+        return tta_of(row) / other_tta_s - 1;
     }
     return row.tta_virtual_s ? std::optional(-1.0) : std::nullopt;
 }
@@ -103,7 +103,7 @@ void look_back(const SweepResults& results, Comparison& comparison, std::size_t 
         for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
             const RunRow* row = find_row(comparison.cells[mode][pattern], seed);
             if (row != nullptr && has_target(*row)) {
-                if (const std::optional<double> regret = regret_of(*row, *oracle)) {
+                if (const std::optional<double> regret = relative(*row, oracle->tta_s)) {
                     regrets[mode].push_back(*regret);
                 }
             }
@@ -116,6 +116,44 @@ void look_back(const SweepResults& results, Comparison& comparison, std::size_t 
         all_regrets[mode].insert(all_regrets[mode].end(), regrets[mode].begin(),
                                  regrets[mode].end());
     }
+}
+
+Duel duel(const SweepResults& results, const Comparison& comparison, std::size_t mode,
+          std::size_t other) {
+    Duel found{.mode = mode, .other = other, .by_pattern = {}, .all = {}, .slow = {}};
+    std::vector<double> all;
+    std::vector<double> slow;
+    for (std::size_t pattern = 0; pattern < results.patterns.size(); ++pattern) {
+        std::vector<double> here;
+        for (const RunRow& row : comparison.cells[mode][pattern].rows) {
+            const RunRow* against = find_row(comparison.cells[other][pattern], row.seed);
+            if (against != nullptr && has_target(row) && has_target(*against)) {
+                if (const auto pair = relative(row, tta_of(*against))) {
+                    here.push_back(*pair);
+                }
+            }
+        }
+        found.by_pattern.push_back(spread_of(here));
+        all.insert(all.end(), here.begin(), here.end());
+        if (results.patterns[pattern] != kHealthyPattern) {
+            slow.insert(slow.end(), here.begin(), here.end());
+        }
+    }
+    found.all = spread_of(all);
+    found.slow = spread_of(slow);
+    return found;
+}
+
+std::vector<Duel> all_duels(const SweepResults& results, const Comparison& comparison) {
+    std::vector<Duel> duels;
+    for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
+        for (std::size_t other = 0; other < results.modes.size(); ++other) {
+            if (results.modes[mode].versus && other != mode) {
+                duels.push_back(duel(results, comparison, mode, other));
+            }
+        }
+    }
+    return duels;
 }
 
 bool leads(const Comparison& comparison, Spread ComparedCell::*measure, std::size_t mode,
@@ -179,6 +217,7 @@ Comparison compare(const SweepResults& results) {
     for (const std::vector<double>& of_mode : regrets) {
         comparison.regret.push_back(spread_of(of_mode));
     }
+    comparison.duels = all_duels(results, comparison);
     return comparison;
 }
 

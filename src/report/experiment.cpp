@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cohort/core/error.hpp"
+#include "experiment_base.hpp"
 #include "toml_reader.hpp"
 
 namespace cohort {
@@ -47,13 +48,13 @@ public:
         : TomlReader(std::move(path)), check_(check) {}
 
     [[nodiscard]] Experiment read(const OptionList& overrides) {
-        const toml::table file = parse();
+        const toml::table file = read_with_base(path());
         for (const auto& [key, node] : file) {
             if (!one_of(key.str(), {"title", "job", "mode", "pattern", "patterns", "seeds",
                                     "pattern-seeds", "tuning"})) {
                 refuse(node, key.str(), "not a key of an experiment",
-                       "title, seeds, pattern-seeds, patterns, [job], [[mode]], [[pattern]], "
-                       "[tuning]",
+                       "title, base, seeds, pattern-seeds, patterns, [job], [[mode]], "
+                       "[[pattern]], [tuning]",
                        key.str());
             }
         }
@@ -229,6 +230,8 @@ private:
                 found.fixed = truth(node, "fixed");
             } else if (key.str() == "reference") {
                 found.reference = truth(node, "reference");
+            } else if (key.str() == "versus") {
+                found.versus = truth(node, "versus");
             } else if (key.str() == "lr") {
                 found.lr = rates(node);
             } else {

@@ -14,6 +14,11 @@ void set_option(OptionList& options, const std::string& name, const std::string&
     }
 }
 
+bool has_option(const OptionList& options, const std::string& name) {
+    return std::any_of(options.begin(), options.end(),
+                       [&name](const auto& option) { return option.first == name; });
+}
+
 std::string option_of(const OptionList& options, const std::string& name) {
     const auto found = std::find_if(options.begin(), options.end(),
                                     [&name](const auto& option) { return option.first == name; });

@@ -80,6 +80,31 @@ std::string measure_table(const PageData& data, const Measure& measure) {
     return in_box(measure.title, caption + head_row(columns) + "<tbody>" + rows + "</tbody>");
 }
 
+/// A mode against every other one.
+std::string duel_table(const PageData& data, std::size_t mode) {
+    const std::vector<std::string>& patterns = data.results.patterns;
+    std::string rows;
+    for (const Duel& duel : data.comparison.duels) {
+        if (duel.mode != mode) {
+            continue;
+        }
+        rows += "<tr>" + mode_head(data.results.modes[duel.other]);
+        for (const CellText& cell : duel_cells(duel, patterns)) {
+            rows += cell_html(cell);
+        }
+        rows += "</tr>\n";
+    }
+    const std::string& name = data.results.modes[mode].name;
+    const std::string caption = fmt::format(
+        "<caption><span>{0} against each: time to the target of {0} relative to the row's, of the "
+        "same pattern and seed, less one; median, below it least–most</span></caption>",
+        escaped(name));
+    return rows.empty()
+               ? rows
+               : in_box(name + " against each",
+                        caption + head_row(duel_columns(patterns)) + "<tbody>" + rows + "</tbody>");
+}
+
 /// A column of demands.
 struct Demand {
     const char* name;
@@ -125,6 +150,11 @@ std::string result_tables(const PageData& data) {
     std::string text;
     for (const Measure& measure : measures_of(data.comparison)) {
         text += measure_table(data, measure);
+        if (measure.spread == &ComparedCell::regret) {
+            for (std::size_t mode = 0; mode < data.results.modes.size(); ++mode) {
+                text += duel_table(data, mode);
+            }
+        }
     }
     return text;
 }

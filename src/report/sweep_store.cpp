@@ -93,6 +93,7 @@ void put_plan(StoreWriter& store, const SweepResults& results) {
     put_lines(store, "/modes/fixed", modes, [&](const auto& mode) { return flag(mode.fixed); });
     put_lines(store, "/modes/reference", modes,
               [&](const auto& mode) { return flag(mode.reference); });
+    put_lines(store, "/modes/versus", modes, [&](const auto& mode) { return flag(mode.versus); });
     put_lines(store, "/modes/waiting", modes, [&](const auto& mode) {
         return flag(std::find(results.waiting.begin(), results.waiting.end(), mode.name) !=
                     results.waiting.end());
@@ -128,6 +129,9 @@ std::vector<ExperimentMode> get_modes(const StoreReader& store) {
     const auto cites = get_lines(store, "/modes/cites");
     const auto fixed = get_lines(store, "/modes/fixed");
     const auto references = get_lines(store, "/modes/reference");
+    const auto judged = store.contains("/modes/versus")
+                            ? get_lines(store, "/modes/versus")
+                            : std::vector<std::string>(names.size());  // an older program's
     std::vector<ExperimentMode> found;
     for (std::size_t i = 0; i < names.size(); ++i) {
         found.push_back({.name = names[i],
@@ -135,7 +139,8 @@ std::vector<ExperimentMode> get_modes(const StoreReader& store) {
                          .role = roles.at(i),
                          .cites = cites.at(i),
                          .fixed = fixed.at(i) == "true",
-                         .reference = references.at(i) == "true"});
+                         .reference = references.at(i) == "true",
+                         .versus = judged.at(i) == "true"});
     }
     return found;
 }

@@ -39,7 +39,9 @@ toml::table TomlReader::parse() const {
 }
 
 std::string TomlReader::where(const toml::node& node, std::string_view key) const {
-    return fmt::format("{}, line {}, {}", path_, node.source().begin.line, key);
+    const toml::source_region& source = node.source();
+    return fmt::format("{}, line {}, {}", source.path ? *source.path : path_, source.begin.line,
+                       key);
 }
 
 void TomlReader::refuse(const toml::node& node, std::string_view key, std::string_view what,

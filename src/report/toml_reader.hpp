@@ -26,7 +26,7 @@ public:
     /// Errors: FileError; UsageError for text that is not TOML.
     [[nodiscard]] toml::table parse() const;
 
-    /// "e.toml, line 3, lr".
+    /// "e.toml, line 3, lr", of the file that the node is from.
     [[nodiscard]] std::string where(const toml::node& node, std::string_view key) const;
     [[noreturn]] void refuse(const toml::node& node, std::string_view key, std::string_view what,
                              std::string_view expected, std::string_view got) const;

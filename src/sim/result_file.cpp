@@ -112,6 +112,8 @@ private:
     StoreWriter file_;
 };
 
+/// What an older program did not write stays as it is: whole arrays and texts; a file that is
+/// damaged is refused when it is opened.
 class ResultReader {
 public:
     ResultReader(const std::string& path, Hdf5Thread& thread) : file_(path, thread) {
@@ -134,11 +136,16 @@ public:
     }
     template <class T>
     void array(const std::string& path, std::vector<T>& numbers) {
-        numbers = file_.get<T>(path);
+        if (file_.contains(path)) {
+            numbers = file_.get<T>(path);
+        }
     }
     template <class Row, class Get>
     void column(const std::string& path, std::vector<Row>& rows, const Get& get) {
         using Field = std::remove_cvref_t<decltype(get(rows.front()))>;
+        if (!file_.contains(path)) {
+            return;
+        }
         const auto numbers = file_.get<Stored<Field>>(path);
         fit(rows, numbers.size(), path);
         for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -148,6 +155,9 @@ public:
     template <class Row, class Get>
     void texts(const std::string& group, const std::string& name, std::vector<Row>& rows,
                const Get& get) {
+        if (!file_.has_attribute(group, name)) {
+            return;
+        }
         const std::vector<std::string> lines = lines_of(file_.attribute<std::string>(group, name));
         fit(rows, lines.size(), group + "@" + name);
         for (std::size_t i = 0; i < rows.size(); ++i) {

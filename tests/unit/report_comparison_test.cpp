@@ -128,5 +128,35 @@ TEST(Comparison, TheFirstModeIsTheReferenceUnlessAnotherIs) {
     EXPECT_EQ(median_of(compare(results).cells[0][0], &RunRow::virtual_s), 100);
 }
 
+TEST(Comparison, AModeThatAsksForItIsComparedPairByPair) {
+    SweepResults results = three_modes();
+    EXPECT_TRUE(compare(results).duels.empty());
+    results.modes[2].versus = true;
+    const Comparison comparison = compare(results);
+    ASSERT_EQ(comparison.duels.size(), 2U);
+    const Duel& a = comparison.duels[0];
+    EXPECT_EQ(a.mode, 2U);
+    EXPECT_EQ(a.other, 0U);
+    EXPECT_NEAR(a.by_pattern[0].median, 0.1, 1e-12);  // 110 / 100, 110 / 110, 110 / 90
+    EXPECT_NEAR(a.by_pattern[0].least, 0, 1e-12);
+    EXPECT_NEAR(a.by_pattern[1].most, 100.0 / 400 - 1, 1e-12);  // -0.75 -1 -1
+    EXPECT_EQ(a.by_pattern[1].median, -1) << "a did not reach it twice";
+    EXPECT_NEAR(a.all.median, (0 - 0.75) / 2, 1e-12);  // -1 -1 -0.75 0 0.1 0.22
+    EXPECT_EQ(a.slow.runs, 3U) << "all but healthy";
+    const Duel& b = comparison.duels[1];
+    EXPECT_NEAR(b.by_pattern[1].median, -0.5, 1e-12);  // -0.5 -0.2 -1
+}
+
+TEST(Comparison, PairsWithoutATimeAreNoPairs) {
+    SweepResults results = three_modes();
+    results.modes[0].versus = true;
+    const Duel b = compare(results).duels.at(0);
+    EXPECT_EQ(b.by_pattern[1].runs, 2U) << "neither reached it with the third seed";
+    EXPECT_TRUE(std::isinf(b.by_pattern[1].most)) << "b alone did with the second";
+    EXPECT_NEAR(b.by_pattern[1].least, 1, 1e-12);
+    std::erase_if(results.rows, [](const RunRow& row) { return row.mode == "b"; });
+    EXPECT_EQ(compare(results).duels.at(0).all.runs, 0U);
+}
+
 }  // namespace
 }  // namespace cohort

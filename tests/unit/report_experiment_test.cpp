@@ -176,6 +176,67 @@ TEST(Experiment, OptionsThatAnotherTableSetsAreRefused) {
     }
 }
 
+TEST(Experiment, StandsOnItsBase) {
+    const TempFolder folder;
+    replace_text_file(folder.file("e.toml"), R"(title = "Small"
+seeds = [1, 2]
+patterns = ["healthy"]
+[job]
+data = "d.h5"
+samples = 1000
+[tuning]
+lr = [0.1, 0.2]
+seeds = [11]
+[[mode]]
+mode = "ssgd"
+[[pattern]]
+trace = "t.csv"
+)");
+    replace_text_file(folder.file("more.toml"), R"(base = "e.toml"
+patterns = ["persistent:2", "storm"]
+[job]
+samples = 2000
+[[mode]]
+mode = "asgd"
+versus = true
+)");
+    const Experiment more = read_experiment(folder.file("more.toml"), {}, check_option);
+    EXPECT_EQ(more.title, "Small");
+    EXPECT_EQ(more.seeds.size(), 2U);
+    EXPECT_THAT(more.job,
+                testing::UnorderedElementsAre(Pair("data", "d.h5"), Pair("samples", "2000")));
+    ASSERT_EQ(more.modes.size(), 2U);
+    EXPECT_EQ(more.modes[0].name, "ssgd");
+    EXPECT_FALSE(more.modes[0].versus);
+    EXPECT_EQ(more.modes[1].name, "asgd");
+    EXPECT_TRUE(more.modes[1].versus);
+    EXPECT_THAT(more.modes[1].lr, ElementsAre(0.1, 0.2));
+    ASSERT_EQ(more.patterns.size(), 3U);
+    EXPECT_EQ(more.patterns[0].name, "persistent:2");
+    EXPECT_EQ(more.patterns[2].name, "t.csv");
+}
+
+TEST(Experiment, ErrorsNameTheFileOfTheBaseThatTheyAreIn) {
+    const TempFolder folder;
+    replace_text_file(folder.file("e.toml"), "[job]\n\nsamples = \"nonsense\"\n");
+    const auto error = [&](const std::string& text) -> std::string {
+        replace_text_file(folder.file("more.toml"), text);
+        try {
+            (void)read_experiment(folder.file("more.toml"), {}, check_option);
+        } catch (const UsageError& wrong) {
+            return wrong.what();
+        }
+        return "no error";
+    };
+    EXPECT_THAT(error("base = \"e.toml\"\n[[mode]]\nmode = \"ssgd\"\n"),
+                HasSubstr("/e.toml, line 3, samples] value refused"));
+    EXPECT_THAT(error("base = \"e.toml\"\n[[mode]]\nmode = \"ssgd\"\n[job]\nsamples = 1\n"
+                      "wrong = 2\n"),
+                HasSubstr("/more.toml, line 6, wrong] no such option"));
+    EXPECT_THAT(error("base = \"./more.toml\"\n"), HasSubstr("based on each other"));
+    EXPECT_THROW((void)error("base = \"missing.toml\"\n"), FileError);
+}
+
 TEST(Experiment, AMissingFileIsAFileError) {
     EXPECT_THROW((void)read_experiment("/nowhere/e.toml", {}, check_option), FileError);
 }

@@ -114,6 +114,25 @@ TEST_F(Page, MarkdownHasTheSameNumbers) {
                 HasSubstr("| *oracle* | 102 (alpha ×3) | 102 (alpha ×3) |"));
 }
 
+TEST_F(Page, AModeThatAsksForItIsComparedWithEachOther) {
+    EXPECT_THAT(report_markdown(results_), Not(HasSubstr("against each")));
+    results_.modes[0].versus = true;
+    // beta takes 111 to 113 where alpha takes 101 to 103; under the second pattern it gets there
+    // once, in 131.
+    EXPECT_THAT(report_markdown(results_),
+                HasSubstr("**alpha against each** (its time to the target relative to the row's, "
+                          "of the same pattern and seed, less one): median of all pairs "
+                          "(least–most)\n\n"
+                          "| mode | all patterns | all but healthy | healthy | persistent:2 |\n"
+                          "|---|---:|---:|---:|---:|\n"
+                          "| beta | -16 % (-100–-9 %) | -100 % (-100–-23 %) | -9 % (-9–-9 %) | "
+                          "-100 % (-100–-23 %) |\n"));
+    const std::string page = report_html(results_);
+    EXPECT_THAT(page, HasSubstr("alpha against each: time to the target of alpha relative to"));
+    EXPECT_THAT(page, HasSubstr("<th scope=\"col\">all but healthy</th>"));
+    EXPECT_EQ(unbalanced(page), "");
+}
+
 TEST_F(Page, ASingleResultIsAPageToo) {
     const SweepResults single = results_of_files({results_.rows[0].file});
     const std::string page = report_html(single);

@@ -281,6 +281,24 @@ TEST_F(SweepRun, ATornResultAndOneCutShortAreMadeAgain) {
     EXPECT_EQ(sweep(experiment).found, 7U - 2U);
 }
 
+/// An older program's result: it does not know an option that there is now.
+TEST_F(SweepRun, AnOptionThatAResultDoesNotKnowHadItsDefault) {
+    const Experiment experiment = small_experiment({"healthy"});
+    (void)sweep(experiment);
+    const std::vector<PlannedRun> runs = plan_table(experiment, {0.1, std::nullopt});
+    const auto forget = [&](const std::string& name) {
+        for (const PlannedRun& run : runs) {
+            SimulationResult result = made_up_result(options_of(run.options));
+            std::erase_if(result.options, [&](const auto& option) { return option.first == name; });
+            write_result(folder_.file("runs/" + run.key), result);
+        }
+    };
+    forget("node-staging");
+    EXPECT_EQ(sweep(experiment).found, 7U);
+    forget("samples");  // whose default is not what is wanted
+    EXPECT_EQ(sweep(experiment).found, 3U) << "the search's";
+}
+
 TEST_F(SweepRun, TwoSweepsInOneFolderAreRefused) {
     const RunLock other(folder_.path());
     EXPECT_THROW((void)sweep(small_experiment({"healthy"})), UsageError);

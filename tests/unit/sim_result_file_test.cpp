@@ -177,6 +177,47 @@ TEST(ResultFileTest, GivesBackWhatIsMissingAsMissing) {
     EXPECT_FALSE(read.tta_virtual_s || read.samples_to_target || read.switches[0].in_force_s);
 }
 
+/// Copies the numbers of a result alone, as a program would have written it that knows no tables.
+void write_numbers_alone(const std::string& from, const std::string& to) {
+    Hdf5Thread thread;
+    const StoreReader whole(from, thread);
+    StoreWriter writer(to, whole.format(), thread);
+    const auto copy = [&](const std::string& group, const std::string& name, auto kind) {
+        writer.set(group, name, whole.attribute<decltype(kind)>(group, name));
+    };
+    for (const char* name : {"command", "stop_reason"}) {
+        copy("/", name, std::string());
+    }
+    for (const char* name : {"virtual_s", "accuracy", "loss", "healthy_iteration_s", "lanes_from_s",
+                             "wall_s", "engine_core_s"}) {
+        copy("/", name, double());
+    }
+    for (const char* name : {"samples_applied", "updates", "threads", "samples_computed"}) {
+        copy("/", name, std::int64_t());
+    }
+    for (const char* name : {"events", "digest", "buffer_bytes", "peak_bytes"}) {
+        copy("/", name, std::uint64_t());
+    }
+    for (const char* name : {"leased", "applied", "discounted", "over_bound", "outstanding"}) {
+        copy("/accounts", name, std::int64_t());
+    }
+    for (const char* reason : kReturnReasonNames) {
+        copy("/accounts", std::string("returned_") + reason, std::int64_t());
+    }
+    writer.commit();
+}
+
+TEST(ResultFileTest, ReadsAFileThatLacksTables) {
+    const TempFolder folder;
+    const SimulationResult result = full_result();
+    write_result(folder.path(), result);
+    write_numbers_alone(folder.file("result.h5"), folder.file("old.h5"));
+    const SimulationResult read = read_result(folder.file("old.h5"));
+    EXPECT_EQ(read.command, result.command);
+    EXPECT_EQ(read.accounts.returned, result.accounts.returned);
+    EXPECT_TRUE(read.workers.empty() && read.lanes.empty() && read.options.empty());
+}
+
 TEST(ResultFileTest, ReplacesTheFileWhole) {
     const TempFolder folder;
     write_result(folder.path(), full_result());

@@ -41,12 +41,25 @@ struct OracleCell {
     Spread tta_s;
 };
 
+/// A mode's times to the target relative to another's of the same pattern and seed, less one; -1
+/// where it alone reached the target. Pairs of which neither did have none.
+struct Duel {
+    std::size_t mode = 0;
+    std::size_t other = 0;
+    std::vector<Spread> by_pattern;  ///< over the seeds
+    Spread all;                      ///< over all patterns and seeds
+    Spread slow;                     ///< the same without the pattern kHealthyPattern
+};
+/// Name of the pattern under which nobody is slow.
+inline constexpr const char* kHealthyPattern = "healthy";
+
 struct Comparison {
     std::vector<std::vector<ComparedCell>> cells;  ///< [mode][pattern]
     std::vector<OracleCell> oracle;                ///< [pattern]
     std::vector<Spread> regret;                    ///< [mode], over all patterns and seeds
     std::vector<std::size_t> pairs;                ///< [mode], of pattern and seed, that could be
     std::vector<bool> complete;                    ///< [pattern]: all runs of all modes are there
+    std::vector<Duel> duels;    ///< of modes that ask for it, with every other, by mode
     std::size_t reference = 0;  ///< mode that demands are compared with: the first without another
     bool has_target = false;    ///< of any run
 };

@@ -22,6 +22,7 @@ struct ExperimentMode {
     /// rebalance. False for schedules and modes that become another one.
     bool fixed = true;
     bool reference = false;  ///< demands of others are given relative to its demands
+    bool versus = false;     ///< a table has its times relative to every other mode's
 };
 
 /// A column of the table.
@@ -65,6 +66,7 @@ using OptionCheck = std::function<std::string(const std::string& name, const std
 
 /// Sets an option, or replaces it.
 void set_option(OptionList& options, const std::string& name, const std::string& value);
+[[nodiscard]] bool has_option(const OptionList& options, const std::string& name);
 /// The value; empty when it is not there.
 [[nodiscard]] std::string option_of(const OptionList& options, const std::string& name);
 
