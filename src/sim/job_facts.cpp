@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "update_cost.hpp"
+#include "cohort/optim/update_cost.hpp"
 
 namespace cohort {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/optim/update_cost.hpp"
 #include "ring_job.hpp"
-#include "update_cost.hpp"
 
 namespace cohort {
 

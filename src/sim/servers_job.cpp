@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "update_cost.hpp"
+#include "cohort/optim/update_cost.hpp"
 #include "virtual_jobs.hpp"
 
 // What servers do, and what the engine decides.

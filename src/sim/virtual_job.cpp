@@ -5,8 +5,8 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/optim/update_cost.hpp"
 #include "cohort/sched/lease_work.hpp"
-#include "update_cost.hpp"
 
 namespace cohort {
 namespace {

@@ -39,6 +39,8 @@ Coordinator::Coordinator(Links links, JobParts& parts, const TrainEnvironment& e
       flow_(links.map.servers == 0 ? make_ring_flow(links, parts, *this)
                                    : make_servers_flow(links, parts, *this)),
       workers_(links.map.workers(), parts.options.batch),
+      servers_(links.map.servers, parts.optimizer.kind),
+      straggler_said_(static_cast<std::size_t>(links.map.workers())),
       losses_(links.map, parts.options.max_lost) {
     for (int rank = 0; rank < links_.map.size(); ++rank) {
         at_work_.push_back(rank);
@@ -182,6 +184,12 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
             "the run began with {} workers and goes on with {}: parameters of its mode and faults "
             "that name others do without them",
             setting.workers_at_start, workers);
+    }
+    setting.job = job_facts(parts_, links_.map.servers);
+    if (!options().deterministic) {  // of times, which differ from run to run
+        load_ = std::make_unique<LoadDesk>(workers, options().batch, LoadDesk::kLagBound, nullptr,
+                                           setting.job.capacity, setting.chooser.guard);
+        predictor_ = setting.chooser.predictor;
     }
     modes_.emplace(mode_choice(options()), std::move(setting), progress_.samples_applied);
     SyncPlan first = modes_->start();

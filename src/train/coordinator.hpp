@@ -11,6 +11,7 @@
 
 #include "checkpoint_desk.hpp"
 #include "cohort/core/run_lock.hpp"
+#include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/worker_books.hpp"
 #include "cohort/train/hooks.hpp"
@@ -23,6 +24,7 @@
 #include "lease_desk.hpp"
 #include "links.hpp"
 #include "loss_desk.hpp"
+#include "server_capacity.hpp"
 #include "snapshot_evaluator.hpp"
 #include "update_flow.hpp"
 
@@ -76,8 +78,9 @@ private:
     void taken(const UpdateExtras& extras, int evaluation_parts) override;
     void drop(const BatchResult& result, const std::string& because) override;
     void spent(double compute_s, double exposed_s, double exchange_s) override;
-    void timed(const PushTimes& times) override;
-    void settled(const PushOutcome& outcome) override { workers_.settled(outcome); }
+    void timed(const IterationRecord& said) override;
+    void served(int server, const ServerWork& work) override;
+    void settled(const PushOutcome& outcome) override;
     void installed(const SyncPlan& plan) override;
     [[nodiscard]] bool wants_gradients() const override {
         return modes_ && modes_->wants_gradients();
@@ -109,6 +112,7 @@ private:
     void report_switches();
     void rank_news(const RankNews& news);
     void lost(const RankNews& news);
+    void forget_load(int worker);
     void returned(const RankNews& news);
     void lost_at_the_end(const RankNews& news);
     void report_rank(const RankNews& news);
@@ -130,6 +134,8 @@ private:
     void evaluated(const EvaluationReport& report);
     [[nodiscard]] SnapshotEvaluator& evaluator();
     void report_checkpoint(const CheckpointReport& report);
+    void report_stragglers();
+    [[nodiscard]] double seconds_of_training() const;
     void watch_updates();
     void update_times();
     [[nodiscard]] RunSnapshot run_snapshot();
@@ -162,6 +168,12 @@ private:
     int regroupings_ = 0;
     std::optional<Clock::Seconds> regrouping_said_;
     WorkerBooks workers_;
+    std::unique_ptr<LoadDesk> load_;  ///< null in a deterministic run
+    std::string predictor_;           ///< for it, once a mode looks at forecasts
+    ServerCapacity servers_;
+    std::vector<std::optional<Clock::Seconds>> straggler_said_;  ///< by worker
+    double lag_sum_ = 0;  ///< of the pushes applied since the last commit()
+    int lag_pushes_ = 0;  ///< these
     LossDesk losses_;
     GradientFacts gradients_;
     std::optional<ControlDesk> control_;

@@ -1,4 +1,7 @@
 // What the flow of updates writes into the books of a run.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -18,6 +21,29 @@ std::string non_finite_reason(double loss_sum, bool finite) {
         return "the loss is not finite";
     }
     return finite ? "" : "the gradient is not finite";
+}
+
+double push_bytes(const JobParts& parts) {
+    return static_cast<double>(parts.graph.parameters().total()) * sizeof(float);
+}
+
+IterationRecord record_of(const Ticket& ticket, double sending_s, double sent, double received) {
+    const WorkerTimes& times = ticket.times;
+    IterationRecord record{.worker = ticket.push.worker,
+                           .iteration = static_cast<std::int64_t>(ticket.push.sequence),
+                           .samples = ticket.samples,
+                           .version = ticket.version,
+                           .input_s = times.input_s,
+                           .compute_s = times.compute_s,
+                           .push_s = sending_s,
+                           .pull_s = times.pull_s,
+                           .wait_s = times.exchange_s - times.pull_s,
+                           .use = times.use,
+                           .telemetry_s = times.telemetry_s};
+    const double left_s = times.leaving_s + sending_s;
+    record.use.tx_bytes_s = left_s > 0 ? sent / left_s : 0;
+    record.use.rx_bytes_s = times.pull_s > 0 ? received / times.pull_s : 0;
+    return record;
 }
 
 UpdateExtras Coordinator::decide(std::int64_t samples) {
@@ -55,17 +81,75 @@ void Coordinator::commit(const UpdateRecord& update) {
     for (const auto& hook : hooks_) {
         hook->on_step(*this, step);
     }
+    if (load_) {
+        const double pushes = std::max(lag_pushes_, 1);
+        load_->updated(update.result.loss_sum / static_cast<double>(update.result.samples),
+                       update.result.samples, lag_sum_ / pushes);
+        if (const std::string warning = load_->take_warning(); !warning.empty()) {
+            log_warn("{}", warning);
+        }
+    }
+    lag_sum_ = 0;
+    lag_pushes_ = 0;
     if (modes_->awaits_update()) {
         modes_->updated(progress_.train_seconds, workers_.slowest_own_s());
     }
     updated_ = true;
 }
 
-void Coordinator::timed(const PushTimes& times) {
-    workers_.timed(times, clock().now());
+/// With rings nobody sends for himself: members and riders are compared by what they compute.
+void Coordinator::timed(const IterationRecord& said) {
+    IterationRecord record = said;
+    record.arrived_s = seconds_of_training();
+    record.lag = engine_->lag_of(record.version);
+    const double sending_s = links_.map.servers > 0 ? record.push_s : 0;
+    workers_.timed(record.worker, record.samples, record.input_s + record.compute_s + sending_s,
+                   clock().now());
     for (const auto& hook : hooks_) {
-        hook->on_push(*this, times);
+        hook->on_push(*this, record);
     }
+    if (load_) {
+        load_->timed(record);
+        report_stragglers();
+    }
+}
+
+void Coordinator::settled(const PushOutcome& outcome) {
+    workers_.settled(outcome);
+    if (!outcome.returned) {
+        lag_sum_ += outcome.lag;
+        ++lag_pushes_;
+    }
+}
+
+void Coordinator::served(int server, const ServerWork& work) {
+    if (load_) {
+        servers_.add(server, work);
+        load_->measured(servers_.capacity());
+    }
+}
+
+void Coordinator::report_stragglers() {
+    for (const StragglerDetector::News& news : load_->take_stragglers()) {
+        const StragglerEpisode& slow = news.episode;
+        std::optional<Clock::Seconds>& said =
+            straggler_said_.at(static_cast<std::size_t>(slow.worker));
+        if (!said || (clock().now() - *said).count() >= options().log_every_s) {
+            said = clock().now();
+            log_info("worker {} is {}: {}{}", slow.worker, news.ended ? "as fast again" : "slow",
+                     describe(slow),
+                     news.ended ? fmt::format(", for {:.1f} s and {} iterations", slow.duration_s(),
+                                              slow.iterations)
+                                : std::string());
+        }
+        for (const auto& hook : hooks_) {
+            hook->on_straggler(*this, news);
+        }
+    }
+}
+
+double Coordinator::seconds_of_training() const {
+    return earlier_.train_seconds + (clock().now() - started_).count() - pauses_;
 }
 
 void Coordinator::installed(const SyncPlan& plan) {
@@ -175,7 +259,7 @@ void Coordinator::watch_updates() {
 void Coordinator::update_times() {
     const double wall = (clock().now() - started_).count();
     progress_.wall_seconds = earlier_.wall_seconds + wall;
-    progress_.train_seconds = earlier_.train_seconds + wall - pauses_;
+    progress_.train_seconds = seconds_of_training();
     double cpu = 0;
     for (const Farewell& farewell : farewells_) {
         cpu += farewell.cpu_s;

@@ -37,8 +37,15 @@ void Coordinator::listen() {
 }
 
 ClusterReport Coordinator::cluster() const {
-    return {
-        .mode = modes_->in_force(), .pending = engine_->pending(), .workers = workers_.reports()};
+    ClusterReport report{.mode = modes_->in_force(),
+                         .pending = engine_->pending(),
+                         .workers = workers_.reports(),
+                         .loads = {}};
+    for (std::size_t worker = 0; load_ && worker < report.workers.size(); ++worker) {
+        report.loads.push_back(load_of(load_->history(), static_cast<int>(worker)));
+        report.loads.back().slow = load_->stragglers().open()[worker];
+    }
+    return report;
 }
 
 RunCounts Coordinator::counts() const {
@@ -59,11 +66,15 @@ void Coordinator::consult_modes() {
         return;
     }
     update_times();
+    if (load_ && modes_->wants_load() && !load_->predicts()) {
+        load_->predict_with(make_predictor(predictor_, links_.map.workers(), options().batch, {}));
+    }
     auto change = modes_->ask({.seconds = progress_.train_seconds,
                                .samples_applied = progress_.samples_applied,
                                .budget_samples = parts_.budget_samples,
                                .updates = progress_.updates,
-                               .workers = workers_.telemetry(clock().now())});
+                               .workers = workers_.telemetry(clock().now()),
+                               .load = load_ ? &load_->view() : nullptr});
     if (change) {
         flow_->install(std::move(change->plan), std::move(change->batches));
     }
@@ -108,6 +119,7 @@ void Coordinator::lost(const RankNews& news) {
     std::erase(at_work_, news.rank);
     const int worker = links_.map.worker_of_rank(news.rank);
     workers_.lost(worker);
+    forget_load(worker);
     report_rank(news);
     if (losses_.too_many()) {
         fail<PeerError>({.where = "workers",
@@ -120,6 +132,14 @@ void Coordinator::lost(const RankNews& news) {
     checkpoints_->give_up();  // rounds that are granted may be void now
     flow_->lost(worker);
     ask_modes_ = true;
+}
+
+/// What was recorded of it says nothing about what it will be.
+void Coordinator::forget_load(int worker) {
+    if (load_) {
+        load_->lost(worker);
+        report_stragglers();
+    }
 }
 
 /// Training is over and the rank had nothing more to give.
@@ -140,6 +160,7 @@ void Coordinator::returned(const RankNews& news) {
     at_work_.push_back(news.rank);
     const int worker = links_.map.worker_of_rank(news.rank);
     workers_.joined(worker);
+    forget_load(worker);
     report_rank(news);
     flow_->joined(worker);
     ask_modes_ = true;
@@ -201,6 +222,9 @@ std::string Coordinator::status() const {
                        worker,
                        links_.map.describe(links_.map.rank_of_worker(static_cast<int>(worker))),
                        one.live ? "live" : "lost", one.lag, one.own_s, one.samples);
+        if (worker < now.loads.size() && one.live) {
+            text += "  " + describe(now.loads[worker]) + "\n";
+        }
     }
     return text;
 }

@@ -1,5 +1,7 @@
 #include "cohort/train/events.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace cohort {
@@ -11,6 +13,45 @@ std::string to_string(StopReason reason) {
         case StopReason::kSignal: return "signal";
     }
     return "unknown";
+}
+
+WorkerLoad load_of(const TelemetryHistory& history, int worker) {
+    constexpr std::size_t kMost = 8;
+    WorkerLoad load;
+    const std::size_t count = std::min(history.size(worker), kMost);
+    for (std::size_t age = 0; age < count; ++age) {
+        const IterationRecord& record = history.record(worker, age);
+        const double scale =
+            static_cast<double>(history.batch()) / static_cast<double>(record.samples);
+        const double weight = 1 / static_cast<double>(age + 1);
+        const auto blend = [weight](double& mean, double value) {
+            mean += weight * (value - mean);
+        };
+        blend(load.own_s, history.scaled_own_s(record));
+        blend(load.input_s, record.input_s * scale);
+        blend(load.compute_s, record.compute_s * scale);
+        blend(load.push_s, record.push_s);
+        blend(load.pull_s, record.pull_s);
+        blend(load.wait_s, record.wait_s);
+        blend(load.telemetry_s, record.telemetry_s);
+    }
+    if (count > 0) {
+        load.use = history.record(worker, 0).use;
+    }
+    return load;
+}
+
+std::string describe(const WorkerLoad& load) {
+    return fmt::format(
+        "tau {:.3f} s (input {:.3f}, compute {:.3f}, push {:.3f}, pull {:.3f}), waits {:.3f} s, "
+        "cpu share {:.0f} %{}",
+        load.own_s, load.input_s, load.compute_s, load.push_s, load.pull_s, load.wait_s,
+        100 * load.use.cpu_share, load.slow ? ", slow: " + describe(*load.slow) : "");
+}
+
+std::string describe(const StragglerEpisode& slow) {
+    return slow.by_lag ? std::string(to_string(slow.cause))
+                       : fmt::format("{} x{:.2f}", to_string(slow.cause), slow.slowdown);
 }
 
 int ClusterReport::live() const noexcept {
@@ -52,7 +93,9 @@ void TrainHook::on_switch(TrainControl& /*run*/, const SwitchReport& /*change*/)
 }
 void TrainHook::on_rank(TrainControl& /*run*/, const RankReport& /*rank*/) {
 }
-void TrainHook::on_push(TrainControl& /*run*/, const PushTimes& /*times*/) {
+void TrainHook::on_push(TrainControl& /*run*/, const IterationRecord& /*record*/) {
+}
+void TrainHook::on_straggler(TrainControl& /*run*/, const StragglerDetector::News& /*news*/) {
 }
 void TrainHook::on_failure(TrainControl& /*run*/) {
 }

@@ -106,6 +106,7 @@ private:
 
     // Rounds that are over (flow_ring_settle.cpp).
     void settle(const Granted& granted, const RoundReport& report);
+    void note_times(const Granted& granted, const RoundReport& report);
     void fire(const Granted& granted, const RoundReport& report, const BatchResult& result);
     [[nodiscard]] std::vector<PushTicket> tickets_of(const Granted& granted,
                                                      const RoundReport& report);

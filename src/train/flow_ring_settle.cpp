@@ -1,7 +1,9 @@
 // What becomes of a round that is over: an update, or nothing.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <variant>
 
 #include "cohort/core/error.hpp"
@@ -24,12 +26,8 @@ void RingFlow::settle(const Granted& granted, const RoundReport& report) {
         result.samples += member.samples;
         result.loss_sum += member.loss_sum;
         result.correct += member.correct;
-        if (member.samples > 0) {
-            books_.timed({.worker = worker,
-                          .samples = member.samples,
-                          .own_s = member.input_s + member.compute_s});
-        }
     }
+    note_times(granted, report);
     for (const PushId& push : granted.riders) {
         const Ticket& ticket = *work_.at(push).ticket;
         result.samples += ticket.samples;
@@ -52,6 +50,44 @@ void RingFlow::settle(const Granted& granted, const RoundReport& report) {
     }
     skip(report.skip);
     note_departures();
+}
+
+/// What members waited for the round before: the last to arrive waited least. That is everybody's
+/// own, the rest is waiting for it.
+void RingFlow::note_times(const Granted& granted, const RoundReport& report) {
+    constexpr double kNone = std::numeric_limits<double>::infinity();
+    double own_s = kNone;
+    double moving_s = kNone;
+    for (const RoundMemberReport& member : report.members) {
+        if (member.load.waited_s >= 0) {
+            own_s = std::min(own_s, member.load.waited_s);
+            moving_s = std::min(moving_s, member.load.exchange_s);
+        }
+    }
+    const auto members = static_cast<double>(report.members.size());
+    const double moved = 2 * (members - 1) / members * push_bytes(parts_);
+    for (std::size_t i = 0; i < report.members.size(); ++i) {
+        const RoundMemberReport& member = report.members[i];
+        const int worker = granted.order.members[i].worker;
+        if (member.samples == 0) {
+            continue;
+        }
+        const bool known = member.load.waited_s >= 0;
+        IterationRecord record{.worker = worker,
+                               .iteration = static_cast<std::int64_t>(seat(worker).pushes) + 1,
+                               .samples = member.samples,
+                               .version = books_.engine().version(),
+                               .input_s = member.input_s,
+                               .compute_s = member.compute_s,
+                               .pull_s = (known ? own_s : 0) + member.load.apply_s,
+                               .wait_s = known ? member.load.waited_s - own_s : 0,
+                               .use = member.load.use,
+                               .telemetry_s = member.load.telemetry_s};
+        if (known && moving_s > 0) {
+            record.use.rx_bytes_s = record.use.tx_bytes_s = moved / moving_s;
+        }
+        books_.timed(record);
+    }
 }
 
 /// Feeds the pushes of the round to the engine, which must fire exactly once.

@@ -133,6 +133,7 @@ void ServersFlow::arrived(const Staged& staged) {
         send_server(staged.server, MessageKind::kDiscard, DiscardOrder{{staged.push}});
         return;
     }
+    books_.served(staged.server, staged.work);
     if (const auto push = arrivals_.staged(staged, clock_.now())) {
         complete(*push);
     }
@@ -186,12 +187,8 @@ void ServersFlow::complete(const PushArrivals::Complete& push) {
         discard(ticket.push);
         return;
     }
-    const double own_s = ticket.times.input_s + ticket.times.compute_s + push.sending_s;
-    books_.timed({.worker = ticket.push.worker,
-                  .samples = ticket.samples,
-                  .own_s = own_s,
-                  .input_s = ticket.times.input_s,
-                  .sending_s = push.sending_s});
+    const double bytes = push_bytes(parts_);
+    books_.timed(record_of(ticket, push.sending_s, ticket.slot < 0 ? bytes : 0, bytes));
     held_[ticket.push] = ticket;
     if (ticket.halves && ticket.finite) {
         gradients_.halves(ticket.samples, {ticket.first_squares, ticket.second_squares},

@@ -16,6 +16,46 @@ Json or_null(const std::optional<double>& value) {
     return value ? Json(*value) : Json(nullptr);
 }
 
+/// Columns by worker; null where nothing was recorded yet.
+void add_loads(Json& line, const ClusterReport& cluster) {
+    using Column = std::pair<const char*, double (*)(const WorkerLoad&)>;
+    constexpr std::array<Column, 13> kColumns{{
+        {"tau_s", [](const WorkerLoad& one) { return one.own_s; }},
+        {"input_s", [](const WorkerLoad& one) { return one.input_s; }},
+        {"compute_s", [](const WorkerLoad& one) { return one.compute_s; }},
+        {"push_s", [](const WorkerLoad& one) { return one.push_s; }},
+        {"pull_s", [](const WorkerLoad& one) { return one.pull_s; }},
+        {"wait_s", [](const WorkerLoad& one) { return one.wait_s; }},
+        {"cpu_share", [](const WorkerLoad& one) { return one.use.cpu_share; }},
+        {"host_busy", [](const WorkerLoad& one) { return one.use.host_busy; }},
+        {"host_steal", [](const WorkerLoad& one) { return one.use.host_steal; }},
+        {"rx_bytes_s", [](const WorkerLoad& one) { return one.use.rx_bytes_s; }},
+        {"tx_bytes_s", [](const WorkerLoad& one) { return one.use.tx_bytes_s; }},
+        {"host_rx_bytes_s", [](const WorkerLoad& one) { return one.use.host_rx_bytes_s; }},
+        {"host_tx_bytes_s", [](const WorkerLoad& one) { return one.use.host_tx_bytes_s; }},
+    }};
+    if (cluster.loads.empty()) {
+        return;
+    }
+    for (const auto& [name, value] : kColumns) {
+        Json column = Json::array();
+        for (const WorkerLoad& one : cluster.loads) {
+            column.push_back(one.own_s > 0 ? Json(value(one)) : Json(nullptr));
+        }
+        line[name] = std::move(column);
+    }
+    Json slow = Json::array();
+    double telemetry_s = 0;
+    double iteration_s = 0;
+    for (const WorkerLoad& one : cluster.loads) {
+        slow.push_back(one.slow ? Json(to_string(one.slow->cause)) : Json(nullptr));
+        telemetry_s += one.telemetry_s;
+        iteration_s += one.own_s + one.wait_s;
+    }
+    line["slow"] = std::move(slow);
+    line["telemetry_share"] = iteration_s > 0 ? telemetry_s / iteration_s : 0;
+}
+
 class MetricsHook final : public TrainHook {
 public:
     void on_start(TrainControl& run) override { window_.restart(run.clock().now()); }
@@ -73,6 +113,21 @@ public:
         run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
     }
 
+    void on_straggler(TrainControl& run, const StragglerDetector::News& news) override {
+        const StragglerEpisode& slow = news.episode;
+        run.metrics().write(Json{
+            {"event", news.ended ? "straggler_end" : "straggler"},
+            {"samples_applied", run.progress().samples_applied},
+            {"worker", slow.worker},
+            {"cause", to_string(slow.cause)},
+            {"by_lag", slow.by_lag},
+            {"begin_s", slow.begin_s},
+            {"end_s", slow.end_s},
+            {"iterations", slow.iterations},
+            {"slowdown",
+             slow.slowdown}}.dump());
+    }
+
     void on_rank(TrainControl& run, const RankReport& rank) override {
         run.metrics().write(Json{
             {"event", rank.returned ? "joined" : "lost"},
@@ -98,21 +153,22 @@ private:
                 lags.push_back(worker.live ? Json(worker.lag) : Json(nullptr));
                 own.push_back(worker.own_s > 0 ? Json(worker.own_s) : Json(nullptr));
             }
-            run.metrics().write(Json{
-                {"event", "train"},
-                {"samples_applied", run.progress().samples_applied},
-                {"updates", run.progress().updates},
-                {"train_s", run.progress().train_seconds},
-                {"loss", window_.loss()},
-                {"accuracy", window_.accuracy()},
-                {"lr", learning_rate_},
-                {"gradient_norm", gradient_norm_},
-                {"samples_per_s", window_.samples_per_s(now)},
-                {"mode", cluster.mode},
-                {"live", cluster.live()},
-                {"pending", cluster.pending},
-                {"lag", lags},
-                {"own_s", own}}.dump());
+            Json line{{"event", "train"},
+                      {"samples_applied", run.progress().samples_applied},
+                      {"updates", run.progress().updates},
+                      {"train_s", run.progress().train_seconds},
+                      {"loss", window_.loss()},
+                      {"accuracy", window_.accuracy()},
+                      {"lr", learning_rate_},
+                      {"gradient_norm", gradient_norm_},
+                      {"samples_per_s", window_.samples_per_s(now)},
+                      {"mode", cluster.mode},
+                      {"live", cluster.live()},
+                      {"pending", cluster.pending},
+                      {"lag", lags},
+                      {"own_s", own}};
+            add_loads(line, cluster);
+            run.metrics().write(line.dump());
         }
         window_.restart(now);
     }

@@ -90,9 +90,27 @@ private:
         }
         const int live = cluster.live();
         const auto lost = static_cast<int>(cluster.workers.size()) - live;
-        return fmt::format("  lag {:.2f} (worker {})  {} waiting  {} live{}",
+        return fmt::format("  lag {:.2f} (worker {})  {} waiting  {} live{}{}",
                            cluster.workers[latest].lag, latest, cluster.pending, live,
-                           lost > 0 ? fmt::format(", {} lost", lost) : "");
+                           lost > 0 ? fmt::format(", {} lost", lost) : "", stragglers(cluster));
+    }
+
+    /// "  slow: 3 (cpu x1.80) and 2 more"; empty when nobody is.
+    [[nodiscard]] static std::string stragglers(const ClusterReport& cluster) {
+        std::string slowest;
+        double most = 0;
+        int others = -1;
+        for (std::size_t i = 0; i < cluster.loads.size(); ++i) {
+            const std::optional<StragglerEpisode>& slow = cluster.loads[i].slow;
+            others += slow ? 1 : 0;
+            if (slow && slow->slowdown > most) {
+                most = slow->slowdown;
+                slowest = fmt::format("{} ({})", i, describe(*slow));
+            }
+        }
+        return others < 0 ? ""
+                          : fmt::format("  slow: {}{}", slowest,
+                                        others > 0 ? fmt::format(" and {} more", others) : "");
     }
 
     bool terminal_;

@@ -28,8 +28,8 @@ public:
         recorder_.emplace(workers, run.options().batch);
     }
 
-    void on_push(TrainControl& run, const PushTimes& times) override {
-        recorder_->timed(times, run.clock().now().count() - pauses_s_);
+    void on_push(TrainControl& run, const IterationRecord& record) override {
+        recorder_->timed(record, run.clock().now().count() - pauses_s_);
     }
 
     void on_evaluation(TrainControl& /*run*/, const EvaluationReport& evaluation) override {

@@ -8,6 +8,7 @@
 #include "cohort/model/graph.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/optim/schedule.hpp"
+#include "cohort/sched/chooser_options.hpp"
 #include "cohort/train/options.hpp"
 
 namespace cohort {
@@ -29,5 +30,8 @@ struct JobParts {
     Schedule schedule;
     std::int64_t reference_batch;  ///< B: --batch times the workers
 };
+
+/// For choosers. @param servers  0: rings
+[[nodiscard]] JobFacts job_facts(const JobParts& parts, int servers);
 
 }  // namespace cohort

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cohort/core/bytes.hpp"
+#include "cohort/core/resource_use.hpp"
 #include "cohort/sched/gradient_desk.hpp"
 #include "cohort/sched/plan.hpp"
 
@@ -177,12 +178,16 @@ struct PushHeader {
 
 /// Where a worker's time went since its last push.
 struct WorkerTimes {
-    double input_s = 0;     ///< waiting for the batch
-    double compute_s = 0;   ///< forward and backward, injected slowness included
-    double exchange_s = 0;  ///< from the end of backward until new parameters were there
+    double input_s = 0;      ///< waiting for the batch
+    double compute_s = 0;    ///< forward and backward, injected slowness included
+    double exchange_s = 0;   ///< from the end of backward until new parameters were there
+    double pull_s = 0;       ///< of it: since the first of them was announced
+    double leaving_s = 0;    ///< of compute_s: since the first of the gradient was there to leave
+    double telemetry_s = 0;  ///< finding out about the load
+    ResourceUse use;
     template <class Io>
     void fields(Io& io) {
-        io(input_s, compute_s, exchange_s);
+        io(input_s, compute_s, exchange_s, pull_s, leaving_s, telemetry_s, use);
     }
 };
 
@@ -210,14 +215,26 @@ struct Ticket {
     }
 };
 
+/// What a server has done since it began, for each server.
+struct ServerWork {
+    double busy_s = 0;  ///< in updates
+    std::int64_t updates = 0;
+    std::int64_t pushes = 0;  ///< summed by them
+    template <class Io>
+    void fields(Io& io) {
+        io(busy_s, updates, pushes);
+    }
+};
+
 struct Staged {
     PushId push;
     std::int32_t server = 0;
     double reference_dot = 0;      ///< of this shard's part with its part of the reference
     double reference_squares = 0;  ///< sum of squares of the reference's part; 0: there is none
+    ServerWork work;               ///< of the server
     template <class Io>
     void fields(Io& io) {
-        io(push, server, reference_dot, reference_squares);
+        io(push, server, reference_dot, reference_squares, work);
     }
 };
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cohort/comm/ring_exchange.hpp"
 #include "cohort/sched/ring_rules.hpp"
 #include "protocol.hpp"
 
@@ -103,9 +104,10 @@ struct RoundMemberReport {
     double input_s = 0;
     double compute_s = 0;
     double gradient_norm = 0;
+    RingLoad load;
     template <class Io>
     void fields(Io& io) {
-        io(samples, loss_sum, correct, finite, input_s, compute_s, gradient_norm);
+        io(samples, loss_sum, correct, finite, input_s, compute_s, gradient_norm, load);
     }
 };
 

@@ -98,18 +98,19 @@ TraceRecorder::TraceRecorder(int workers, std::int64_t batch)
     : batch_(batch), courses_(static_cast<std::size_t>(workers)) {
 }
 
-void TraceRecorder::timed(const PushTimes& times, double now_s) {
-    const double other_s = times.input_s + times.sending_s;
-    const double compute_s = times.own_s - other_s;
-    if (times.samples <= 0 || compute_s <= 0) {
+/// Receiving parameters is not looked at: under most modes all receive them at once.
+void TraceRecorder::timed(const IterationRecord& record, double now_s) {
+    const double other_s = record.input_s + record.push_s;
+    if (record.samples <= 0 || record.compute_s <= 0) {
         return;
     }
-    const Stretch push{
-        .begin_s = now_s - times.own_s,
-        .amount = {
-            .samples = times.samples, .pushes = 1, .compute_s = compute_s, .other_s = other_s}};
+    const Stretch push{.begin_s = now_s - record.compute_s - other_s,
+                       .amount = {.samples = record.samples,
+                                  .pushes = 1,
+                                  .compute_s = record.compute_s,
+                                  .other_s = other_s}};
     first_s_ = std::min(first_s_.value_or(push.begin_s), push.begin_s);
-    courses_.at(static_cast<std::size_t>(times.worker)).take(push);
+    courses_.at(static_cast<std::size_t>(record.worker)).take(push);
 }
 
 TraceRecorder::Healthy TraceRecorder::healthy() const {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "cohort/sched/reports.hpp"
+#include "cohort/sched/telemetry.hpp"
 #include "cohort/sim/trace.hpp"
 
 namespace cohort {
@@ -24,7 +24,7 @@ public:
     TraceRecorder(int workers, std::int64_t batch);
 
     /// @param now_s when the push was complete
-    void timed(const PushTimes& times, double now_s);
+    void timed(const IterationRecord& record, double now_s);
     /// The trace so far. Its time 0 is the moment when the first push was begun.
     [[nodiscard]] std::vector<TraceRow> rows() const;
 

@@ -10,6 +10,7 @@
 #include "cohort/model/replica.hpp"
 #include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/reports.hpp"
+#include "cohort/sched/telemetry.hpp"
 #include "cohort/sched/update_engine.hpp"
 #include "job_parts.hpp"
 #include "lease_desk.hpp"
@@ -59,7 +60,10 @@ public:
     /// Where the time of a mini-batch went; exchange_s: the hidden part of the exchange included, 0
     /// when it is not known.
     virtual void spent(double compute_s, double exposed_s, double exchange_s) = 0;
-    virtual void timed(const PushTimes& times) = 0;
+    /// An iteration has come to its end. When it arrived and its lag are filled in here.
+    virtual void timed(const IterationRecord& record) = 0;
+    /// What a server has done so far.
+    virtual void served(int /*server*/, const ServerWork& /*work*/) {}
     virtual void settled(const PushOutcome& outcome) = 0;
     /// A plan that install() was given is in force: all that comes now is under it.
     virtual void installed(const SyncPlan& plan) = 0;
@@ -111,6 +115,13 @@ public:
 
 /// Why numbers cannot be used; empty when they are finite.
 [[nodiscard]] std::string non_finite_reason(double loss_sum, bool finite);
+
+/// A gradient's size on the wire.
+[[nodiscard]] double push_bytes(const JobParts& parts);
+/// What a ticket says of its worker's time. @param sending_s  from the ticket until all was there
+/// @param sent, received  bytes that went over the network with it
+[[nodiscard]] IterationRecord record_of(const Ticket& ticket, double sending_s, double sent,
+                                        double received);
 
 /// Sends a protocol message from the coordinator.
 template <class Kind, class Body>

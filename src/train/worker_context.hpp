@@ -13,6 +13,7 @@
 #include "cohort/data/slice_reader.hpp"
 #include "cohort/train/trainer.hpp"
 #include "injection.hpp"
+#include "iteration_meter.hpp"
 #include "job_parts.hpp"
 #include "links.hpp"
 #include "protocol.hpp"
@@ -36,6 +37,7 @@ public:
     [[nodiscard]] int worker() const noexcept { return worker_; }
     [[nodiscard]] Replica& replica() noexcept { return replica_; }
     [[nodiscard]] Injector& injector() noexcept { return injector_; }
+    [[nodiscard]] IterationMeter& meter() noexcept { return meter_; }
     [[nodiscard]] const Device& device() const noexcept { return *device_; }
     [[nodiscard]] static Address coordinator() noexcept { return {0, Port::kCoordinator}; }
 
@@ -119,6 +121,7 @@ private:
     Loader test_loader_;
     SliceReader slices_;
     Injector injector_;
+    IterationMeter meter_;
     OrderHandler handler_;
     std::deque<LeaseOrder> leases_;  ///< the loader's, oldest first
     LeaseOrder lease_order_;

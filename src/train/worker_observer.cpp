@@ -43,6 +43,7 @@ void GradientObserver::gradient_ready(std::int64_t begin, std::int64_t end) {
     // All forward passes are over when the first gradient is announced.
     if (!begun_) {
         begun_ = true;
+        begun_at_ = clock_.now();
         put_statistics(replica_.batch_state());
     }
     constexpr std::int64_t kAlign = FlatLayout::kAlignment;
@@ -70,10 +71,15 @@ void GradientObserver::finish() {
     injector_.pause();
     if (!on_host_) {
         Stream& stream = replica_.stream();
+        begun_at_ = clock_.now();
         put_statistics(host_copy(stream, replica_.batch_state()));
         take(0, low_, host_copy(stream, replica_.gradients()));
     }
     check_invariant(low_ == 0, "a step announces its whole gradient");
+}
+
+double GradientObserver::leaving_s() const {
+    return (clock_.now() - begun_at_).count();
 }
 
 }  // namespace cohort

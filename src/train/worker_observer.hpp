@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 
+#include "cohort/core/clock.hpp"
 #include "cohort/model/replica.hpp"
 #include "injection.hpp"
 
@@ -29,6 +30,8 @@ public:
     void finish();
     /// After finish(): of the whole gradient. Finite exactly when all of it is.
     [[nodiscard]] double sum_of_squares() const noexcept { return squares_; }
+    /// After finish(): seconds since the first piece was there to leave.
+    [[nodiscard]] double leaving_s() const;
 
 protected:
     /// Take these floats of the gradient, which begin at `begin` of the flat buffer. Pieces do not
@@ -47,6 +50,8 @@ private:
     std::function<bool()> give_up_;
     bool on_host_;
     bool begun_ = false;
+    SteadyClock clock_;
+    Clock::Seconds begun_at_{0};
     std::int64_t low_;                           ///< all from here on has been put
     std::map<std::int64_t, std::int64_t> late_;  ///< put below low_: end -> begin
     double squares_ = 0;

@@ -107,9 +107,10 @@ std::span<std::byte> ParameterInbox::accept(const Message& announcement, std::ui
     }
     Set* set = find(header, Part::kNone);
     if (set == nullptr) {
-        sets_.push_back({.parameters = {header.version, header.evaluation, memory()},
-                         .parts = std::vector<Part>(shards.size(), Part::kNone),
-                         .incarnation = header.incarnation});
+        sets_.push_back(
+            {.parameters = {header.version, header.evaluation, memory(), SteadyClock().now()},
+             .parts = std::vector<Part>(shards.size(), Part::kNone),
+             .incarnation = header.incarnation});
         set = &sets_.back();
     }
     set->parts[server] = Part::kComing;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cohort/comm/messenger.hpp"
+#include "cohort/core/clock.hpp"
 #include "cohort/tensor/device.hpp"
 #include "protocol.hpp"
 #include "shards.hpp"
@@ -46,7 +47,8 @@ private:
 struct ReceivedParameters {
     std::int64_t version = 0;
     EvaluationOrder evaluation;
-    Buffer values;  ///< in ShardedLayout
+    Buffer values;                ///< in ShardedLayout
+    Clock::Seconds announced{0};  ///< SteadyClock: its first part was
 };
 
 /// Receives parameters part by part. Parts may be of different versions for a moment: a set is

@@ -293,6 +293,7 @@ void RingExecutor::take_parameters() {
         unpack_state(replica_, *optimizer_, state->all(), {}, false);
         version_ = state->header.version;
         leave_ = true;
+        rides_.pulled((SteadyClock().now() - state->announced).count());
     }
 }
 

@@ -23,7 +23,8 @@ std::span<std::byte> RingInbox::accept(const Message& announcement, std::uint64_
     }
     ReceivedState state{.header = decode<StateHeader>(announcement.body),
                         .values = nullptr,
-                        .floats = static_cast<std::size_t>(bytes / sizeof(float))};
+                        .floats = static_cast<std::size_t>(bytes / sizeof(float)),
+                        .announced = SteadyClock().now()};
     state.values = std::make_unique_for_overwrite<float[]>(state.floats);
     const std::span<float> memory(state.values.get(), state.floats);
     const std::lock_guard lock(mutex_);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cohort/comm/messenger.hpp"
+#include "cohort/core/clock.hpp"
 #include "cohort/tensor/device.hpp"
 #include "protocol_ring.hpp"
 #include "server_staging.hpp"
@@ -22,6 +23,7 @@ struct ReceivedState {
     StateHeader header;
     std::unique_ptr<float[]> values;  ///< parameters, state, slots: see StateHeader
     std::size_t floats = 0;
+    Clock::Seconds announced{0};  ///< SteadyClock
     [[nodiscard]] std::span<const float> all() const noexcept { return {values.get(), floats}; }
 };
 

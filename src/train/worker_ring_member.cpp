@@ -43,7 +43,9 @@ bool RingExecutor::round(const RoundOrder& order) {
     }
     if (std::all_of(sum->tails.begin(), sum->tails.end(),
                     [](const RingTail& tail) { return tail.finite != 0; })) {
+        const Clock::Seconds start = context_.clock().now();
         apply(order, sum->floats);
+        rounds_.applied((context_.clock().now() - start).count());
         last_round_ = order.round;
         release_riders(order, *mine);
     }
@@ -118,7 +120,8 @@ void RingExecutor::report(const RoundOrder& order, const MemberRounds::Sum& sum)
                                   .finite = tail.finite != 0,
                                   .input_s = tail.input_s,
                                   .compute_s = tail.compute_s,
-                                  .gradient_norm = tail.gradient_norm});
+                                  .gradient_norm = tail.gradient_norm,
+                                  .load = tail.load});
     }
     report.skip = skip_ > order.round ? skip_ : 0;
     report.exchange_s = sum.times.exchange_s;

@@ -1,6 +1,8 @@
 #include "worker_ring_rides.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "protocol_ring.hpp"
 #include "train_parts.hpp"
@@ -20,6 +22,13 @@ RingRides::Slot& RingRides::free_slot() {
     return slots_.back();
 }
 
+void RingRides::pulled(double seconds) {
+    if (told_) {
+        times_.exchange_s = (context_.clock().now() - *told_).count();
+        times_.pull_s = std::min(seconds, times_.exchange_s);
+    }
+}
+
 bool RingRides::run(int parent, std::int64_t version) {
     const Clock::Seconds start = context_.clock().now();
     const auto batch = context_.next_batch(true);
@@ -36,7 +45,12 @@ bool RingRides::run(int parent, std::int64_t version) {
     observer.finish();
     slot.transfer = observer.transfer();
     const double squares = observer.sum_of_squares();
-    const double compute_s = (context_.clock().now() - loaded).count();
+    WorkerTimes times = std::exchange(times_, {});
+    times.input_s = (loaded - start).count();
+    times.compute_s = (context_.clock().now() - loaded).count();
+    times.leaving_s = observer.leaving_s();
+    times.use = context_.meter().use();
+    times.telemetry_s = context_.meter().take_cost_s();
     context_.tell_coordinator(
         MessageKind::kTicket,
         Ticket{.push = id,
@@ -47,7 +61,8 @@ bool RingRides::run(int parent, std::int64_t version) {
                .correct = result->correct,
                .finite = std::isfinite(result->loss_sum) && std::isfinite(squares),
                .gradient_norm = std::sqrt(squares),
-               .times = {.input_s = (loaded - start).count(), .compute_s = compute_s}});
+               .times = times});
+    told_ = context_.clock().now();
     return true;
 }
 

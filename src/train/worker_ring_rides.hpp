@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "worker_context.hpp"
@@ -22,7 +23,12 @@ public:
     /// Sequence of the last push that was begun.
     [[nodiscard]] std::uint64_t begun() const noexcept { return begun_; }
     /// The next push is the first of a new incarnation.
-    void restart() noexcept { begun_ = 0; }
+    void restart() noexcept {
+        begun_ = 0;
+        told_.reset();
+    }
+    /// Parameters have come. @param seconds  since they were announced
+    void pulled(double seconds);
 
 private:
     struct Slot {
@@ -35,6 +41,8 @@ private:
     std::size_t floats_;
     std::vector<Slot> slots_;
     std::uint64_t begun_ = 0;
+    std::optional<Clock::Seconds> told_;  ///< the last push, when it had been computed
+    WorkerTimes times_;
 };
 
 }  // namespace cohort

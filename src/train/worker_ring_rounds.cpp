@@ -48,6 +48,8 @@ std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, cons
                                           : pass_on(buffer, added);
             sum.finish(last_word(tail, order.round));
             if (auto tails = sum.wait()) {
+                const RingTimes times = sum.times();
+                load_ = {.waited_s = times.exposed_s, .exchange_s = times.exchange_s};
                 return Sum{std::move(*tails), buffer, sum.times()};
             }
         }
@@ -95,6 +97,9 @@ RingTail MemberRounds::last_word(RingTail tail, std::uint64_t round) {
     context_.take_orders();
     tail.skip = skip_ > round ? skip_ : 0;
     tail.input_s = input_s_;
+    tail.load = std::exchange(load_, {});
+    tail.load.use = context_.meter().use();
+    tail.load.telemetry_s = context_.meter().take_cost_s();
     return tail;
 }
 

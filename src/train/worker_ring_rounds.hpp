@@ -41,6 +41,8 @@ public:
 
     /// Floats in a round: parameters, then batch statistics.
     [[nodiscard]] std::int64_t floats() const noexcept { return floats_; }
+    /// Working off the last round's update took so long.
+    void applied(double seconds) noexcept { load_.apply_s = seconds; }
 
 private:
     [[nodiscard]] std::vector<int> ranks_of(std::span<const RoundMember> members) const;
@@ -67,6 +69,7 @@ private:
     std::int64_t floats_;
     double input_s_ = 0;      ///< that this round waited for its batch
     std::uint64_t skip_ = 0;  ///< to be said in tails; rounds up to this one
+    RingLoad load_;           ///< of the round before, for the next tail
     std::map<std::uint64_t, std::unique_ptr<RoundExchange>> exchanges_;  ///< by name
     std::unique_ptr<RoundExchange> lone_;  ///< for a ring of one with riders or deltas
     std::unique_ptr<LocalSteps> local_;    ///< while rounds sum deltas

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -193,6 +194,8 @@ void ServersExecutor::use(const ReceivedParameters& parameters) {
         layout_.part(values, first).subspan(static_cast<std::size_t>(first.parameters())));
     if (!leave_.held()) {
         times_.exchange_s = lap();
+        times_.pull_s = std::clamp((SteadyClock().now() - parameters.announced).count(), 0.0,
+                                   times_.exchange_s);
     }
     leave_.parameters(parameters.version);
     if (parameters.evaluation.id != 0) {
@@ -241,6 +244,7 @@ void ServersExecutor::gradient_in_slot(const Loaded& loaded, PushId id, const Pu
     }
     observer.finish();
     times_.compute_s = lap();
+    times_.leaving_s = 0;
     const double squares = observer.sum_of_squares();
     tell(loaded, id, *result, std::isfinite(squares), squares, place.slot);
 }
@@ -283,6 +287,7 @@ void ServersExecutor::gradient(const Loaded& loaded, PushId id, const PushPlace&
         observer.finish();
         places_.leaves(place, observer.transfers());
         times_.compute_s = lap();
+        times_.leaving_s = observer.leaving_s();
         const double squares = observer.sum_of_squares();
         tell(loaded, id, *result, std::isfinite(squares), squares);
         return;
@@ -327,6 +332,7 @@ void ServersExecutor::delta(const Loaded& loaded, PushId id, const PushPlace& pl
     }
     places_.put(place, id, delta_);
     times_.compute_s = result->compute_s;
+    times_.leaving_s = 0;
     tell(loaded, id, result->result, result->finite, result->squares, place.slot);
 }
 
@@ -352,6 +358,8 @@ void ServersExecutor::gradient_of_halves(const Loaded& loaded, PushId id, const 
 
 void ServersExecutor::tell(const Loaded& loaded, PushId id, const BatchResult& result, bool finite,
                            double squares, std::int32_t slot) {
+    times_.use = context_.meter().use();
+    times_.telemetry_s = context_.meter().take_cost_s();
     context_.tell_coordinator(MessageKind::kTicket,
                               ticket_of(loaded, id, result, finite, squares, slot));
 }

@@ -103,9 +103,10 @@ struct RingBooks final : RunBooks {
         drops.push_back(because);
     }
     void spent(double /*compute_s*/, double /*exposed_s*/, double /*exchange_s*/) override {}
-    void timed(const PushTimes& times) override {
-        timed_samples[times.worker] += times.samples;
-        own_s[times.worker] = times.own_s;
+    void timed(const IterationRecord& record) override {
+        timed_samples[record.worker] += record.samples;
+        own_s[record.worker] = record.input_s + record.compute_s;
+        records.push_back(record);
     }
     void settled(const PushOutcome& outcome) override { outcomes.push_back(outcome); }
     void installed(const SyncPlan& plan) override { installs.push_back(plan.name); }
@@ -125,6 +126,7 @@ struct RingBooks final : RunBooks {
     std::vector<std::string> installs;
     std::map<int, std::int64_t> timed_samples;
     std::map<int, double> own_s;  ///< the newest
+    std::vector<IterationRecord> records;
     std::function<UpdateExtras(std::int64_t)> on_decide;
     std::function<void(const UpdateRecord&)> on_commit;
 };

@@ -39,7 +39,7 @@ public:
     void taken(const UpdateExtras& /*extras*/, int /*evaluation_parts*/) override {}
     void drop(const BatchResult& /*result*/, const std::string& /*because*/) override { ++dropped; }
     void spent(double /*compute_s*/, double /*exposed_s*/, double /*exchange_s*/) override {}
-    void timed(const PushTimes& times) override { timings.push_back(times); }
+    void timed(const IterationRecord& record) override { timings.push_back(record); }
     void settled(const PushOutcome& outcome) override { outcomes.push_back(outcome); }
     void installed(const SyncPlan& plan) override { plans.push_back(plan.name); }
     [[nodiscard]] bool wants_gradients() const override { return wants; }
@@ -52,7 +52,7 @@ public:
     std::function<void()> on_commit;
     int dropped = 0;
     std::vector<UpdateRecord> updates;
-    std::vector<PushTimes> timings;
+    std::vector<IterationRecord> timings;
     std::vector<PushOutcome> outcomes;
     std::vector<std::string> plans;
 

@@ -222,8 +222,8 @@ TEST(ModeDesk, ADeterministicRunKnowsNoTimes) {
 
 TEST(WorkerBooks, ScalesOwnTimesToTheBatchAndCountsOutcomes) {
     WorkerBooks books(2, 100);
-    books.timed({.worker = 1, .samples = 25, .own_s = 0.5}, Clock::Seconds(10));
-    books.timed({.worker = 1, .samples = 0, .own_s = 9}, Clock::Seconds(11));
+    books.timed(1, 25, 0.5, Clock::Seconds(10));
+    books.timed(1, 0, 9, Clock::Seconds(11));
     books.settled({.worker = 1, .samples = 25, .lag = 1.5, .lag_updates = 3});
     books.settled({.worker = 1,
                    .samples = 25,
@@ -261,14 +261,14 @@ TEST(WorkerBooks, ScalesOwnTimesToTheBatchAndCountsOutcomes) {
 
 TEST(WorkerBooks, AWorkerThatCameBackIsTimedAnew) {
     WorkerBooks books(2, 10);
-    books.timed({.worker = 0, .samples = 10, .own_s = 5}, Clock::Seconds(1));
+    books.timed(0, 10, 5, Clock::Seconds(1));
     books.lost(0);
     EXPECT_DOUBLE_EQ(books.slowest_own_s(), 0);
     EXPECT_FALSE(books.telemetry(Clock::Seconds(2))[0].live);
     books.joined(0);
     EXPECT_TRUE(books.reports()[0].live);
     EXPECT_EQ(books.reports()[0].lost, 1);
-    books.timed({.worker = 0, .samples = 10, .own_s = 1}, Clock::Seconds(3));
+    books.timed(0, 10, 1, Clock::Seconds(3));
     EXPECT_DOUBLE_EQ(books.reports()[0].own_s, 1);
 }
 

@@ -31,9 +31,9 @@ public:
             now += own_s;
             recorder.timed({.worker = worker,
                             .samples = samples,
-                            .own_s = own_s,
                             .input_s = input_s,
-                            .sending_s = sending_s},
+                            .compute_s = compute_s,
+                            .push_s = sending_s},
                            now);
         }
     }
@@ -145,7 +145,7 @@ protected:
     }
     void push(TrainHook& hook, int worker, double own_s) {
         run.virtual_clock.advance(Clock::Seconds(own_s));
-        hook.on_push(run, {.worker = worker, .samples = kBatch, .own_s = own_s});
+        hook.on_push(run, {.worker = worker, .samples = kBatch, .compute_s = own_s});
     }
 
     TempFolder folder;

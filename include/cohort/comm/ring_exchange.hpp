@@ -11,6 +11,7 @@
 
 #include "cohort/comm/world.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/resource_use.hpp"
 
 namespace cohort {
 
@@ -45,6 +46,20 @@ struct RingOptions {
     std::vector<int> watched = {};
 };
 
+/// What a member knows of its load when it hands in its part of a round.
+struct RingLoad {
+    double waited_s = -1;    ///< for the end of the round before, once its own part was done; below
+                             ///< 0: there was none
+    double exchange_s = 0;   ///< of that round, from its first bucket that was ready to the end
+    double apply_s = 0;      ///< working off its update
+    double telemetry_s = 0;  ///< finding out about the load
+    ResourceUse use;
+    template <class Io>
+    void fields(Io& io) {
+        io(waited_s, exchange_s, apply_s, telemetry_s, use);
+    }
+};
+
 /// What one member says at the end of a round; all members get all of them.
 struct RingTail {
     std::int64_t samples = 0;
@@ -56,9 +71,10 @@ struct RingTail {
     double gradient_norm = 0;
     std::uint64_t skip = 0;  ///< for the members: rounds after this one up to that number do not
                              ///< begin; 0: all may
+    RingLoad load;
     template <class Io>
     void fields(Io& io) {
-        io(samples, loss_sum, correct, finite, input_s, compute_s, gradient_norm, skip);
+        io(samples, loss_sum, correct, finite, input_s, compute_s, gradient_norm, skip, load);
     }
 };
 

@@ -8,6 +8,8 @@
 #include "cohort/model/replica.hpp"
 #include "cohort/sched/drop_record.hpp"
 #include "cohort/sched/reports.hpp"
+#include "cohort/sched/stragglers.hpp"
+#include "cohort/sched/telemetry.hpp"
 
 namespace cohort {
 
@@ -76,11 +78,32 @@ struct SampleAccounts {
     }
 };
 
+/// A worker's load. Means of its newest records, seconds per --batch samples; 0: none.
+struct WorkerLoad {
+    double own_s = 0;  ///< tau: what follows, without wait_s
+    double input_s = 0;
+    double compute_s = 0;
+    double push_s = 0;
+    double pull_s = 0;
+    double wait_s = 0;
+    ResourceUse use;
+    double telemetry_s = 0;                ///< what finding out cost the worker, an iteration
+    std::optional<StragglerEpisode> slow;  ///< it is a straggler
+};
+/// Of the records of a worker that are kept, at most these many newest ones.
+[[nodiscard]] WorkerLoad load_of(const TelemetryHistory& history, int worker);
+/// "tau 0.123 s (input 0.001, compute 0.100, push 0.010, pull 0.012), waits 0.050 s, cpu share 98
+/// %", and why it is slow when it is.
+[[nodiscard]] std::string describe(const WorkerLoad& load);
+/// "cpu x1.80", "lag" when its lag alone tells.
+[[nodiscard]] std::string describe(const StragglerEpisode& slow);
+
 /// Where the cluster stands.
 struct ClusterReport {
     std::string mode;          ///< in force; "lb-bsp (ssgd)" when its plan has a name of its own
     std::int64_t pending = 0;  ///< pushes that wait for others of their cohort
     std::vector<WorkerReport> workers;
+    std::vector<WorkerLoad> loads;  ///< by worker; empty in a deterministic run
 
     [[nodiscard]] int live() const noexcept;
     /// Sums over the workers; `lag` and own times are those of the worker with the largest lag.
@@ -138,7 +161,9 @@ public:
     virtual void on_switch(TrainControl& run, const SwitchReport& change);
     virtual void on_rank(TrainControl& run, const RankReport& rank);
     /// A push is complete; what becomes of it is not known yet.
-    virtual void on_push(TrainControl& run, const PushTimes& times);
+    virtual void on_push(TrainControl& run, const IterationRecord& record);
+    /// A worker has become slow, or is no longer.
+    virtual void on_straggler(TrainControl& run, const StragglerDetector::News& news);
     /// After the last step and evaluation, before checkpoint, model and summary are written.
     virtual void on_end(TrainControl& run, StopReason reason);
     /// The run ends because of an error. Must not throw.
