@@ -145,24 +145,32 @@ double PredictorTrainer::step(std::span<const PredictorWindow> windows, double l
     return result.loss_sum / static_cast<double>(result.samples);
 }
 
-PredictorError PredictorTrainer::error(std::span<const PredictorWindow> windows) {
+PredictorError PredictorTrainer::error(std::span<const PredictorWindow> windows,
+                                       std::int64_t from) {
     constexpr std::size_t kAtOnce = 32;
     PredictorError error;
     std::vector<float> outputs;
-    double values = 0;
+    std::int64_t positions = 0;
     for (std::size_t at = 0; at < windows.size(); at += kAtOnce) {
         const BatchView batch = fill(windows.subspan(at, std::min(kAtOnce, windows.size() - at)));
         outputs.resize(targets_.size());
         replica_.infer(batch, outputs);
-        for (std::size_t i = 0; i < outputs.size(); ++i) {
-            const double off = static_cast<double>(outputs[i]) - static_cast<double>(targets_[i]);
-            error.all += off * off;
-            error.time += i % kOutputs == kOutputs - 1 ? off * off : 0;
+        for (std::int64_t position = 0; position < batch.size * kWindow; ++position) {
+            if (position % kWindow < from) {
+                continue;
+            }
+            ++positions;
+            for (std::int64_t k = 0; k < kOutputs; ++k) {
+                const auto i = static_cast<std::size_t>(position * kOutputs + k);
+                const double off =
+                    static_cast<double>(outputs[i]) - static_cast<double>(targets_[i]);
+                error.all += off * off;
+                error.time += k == kOutputs - 1 ? off * off : 0;
+            }
         }
-        values += static_cast<double>(outputs.size());
     }
-    error.all /= values;
-    error.time /= values / static_cast<double>(kOutputs);
+    error.all /= static_cast<double>(positions * kOutputs);
+    error.time /= static_cast<double>(positions);
     return error;
 }
 

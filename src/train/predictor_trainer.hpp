@@ -36,7 +36,9 @@ public:
 
     /// One step of Adam. @return the mean squared error before it
     double step(std::span<const PredictorWindow> windows, double lr);
-    [[nodiscard]] PredictorError error(std::span<const PredictorWindow> windows);
+    /// @param from  first position that counts
+    [[nodiscard]] PredictorError error(std::span<const PredictorWindow> windows,
+                                       std::int64_t from = 0);
 
 private:
     void reset_optimizer();

@@ -1,9 +1,6 @@
 #include "snapshot_evaluator.hpp"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +14,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
+#include "cohort/core/thread_priority.hpp"
 #include "cohort/model/replica.hpp"
 #include "evaluation.hpp"
 #include "train_parts.hpp"
@@ -29,14 +27,6 @@ constexpr std::int64_t kBatch = 64;
 constexpr int kNiceness = 5;
 /// As long as no run lasts, and a number that every clock can count.
 constexpr Clock::Seconds kLongestPause(1e9);
-
-/// Threads that this one starts inherit it.
-void lower_priority() {
-    const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
-    if (::setpriority(PRIO_PROCESS, thread, kNiceness) != 0) {
-        log_warn("the evaluator's thread keeps its priority: {}", errno_text(errno));
-    }
-}
 
 Clock::Seconds thread_cpu() {
     timespec used{};
@@ -123,7 +113,7 @@ struct SnapshotEvaluator::State {
 };
 
 void SnapshotEvaluator::State::run() {
-    lower_priority();
+    lower_thread_priority("the evaluator's thread", kNiceness);
     while (const std::optional<Submitted> snapshot = take()) {
         const std::optional<SnapshotEvaluation> result = evaluate(*snapshot);
         {
