@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kNiceness = 19;
 constexpr std::size_t kMostItems = 16384;  ///< that wait; later ones are left out
-constexpr double kIdle_s = 1;              ///< between looks for new records
+constexpr double kIdleSeconds = 1;         ///< between looks for new records
 
 }  // namespace
 
@@ -106,7 +106,7 @@ void PredictorRefiner::run(LstmModel model, int workers, std::int64_t batch) {
         use_.cpu_s = cpu.now().count();
         const double worked_s = use_.cpu_s - std::exchange(before_s, use_.cpu_s);
         const double rest_s = worked_s * (1 / share_ - 1);
-        if (!pause(lock, busy ? rest_s : std::max(rest_s, kIdle_s))) {
+        if (!pause(lock, busy ? rest_s : std::max(rest_s, kIdleSeconds))) {
             return;
         }
     } while (true);
