@@ -74,6 +74,13 @@ CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "coho
         make_ctl_command());
     add(app_, "profile", "Measure what a model costs on this machine, for simulations",
         make_profile_command());
+    CLI::App* predictor =
+        app_.add_subcommand("predictor", "Predictors of workers' times: training, scores");
+    predictor->require_subcommand(1);
+    add(*predictor, "train", "Train the LSTM predictor from recorded runs",
+        make_predictor_train_command());
+    add(*predictor, "score", "Replay recorded runs through predictors: how good they are",
+        make_predictor_score_command());
     CLI::App* trace = app_.add_subcommand("trace", "What slows workers down, and when");
     trace->require_subcommand(1);
     add(*trace, "make", "Write a pattern as a trace", make_trace_make_command());

@@ -20,6 +20,8 @@ void declare_job(CLI::App& app, SimulateOptions& o) {
         ->type_name("NAME");
     value(app, "--out", o.out, "Folder for result.h5; empty: none is written")->type_name("DIR");
     app.add_flag("--overwrite", o.overwrite, "Replace the result that --out holds");
+    app.add_flag("--record-load", o.record_load,
+                 "The result holds what every iteration took and could use: for cohort predictor");
     app.add_flag("--no-train", o.no_train,
                  "Time only: gradients are not computed, nothing is learned");
 }

@@ -33,7 +33,7 @@ public:
         for (const auto& candidate : candidates_) {
             candidate->add(record, own_s);
         }
-        if (worker.records++ % every_ == 0) {
+        if ((worker.records++ + record.worker) % every_ == 0) {
             ask(worker, record.worker);
         }
         choose();

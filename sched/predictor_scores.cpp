@@ -196,4 +196,16 @@ double PredictorScores::recent_error() const noexcept {
     return impl_->recent;
 }
 
+std::vector<PredictorScore> replay_scores(Predictor& predictor,
+                                          std::span<const IterationRecord> records, int workers,
+                                          std::int64_t batch) {
+    PredictorScores scores(std::string(predictor.name()), workers, batch);
+    for (const IterationRecord& record : records) {
+        scores.came(record);
+        predictor.add(record);
+        scores.predicted(predictor.predict());
+    }
+    return scores.scores();
+}
+
 }  // namespace cohort

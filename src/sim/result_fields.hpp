@@ -120,6 +120,68 @@ void table_fields(Io& io, Result& r) {
         "/lanes/end_s", lanes, [](auto& l) -> auto& { return l.end_s; });
 }
 
+/// What a predictor was worth, and every iteration if it was recorded.
+template <class Io, class Result>
+void load_fields(Io& io, Result& r) {
+    auto& scores = r.predictor_scores;
+    io.texts(
+        "/predictor_scores", "predictor", scores, [](auto& s) -> auto& { return s.predictor; });
+    io.column(
+        "/predictor_scores/horizon", scores, [](auto& s) -> auto& { return s.horizon; });
+    io.column(
+        "/predictor_scores/predictions", scores, [](auto& s) -> auto& { return s.predictions; });
+    io.column(
+        "/predictor_scores/relative_error", scores,
+        [](auto& s) -> auto& { return s.relative_error; });
+    io.column(
+        "/predictor_scores/hits", scores, [](auto& s) -> auto& { return s.hits; });
+    io.column(
+        "/predictor_scores/false_alarms", scores, [](auto& s) -> auto& { return s.false_alarms; });
+    io.column(
+        "/predictor_scores/misses", scores, [](auto& s) -> auto& { return s.misses; });
+    io.column(
+        "/predictor_scores/precision", scores, [](auto& s) -> auto& { return s.precision; });
+    io.column(
+        "/predictor_scores/recall", scores, [](auto& s) -> auto& { return s.recall; });
+    io.column(
+        "/predictor_scores/f1", scores, [](auto& s) -> auto& { return s.f1; });
+    auto& records = r.records;
+    io.column(
+        "/records/worker", records, [](auto& i) -> auto& { return i.worker; });
+    io.column(
+        "/records/iteration", records, [](auto& i) -> auto& { return i.iteration; });
+    io.column(
+        "/records/samples", records, [](auto& i) -> auto& { return i.samples; });
+    io.column(
+        "/records/version", records, [](auto& i) -> auto& { return i.version; });
+    io.column(
+        "/records/arrived_s", records, [](auto& i) -> auto& { return i.arrived_s; });
+    io.column(
+        "/records/input_s", records, [](auto& i) -> auto& { return i.input_s; });
+    io.column(
+        "/records/compute_s", records, [](auto& i) -> auto& { return i.compute_s; });
+    io.column(
+        "/records/push_s", records, [](auto& i) -> auto& { return i.push_s; });
+    io.column(
+        "/records/pull_s", records, [](auto& i) -> auto& { return i.pull_s; });
+    io.column(
+        "/records/wait_s", records, [](auto& i) -> auto& { return i.wait_s; });
+    io.column(
+        "/records/lag", records, [](auto& i) -> auto& { return i.lag; });
+    io.column(
+        "/records/cpu_share", records, [](auto& i) -> auto& { return i.use.cpu_share; });
+    io.column(
+        "/records/host_busy", records, [](auto& i) -> auto& { return i.use.host_busy; });
+    io.column(
+        "/records/host_steal", records, [](auto& i) -> auto& { return i.use.host_steal; });
+    io.column(
+        "/records/rx_bytes_s", records, [](auto& i) -> auto& { return i.use.rx_bytes_s; });
+    io.column(
+        "/records/tx_bytes_s", records, [](auto& i) -> auto& { return i.use.tx_bytes_s; });
+    io.column(
+        "/records/device_busy", records, [](auto& i) -> auto& { return i.use.device_busy; });
+}
+
 template <class Io, class Result>
 void result_fields(Io& io, Result& r) {
     io.value("/", "command", r.command);
@@ -157,6 +219,7 @@ void result_fields(Io& io, Result& r) {
     }
     worker_fields(io, r);
     table_fields(io, r);
+    load_fields(io, r);
     for (auto& [name, text] : r.options) {
         io.value("/options", "--" + name, text);
     }

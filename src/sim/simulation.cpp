@@ -9,6 +9,8 @@
 #include "cohort/core/launch_env.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/model/zoo.hpp"
+#include "cohort/sim/oracle_predictor.hpp"
+#include "cohort/sim/predictor_file.hpp"
 #include "job_facts.hpp"
 #include "virtual_jobs.hpp"
 
@@ -83,8 +85,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     spec.lane_spans = SimulationResult::kLaneSpans;
     spec.setting.job =
         job_facts(spec, profile, options.momentum, flops_per_sample(options, spec.train));
-    spec.predictor = [name = spec.setting.chooser.predictor, workers = options.workers,
-                      batch = options.batch] { return make_predictor(name, workers, batch, {}); };
+    spec.records = options.record_load ? SimulationResult::kRecords : 0;
     return spec;
 }
 
@@ -155,8 +156,10 @@ public:
           nodes_(shape_of(options, 0).nodes),
           healthy_s_(healthy_iteration(spec_, profile, nodes_)),
           learner_(learner_of(options)),
-          cluster_(queue_, profile_, nodes_, scenario()),
-          job_(make_job(cluster_, *learner_, spec_)) {}
+          cluster_(queue_, profile_, nodes_, scenario()) {
+        spec_.predictor = [this] { return predictor(); };
+        job_ = make_job(cluster_, *learner_, spec_);
+    }
 
     SimulationResult run(const std::function<bool(const SimulationProgress&)>& progress) {
         cluster_.on_arrival([this](const JobArrival& arrival) { add_load(arrival); });
@@ -187,6 +190,15 @@ private:
         }
         const ClusterShape shape = shape_of(options_, healthy_s_);
         return make_pattern(options_.pattern, shape, options_.pattern_seed);
+    }
+
+    /// The oracle reads the scenario beside the cluster.
+    [[nodiscard]] std::unique_ptr<Predictor> predictor() const {
+        const ChooserOptions& chooser = spec_.setting.chooser;
+        return chooser.predictor == kOraclePredictor
+                   ? make_oracle_predictor(scenario(), shape_of(options_, healthy_s_), profile_,
+                                           spec_.workload, options_.batch)
+                   : make_run_predictor(chooser, options_.workers, options_.batch);
     }
 
     void add_load(const JobArrival& arrival) {

@@ -29,6 +29,7 @@ void each_option(Options& o, const Visit& visit) {
     visit("model", o.model);
     visit("out", o.out);
     visit("overwrite", o.overwrite);
+    visit("record-load", o.record_load);
     visit("no-train", o.no_train);
     visit("workers", o.workers);
     visit("servers", o.servers);

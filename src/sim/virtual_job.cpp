@@ -165,6 +165,9 @@ void VirtualJob::timed(Timed what) {
     record.arrived_s = now();
     record.lag = engine_.lag_of(what.version);
     load_->timed(record);
+    if (records_.size() < spec_.records) {
+        records_.push_back(record);
+    }
 }
 
 double VirtualJob::cpu_share(int worker, const CpuTime& time) const {
@@ -343,6 +346,10 @@ void VirtualJob::report(SimulationResult& result) {
             result.stragglers.push_back(*open);
         }
     }
+    if (load_) {
+        result.predictor_scores = load_->scores();
+    }
+    result.records = records_;
     result.lag_histogram = lag_histogram_;
     result.lanes = lanes_.spans();
     report_servers(result);

@@ -52,6 +52,7 @@ struct JobSpec {
     bool telemetry = true;  ///< what they report is kept, for those who choose modes
     /// Makes what forecasts come from, when a mode looks at some. Empty: there are none.
     std::function<std::unique_ptr<Predictor>()> predictor;
+    std::size_t records = 0;  ///< that are kept for the result
 
     [[nodiscard]] int workers() const noexcept { return static_cast<int>(worker_nodes.size()); }
     [[nodiscard]] int servers() const noexcept { return static_cast<int>(server_nodes.size()); }
@@ -242,6 +243,7 @@ private:
     GradientDesk gradients_;
     LeaseBook book_;
     WorkerBooks books_;
+    std::vector<IterationRecord> records_;
     std::unique_ptr<LoadDesk> load_;  ///< null: see JobSpec::telemetry
     WorkerLanes lanes_;
     EventLog log_;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -96,6 +97,12 @@ private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
+
+/// What a predictor would have been worth: it gets the records in turn, and is asked after each.
+/// @param records  in the order in which they arrived
+[[nodiscard]] std::vector<PredictorScore> replay_scores(Predictor& predictor,
+                                                        std::span<const IterationRecord> records,
+                                                        int workers, std::int64_t batch);
 
 /// "last": the newest own time, for all that come. "ewma": their mean as OwnTime forms it.
 /// "episodes": the level of now, and the ones that follow it when quick and slow phases have lasted

@@ -10,6 +10,7 @@
 
 #include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/modes.hpp"
+#include "cohort/sched/predictor.hpp"
 #include "cohort/sched/reports.hpp"
 #include "cohort/sched/stragglers.hpp"
 #include "cohort/sim/profile.hpp"
@@ -56,6 +57,7 @@ struct SimulateOptions {
     std::int64_t eval_samples = 0;        ///< test samples until near the target; 0: all
     bool no_train = false;                ///< time only
     int threads = 0;                      ///< that compute gradients; 0: all cores
+    bool record_load = false;             ///< the result holds IterationRecords
     std::string out;                      ///< folder for result.h5; empty: none
     bool overwrite = false;
 };
@@ -119,6 +121,9 @@ struct SimulationResult {
     /// In the order in which they ended, then those that had not; the first kStragglers.
     std::vector<StragglerEpisode> stragglers;
     static constexpr std::size_t kStragglers = 20000;
+    std::vector<PredictorScore> predictor_scores;  ///< of a chooser's predictor
+    std::vector<IterationRecord> records;  ///< SimulateOptions::record_load: the first kRecords
+    static constexpr std::size_t kRecords = 200'000;
     std::vector<std::int64_t>
         lag_histogram;  ///< pushes by lag, kLagBins per reference batch; the last holds the rest
     static constexpr int kLagBins = 8;

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cohort/sched/lstm_model.hpp"
+#include "cohort/sched/predictor.hpp"
+#include "cohort/sched/telemetry.hpp"
+
+namespace cohort {
+
+/// What the workers of a run reported, in the order in which it arrived.
+struct RecordedLoad {
+    std::string what;  ///< its pattern or trace
+    int workers = 0;
+    std::int64_t batch = 0;
+    std::vector<IterationRecord> records;
+    std::map<std::string, std::string, std::less<>> options;  ///< of the run, by name
+    double healthy_iteration_s = 0;
+};
+
+/// From a folder with the result of `cohort simulate --record-load`. Errors: FileError, also when
+/// it holds no records.
+[[nodiscard]] RecordedLoad read_recorded_load(const std::string& folder);
+
+/// One per worker.
+[[nodiscard]] std::vector<PredictorSeries> series_of(const RecordedLoad& load);
+
+/// "oracle", or as make_run_predictor. Errors: UsageError, FileError.
+[[nodiscard]] std::unique_ptr<Predictor> make_replay_predictor(const RecordedLoad& load,
+                                                               std::string_view name,
+                                                               const std::string& model_file);
+
+}  // namespace cohort

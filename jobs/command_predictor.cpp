@@ -1,0 +1,204 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
+#include "cohort/core/thread_team.hpp"
+#include "cohort/core/units.hpp"
+#include "cohort/sim/predictor_file.hpp"
+#include "cohort/sim/recorded_load.hpp"
+#include "cohort/train/predictor_training.hpp"
+#include "commands.hpp"
+#include "option_value.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::int64_t kMostCount = 1'000'000;
+
+void declare_runs(CLI::App& app, std::vector<std::string>& runs) {
+    app.add_option("runs,--runs", runs,
+                   "Folders of recorded runs (cohort simulate --record-load --out DIR); required")
+        ->type_name("DIR...");
+}
+
+std::vector<RecordedLoad> read_runs(const std::vector<std::string>& folders) {
+    if (folders.empty()) {
+        fail<UsageError>({.where = "--runs",
+                          .what = "no recorded run is given",
+                          .expected = "folders",
+                          .hint = "cohort simulate --record-load --out DIR"});
+    }
+    std::vector<RecordedLoad> runs;
+    for (const std::string& folder : folders) {
+        runs.push_back(read_recorded_load(folder));
+    }
+    return runs;
+}
+
+class PredictorTrainCommand final : public Command {
+public:
+    void declare(CLI::App& app) override {
+        declare_runs(app, runs_);
+        app.add_option("--out", out_, "The model to write (see docs/prediction.md); required")
+            ->type_name("FILE");
+        value(app, "--epochs", options_.epochs, "Passes over the records, at most",
+              {.least = 1, .most = kMostCount});
+        value(app, "--patience", options_.patience,
+              "Epochs without a better error on series held out that end the training",
+              {.least = 1, .most = kMostCount});
+        value(app, "--batch", options_.batch, "Windows of records in a step",
+              {.least = 1, .most = kMostCount});
+        value(app, "--stride", options_.stride, "Records from one window's start to the next",
+              {.least = 1, .most = kMostCount});
+        value(app, "--lr", options_.lr, "Learning rate at the beginning");
+        value(app, "--held-out", options_.held_out, "Share of the series that only judge");
+        value(app, "--seed", options_.seed, "Of initial parameters and order");
+        value(app, "--threads", options_.threads, "That compute",
+              {.least = 1, .most = kMaxThreads});
+    }
+
+    ExitCode run(const CommandContext& /*context*/) override {
+        if (out_.empty()) {
+            fail<UsageError>({.where = "cohort predictor train",
+                              .what = "a file for the model is needed",
+                              .expected = "--out FILE"});
+        }
+        const std::vector<RecordedLoad> runs = read_runs(runs_);
+        std::vector<PredictorSeries> series;
+        std::size_t records = 0;
+        for (const RecordedLoad& each : runs) {
+            for (PredictorSeries& one : series_of(each)) {
+                records += one.features.size();
+                series.push_back(std::move(one));
+            }
+        }
+        log_info("{} series of {} records from {} run(s)", series.size(), format_count(records),
+                 runs.size());
+        const LstmModel model =
+            train_predictor(series, options_, [](const PredictorProgress& progress) {
+                log_info("epoch {}: error {:.4f}, held out {:.4f} (of the time {:.4f}){}",
+                         progress.epoch, progress.training_error, progress.held_out.all,
+                         progress.held_out.time, progress.best ? ", the best so far" : "");
+            });
+        write_predictor(out_, {.model = model,
+                               .trained_on = fmt::format("{} records of {} runs, seed {}", records,
+                                                         runs.size(), options_.seed)});
+        std::puts(fmt::format("{}: trained on {} records", out_, records).c_str());
+        return ExitCode::kDone;
+    }
+
+private:
+    PredictorTrainingOptions options_;
+    std::vector<std::string> runs_;
+    std::string out_;
+};
+
+/// Scores by what happened in the run, predictor, horizon.
+using ScoreTable = std::map<std::string, std::vector<PredictorScore>>;
+
+class PredictorScoreCommand final : public Command {
+public:
+    void declare(CLI::App& app) override {
+        declare_runs(app, runs_);
+        app.add_option("--model", model_, "Of lstm and auto; empty: the shipped one")
+            ->type_name("FILE");
+        value(app, "--predictors", predictors_, "Which, with commas; oracle: knows the trace")
+            ->type_name("LIST");
+        app.add_flag("--json", json_, "Lines of JSON in place of a table");
+    }
+
+    ExitCode run(const CommandContext& /*context*/) override {
+        const std::vector<std::string> names = CLI::detail::split(predictors_, ',');
+        ScoreTable table;
+        for (const std::string& folder : runs_) {
+            for (const RecordedLoad& load : read_runs({folder})) {
+                add(load, names, table[load.what]);
+            }
+        }
+        if (table.empty()) {
+            (void)read_runs({});
+        }
+        json_ ? print_json(table) : print_table(table);
+        return ExitCode::kDone;
+    }
+
+private:
+    void add(const RecordedLoad& load, const std::vector<std::string>& names,
+             std::vector<PredictorScore>& scores) const {
+        for (const std::string& name : names) {
+            const std::unique_ptr<Predictor> predictor = make_replay_predictor(load, name, model_);
+            for (const PredictorScore& score :
+                 replay_scores(*predictor, load.records, load.workers, load.batch)) {
+                const auto known =
+                    std::find_if(scores.begin(), scores.end(), [&](const PredictorScore& each) {
+                        return each.predictor == score.predictor && each.horizon == score.horizon;
+                    });
+                if (known == scores.end()) {
+                    scores.push_back(score);
+                } else {
+                    known->merge(score);
+                }
+            }
+        }
+    }
+
+    static void print_table(const ScoreTable& table) {
+        std::puts(fmt::format("{:<16} {:<10} {:>6} {:>12} {:>8} {:>10} {:>8} {:>8}", "run",
+                              "predictor", "ahead", "predictions", "error", "precision", "recall",
+                              "F1")
+                      .c_str());
+        for (const auto& [what, scores] : table) {
+            for (const PredictorScore& score : scores) {
+                std::puts(fmt::format("{:<16} {:<10} {:>6} {:>12} {:>7.1f}% {:>10.3f} {:>8.3f} "
+                                      "{:>8.3f}",
+                                      what, score.predictor, score.horizon, score.predictions,
+                                      100 * score.relative_error, score.precision, score.recall,
+                                      score.f1)
+                              .c_str());
+            }
+        }
+    }
+
+    static void print_json(const ScoreTable& table) {
+        for (const auto& [what, scores] : table) {
+            for (const PredictorScore& score : scores) {
+                const nlohmann::ordered_json line{{"run", what},
+                                                  {"predictor", score.predictor},
+                                                  {"horizon", score.horizon},
+                                                  {"predictions", score.predictions},
+                                                  {"relative_error", score.relative_error},
+                                                  {"hits", score.hits},
+                                                  {"false_alarms", score.false_alarms},
+                                                  {"misses", score.misses},
+                                                  {"precision", score.precision},
+                                                  {"recall", score.recall},
+                                                  {"f1", score.f1}};
+                std::puts(line.dump().c_str());
+            }
+        }
+    }
+
+    std::vector<std::string> runs_;
+    std::string model_;
+    std::string predictors_ = "last,ewma,episodes,lstm,auto";
+    bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_predictor_train_command() {
+    return std::make_unique<PredictorTrainCommand>();
+}
+std::unique_ptr<Command> make_predictor_score_command() {
+    return std::make_unique<PredictorScoreCommand>();
+}
+
+}  // namespace cohort
