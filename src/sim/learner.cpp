@@ -47,7 +47,7 @@ public:
     std::vector<WorkId> start_group(std::span<const Job> jobs) override;
     [[nodiscard]] Outcome outcome(WorkId work) override;
     void forget(WorkId work) override;
-    Answer apply(const Update& update) override;
+    GradientAnswer apply(const Update& update) override;
     void set_reference(WorkId work) override;
     [[nodiscard]] std::pair<double, double> compare(WorkId work) override;
     [[nodiscard]] Accuracy evaluate(std::int64_t most) override;
@@ -225,7 +225,7 @@ void TrainingLearner::forget(WorkId work) {
     }
 }
 
-Learner::Answer TrainingLearner::apply(const Update& update) {
+GradientAnswer TrainingLearner::apply(const Update& update) {
     std::vector<ParameterStore::Push> pushes;
     for (const Update::Term& term : update.terms) {
         pushes.push_back({.values = done(term.work).work->values,
@@ -234,7 +234,7 @@ Learner::Answer TrainingLearner::apply(const Update& update) {
                           .version = term.version});
     }
     const OwnTime time(own_s_);
-    const Answer answer = store_.apply(update, pushes, pool_);
+    const GradientAnswer answer = store_.apply(update, pushes, pool_);
     for (const Update::Term& term : update.terms) {
         entries_.erase(term.work);
     }

@@ -21,7 +21,7 @@ public:
     }
     [[nodiscard]] Outcome outcome(WorkId /*work*/) override { return {}; }
     void forget(WorkId /*work*/) override {}
-    Answer apply(const Update& /*update*/) override { return {}; }
+    GradientAnswer apply(const Update& /*update*/) override { return {}; }
     void set_reference(WorkId /*work*/) override {}
     [[nodiscard]] std::pair<double, double> compare(WorkId /*work*/) override { return {0, 0}; }
     [[nodiscard]] Accuracy evaluate(std::int64_t /*most*/) override { return {}; }

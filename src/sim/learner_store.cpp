@@ -100,8 +100,8 @@ Learner::Released ParameterStore::look(double lag, double lr) {
     return made;
 }
 
-Learner::Answer ParameterStore::apply(const Learner::Update& update, std::span<const Push> pushes,
-                                      LearnerPool& pool) {
+GradientAnswer ParameterStore::apply(const Learner::Update& update, std::span<const Push> pushes,
+                                     LearnerPool& pool) {
     const auto lambda = static_cast<float>(update.delay_compensation);
     std::vector<SumTerm> terms;
     std::vector<std::shared_ptr<const float>> released;
@@ -122,10 +122,11 @@ Learner::Answer ParameterStore::apply(const Learner::Update& update, std::span<c
     const std::shared_ptr<float> before = std::exchange(theta_, buffers_.take());
     std::copy_n(before.get() + parameters_, state_, theta_.get() + parameters_);
     fold_statistics(update, terms);
-    if (update.question.keep && kept_ == nullptr) {
-        kept_ = buffers_.take();
+    if (update.question.keep && !kept_) {
+        kept_ = {
+            .gradient = buffers_.take(), .theta = buffers_.take(), .velocity = buffers_.take()};
     }
-    std::vector<Learner::Answer> answers(static_cast<std::size_t>(blocks()));
+    std::vector<GradientAnswer> answers(static_cast<std::size_t>(blocks()));
     const int parts = static_cast<int>((blocks() + kBlocksPerPart - 1) / kBlocksPerPart);
     pool.run_parts(
         parts,
@@ -141,16 +142,40 @@ Learner::Answer ParameterStore::apply(const Learner::Update& update, std::span<c
     version_ = update.version;
     current_.reset();
     ahead_.clear();
-    return std::accumulate(answers.begin(), answers.end(), Learner::Answer(),
-                           [](const Learner::Answer& a, const Learner::Answer& b) {
-                               return Learner::Answer{.squares = a.squares + b.squares,
-                                                      .product = a.product + b.product};
-                           });
+    GradientAnswer answer;
+    for (const GradientAnswer& part : answers) {
+        answer.add(part);
+    }
+    return answer;
 }
 
-Learner::Answer ParameterStore::apply_block(const Learner::Update& update,
-                                            std::span<const SumTerm> terms, const float* from,
-                                            float* to, std::int64_t begin, std::int64_t n) {
+/// While a block is in the cache; before it is applied.
+GradientAnswer ParameterStore::answer(const GradientQuestion& question, const float* gradient,
+                                      const float* theta, std::int64_t begin, std::int64_t n) {
+    const auto count = static_cast<std::size_t>(n);
+    GradientAnswer answer;
+    if (question.norm) {
+        answer.squares = sum_of_squares({gradient, count});
+    }
+    if (question.compare && kept_) {
+        const std::span<const float> u(kept_->velocity.get() + begin, count);
+        const std::span<const float> before(kept_->gradient.get() + begin, count);
+        answer.product = dot({gradient, count}, before);
+        answer.bend = dot({gradient, count}, u) - dot(before, u);
+        answer.move = dot({theta, count}, u) - dot({kept_->theta.get() + begin, count}, u);
+    }
+    if (question.keep) {
+        std::copy_n(gradient, n, kept_->gradient.get() + begin);
+        std::copy_n(theta, n, kept_->theta.get() + begin);
+        std::copy_n(optimizer_->slots().front().values.begin() + begin, n,
+                    kept_->velocity.get() + begin);
+    }
+    return answer;
+}
+
+GradientAnswer ParameterStore::apply_block(const Learner::Update& update,
+                                           std::span<const SumTerm> terms, const float* from,
+                                           float* to, std::int64_t begin, std::int64_t n) {
     const auto lambda = static_cast<float>(update.delay_compensation);
     thread_local std::vector<float> sum(static_cast<std::size_t>(kBlock));
     const auto count = static_cast<std::size_t>(n);
@@ -163,17 +188,8 @@ Learner::Answer ParameterStore::apply_block(const Learner::Update& update,
         weighted_sum(terms, begin, sum.data(), n);
     }
     std::copy_n(from + begin, n, to + begin);
+    const GradientAnswer answer = this->answer(update.question, gradient, from + begin, begin, n);
     optimizer_->apply(begin, {to + begin, count}, {gradient, count});
-    Learner::Answer answer;
-    if (update.question.norm) {
-        answer.squares = sum_of_squares({gradient, count});
-    }
-    if (update.question.compare && kept_ != nullptr) {
-        answer.product = dot({gradient, count}, {kept_.get() + begin, count});
-    }
-    if (update.question.keep) {
-        std::copy_n(gradient, n, kept_.get() + begin);
-    }
     return answer;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -55,8 +56,8 @@ public:
     /// Local steps' optimizer, without state.
     [[nodiscard]] std::unique_ptr<Optimizer> make_local_optimizer() const;
     /// @param pushes update.terms  @param pool helps
-    Learner::Answer apply(const Learner::Update& update, std::span<const Push> pushes,
-                          LearnerPool& pool);
+    GradientAnswer apply(const Learner::Update& update, std::span<const Push> pushes,
+                         LearnerPool& pool);
     /// FNV-1a over parameters, state, optimizer.
     [[nodiscard]] std::uint64_t digest();
 
@@ -71,8 +72,10 @@ private:
     [[nodiscard]] Learner::Released look(double lag, double lr);
     void fold_statistics(const Learner::Update& update, std::vector<SumTerm> terms);
     /// Floats [begin, begin + n) of the update, from the old parameters to the new ones.
-    Learner::Answer apply_block(const Learner::Update& update, std::span<const SumTerm> terms,
-                                const float* from, float* to, std::int64_t begin, std::int64_t n);
+    GradientAnswer apply_block(const Learner::Update& update, std::span<const SumTerm> terms,
+                               const float* from, float* to, std::int64_t begin, std::int64_t n);
+    GradientAnswer answer(const GradientQuestion& question, const float* gradient,
+                          const float* theta, std::int64_t begin, std::int64_t n);
     [[nodiscard]] std::int64_t blocks() const noexcept;
 
     const Graph& graph_;
@@ -85,7 +88,13 @@ private:
     std::weak_ptr<const Learner::Parameters> current_;
     std::vector<Copy> ahead_;  ///< of this version
     ReleasedCopies released_;
-    std::shared_ptr<float> kept_;  ///< mean gradient that later ones are compared with; null: none
+    /// What later updates are compared with: mean gradient, parameters and velocity before it.
+    struct Kept {
+        std::shared_ptr<float> gradient;
+        std::shared_ptr<float> theta;
+        std::shared_ptr<float> velocity;
+    };
+    std::optional<Kept> kept_;
     std::int64_t parameters_ = 0;  ///< floats
     std::int64_t state_ = 0;       ///< floats
     std::int64_t version_ = 0;

@@ -114,9 +114,9 @@ void VirtualJob::apply(const Fire& fire) {
     }
     const bool compares = spec_.setting.architecture == Architecture::kServers;
     update.question = gradients_.ask(fire, engine_.plan(), wish(), compares);
-    const Learner::Answer answer = learner_.apply(update);
+    const GradientAnswer answer = learner_.apply(update);
     if (update.question.any()) {
-        gradients_.answered(fire.version, answer.squares, answer.product);
+        gradients_.answered(fire.version, answer);
         learned_of_gradients();
     }
 }
@@ -134,7 +134,7 @@ void VirtualJob::learned_of_gradients() {
     }
     if (load_) {
         load_->measured({.noise_scale = gradients_.noise_scale(),
-                         .curvature = gradients_.step_curvature(),
+                         .curvature = gradients_.step_curvature(learning_rate()),
                          .agreement = gradients_.agreement()});
     }
 }

@@ -15,7 +15,7 @@ ServersFlow::ServersFlow(Links links, const JobParts& parts, RunBooks& books)
       arrivals_(links.map.servers),
       nodes_(links_.map,
              staging_nodes(links.map, parts.options.node_staging, parts.options.deterministic)),
-      gradients_(parts.reference_batch),
+      gradients_(parts.reference_batch, parts.options.momentum),
       validation_(parts.options.seed, parts.train_set->info().samples, parts.options.batch),
       batches_(at(links.map.workers()), parts.options.batch),
       live_(batches_.size(), true),
@@ -141,10 +141,9 @@ void ServersFlow::arrived(const Staged& staged) {
 
 void ServersFlow::arrived(const Summed& summed) {
     Measured& update = measured_[summed.version];
-    update.squares += summed.squares;
-    update.product += summed.product;
-    if (++update.answers == links_.map.servers) {
-        gradients_.answered(summed.version, update.squares, update.product);
+    update.answer.add(summed.answer);
+    if (++update.parts == links_.map.servers) {
+        gradients_.answered(summed.version, update.answer);
         measured_.erase(summed.version);
         learned_of_gradients();
     }
@@ -162,7 +161,8 @@ void ServersFlow::learned_of_gradients() {
         books_.engine().set_noise_scale(phi);
     }
     books_.measured({.noise_scale = gradients_.noise_scale(),
-                     .curvature = gradients_.step_curvature(),
+                     .curvature = gradients_.step_curvature(
+                         parts_.schedule.lr(parts_.options.lr, books_.samples_applied())),
                      .agreement = gradients_.agreement()});
 }
 

@@ -51,9 +51,8 @@ private:
     };
     /// What the shards that have answered say of an update's gradient.
     struct Measured {
-        double squares = 0;
-        double product = 0;
-        int answers = 0;
+        GradientAnswer answer;
+        int parts = 0;
     };
     using Effects = std::vector<Effect>;
 

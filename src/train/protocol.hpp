@@ -242,11 +242,10 @@ struct Staged {
 struct Summed {
     std::int64_t version = 0;
     std::int32_t server = 0;
-    double squares = 0;
-    double product = 0;  ///< with the one kept
+    GradientAnswer answer;
     template <class Io>
     void fields(Io& io) {
-        io(version, server, squares, product);
+        io(version, server, answer);
     }
 };
 

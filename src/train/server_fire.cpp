@@ -60,9 +60,11 @@ void ServerShard::run_steps(const Job& job, const std::function<void(std::int64_
     };
     Progress progress(steps, report);
     if (job.order.question.keep) {
-        kept_.resize(static_cast<std::size_t>(parameters));
+        for (std::vector<float>* kept : {&kept_.gradient, &kept_.theta, &kept_.velocity}) {
+            kept->resize(static_cast<std::size_t>(parameters));
+        }
     }
-    std::vector<Answer> answers(static_cast<std::size_t>(steps));
+    std::vector<GradientAnswer> answers(static_cast<std::size_t>(steps));
     std::atomic<std::int64_t> next{0};
     const auto work = [&](int member) {
         float* sum = sums_[static_cast<std::size_t>(member)].floats();
@@ -78,10 +80,10 @@ void ServerShard::run_steps(const Job& job, const std::function<void(std::int64_
     } else {
         team.run(work);
     }
-    answer_ = std::accumulate(
-        answers.begin(), answers.end(), Answer(), [](const Answer& a, const Answer& b) {
-            return Answer{.squares = a.squares + b.squares, .product = a.product + b.product};
-        });
+    answer_ = {};
+    for (const GradientAnswer& part : answers) {
+        answer_.add(part);
+    }
 }
 
 /// n floats of the mean gradient from `at` on; in `sum`, unless it is a push as it came.
@@ -99,34 +101,42 @@ const float* ServerShard::gradient_of(const Job& job, std::int64_t at, std::int6
     return sum;
 }
 
-ServerShard::Answer ServerShard::run_step(const Job& job, std::int64_t begin, std::int64_t end,
-                                          float* sum) {
-    Answer answer;
+GradientAnswer ServerShard::run_step(const Job& job, std::int64_t begin, std::int64_t end,
+                                     float* sum) {
+    GradientAnswer answer;
     for (std::int64_t at = begin; at < end; at += kBlock) {
         const std::int64_t n = std::min(kBlock, end - at);
         if (!job.terms.empty()) {
             const auto count = static_cast<std::size_t>(n);
             const std::span<const float> gradient(gradient_of(job, at, n, sum), count);
-            optimizer_->apply(at, theta().subspan(static_cast<std::size_t>(at), count), gradient);
             question(job, at, gradient, answer);
+            optimizer_->apply(at, theta().subspan(static_cast<std::size_t>(at), count), gradient);
         }
         copy_block(job, at, n);
     }
     return answer;
 }
 
-/// While a piece of the mean gradient is in the cache.
+/// While a piece of the mean gradient is in the cache; before it is applied.
 void ServerShard::question(const Job& job, std::int64_t at, std::span<const float> gradient,
-                           Answer& answer) {
+                           GradientAnswer& answer) {
     const GradientQuestion& asked = job.order.question;
+    const auto theta = parameters().subspan(static_cast<std::size_t>(at), gradient.size());
     if (asked.norm) {
         answer.squares += sum_of_squares(gradient);
     }
-    if (asked.compare && !kept_.empty()) {
-        answer.product += dot(gradient, {kept_.data() + at, gradient.size()});
+    if (asked.compare && !kept_.gradient.empty()) {
+        const std::span<const float> before(kept_.gradient.data() + at, gradient.size());
+        const std::span<const float> u(kept_.velocity.data() + at, gradient.size());
+        answer.product += dot(gradient, before);
+        answer.bend += dot(gradient, u) - dot(before, u);
+        answer.move += dot(theta, u) - dot({kept_.theta.data() + at, gradient.size()}, u);
     }
     if (asked.keep) {
-        std::copy(gradient.begin(), gradient.end(), kept_.begin() + at);
+        std::copy(gradient.begin(), gradient.end(), kept_.gradient.begin() + at);
+        std::copy(theta.begin(), theta.end(), kept_.theta.begin() + at);
+        const auto velocity = optimizer_->slots().front().values.begin() + at;
+        std::copy_n(velocity, gradient.size(), kept_.velocity.begin() + at);
     }
 }
 

@@ -289,10 +289,9 @@ void ServerLoop::Impl::fire(const FireOrder& order) {
         work.pushes += static_cast<std::int64_t>(order.pushes.size());
     }
     if (order.question.any() && !order.pushes.empty()) {
-        tell_coordinator(MessageKind::kSummed, Summed{.version = order.version,
-                                                      .server = server,
-                                                      .squares = shard.answer().squares,
-                                                      .product = shard.answer().product});
+        tell_coordinator(
+            MessageKind::kSummed,
+            Summed{.version = order.version, .server = server, .answer = shard.answer()});
     }
     if (!order.snapshot.checkpoint.empty()) {
         save(order.snapshot.checkpoint);

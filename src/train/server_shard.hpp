@@ -68,12 +68,8 @@ public:
     void fire(const FireOrder& order, const FireOutput& output,
               const std::function<void(std::int64_t floats)>& final);
 
-    /// What the last fire's order asked of its mean gradient (delta).
-    struct Answer {
-        double squares = 0;
-        double product = 0;  ///< with the one kept; 0 also: there is none
-    };
-    [[nodiscard]] const Answer& answer() const noexcept { return answer_; }
+    /// This shard's part of what the last fire's order asked.
+    [[nodiscard]] const GradientAnswer& answer() const noexcept { return answer_; }
 
     /// An update has come to nothing: the version goes on, nothing else does.
     void skip_to(std::int64_t version);
@@ -107,11 +103,12 @@ private:
     void begin_update(const FireOrder& order);
     void remember_releases(const FireOrder& order, const FireOutput& output);
     void run_steps(const Job& job, const std::function<void(std::int64_t)>& final);
-    Answer run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum);
+    GradientAnswer run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum);
     [[nodiscard]] const float* gradient_of(const Job& job, std::int64_t at, std::int64_t n,
                                            float* sum) const;
     void copy_block(const Job& job, std::int64_t at, std::int64_t n) const;
-    void question(const Job& job, std::int64_t at, std::span<const float> gradient, Answer& answer);
+    void question(const Job& job, std::int64_t at, std::span<const float> gradient,
+                  GradientAnswer& answer);
     void prepare_scratch(int threads);
     [[nodiscard]] std::span<float> theta() noexcept;
 
@@ -130,8 +127,13 @@ private:
     ReleasedCopies released_;       ///< kept only while orders ask for a delay compensation
     std::shared_ptr<const float> reference_;
     double reference_squares_ = 0;
-    std::vector<float> kept_;  ///< the mean gradient that later ones are compared with
-    Answer answer_;
+    /// What later updates are compared with: mean gradient, parameters and velocity before it.
+    struct Kept {
+        std::vector<float> gradient;
+        std::vector<float> theta;
+        std::vector<float> velocity;
+    } kept_;
+    GradientAnswer answer_;
 };
 
 }  // namespace cohort

@@ -200,7 +200,7 @@ TEST_F(Line, PushesAreReportedWithWhatTheReferenceSays) {
     const auto summed =
         decode<Summed>(receive(coordinator(), Port::kCoordinator, MessageKind::kSummed).body);
     EXPECT_EQ(summed.version, 1);
-    EXPECT_NEAR(summed.squares, compared.reference_squares, 1e-9 * summed.squares);
+    EXPECT_NEAR(summed.answer.squares, compared.reference_squares, 1e-9 * summed.answer.squares);
     stop();
     EXPECT_EQ(errors_, std::vector<std::string>{});
 }

@@ -159,12 +159,9 @@ TEST_P(AnyServers, TheMeanGradientIsMeasured) {
             wanted += g * g;
         }
         const auto answer = [&] {
-            ServerShard::Answer sum;
+            GradientAnswer sum;
             for (int part = 0; part < GetParam(); ++part) {
-                const ServerShard::Answer& one =
-                    group.shard(static_cast<std::size_t>(part)).answer();
-                sum.squares += one.squares;
-                sum.product += one.product;
+                sum.add(group.shard(static_cast<std::size_t>(part)).answer());
             }
             return sum;
         };
@@ -177,6 +174,7 @@ TEST_P(AnyServers, TheMeanGradientIsMeasured) {
         group.update(again, second);
         EXPECT_NEAR(answer().product, 2 * wanted, 1e-6 * wanted) << "twice the one that was kept";
         EXPECT_EQ(answer().squares, 0) << "nobody asked";
+        EXPECT_EQ(answer().bend, 0) << "there was no velocity before the first update";
     }
 }
 

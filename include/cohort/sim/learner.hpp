@@ -59,11 +59,6 @@ public:
         std::vector<Term> terms;        ///< summed in this order; their work is over then
         GradientQuestion question;
     };
-    /// What was asked of an update.
-    struct Answer {
-        double squares = 0;  ///< |gbar|^2 of the mean gradient (delta)
-        double product = 0;  ///< with the one kept
-    };
     struct Accuracy {
         double accuracy = 0;  ///< 0..1
         double loss = 0;      ///< nats
@@ -90,7 +85,8 @@ public:
     /// asked for has been given up: its worker's local steps begin with a new optimizer.
     virtual void forget(WorkId work) = 0;
     /// The order of calls decides: update.version is the next one's parameters'.
-    virtual Answer apply(const Update& update) = 0;
+    /// @return the answer to its question
+    virtual GradientAnswer apply(const Update& update) = 0;
 
     /// Zeno++: this work's gradient is what others are compared with from now on; it is over then.
     virtual void set_reference(WorkId work) = 0;
