@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <numeric>
+#include <queue>
+#include <utility>
 
 namespace cohort {
 namespace {
@@ -66,6 +69,36 @@ std::vector<std::int64_t> proportional_batches(const std::vector<double>& times,
         left -= piece;
     }
     samples[fastest_of(times)] += left;
+    return samples;
+}
+
+/// Piece by piece to whoever is done first with it: no other way is done earlier, as nobody's time
+/// falls with more work.
+std::vector<std::int64_t> balanced_batches(const std::vector<CostLine>& costs, std::int64_t batch) {
+    using Next = std::pair<double, std::size_t>;  // when it is done with a piece more
+    constexpr std::int64_t kFinePieces = 32;      ///< of a batch
+    const std::int64_t piece = std::max<std::int64_t>(1, batch / kFinePieces);
+    const std::int64_t least = piece_of(batch);
+    const std::int64_t most = kMost * batch;
+    std::vector<std::int64_t> samples(costs.size(), least);
+    std::int64_t left = static_cast<std::int64_t>(costs.size()) * (batch - least);
+    std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
+    const auto ask = [&](std::size_t i) {
+        if (samples[i] + piece <= most) {
+            next.emplace(costs[i].at(static_cast<double>(samples[i] + piece)), i);
+        }
+    };
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+        ask(i);
+    }
+    std::size_t last = 0;
+    for (; left >= piece && !next.empty(); left -= piece) {
+        last = next.top().second;
+        next.pop();
+        samples[last] += piece;
+        ask(last);
+    }
+    samples[last] += left;
     return samples;
 }
 

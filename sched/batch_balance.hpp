@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "worker_costs.hpp"
+
 namespace cohort {
 
 /// Samples of a lease for each worker, in proportion to its speed: of all ways to hand out
@@ -11,6 +13,12 @@ namespace cohort {
 /// @param times  own times of a lease of `batch` samples, > 0
 [[nodiscard]] std::vector<std::int64_t> proportional_batches(const std::vector<double>& times,
                                                              std::int64_t batch);
+
+/// The same for workers whose time is not in proportion to their work, in pieces of batch/32 but at
+/// least batch/8 for each.
+/// @param costs  of a lease, transfers included
+[[nodiscard]] std::vector<std::int64_t> balanced_batches(const std::vector<CostLine>& costs,
+                                                         std::int64_t batch);
 
 /// The same sum, as equal as it may be: who takes more than a fifth longer than the median
 /// hands pieces of batch/8 to the fastest.

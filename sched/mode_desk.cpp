@@ -166,6 +166,7 @@ void ModeDesk::updated(double seconds, double slowest_own_s) {
     if (awaits_update()) {
         open_->report.first_update_s = seconds - open_->report.train_seconds;
         open_->report.slowest_own_s = slowest_own_s;
+        policy_->switched(open_->report);
         close();
     }
 }

@@ -57,6 +57,11 @@ std::vector<ModeEntry> adaptive_modes() {
          .parameters = {{.name = "CUT", .fallback = kStarRelativeCut, .whole = false}},
          .plan = as_ssgd,
          .policy = make_star_exact_policy},
+        {.name = "adaptive",
+         .rings = true,
+         .parameters = {},
+         .plan = all_of_them,
+         .policy = make_adaptive_policy},
     };
 }
 

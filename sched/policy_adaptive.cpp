@@ -1,3 +1,327 @@
-#include "cohort/sched/chooser.hpp"
+#include <fmt/format.h>
 
-namespace cohort {}  // namespace cohort
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "load_estimator.hpp"
+#include "plan_rates.hpp"
+#include "policies.hpp"
+#include "policy_base.hpp"
+#include "switch_guard.hpp"
+
+// The chooser that weighs every plan by what it is expected to achieve per second.
+//
+//  1. new records say what mini-batches cost the workers, forecasts what they will cost
+//  2. plans of the grid are timed with that, by their own engine, and weighed with what batches and
+//     staleness do to a sample's worth; a look at the pace that they really had corrects the first
+//  3. the guard says whether a change to the best one pays
+//
+// Cost: a decision times at most 20 plans, and only when the load has changed.
+namespace cohort {
+namespace {
+
+constexpr double kSameLoad = 0.015;        ///< relative change of times that needs no new rates
+constexpr double kSameGradients = 0.1;     ///< the same for what is known of gradients
+constexpr std::int64_t kPaceRounds = 8;    ///< reference batches over which a pace is measured
+constexpr std::int64_t kOftenEnough = 64;  ///< records of each worker without a new rating
+constexpr int kHorizon = 10;               ///< iterations that forecasts are asked for
+
+std::vector<int> slow_workers(const StragglerDetector& detector) {
+    std::vector<int> slow;
+    for (const auto& episode : detector.open()) {
+        if (episode && !episode->by_lag) {
+            slow.push_back(episode->worker);
+        }
+    }
+    return slow;
+}
+
+/// Stragglers that have lasted for long last for long: at least as long again as the youngest has,
+/// and as long as they used to.
+double expected_life_s(const StragglerDetector& detector) {
+    double youngest_s = 0;
+    bool any = false;
+    for (const auto& episode : detector.open()) {
+        if (episode && !episode->by_lag) {
+            youngest_s = any ? std::min(youngest_s, episode->duration_s()) : episode->duration_s();
+            any = true;
+        }
+    }
+    return any ? std::max(detector.mean_duration_s() - youngest_s, youngest_s) : 0;
+}
+
+/// Samples that two ways of going on hand out differently.
+std::int64_t distance(const PlanOption& a, const PlanOption& b) {
+    std::int64_t sum = a.shape.mode == b.shape.mode ? 0 : std::int64_t{1} << 32;
+    for (std::size_t i = 0; i < a.batches.size(); ++i) {
+        sum += std::abs(a.batches[i] - b.batches[i]);
+    }
+    return sum;
+}
+
+bool same_members(const SyncPlan& a, const SyncPlan& b) {
+    return std::equal(a.cohorts.begin(), a.cohorts.end(), b.cohorts.begin(), b.cohorts.end(),
+                      [](const CohortSpec& x, const CohortSpec& y) {
+                          return x.members == y.members && x.riders == y.riders &&
+                                 x.quorum == y.quorum;
+                      });
+}
+
+/// Nobody could tell them apart.
+bool same_way(const PlanOption& a, const PlanOption& b) {
+    return a.batches == b.batches && same_members(a.plan, b.plan) && a.plan.late == b.plan.late &&
+           a.plan.lag_rule.has_value() == b.plan.lag_rule.has_value();
+}
+
+class AdaptivePolicy final : public PolicyBase {
+public:
+    AdaptivePolicy(std::string mode, const ModeSetting& setting)
+        : PolicyBase(std::move(mode), setting),
+          loads_(static_cast<int>(setting.live.size()), setting.batch),
+          rater_(setting),
+          paces_(kPaceRounds * rater_.reference_batch()) {}
+
+    Decision start() override {
+        Decision first = PolicyBase::start();
+        current_.shape.mode = default_mode(setting().architecture);
+        current_.plan = *first.plan;
+        current_.batches = first.batches;
+        previous_ = current_;
+        return first;
+    }
+    [[nodiscard]] bool looks(const RunCounts& /*counts*/) const override { return true; }
+    [[nodiscard]] bool wants_load() const override { return true; }
+    [[nodiscard]] bool wants_gradients() const override { return true; }
+    void switched(const SwitchReport& report) override;
+
+protected:
+    Decision adapt(const Telemetry& telemetry) override;
+    Decision remake(std::string reason) override;
+
+private:
+    void observe(const Telemetry& telemetry);
+    [[nodiscard]] LoadEstimate estimate(const LoadView& view) const;
+    [[nodiscard]] bool news(const LoadEstimate& load, const LoadView& view) const;
+    void rate_all(const LoadEstimate& load, const LoadView& view);
+    [[nodiscard]] RatedPlan rated(PlanOption option, const LoadEstimate& load,
+                                  const LoadView& view) const;
+    [[nodiscard]] std::optional<SwitchGuard::Wish> wish(const LoadView& view) const;
+    [[nodiscard]] Decision take(const Telemetry& telemetry, std::string reason);
+    [[nodiscard]] double mean_iteration_s(const LoadEstimate& load) const;
+    [[nodiscard]] std::string reason_of(const SwitchGuard::Wish& wish) const;
+
+    LoadEstimator loads_;
+    PlanRater rater_;
+    PaceRecord paces_;
+    SwitchGuard guard_;
+    PlanOption current_;              ///< in force, or asked for
+    PlanOption previous_;             ///< before it
+    double predicted_samples_s_ = 0;  ///< of the plan in force, by the model alone
+    double update_s_ = 0;             ///< the same
+    double iteration_s_ = 0;          ///< own time, mean
+    std::int64_t seen_samples_ = 0;
+    double seen_s_ = 0;
+    // The last rating.
+    LoadEstimate load_;
+    GradientFacts gradients_;
+    double lag_limit_ = 0;
+    std::int64_t rated_at_ = 0;      ///< records then
+    std::optional<RatedPlan> kept_;  ///< the plan in force
+    std::vector<RatedPlan> others_;  ///< best first
+};
+
+/// What a change took beyond an update, for the guard.
+void AdaptivePolicy::switched(const SwitchReport& report) {
+    if (report.first_update_s && update_s_ > 0 && !report.same_mode()) {
+        guard_.cost(std::max(0.0, *report.first_update_s - update_s_));
+    }
+}
+
+Decision AdaptivePolicy::remake(std::string reason) {
+    for (std::size_t worker = 0; worker < setting().live.size(); ++worker) {
+        if (!setting().live[worker]) {
+            loads_.forget(static_cast<int>(worker));
+        }
+    }
+    ModeSetting now = setting();
+    now.continued = true;
+    current_.plan = make_plan(current_.shape.mode, now);
+    current_.shape.balanced = false;
+    current_.batches.assign(setting().live.size(), setting().batch);
+    kept_.reset();
+    predicted_samples_s_ = 0;
+    paces_.restart();
+    return {.plan = current_.plan, .batches = current_.batches, .reason = std::move(reason)};
+}
+
+void AdaptivePolicy::observe(const Telemetry& telemetry) {
+    const double seconds = telemetry.seconds - seen_s_;
+    const auto samples = static_cast<double>(telemetry.samples_applied - seen_samples_);
+    paces_.went(current_.shape.family(), seconds, samples, predicted_samples_s_);
+    seen_s_ = telemetry.seconds;
+    seen_samples_ = telemetry.samples_applied;
+    loads_.learn(*telemetry.load);
+}
+
+LoadEstimate AdaptivePolicy::estimate(const LoadView& view) const {
+    Traffic traffic{.together = 0, .pushes_s = 0};
+    double batch = 0;
+    for (const CohortSpec& cohort : current_.plan.cohorts) {
+        traffic.together = std::max(traffic.together, cohort.quorum);
+        for (const int member : cohort.members) {
+            batch += static_cast<double>(current_.batches[static_cast<std::size_t>(member)]);
+        }
+    }
+    batch /= static_cast<double>(live().size());
+    traffic.pushes_s = batch > 0 ? predicted_samples_s_ / batch : 0;
+    return loads_.estimate(view, live(), traffic, kHorizon, guard_.flickers());
+}
+
+/// Something differs from what the last rating saw.
+bool AdaptivePolicy::news(const LoadEstimate& load, const LoadView& view) const {
+    const auto differs = [](double a, double b, double tolerance) {
+        return std::abs(a - b) > tolerance * std::max(std::abs(a), std::abs(b));
+    };
+    if (!kept_ || view.lag_limit != lag_limit_ ||
+        loads_.records() - rated_at_ > kOftenEnough * static_cast<std::int64_t>(live().size()) ||
+        differs(view.gradients.noise_scale, gradients_.noise_scale, kSameGradients) ||
+        differs(view.gradients.curvature, gradients_.curvature, kSameGradients)) {
+        return true;
+    }
+    return std::any_of(live().begin(), live().end(), [&](int worker) {
+        const auto i = static_cast<std::size_t>(worker);
+        const std::int64_t batch = setting().batch;
+        return differs(load.own_s(i, batch, 1), load_.own_s(i, batch, 1), kSameLoad) ||
+               differs(load.work[i].sample_s, load_.work[i].sample_s, 4 * kSameLoad);
+    });
+}
+
+RatedPlan AdaptivePolicy::rated(PlanOption option, const LoadEstimate& load,
+                                const LoadView& view) const {
+    const double pace = paces_.of(option.shape.family());
+    return rater_.rate(std::move(option), load, view.gradients, pace);
+}
+
+void AdaptivePolicy::rate_all(const LoadEstimate& load, const LoadView& view) {
+    load_ = load;
+    gradients_ = view.gradients;
+    lag_limit_ = view.lag_limit;
+    rated_at_ = loads_.records();
+    kept_ = rated(current_, load, view);
+    predicted_samples_s_ = kept_->timing.samples_s;
+    update_s_ = kept_->timing.update_s;
+    others_.clear();
+    const auto slow = static_cast<int>(slow_workers(*view.stragglers).size());
+    const auto workers = static_cast<int>(live().size());
+    for (const PlanShape& shape : plan_shapes(setting().architecture, workers, slow)) {
+        PlanOption option = make_option(shape, setting(), load);
+        const bool known = same_way(option, current_) ||
+                           std::any_of(others_.begin(), others_.end(), [&](const RatedPlan& one) {
+                               return same_way(one.option, option);
+                           });
+        if (known) {
+            continue;
+        }
+        RatedPlan one = rated(std::move(option), load, view);
+        if (one.timing.mean_lag < view.lag_limit) {
+            others_.push_back(std::move(one));
+        }
+    }
+    std::stable_sort(others_.begin(), others_.end(), [](const RatedPlan& a, const RatedPlan& b) {
+        return a.candidate.rate > b.candidate.rate;
+    });
+}
+
+std::optional<SwitchGuard::Wish> AdaptivePolicy::wish(const LoadView& view) const {
+    if (others_.empty() || others_.front().candidate.rate <= kept_->candidate.rate) {
+        return {};
+    }
+    const RatedPlan& best = others_.front();
+    return SwitchGuard::Wish{
+        .gain = best.candidate.rate / kept_->candidate.rate - 1,
+        .fresher = best.timing.mean_lag < kept_->timing.mean_lag,
+        .same_plan = best.option.shape.mode == current_.shape.mode &&
+                     same_members(best.option.plan, current_.plan),
+        .refines = best.option.shape == current_.shape && current_.shape.balanced,
+        .back = distance(best.option, previous_) < distance(best.option, current_) / 2,
+        .noise = loads_.noise(live()),
+        .life_s = expected_life_s(*view.stragglers)};
+}
+
+Decision AdaptivePolicy::adapt(const Telemetry& telemetry) {
+    if (telemetry.load == nullptr) {
+        return {};
+    }
+    const LoadView& view = *telemetry.load;
+    observe(telemetry);
+    if (!loads_.ready(live(), *view.history)) {
+        return {};
+    }
+    const LoadEstimate load = estimate(view);
+    if (news(load, view)) {
+        rate_all(load, view);
+        iteration_s_ = mean_iteration_s(load);
+    }
+    if (!others_.empty() && kept_->timing.mean_lag >= view.lag_limit) {
+        Decision fresher = take(telemetry, "the plan has harmed the run: too stale");
+        guard_.changed_anyway(telemetry.seconds);
+        return fresher;
+    }
+    const std::optional<SwitchGuard::Wish> wished = wish(view);
+    if (!guard_.look(telemetry.seconds, iteration_s_, wished ? &*wished : nullptr)) {
+        return {};
+    }
+    guard_.changed(telemetry.seconds, *wished);
+    return take(telemetry, reason_of(*wished));
+}
+
+std::string AdaptivePolicy::reason_of(const SwitchGuard::Wish& wish) const {
+    return fmt::format("{:.0f} % more progress per second expected", 100 * wish.gain);
+}
+
+double AdaptivePolicy::mean_iteration_s(const LoadEstimate& load) const {
+    double sum = 0;
+    for (const int worker : live()) {
+        sum += load.own_s(static_cast<std::size_t>(worker), setting().batch, 1);
+    }
+    return sum / static_cast<double>(live().size());
+}
+
+/// The best of the others is to be in force.
+Decision AdaptivePolicy::take(const Telemetry& telemetry, std::string reason) {
+    RatedPlan best = std::move(others_.front());
+    others_.front() = *std::exchange(kept_, std::nullopt);
+    DecisionRecord record{.seconds = telemetry.seconds,
+                          .samples = telemetry.samples_applied,
+                          .chooser = mode(),
+                          .from = current_.shape.name(),
+                          .to = best.option.shape.name(),
+                          .reason = reason,
+                          .candidates = {best.candidate},
+                          .stragglers = slow_workers(*telemetry.load->stragglers)};
+    std::stable_sort(others_.begin(), others_.end(), [](const RatedPlan& a, const RatedPlan& b) {
+        return a.candidate.rate > b.candidate.rate;
+    });
+    for (const RatedPlan& other : others_) {
+        record.candidates.push_back(other.candidate);
+    }
+    previous_ = std::exchange(current_, std::move(best.option));
+    predicted_samples_s_ = best.timing.samples_s;
+    update_s_ = best.timing.update_s;
+    paces_.restart();
+    return {.plan = current_.plan,
+            .batches = current_.batches,
+            .reason = std::move(reason),
+            .record = std::move(record)};
+}
+
+}  // namespace
+
+std::unique_ptr<ModePolicy> make_adaptive_policy(std::string mode, const ModeSetting& setting,
+                                                 const std::vector<double>& /*values*/) {
+    return std::make_unique<AdaptivePolicy>(std::move(mode), setting);
+}
+
+}  // namespace cohort

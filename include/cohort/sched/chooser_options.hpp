@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,8 @@
 
 namespace cohort {
 
+struct EfficiencyCoefficients;  // efficiency.hpp
+
 /// How a chooser forms its opinion.
 struct ChooserOptions {
     std::string predictor = "auto";    ///< last, ewma, lstm, auto; simulations also: oracle
@@ -16,6 +19,8 @@ struct ChooserOptions {
     bool guard = true;                 ///< StalenessGuard
     std::string predictor_file;        ///< of `cohort predictor train`; empty: the shipped one
     std::string efficiency_file;       ///< of `cohort efficiency train`; empty: the shipped one
+    /// What efficiency_file holds, or the shipped ones; null: there is no model, the prior counts.
+    std::shared_ptr<const EfficiencyCoefficients> coefficients = {};
 };
 
 /// "on" or "off". Errors: UsageError naming the option.

@@ -11,6 +11,7 @@
 #include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/modes.hpp"
 #include "cohort/sched/plan.hpp"
+#include "cohort/sched/reports.hpp"
 
 namespace cohort {
 
@@ -73,6 +74,8 @@ public:
     [[nodiscard]] virtual bool wants_load() const { return false; }
     /// Whether LoadView::gradients are to be measured for it.
     [[nodiscard]] virtual bool wants_gradients() const { return false; }
+    /// A change of this policy is complete: what it cost.
+    virtual void switched(const SwitchReport& /*report*/) {}
 };
 
 /// The policy that `--mode` names: every mode of make_plan, and "lb-bsp", "sync-switch:SHARE",

@@ -1,0 +1,191 @@
+#include "load_estimator.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "batch_balance.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr double kErrorWeight = 0.02;
+constexpr double kUsualWeight = 1.0 / 32;
+constexpr double kSteady = 0.03;    ///< relative change of a level that is none
+constexpr double kSteadyNoise = 2;  ///< the same in mean distances
+constexpr int kSteadyRecords = 48;  ///< most that a steady mean is made of
+constexpr double kNearly = 1.1;     ///< forecasts may be so much worse than the present
+constexpr double kSlack = 0.02;     ///< and that much on top
+constexpr double kMostChange = 10;  ///< of a forecast, up or down
+constexpr std::size_t kWarmUp = 2;  ///< records of a worker: everything is cold at first
+
+bool has(const Forecast& forecast) {
+    return !forecast.own_s.empty();
+}
+
+/// The upper value of the lowest quarter.
+double lower_quarter(std::vector<double> values) {
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+    std::nth_element(values.begin(), at, values.end());
+    return *at;
+}
+
+}  // namespace
+
+LoadEstimator::LoadEstimator(int workers, std::int64_t batch)
+    : batch_(batch), costs_(workers, batch), rows_(static_cast<std::size_t>(workers)) {
+}
+
+void LoadEstimator::learn(const LoadView& view) {
+    const TelemetryHistory& history = *view.history;
+    costs_.learn(history);
+    for (int worker = 0; worker < history.workers(); ++worker) {
+        Row& row = rows_[static_cast<std::size_t>(worker)];
+        if (history.size(worker) == 0) {
+            continue;
+        }
+        const IterationRecord& newest = history.record(worker, 0);
+        if (newest.iteration > row.iteration) {
+            row.iteration = newest.iteration;
+            judge(row, history.scaled_own_s(newest));
+            settle(row, worker, history.scaled_own_s(newest));
+            row.level_s = costs_.level_s(worker);
+            row.forecast_s = has(view.forecast) ? view.forecast.next(worker) : 0;
+        }
+    }
+}
+
+void LoadEstimator::judge(Row& row, double own_s) {
+    row.usual_s = row.usual_s == 0 ? own_s : row.usual_s + kUsualWeight * (own_s - row.usual_s);
+    if (row.forecast_s <= 0 || row.level_s <= 0) {
+        return;
+    }
+    const auto error = [&](double predicted) {
+        return std::min(1.0, std::abs(predicted - own_s) / own_s);
+    };
+    forecast_error_ += kErrorWeight * (error(row.forecast_s) - forecast_error_);
+    level_error_ += kErrorWeight * (error(row.level_s) - level_error_);
+}
+
+/// As long as the level stays within what noise makes of it, the mean of many records is nearer to
+/// what is.
+void LoadEstimator::settle(Row& row, int worker, double own_s) const {
+    const double level_s = costs_.level_s(worker);
+    const double within = std::max(kSteady, kSteadyNoise * costs_.noise(worker));
+    if (row.steady == 0 || std::abs(level_s / row.steady_s - 1) > within) {
+        row.steady = 1;
+        row.steady_s = level_s;
+        return;
+    }
+    row.steady = std::min(row.steady + 1, kSteadyRecords);
+    row.steady_s += (own_s - row.steady_s) / row.steady;
+}
+
+bool LoadEstimator::trusts_forecasts() const noexcept {
+    return forecast_error_ <= kNearly * level_error_ + kSlack;
+}
+
+void LoadEstimator::forget(int worker) {
+    costs_.forget(worker);
+    rows_.at(static_cast<std::size_t>(worker)) = {};
+}
+
+double LoadEstimator::noise(const std::vector<int>& live) const {
+    double sum = 0;
+    for (const int worker : live) {
+        sum += costs_.noise(worker);
+    }
+    return sum / static_cast<double>(live.size());
+}
+
+bool LoadEstimator::ready(const std::vector<int>& live, const TelemetryHistory& history) const {
+    const auto known = std::count_if(live.begin(), live.end(), [&](int worker) {
+        return costs_.known(worker) && history.size(worker) >= kWarmUp;
+    });
+    return 2 * static_cast<std::size_t>(known) > live.size();
+}
+
+double LoadEstimator::factor(int worker, const Forecast& forecast, int horizon, bool usual) const {
+    const double level_s = costs_.level_s(worker);
+    if (usual) {
+        return rows_.at(static_cast<std::size_t>(worker)).usual_s / level_s;
+    }
+    const double now_s = rows_.at(static_cast<std::size_t>(worker)).steady_s;
+    const double coming_s =
+        has(forecast) && trusts_forecasts() ? forecast.mean(worker, horizon) : 0;
+    const double change =
+        coming_s > 0 ? std::clamp(coming_s / level_s, 1 / kMostChange, kMostChange) : 1;
+    return change * now_s / level_s;
+}
+
+/// Of whom nothing is known is like the one in the middle.
+LoadEstimate LoadEstimator::estimate(const LoadView& view, const std::vector<int>& live,
+                                     const Traffic& traffic, int horizon, bool usual) const {
+    LoadEstimate load{.work = std::vector<CostLine>(rows_.size()),
+                      .transfer_s = std::vector<double>(rows_.size(), 0),
+                      .capacity = view.capacity};
+    std::vector<double> fixed;
+    std::vector<double> samples;
+    std::vector<double> transfers;
+    for (const int worker : live) {
+        if (!costs_.known(worker)) {
+            continue;
+        }
+        const auto i = static_cast<std::size_t>(worker);
+        const double change = factor(worker, view.forecast, horizon, usual);
+        const CostLine now = costs_.work(worker);
+        load.work[i] = {.fixed_s = change * now.fixed_s, .sample_s = change * now.sample_s};
+        load.transfer_s[i] = costs_.transfer_s(worker);
+        fixed.push_back(load.work[i].fixed_s);
+        samples.push_back(load.work[i].sample_s);
+        transfers.push_back(load.transfer_s[i]);
+    }
+    for (const int worker : live) {
+        if (!costs_.known(worker) && !fixed.empty()) {
+            const auto i = static_cast<std::size_t>(worker);
+            load.work[i] = {.fixed_s = median_of(fixed), .sample_s = median_of(samples)};
+            load.transfer_s[i] = median_of(transfers);
+        }
+    }
+    share_contention(load, live, traffic);
+    return load;
+}
+
+/// Of n transfers at the same time the last is done when the network has carried all of them. When
+/// pushes come one by one, a queue forms once they come as fast as the network takes them.
+void LoadEstimator::share_contention(LoadEstimate& load, const std::vector<int>& live,
+                                     const Traffic& traffic) const {
+    constexpr double kNotable = 0.1;  ///< of an iteration
+    constexpr double kBinds = 0.6;    ///< use of the servers from which on they are looked at
+    std::vector<double> rises;
+    std::vector<double> own;
+    for (const int worker : live) {
+        const auto i = static_cast<std::size_t>(worker);
+        own.push_back(load.own_s(i, batch_, 1));
+        if (costs_.known(worker)) {
+            rises.push_back(load.transfer_s[i] - costs_.quiet_transfer_s(worker));
+        }
+    }
+    if (rises.empty()) {
+        return;
+    }
+    const double common_s = lower_quarter(rises);
+    const double iteration_s = median_of(own);
+    SharedCapacity& capacity = load.capacity;
+    const double server_s = std::max(capacity.push_s, capacity.update_s + capacity.add_s);
+    if (server_s * static_cast<double>(live.size()) < kBinds * iteration_s) {
+        capacity = {};
+    }
+    if (common_s < kNotable * iteration_s) {
+        return;
+    }
+    for (const int worker : live) {
+        double& transfer_s = load.transfer_s[static_cast<std::size_t>(worker)];
+        transfer_s = std::max(transfer_s - common_s, 0.0);
+    }
+    load.crowded_push_s = traffic.together > 1   ? common_s / traffic.together
+                          : traffic.pushes_s > 0 ? 1 / traffic.pushes_s
+                                                 : 0;
+    capacity.push_s = std::max(capacity.push_s, load.crowded_push_s);
+}
+
+}  // namespace cohort

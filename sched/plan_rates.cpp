@@ -1,0 +1,115 @@
+#include "plan_rates.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace cohort {
+
+namespace {
+
+bool leaves_together(const SyncPlan& plan) {
+    return std::all_of(plan.cohorts.begin(), plan.cohorts.end(),
+                       [](const CohortSpec& cohort) { return cohort.quorum > 1; });
+}
+
+}  // namespace
+
+std::unique_ptr<StalenessCost> make_staleness_cost(const ChooserOptions& options) {
+    if (options.efficiency != "model" || !options.coefficients) {
+        return std::make_unique<StalenessPrior>();
+    }
+    return std::make_unique<EfficiencyModel>(*options.coefficients);
+}
+
+PlanRater::PlanRater(const ModeSetting& setting)
+    : job_(setting.job),
+      reference_batch_(static_cast<double>(reference_batch_of(setting))),
+      staleness_(make_staleness_cost(setting.chooser)) {
+}
+
+RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load,
+                          const GradientFacts& gradients, double pace) const {
+    RatedPlan rated{.option = std::move(option), .timing = {}, .candidate = {}};
+    const SyncPlan& plan = rated.option.plan;
+    SharedCapacity capacity = load.capacity;
+    if (leaves_together(plan)) {
+        capacity.push_s = 0;  // own times hold it
+    }
+    rated.timing = time_plan(plan, own_times_of(rated.option, load), rated.option.batches,
+                             static_cast<std::int64_t>(reference_batch_), capacity);
+    Candidate& candidate = rated.candidate;
+    candidate.plan = rated.option.shape.name();
+    candidate.samples_s = rated.timing.samples_s * pace;
+    if (plan.lr_unit == SyncPlan::LrUnit::kAdaScale && gradients.noise_scale > 0) {
+        candidate.batch_efficiency =
+            batch_efficiency(gradients.noise_scale, reference_batch_,
+                             rated.timing.samples_s * rated.timing.update_s);
+    }
+    candidate.staleness_efficiency = staleness_efficiency(plan, rated.timing, gradients);
+    candidate.rate =
+        candidate.samples_s * candidate.batch_efficiency * candidate.staleness_efficiency;
+    return rated;
+}
+
+double PlanRater::staleness_efficiency(const SyncPlan& plan, const PlanTiming& timing,
+                                       const GradientFacts& gradients) const {
+    if (timing.max_lag <= 0) {
+        return 1;
+    }
+    StalenessFeatures features;
+    features.mean_lag = timing.mean_lag;
+    features.max_lag = timing.max_lag;
+    features.momentum = job_.momentum;
+    features.look_ahead = plan.look_ahead;
+    features.step_curvature = gradients.curvature;
+    features.noise_ratio = gradients.noise_scale / reference_batch_;
+    return staleness_->efficiency(features);
+}
+
+namespace {
+
+constexpr double kRemembered = 200;  ///< measurements after which one has faded to a third
+constexpr double kLeastRatio = 0.5;
+constexpr double kMostRatio = 1.5;
+
+}  // namespace
+
+void PaceRecord::went(const std::string& family, double seconds, double samples,
+                      double predicted_samples_s) {
+    if (predicted_samples_s <= 0) {
+        return;
+    }
+    samples_ += samples;
+    predicted_ += predicted_samples_s * seconds;
+    if (predicted_ < window_) {
+        return;
+    }
+    ++windows_;
+    const double ratio = std::clamp(samples_ / predicted_, kLeastRatio, kMostRatio);
+    const double before = families_.contains(family) ? of(family) : ratio;
+    families_[family] = {.ratio = (before + ratio) / 2, .window = windows_};
+    all_ += (ratio - all_) / 4;
+    restart();
+}
+
+void PaceRecord::restart() {
+    samples_ = 0;
+    predicted_ = 0;
+}
+
+double PaceRecord::of(const std::string& family) const {
+    const auto found = families_.find(family);
+    if (found == families_.end()) {
+        return all_;
+    }
+    const double age = (windows_ - found->second.window) / kRemembered;
+    return all_ + std::exp(-age) * (found->second.ratio - all_);
+}
+
+bool PaceRecord::knows(const std::string& family) const {
+    const auto found = families_.find(family);
+    return found != families_.end() && windows_ - found->second.window < kRemembered;
+}
+
+}  // namespace cohort

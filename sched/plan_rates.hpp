@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cohort/sched/chooser.hpp"
+#include "cohort/sched/chooser_options.hpp"
+#include "cohort/sched/efficiency.hpp"
+#include "cohort/sched/load_desk.hpp"
+#include "plan_space.hpp"
+
+namespace cohort {
+
+/// The cost of staleness that the options name. Errors: FileError for coefficients that are none.
+[[nodiscard]] std::unique_ptr<StalenessCost> make_staleness_cost(const ChooserOptions& options);
+
+/// A plan with what is expected of it.
+struct RatedPlan {
+    PlanOption option;
+    PlanTiming timing;
+    Candidate candidate;
+};
+
+/// What plans are worth: samples per second x what a sample is worth under them, batches and
+/// staleness counted.
+class PlanRater {
+public:
+    /// @param setting  B, the update rule, facts of the job
+    explicit PlanRater(const ModeSetting& setting);
+
+    /// @param pace  measured over predicted samples per second, of plans like it
+    [[nodiscard]] RatedPlan rate(PlanOption option, const LoadEstimate& load,
+                                 const GradientFacts& gradients, double pace) const;
+    [[nodiscard]] double reference_batch() const noexcept { return reference_batch_; }
+    [[nodiscard]] const StalenessCost& staleness() const noexcept { return *staleness_; }
+
+private:
+    [[nodiscard]] double staleness_efficiency(const SyncPlan& plan, const PlanTiming& timing,
+                                              const GradientFacts& gradients) const;
+
+    JobFacts job_;
+    double reference_batch_;
+    std::unique_ptr<StalenessCost> staleness_;
+};
+
+/// How fast plans really went, over what was predicted, by family. Of those that never were in
+/// force the mean of the others holds; what was seen long ago fades, so that a plan which was slow
+/// once is looked at again. Pure.
+class PaceRecord {
+public:
+    /// What was in force since the last call went on until now.
+    /// @param predicted_samples_s  of it; 0: not known
+    void went(const std::string& family, double seconds, double samples,
+              double predicted_samples_s);
+    /// Another plan is in force, or its batches changed: what comes at first is not its pace.
+    void restart();
+    /// Measured over predicted.
+    [[nodiscard]] double of(const std::string& family) const;
+    /// It was in force for long enough, not too long ago.
+    [[nodiscard]] bool knows(const std::string& family) const;
+
+    /// @param window_samples  over which a pace is measured
+    explicit PaceRecord(double window_samples) : window_(window_samples) {}
+
+private:
+    struct Entry {
+        double ratio = 1;
+        double window = 0;  ///< when
+    };
+    double window_;
+    double windows_ = 0;  ///< measured
+    double samples_ = 0;
+    double predicted_ = 0;
+    double all_ = 1;
+    std::map<std::string, Entry> families_;
+};
+
+}  // namespace cohort
