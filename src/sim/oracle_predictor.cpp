@@ -61,7 +61,7 @@ public:
                     const ClusterProfile& profile, const Workload& workload, std::int64_t batch)
         : timeline_(std::move(scenario)),
           nodes_(shape.worker_nodes),
-          ring_(shape.server_nodes.empty()),
+          server_nodes_(shape.server_nodes),
           nic_bytes_s_(profile.nic_bytes_per_s),
           workload_(workload),
           batch_(batch),
@@ -113,50 +113,71 @@ private:
         double left = 1;
         double now_s = begin_s;
         for (;;) {
-            const Timeline::Span span = shares(worker, now_s);
-            const double whole_s = cost_s(worker, span.shares);
-            if (now_s + left * whole_s <= span.until_s) {
+            const Moment at = moment(worker, now_s);
+            const double whole_s = cost_s(worker, at);
+            if (now_s + left * whole_s <= at.until_s) {
                 return now_s + left * whole_s - begin_s;
             }
-            left -= (span.until_s - now_s) / whole_s;
-            now_s = span.until_s;
+            left -= (at.until_s - now_s) / whole_s;
+            now_s = at.until_s;
         }
     }
 
-    [[nodiscard]] Timeline::Span shares(int worker, double time_s) const {
-        const int node = nodes_[static_cast<std::size_t>(worker)];
-        Timeline::Span own =
+    /// What a worker has, and what servers' cards have left at worst.
+    struct Moment {
+        Shares own;
+        double servers_rx = 1;
+        double servers_tx = 1;
+        double until_s = kForever;
+    };
+    [[nodiscard]] Moment moment(int worker, double time_s) const {
+        const Timeline::Span own =
             timeline_.at({.kind = TraceTarget::Kind::kWorker, .index = worker}, time_s);
-        const Timeline::Span common =
-            timeline_.at({.kind = TraceTarget::Kind::kNode, .index = node}, time_s);
-        own.shares.cpu *= common.shares.cpu;
-        own.shares.device *= common.shares.device;
-        own.shares.delay_s += common.shares.delay_s;
-        own.shares.rx = common.shares.rx;
-        own.shares.tx = common.shares.tx;
-        own.until_s = std::min(own.until_s, common.until_s);
-        return own;
+        const Timeline::Span node = at_node(nodes_[static_cast<std::size_t>(worker)], time_s);
+        Moment moment{.own = node.shares, .until_s = std::min(own.until_s, node.until_s)};
+        moment.own.cpu *= own.shares.cpu;
+        moment.own.device *= own.shares.device;
+        moment.own.delay_s += own.shares.delay_s;
+        for (const int server : server_nodes_) {
+            const Timeline::Span span = at_node(server, time_s);
+            moment.servers_rx = std::min(moment.servers_rx, span.shares.rx);
+            moment.servers_tx = std::min(moment.servers_tx, span.shares.tx);
+            moment.until_s = std::min(moment.until_s, span.until_s);
+        }
+        return moment;
+    }
+    [[nodiscard]] Timeline::Span at_node(int node, double time_s) const {
+        return timeline_.at({.kind = TraceTarget::Kind::kNode, .index = node}, time_s);
     }
 
-    /// All of an iteration at these shares.
-    [[nodiscard]] double cost_s(int worker, const Shares& shares) const {
+    /// All of an iteration as things are at that moment. Transfers that nothing slowed show what
+    /// others leave of the servers' cards; the slowest card sets their pace, as all parts of a
+    /// transfer keep pace.
+    [[nodiscard]] double cost_s(int worker, const Moment& at) const {
         constexpr double kFree = 0.2;  ///< quantile of transfers that were not slowed
         const Worker& of = workers_[static_cast<std::size_t>(worker)];
         const auto samples = static_cast<double>(batch_);
         const double input_s = (workload_.cpu_s + samples * workload_.cpu_s_per_sample) /
-                               (workload_.cpu_threads * shares.cpu);
-        const double device_s =
-            (workload_.device_s + samples * workload_.device_s_per_sample) / shares.device;
-        const double hidden_s = workload_.backward_share * device_s;
-        const double card_s = ring_ ? 0 : workload_.parameter_bytes / nic_bytes_s_;
-        return shares.delay_s + input_s + device_s +
-               std::max(static_cast<double>(of.push.at(kFree)), card_s / shares.tx - hidden_s) +
-               std::max(static_cast<double>(of.pull.at(kFree)), card_s / shares.rx);
+                               (workload_.cpu_threads * at.own.cpu);
+        const double healthy_s = workload_.device_s + samples * workload_.device_s_per_sample;
+        const double device_s = healthy_s / at.own.device;
+        double transfers_s = static_cast<double>(of.pull.at(kFree) + of.push.at(kFree));
+        if (!server_nodes_.empty()) {
+            const double card_s = workload_.parameter_bytes / nic_bytes_s_;
+            const double exposed_s = static_cast<double>(of.push.at(kFree));
+            const double push_s =
+                exposed_s > 0 ? exposed_s + workload_.backward_share * healthy_s : card_s;
+            const double pull_s = static_cast<double>(of.pull.at(kFree));
+            transfers_s = std::max(pull_s / at.servers_tx, card_s / at.own.rx) +
+                          std::max(0.0, std::max(push_s / at.servers_rx, card_s / at.own.tx) -
+                                            workload_.backward_share * device_s);
+        }
+        return at.own.delay_s + input_s + device_s + transfers_s;
     }
 
     mutable Timeline timeline_;  ///< read further by questions
     std::vector<int> nodes_;     ///< [workers]
-    bool ring_;
+    std::vector<int> server_nodes_;
     double nic_bytes_s_;
     Workload workload_;
     std::int64_t batch_;
