@@ -1,3 +1,66 @@
-#include "cohort/sched/chooser.hpp"
+#include <fmt/format.h>
 
-namespace cohort {}  // namespace cohort
+#include <algorithm>
+#include <utility>
+
+#include "cohort/sched/decision_book.hpp"
+
+namespace cohort {
+
+void DecisionBook::made(DecisionRecord record, const RunMoment& now, std::string from,
+                        std::string to) {
+    closed(now);
+    record.seconds = now.seconds;
+    record.samples = now.samples;
+    record.from = std::move(from);
+    record.to = std::move(to);
+    loss_ = now.loss;
+    open_ = std::move(record);
+}
+
+void DecisionBook::took(double seconds) {
+    if (open_) {
+        open_->decide_s = seconds;
+    }
+}
+
+void DecisionBook::closed(const RunMoment& now) {
+    if (!open_) {
+        return;
+    }
+    open_->held_s = now.seconds - open_->seconds;
+    if (open_->held_s > 0) {
+        const auto samples = static_cast<double>(now.samples - open_->samples);
+        open_->measured_samples_s = samples / open_->held_s;
+        const bool known = now.loss > 0 && loss_ > 0;
+        open_->measured_loss_fall_s = known ? (loss_ - now.loss) / open_->held_s : 0;
+    }
+    complete_.push_back(*std::exchange(open_, std::nullopt));
+}
+
+std::vector<DecisionRecord> DecisionBook::take() {
+    return std::exchange(complete_, {});
+}
+
+/// The mode before its brackets is who chose: "star-h (static:4)".
+const Candidate* chosen_candidate(const DecisionRecord& decision) {
+    std::string plan = decision.to;
+    if (const std::size_t bracket = plan.find(" ("); bracket != std::string::npos) {
+        plan = plan.substr(bracket + 2, plan.size() - bracket - 3);
+    }
+    const auto found = std::find_if(decision.candidates.begin(), decision.candidates.end(),
+                                    [&plan](const Candidate& c) { return c.plan == plan; });
+    return found == decision.candidates.end() ? nullptr : &*found;
+}
+
+std::string describe(const DecisionRecord& decision) {
+    const Candidate* const chosen = chosen_candidate(decision);
+    std::string line = fmt::format("{} held for {:.3g} s, {:.4g} samples/s", decision.to,
+                                   decision.held_s, decision.measured_samples_s);
+    if (chosen != nullptr) {
+        line += fmt::format(", {:.4g} predicted", chosen->samples_s);
+    }
+    return line + (decision.reason.empty() ? "" : fmt::format(" ({})", decision.reason));
+}
+
+}  // namespace cohort

@@ -25,6 +25,12 @@ std::size_t entry_at(const std::vector<ScheduledMode>& schedule, std::int64_t sa
     return entry;
 }
 
+RunMoment moment_of(const Telemetry& telemetry) {
+    return {.seconds = telemetry.seconds,
+            .samples = telemetry.samples_applied,
+            .loss = telemetry.load == nullptr ? 0 : telemetry.load->gradients.loss};
+}
+
 }  // namespace
 
 ModeDesk::ModeDesk(const ModeChoice& choice, ModeSetting setting, std::int64_t samples)
@@ -125,6 +131,10 @@ std::optional<PlanChange> ModeDesk::ask(const Telemetry& telemetry) {
         }
     }
     std::optional<Decision> decision = next(known);
+    decided_ = false;
+    if (decision) {
+        note(*decision, telemetry);
+    }
     if (!decision || (!decision->plan && decision->batches.empty())) {
         return std::nullopt;
     }
@@ -149,6 +159,26 @@ std::optional<PlanChange> ModeDesk::ask(const Telemetry& telemetry) {
                         .first_update_s = {}}};
     coming_ = plan;
     return PlanChange{std::move(plan), std::move(decision->batches)};
+}
+
+/// What a chooser has to tell; any other change ends what came of its last word.
+void ModeDesk::note(Decision& decision, const Telemetry& telemetry) {
+    const RunMoment now = moment_of(telemetry);
+    const std::string to = decision.plan ? label(mode_, decision.plan->name)
+                           : coming_     ? label(mode_, coming_->name)
+                                         : label_;
+    if (decision.record) {
+        decided_ = true;
+        decisions_.made(*std::move(decision.record), now, label_, to);
+    } else if (decision.plan) {
+        decisions_.closed(now);
+    }
+}
+
+void ModeDesk::asked(double seconds) {
+    if (decided_) {
+        decisions_.took(seconds);
+    }
 }
 
 void ModeDesk::installed(const SyncPlan& plan, double seconds) {
@@ -178,8 +208,9 @@ void ModeDesk::close() {
     }
 }
 
-void ModeDesk::end() {
+void ModeDesk::end(const RunMoment& now) {
     close();
+    decisions_.closed(now);
 }
 
 std::vector<SwitchReport> ModeDesk::take_reports() {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cohort/sim/simulation.hpp"
+#include "decision_text.hpp"
 
 namespace cohort {
 
@@ -14,6 +15,7 @@ namespace cohort {
 ///   array(path, numbers)         a vector of numbers
 ///   column(path, rows, get)      one number of every row; get(row) gives the field
 ///   texts(group, name, rows, get)  one line of text of every row: an attribute, line by line
+///   texts_of(group, name, rows, put, take)  the same of a field that is no text
 template <class Io, class Result>
 void worker_fields(Io& io, Result& r) {
     auto& rows = r.workers;
@@ -183,6 +185,37 @@ void load_fields(Io& io, Result& r) {
 }
 
 template <class Io, class Result>
+void decision_fields(Io& io, Result& r) {
+    auto& rows = r.decisions;
+    io.column(
+        "/decisions/virtual_s", rows, [](auto& d) -> auto& { return d.seconds; });
+    io.column(
+        "/decisions/samples", rows, [](auto& d) -> auto& { return d.samples; });
+    io.column(
+        "/decisions/held_s", rows, [](auto& d) -> auto& { return d.held_s; });
+    io.column(
+        "/decisions/measured_samples_s", rows,
+        [](auto& d) -> auto& { return d.measured_samples_s; });
+    io.column(
+        "/decisions/measured_loss_fall_s", rows,
+        [](auto& d) -> auto& { return d.measured_loss_fall_s; });
+    io.texts(
+        "/decisions", "chooser", rows, [](auto& d) -> auto& { return d.chooser; });
+    io.texts(
+        "/decisions", "from", rows, [](auto& d) -> auto& { return d.from; });
+    io.texts(
+        "/decisions", "to", rows, [](auto& d) -> auto& { return d.to; });
+    io.texts(
+        "/decisions", "reason", rows, [](auto& d) -> auto& { return d.reason; });
+    io.texts_of(
+        "/decisions", "stragglers", rows, [](auto& d) { return text_of_workers(d.stragglers); },
+        [](auto& d, const std::string& text) { d.stragglers = workers_of_text(text); });
+    io.texts_of(
+        "/decisions", "candidates", rows, [](auto& d) { return text_of_candidates(d.candidates); },
+        [](auto& d, const std::string& text) { d.candidates = candidates_of_text(text); });
+}
+
+template <class Io, class Result>
 void result_fields(Io& io, Result& r) {
     io.value("/", "command", r.command);
     io.value("/", "stop_reason", r.stop_reason);
@@ -220,6 +253,7 @@ void result_fields(Io& io, Result& r) {
     worker_fields(io, r);
     table_fields(io, r);
     load_fields(io, r);
+    decision_fields(io, r);
     for (auto& [name, text] : r.options) {
         io.value("/options", "--" + name, text);
     }

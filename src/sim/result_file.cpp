@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <system_error>
 #include <type_traits>
@@ -106,6 +107,14 @@ public:
         }
         file_.set(group, name, text);
     }
+    template <class Row, class Put, class Take>
+    void texts_of(const std::string& group, const std::string& name, const std::vector<Row>& rows,
+                  const Put& put, const Take& /*take*/) {
+        std::vector<std::string> lines;
+        std::transform(rows.begin(), rows.end(), std::back_inserter(lines), put);
+        texts(
+            group, name, lines, [](const std::string& line) -> auto& { return line; });
+    }
     void commit() { file_.commit(); }
 
 private:
@@ -162,6 +171,17 @@ public:
         fit(rows, lines.size(), group + "@" + name);
         for (std::size_t i = 0; i < rows.size(); ++i) {
             get(rows[i]) = lines[i];
+        }
+    }
+    template <class Row, class Put, class Take>
+    void texts_of(const std::string& group, const std::string& name, std::vector<Row>& rows,
+                  const Put& /*put*/, const Take& take) {
+        std::vector<std::string> lines(rows.size());
+        texts(
+            group, name, lines, [](std::string & line) -> auto& { return line; });
+        fit(rows, lines.size(), group + "@" + name);
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            take(rows[i], lines[i]);
         }
     }
 

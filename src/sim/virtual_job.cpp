@@ -274,6 +274,17 @@ void VirtualJob::collect_switches() {
     for (SwitchReport& change : modes_.take_reports()) {
         switches_.push_back(std::move(change));
     }
+    for (DecisionRecord& decision : modes_.take_decisions()) {
+        if (decisions_.size() < SimulationResult::kDecisions) {
+            decisions_.push_back(std::move(decision));
+        }
+    }
+}
+
+RunMoment VirtualJob::moment() {
+    return {.seconds = now(),
+            .samples = samples_applied_,
+            .loss = load_ ? load_->view().gradients.loss : 0};
 }
 
 void VirtualJob::finish() {
@@ -289,7 +300,7 @@ void VirtualJob::finish() {
     if (spec_.eval_every_samples > 0 && !last_) {
         last_ = evaluate(0);
     }
-    modes_.end();
+    modes_.end(moment());
     collect_switches();
     collect_stragglers();
     over_ = true;
@@ -339,6 +350,7 @@ void VirtualJob::report(SimulationResult& result) {
     }
     result.evaluations = evaluations_;
     result.switches = switches_;
+    result.decisions = decisions_;
     result.stragglers = stragglers_;
     for (int worker = 0; load_ && worker < workers(); ++worker) {
         const auto& open = load_->stragglers().open()[at(worker)];

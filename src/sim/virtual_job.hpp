@@ -229,6 +229,7 @@ private:
     void note_loss(const Fire& fire);
     void consult_modes();
     void collect_switches();
+    [[nodiscard]] RunMoment moment();
     void collect_stragglers();
     void evaluate();
     Learner::Accuracy evaluate(std::int64_t samples);
@@ -268,6 +269,7 @@ private:
     std::optional<Learner::Accuracy> last_;  ///< of the whole test set, at samples_applied_
     std::vector<EvaluationPoint> evaluations_;
     std::vector<SwitchReport> switches_;
+    std::vector<DecisionRecord> decisions_;
     std::vector<StragglerEpisode> stragglers_;
     std::vector<std::int64_t> lag_histogram_;
 };

@@ -57,6 +57,20 @@ SwitchReport a_switch(Numbers& n) {
     return one;
 }
 
+DecisionRecord a_decision(Numbers& n) {
+    DecisionRecord one{.candidates = {{.plan = "static:7",
+                                       .samples_s = 1.0 / 3,
+                                       .batch_efficiency = 0.1,
+                                       .staleness_efficiency = 0.7,
+                                       .rate = 1e-17},
+                                      {.plan = "dynamic balanced", .samples_s = 8192}},
+                       .stragglers = {3, 11}};
+    n.into(one.seconds), n.into(one.samples), n.into(one.chooser), n.into(one.from);
+    n.into(one.to), n.into(one.reason), n.into(one.held_s), n.into(one.measured_samples_s);
+    n.into(one.measured_loss_fall_s);
+    return one;
+}
+
 void fill_tables(Numbers& n, SimulationResult& r) {
     r.workers = {a_worker(n), {}, a_worker(n)};
     for (auto* times : {&r.worker_busy_s, &r.worker_wait_s, &r.worker_cpu_s, &r.worker_bytes}) {
@@ -72,6 +86,7 @@ void fill_tables(Numbers& n, SimulationResult& r) {
     n.into(point.virtual_s), n.into(point.samples_applied), n.into(point.accuracy);
     n.into(point.loss), n.into(point.test_samples);
     r.switches = {a_switch(n), {}, a_switch(n)};
+    r.decisions = {a_decision(n), {}, a_decision(n)};
     r.lag_histogram = {3, 0, 5};
     r.lanes = {{.worker = 1, .kind = LaneSpan::Kind::kLost, .begin_s = 0.25, .end_s = 0.75},
                {.worker = 0, .kind = LaneSpan::Kind::kDelay, .begin_s = 1, .end_s = 2}};
@@ -122,6 +137,22 @@ void expect_equal(const SwitchReport& a, const SwitchReport& b) {
                        b.first_update_s, b.slowest_own_s));
 }
 
+void expect_equal(const Candidate& a, const Candidate& b) {
+    EXPECT_EQ(std::tie(a.plan, a.samples_s, a.batch_efficiency, a.staleness_efficiency, a.rate),
+              std::tie(b.plan, b.samples_s, b.batch_efficiency, b.staleness_efficiency, b.rate));
+}
+
+template <class Row>
+void expect_equal(const std::vector<Row>& a, const std::vector<Row>& b);
+
+void expect_equal(const DecisionRecord& a, const DecisionRecord& b) {
+    EXPECT_EQ(std::tie(a.seconds, a.samples, a.chooser, a.from, a.to, a.reason, a.stragglers),
+              std::tie(b.seconds, b.samples, b.chooser, b.from, b.to, b.reason, b.stragglers));
+    EXPECT_EQ(std::tie(a.held_s, a.measured_samples_s, a.measured_loss_fall_s),
+              std::tie(b.held_s, b.measured_samples_s, b.measured_loss_fall_s));
+    expect_equal(a.candidates, b.candidates);
+}
+
 void expect_equal(const LaneSpan& a, const LaneSpan& b) {
     EXPECT_EQ(std::tie(a.worker, a.kind, a.begin_s, a.end_s),
               std::tie(b.worker, b.kind, b.begin_s, b.end_s));
@@ -153,6 +184,7 @@ void expect_equal(const SimulationResult& a, const SimulationResult& b) {
     expect_equal(a.servers, b.servers);
     expect_equal(a.evaluations, b.evaluations);
     expect_equal(a.switches, b.switches);
+    expect_equal(a.decisions, b.decisions);
     expect_equal(a.lanes, b.lanes);
     EXPECT_EQ(std::tie(a.lag_histogram, a.lanes_from_s, a.wall_s, a.engine_core_s, a.peak_bytes),
               std::tie(b.lag_histogram, b.lanes_from_s, b.wall_s, b.engine_core_s, b.peak_bytes));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/sched/decision_book.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sched/reports.hpp"
 
@@ -60,10 +61,14 @@ public:
     [[nodiscard]] bool awaits_update() const noexcept { return open_ && open_->report.in_force_s; }
     /// An update was made.
     void updated(double seconds, double slowest_own_s);
+    /// The last ask() took so long: for the record of its decision, if it made one.
+    void asked(double seconds);
     /// The run ends: nothing more comes.
-    void end();
+    void end(const RunMoment& now);
     /// Changes that are complete, or have been overtaken, since the last call.
     [[nodiscard]] std::vector<SwitchReport> take_reports();
+    /// Decisions of choosers whose outcome is known since the last call.
+    [[nodiscard]] std::vector<DecisionRecord> take_decisions() { return decisions_.take(); }
 
     /// The mode in charge, as `--mode` writes it.
     [[nodiscard]] const std::string& mode() const noexcept { return mode_; }
@@ -85,6 +90,7 @@ private:
     [[nodiscard]] std::optional<Decision> take_charge(const std::string& mode,
                                                       const std::string& why);
     void refresh(const Telemetry& telemetry);
+    void note(Decision& decision, const Telemetry& telemetry);
     void close();
 
     ModeSetting setting_;
@@ -100,6 +106,8 @@ private:
     std::uint64_t last_id_ = 0;
     std::optional<Open> open_;
     std::vector<SwitchReport> closed_;
+    DecisionBook decisions_;
+    bool decided_ = false;  ///< by the last ask()
 };
 
 }  // namespace cohort

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/sched/chooser.hpp"
 #include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/modes.hpp"
 #include "cohort/sched/predictor.hpp"
@@ -124,6 +125,9 @@ struct SimulationResult {
     std::vector<PredictorScore> predictor_scores;  ///< of a chooser's predictor
     std::vector<IterationRecord> records;  ///< SimulateOptions::record_load: the first kRecords
     static constexpr std::size_t kRecords = 200'000;
+    /// Of choosers; the first kDecisions.
+    std::vector<DecisionRecord> decisions;
+    static constexpr std::size_t kDecisions = 10'000;
     std::vector<std::int64_t>
         lag_histogram;  ///< pushes by lag, kLagBins per reference batch; the last holds the rest
     static constexpr int kLagBins = 8;
