@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "cohort/core/units.hpp"
+#include "cohort/sched/decision_book.hpp"
+#include "cohort/train/decision_json.hpp"
 #include "cohort/train/events.hpp"
 
 namespace cohort {
@@ -74,6 +77,33 @@ Json servers_json(const SimulationResult& result) {
                            {"busy_s", server.busy_s}});
     }
     return servers;
+}
+
+Json decisions_json(const SimulationResult& result) {
+    Json decisions = Json::array();
+    for (const DecisionRecord& decision : result.decisions) {
+        decisions.push_back(Json::parse(decision_json(decision)));
+    }
+    return decisions;
+}
+
+/// How many there were, and how well their paces were predicted.
+std::string decisions_fact(const SimulationResult& result) {
+    std::vector<double> errors;
+    for (const DecisionRecord& decision : result.decisions) {
+        const Candidate* const chosen = chosen_candidate(decision);
+        if (chosen != nullptr && decision.measured_samples_s > 0) {
+            errors.push_back(std::abs(chosen->samples_s / decision.measured_samples_s - 1));
+        }
+    }
+    std::string text = fmt::format("{}: {} decision(s)", result.decisions.front().chooser,
+                                   result.decisions.size());
+    if (!errors.empty()) {
+        const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
+        std::nth_element(errors.begin(), middle, errors.end());
+        text += fmt::format(", their paces predicted to {:.1f} % (median)", 100 * *middle);
+    }
+    return text;
 }
 
 std::int64_t regroupings(const SimulationResult& result) {
@@ -210,6 +240,7 @@ std::string simulation_json(const SimulationResult& result, const SimulateOption
     add_accounts(json, result);
     json["switches"] = static_cast<std::int64_t>(result.switches.size()) - arranged;
     json["regroupings"] = arranged;
+    json["decisions"] = decisions_json(result);
     json["by_worker"] = workers_json(result);
     json["by_server"] = servers_json(result);
     json["test_accuracy"] = or_null(!all.no_train, result.accuracy);
@@ -245,6 +276,9 @@ std::vector<std::string> simulation_facts(const SimulationResult& result,
                                     last_mode(result, options),
                                     static_cast<std::int64_t>(result.switches.size()) - arranged,
                                     arranged));
+    }
+    if (!result.decisions.empty()) {
+        lines.push_back(decisions_fact(result));
     }
     if (!options.no_train) {
         const std::vector<std::string> learned = learning_facts(result, options);

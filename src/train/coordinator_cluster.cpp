@@ -69,12 +69,14 @@ void Coordinator::consult_modes() {
     if (load_ && modes_->wants_load() && !load_->predicts()) {
         load_->predict_with(make_predictor(predictor_, links_.map.workers(), options().batch, {}));
     }
+    const Clock::Seconds before = clock().now();
     auto change = modes_->ask({.seconds = progress_.train_seconds,
                                .samples_applied = progress_.samples_applied,
                                .budget_samples = parts_.budget_samples,
                                .updates = progress_.updates,
                                .workers = workers_.telemetry(clock().now()),
                                .load = load_ ? &load_->view() : nullptr});
+    modes_->asked((clock().now() - before).count());
     if (change) {
         flow_->install(std::move(change->plan), std::move(change->batches));
     }
@@ -92,6 +94,12 @@ void Coordinator::report_switches() {
         }
         for (const auto& hook : hooks_) {
             hook->on_switch(*this, change);
+        }
+    }
+    for (const DecisionRecord& decision : modes_->take_decisions()) {
+        log_info("{}", describe(decision));
+        for (const auto& hook : hooks_) {
+            hook->on_decision(*this, decision);
         }
     }
 }

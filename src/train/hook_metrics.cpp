@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "cohort/train/decision_json.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/options.hpp"
@@ -126,6 +127,12 @@ public:
             {"iterations", slow.iterations},
             {"slowdown",
              slow.slowdown}}.dump());
+    }
+
+    void on_decision(TrainControl& run, const DecisionRecord& decision) override {
+        Json line{{"event", "decision"}};
+        line.update(Json::parse(decision_json(decision)));
+        run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
     }
 
     void on_rank(TrainControl& run, const RankReport& rank) override {

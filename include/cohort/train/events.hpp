@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cohort/model/replica.hpp"
+#include "cohort/sched/chooser.hpp"
 #include "cohort/sched/drop_record.hpp"
 #include "cohort/sched/reports.hpp"
 #include "cohort/sched/stragglers.hpp"
@@ -159,6 +160,8 @@ public:
     virtual void on_evaluation(TrainControl& run, const EvaluationReport& evaluation);
     virtual void on_checkpoint(TrainControl& run, const CheckpointReport& checkpoint);
     virtual void on_switch(TrainControl& run, const SwitchReport& change);
+    /// A decision of a chooser, once its outcome is known.
+    virtual void on_decision(TrainControl& run, const DecisionRecord& decision);
     virtual void on_rank(TrainControl& run, const RankReport& rank);
     /// A push is complete; what becomes of it is not known yet.
     virtual void on_push(TrainControl& run, const IterationRecord& record);
