@@ -5,6 +5,7 @@
 #include <map>
 
 #include "page_data.hpp"
+#include "plan_strip.hpp"
 #include "svg.hpp"
 
 namespace cohort {
@@ -87,7 +88,7 @@ std::map<int, std::string> paths_of(const SimulationResult& run, const Window& w
     return paths;
 }
 
-/// Where the plan changed: under the lanes is room for more that was decided.
+/// Where the plan changed.
 void add_changes(Picture& picture, const SimulationResult& run, const Window& window,
                  const Scale& x, double bottom) {
     for (const SwitchReport& change : run.switches) {
@@ -119,7 +120,9 @@ std::string draw_lanes(const PageData& data, std::size_t mode, std::size_t patte
     const Window window = window_of(run);
     const Scale x{
         .from = window.begin_s, .to = window.end_s, .begin = kLeft, .end = kWidth - kRight};
-    const double bottom = kTop + workers * kLane;
+    const std::vector<PlanStretch> plans = plan_stretches(run);
+    const double strip = kTop + workers * kLane;
+    const double bottom = strip + (plans.empty() ? 0 : kLane);
     Picture picture(fmt::format("lane{}-{}", mode, pattern), kWidth, bottom + kBottom,
                     fmt::format("Workers under {}, {}", name, data.results.patterns[pattern]),
                     "A row per worker, coloured by what it does. The tables of demands have the "
@@ -134,6 +137,10 @@ std::string draw_lanes(const PageData& data, std::size_t mode, std::size_t patte
     for (const auto& [kind, path] : paths_of(run, window, x, workers)) {
         picture.add(fmt::format("<path class=\"k{}\" d=\"{}\"><title>{}</title></path>", kind, path,
                                 kKinds.at(static_cast<std::size_t>(kind))));
+    }
+    if (!plans.empty()) {
+        picture.text(kLeft - 4, strip + kBar - 2, "end", "plan", "what");
+        add_plan_strip(picture, plans, x, strip, kBar);
     }
     add_changes(picture, run, window, x, bottom);
     return picture.done();

@@ -149,6 +149,17 @@ std::string demands_section(const PageData& data) {
            "</section>\n";
 }
 
+/// Of a mode that chooses plans: the whole run, and its decisions in words.
+std::string decisions_of(const PageData& data, std::size_t mode, std::size_t pattern) {
+    const std::string picture = draw_decisions(data, mode, pattern);
+    if (picture.empty()) {
+        return "";
+    }
+    return "<div class=\"wide\">" + picture + "</div>\n<details><summary>Decisions of " +
+           escaped(data.results.modes[mode].name) + "</summary>\n" +
+           decision_table(data, mode, pattern) + "</details>\n";
+}
+
 std::string lanes_section(const PageData& data) {
     const std::string all = by_pattern(data, [&](std::size_t pattern) {
         std::string text;
@@ -157,16 +168,25 @@ std::string lanes_section(const PageData& data) {
             if (!picture.empty()) {
                 text += "<div class=\"wide\">" + picture + "</div>\n";
             }
+            text += decisions_of(data, mode, pattern);
         }
         return text;
     });
     if (all.empty()) {
         return "";
     }
+    const bool decided = all.find("class=\"plan ") != std::string::npos;
     return "<section><h2>What workers did</h2>\n<p>A stretch of the first seed's run around the "
            "first change of mode, or else around the longest single step or wait. Broken lines "
            "mark changes of mode.</p>\n" +
-           lane_legend() + all + "</section>\n";
+           lane_legend() +
+           (decided
+                ? "<p>Where a chooser decides, the bar below the lanes is the plan in force, "
+                  "and a second picture shows the whole run: who was a straggler when, coloured "
+                  "by what explains it, and the plans.</p>\n" +
+                      cause_legend()
+                : "") +
+           all + "</section>\n";
 }
 
 std::string lags_section(const PageData& data) {

@@ -41,6 +41,9 @@ struct PageData {
 [[nodiscard]] std::string draw_curves(const PageData& data, std::size_t pattern);
 /// What each worker did in a short stretch of a run, with changes of mode.
 [[nodiscard]] std::string draw_lanes(const PageData& data, std::size_t mode, std::size_t pattern);
+/// Stragglers and plans of a whole run; empty when nobody decided anything.
+[[nodiscard]] std::string draw_decisions(const PageData& data, std::size_t mode,
+                                         std::size_t pattern);
 /// Shares of pushes by lag, a row per mode.
 [[nodiscard]] std::string draw_lags(const PageData& data, std::size_t pattern);
 
@@ -50,10 +53,15 @@ struct PageData {
 /// Colours and names of the modes; of what workers do.
 [[nodiscard]] std::string mode_legend(const PageData& data);
 [[nodiscard]] std::string lane_legend();
+/// Colours of what explains stragglers.
+[[nodiscard]] std::string cause_legend();
 /// Times to the target, with the oracle; and every other table of modes by patterns.
 [[nodiscard]] std::string result_tables(const PageData& data);
 /// Bytes and processor time of servers and workers under a pattern.
 [[nodiscard]] std::string demand_table(const PageData& data, std::size_t pattern);
+/// What a chooser decided in the run that is drawn, why, and what came of it; empty: nothing.
+[[nodiscard]] std::string decision_table(const PageData& data, std::size_t mode,
+                                         std::size_t pattern);
 [[nodiscard]] std::string tuning_table(const PageData& data);
 [[nodiscard]] std::string command_lists(const PageData& data);
 

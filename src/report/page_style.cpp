@@ -66,6 +66,11 @@ svg .bar { fill: currentColor; }
 .d3 polyline { stroke-dasharray: 9 3 2 3; }
 .k0 { fill: var(--c1); } .k1 { fill: var(--c4); } .k2 { fill: var(--c0); } .k3 { fill: var(--c2); }
 .k4 { fill: var(--wait); } .k5 { fill: var(--c3); } .k6 { fill: var(--ink); }
+.e0 { fill: var(--c1); } .e1 { fill: var(--c0); } .e2 { fill: var(--c4); } .e3 { fill: var(--c3); }
+.e4 { fill: var(--muted); }
+svg .plan rect { fill: currentColor; fill-opacity: .4; stroke: var(--paper); stroke-width: .8; }
+svg .plan:hover rect { fill-opacity: .7; }
+td.words { text-align: left; min-width: 12rem; }
 .legend { list-style: none; padding: 0; margin: .6rem 0; display: flex; flex-wrap: wrap;
   gap: .2rem 1.2rem; font-size: .85rem; }
 .legend li { display: flex; align-items: center; gap: .4rem; }

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "cell_text.hpp"
+#include "cohort/sched/decision_book.hpp"
 #include "page_data.hpp"
+#include "plan_strip.hpp"
 #include "svg.hpp"
 
 namespace cohort {
@@ -181,6 +183,35 @@ std::string demand_table(const PageData& data, std::size_t pattern) {
         escaped(data.results.modes[data.comparison.reference].name));
     return in_box("Demands under " + data.results.patterns[pattern],
                   caption + head_row(columns) + "<tbody>" + rows + "</tbody>");
+}
+
+std::string decision_table(const PageData& data, std::size_t mode, std::size_t pattern) {
+    constexpr std::size_t kMost = 60;
+    const std::vector<DecisionRecord>& decisions = data.pictures[mode][pattern].first.decisions;
+    std::string rows;
+    for (std::size_t i = 0; i < std::min(decisions.size(), kMost); ++i) {
+        const DecisionRecord& one = decisions[i];
+        const Candidate* const chosen = chosen_candidate(one);
+        rows += fmt::format(
+            "<tr><th scope=\"row\">{}</th><td>{:.2f}</td><td class=\"words\">{}</td><td>{}</td>"
+            "<td>{}</td><td>{}</td><td class=\"words\">{}</td></tr>\n",
+            escaped(one.to), one.seconds, escaped(one.reason),
+            chosen == nullptr ? "" : short_number(chosen->samples_s),
+            short_number(one.measured_samples_s), short_number(one.held_s),
+            escaped(runner_up_of(one)));
+    }
+    if (rows.empty()) {
+        return rows;
+    }
+    const std::string name = data.results.modes[mode].name;
+    const std::string caption =
+        fmt::format("<caption><span>Decisions of {} under {}, first seed: {}{}</span></caption>",
+                    escaped(name), escaped(data.results.patterns[pattern]), decisions.size(),
+                    decisions.size() > kMost ? fmt::format(", of which the first {}", kMost) : "");
+    return in_box("Decisions of " + name, caption +
+                                              head_row({"at, s", "why", "samples/s predicted",
+                                                        "measured", "for, s", "next best, rate"}) +
+                                              "<tbody>" + rows + "</tbody>");
 }
 
 std::string tuning_table(const PageData& data) {

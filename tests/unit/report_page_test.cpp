@@ -227,6 +227,52 @@ TEST_F(Page, LanesAreDrawnToScale) {
     EXPECT_THAT(lanes, HasSubstr("10.00 s: asgd to ssgd; a reason with &lt;angles&gt;"));
 }
 
+TEST_F(Page, DecisionsAreDrawnWithTheirReasonsAndOutcomes) {
+    SimulationResult result = make_test_result(single_options("star-h", 0.05), 100);
+    result.virtual_s = 822;  // a unit each
+    result.decisions = {{.seconds = 100,
+                         .chooser = "star-h",
+                         .from = "star-h (ssgd)",
+                         .to = "star-h (static:7)",
+                         .reason = "worker 3 <slow>",
+                         .candidates = {{.plan = "static:7", .samples_s = 5000, .rate = 200},
+                                        {.plan = "asgd", .samples_s = 9000, .rate = 150}},
+                         .held_s = 300,
+                         .measured_samples_s = 4800},
+                        {.seconds = 400,
+                         .chooser = "star-h",
+                         .from = "star-h (static:7)",
+                         .to = "star-h (ssgd)",
+                         .reason = "nobody",
+                         .held_s = 422,
+                         .measured_samples_s = 4000}};
+    result.stragglers = {{.worker = 1,
+                          .cause = StragglerCause::kBandwidth,
+                          .begin_s = 90,
+                          .end_s = 390,
+                          .slowdown = 2}};
+    write_result(folder_.file("decided"), result);
+    const SweepResults single = results_of_files({folder_.file("decided/result.h5")});
+    const PageData data = read_page_data(single);
+    const std::string picture = draw_decisions(data, 0, 0);
+    // From 66 on: ssgd for 100 s, static:7 for 300 s in another colour, ssgd for 422 s.
+    EXPECT_THAT(picture, HasSubstr("<g class=\"plan c0\"><title>ssgd at the start</title><rect "
+                                   "x=\"66\""));
+    EXPECT_THAT(picture, HasSubstr("<g class=\"plan c1\"><title>100.00 s: static:7; worker 3 "
+                                   "&lt;slow&gt;; 5000 samples/s predicted; 4800 measured over "
+                                   "300 s; next best: asgd (-25 %)</title><rect x=\"166\""));
+    EXPECT_THAT(picture, HasSubstr("width=\"300.0\""));
+    EXPECT_THAT(picture, HasSubstr("<rect class=\"e1\" x=\"156\""));
+    EXPECT_THAT(picture, HasSubstr("worker 1, 90.00 to 390.00 s: 2.00 times as long as the "
+                                   "fastest; bandwidth"));
+    EXPECT_THAT(decision_table(data, 0, 0), HasSubstr("<td>5000</td><td>4800</td><td>300</td>"));
+    const std::string page = report_html(single);
+    EXPECT_THAT(page, HasSubstr("the bar below the lanes is the plan in force"));
+    EXPECT_THAT(page, HasSubstr("<summary>Decisions of star-h</summary>"));
+    EXPECT_THAT(report_html(results_), Not(HasSubstr("the bar below the lanes")));
+    EXPECT_EQ(draw_decisions(read_page_data(results_), 0, 0), "");
+}
+
 TEST(Svg, TicksAreRoundAndInside) {
     EXPECT_THAT(round_ticks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
     EXPECT_THAT(round_ticks(3, 17, 4), ElementsAre(5, 10, 15));
