@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""Fixed modes and choosers on real ranks, and the same job on the virtual cluster: who is first at a test accuracy?
+
+    choosers_real.py --cohort build/release/jobs/cohort --data fashion-mnist.h5 --results choosers.json
+    choosers_real.py --results choosers.json --show
+
+Eight workers and a server train for real; workers compute at --share of their speed and sleep the rest of the time,
+since they outnumber the cores. One of them is slower by --slow; after --change-s seconds it is well again and
+another one is slow instead (--inject). Times are of the wall clock (train_s: evaluation pauses are left out).
+Modes alternate, one turn per seed; tables have medians.
+
+Virtual: `cohort simulate` with the same options, seeds, and a trace that says the same. Its one free number, the
+device time of a sample, is fitted to the real samples/s of ssgd while nobody is slow, which is run first.
+
+The exit code is 1 when two of ssgd, asgd, the best fixed mode and the choosers that are further apart in
+reality than --tolerance come in another order in the simulation.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import training_runs
+
+FIXED = ["ssgd", "asgd", "static:6", "dynamic", "backup:1", "lb-bsp"]
+CHOOSERS = ["star-h", "adaptive"]
+SLOW = (5, 2)  # workers: first this one is slow, then that
+FIRST = 1      # world rank of worker 0: there is one server
+SETTING = ("model", "workers", "batch", "lr", "share", "slow", "change_s", "target", "samples", "seeds")
+
+
+def words_of(arguments, mode, seed):
+    return ["--arch", "servers", "--mode", mode, "--model", arguments.model, "--batch", arguments.batch,
+            "--lr", arguments.lr, "--seed", seed]
+
+
+def learning(arguments):
+    return ["--samples", arguments.samples, "--target-accuracy", arguments.target,
+            "--eval-every-samples", arguments.evaluate]
+
+
+def injections(arguments, slow):
+    """--inject: everybody's share, and who is slow when."""
+    usual = {worker: arguments.share for worker in range(arguments.workers)}
+    entries = []
+    for worker, share in usual.items():
+        where = f"rank={FIRST + worker},cpu="
+        if not slow or worker not in SLOW:
+            entries.append(f"{where}{share:g}")
+            continue
+        early, late = ((share / arguments.slow, share) if worker == SLOW[0]
+                       else (share, share / arguments.slow))
+        entries += [f"{where}{early:g},to={arguments.change_s:g}s",
+                    f"{where}{late:g},from={arguments.change_s:g}s"]
+    return ";".join(entries)
+
+
+def trace_text(arguments, slow):
+    rows = ["time_s,target,device_share"]
+    if slow:
+        share = 1 / arguments.slow
+        rows += [f"0,worker:{SLOW[0]},{share:.9g}", f"{arguments.change_s:g},worker:{SLOW[0]},1",
+                 f"{arguments.change_s:g},worker:{SLOW[1]},{share:.9g}"]
+    return "\n".join(rows) + "\n"
+
+
+def profile_text(arguments, parameters, device_s):
+    return f"""name = "sleeping-ranks"
+source = "ranks of one machine that sleep most of the time"
+devices_per_node = 1
+nic_bytes_per_s = 2e10
+latency_s = {arguments.latency_ms / 1e3:g}
+local_bytes_per_s = 2e10
+cores = 64
+memory_bytes_per_s = 2e10
+update_s = 1e-5
+server_threads = 1
+
+[workloads.sleep]
+source = "fitted to ssgd"
+device_s_per_sample = {device_s:.9g}
+device_s = 0.0
+cpu_s_per_sample = 0.0
+cpu_s = 0.0
+cpu_threads = 1
+backward_share = 0.6
+parameter_bytes = {4 * parameters}
+"""
+
+
+def real_run(arguments, mode, seed, slow=True):
+    more = learning(arguments) if slow else ["--samples", arguments.fit_samples]
+    records = training_runs.run(arguments.cohort, FIRST + arguments.workers, [
+        *words_of(arguments, mode, seed), *more, "--data", arguments.data, "--eval-share", 1,
+        "--node-staging", "off", "--log-every-s", 0.2, "--inject", injections(arguments, slow)])
+    first, last = training_runs.of_kind(records, "train")[0], records[-1]
+    if not slow:  # buffers and connections are made at first
+        rate = ((last["samples_applied"] - first["samples_applied"])
+                / (last["train_s"] - first["train_s"]))
+        return {"rate": rate, "parameters": records[0]["parameters"]}
+    return {"seconds": last["tta_s"], "rate": last["samples_per_s"],
+            "samples": last["samples_applied"], "switches": last["switches"],
+            "accuracy": last["test_accuracy"]}
+
+
+def virtual_run(arguments, mode, seed, parameters, device_s, slow=True):
+    with tempfile.TemporaryDirectory(prefix="cohort-choosers-") as folder:
+        folder = pathlib.Path(folder)
+        (folder / "profile.toml").write_text(profile_text(arguments, parameters, device_s))
+        (folder / "trace.csv").write_text(trace_text(arguments, slow))
+        command = [arguments.cohort, "simulate", *words_of(arguments, mode, seed), "--workers",
+                   arguments.workers, "--profile", folder / "profile.toml", "--time-as", "sleep",
+                   "--server-nodes", "own", "--trace", folder / "trace.csv", "--json"]
+        command += ([*learning(arguments), "--data", arguments.data] if slow
+                    else ["--samples", arguments.fit_samples, "--no-train"])
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                              check=False, timeout=1200)
+        if done.returncode != 0:
+            sys.exit(f"status {done.returncode}: {command}\n{done.stdout}{done.stderr}")
+        last = json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])
+    return {"seconds": last.get("tta_virtual_s"),
+            "rate": last["samples_applied"] / last["virtual_s"],
+            "samples": last["samples_applied"], "switches": last.get("switches"),
+            "accuracy": last.get("test_accuracy")}
+
+
+def fitted_device_s(arguments, parameters, rate):
+    """Device time of a sample with which virtual ssgd has the real rate while nobody is slow."""
+    low, high = 0.0, arguments.workers / rate
+    for _ in range(20):
+        middle = (low + high) / 2
+        found = virtual_run(arguments, "ssgd", 1, parameters, middle, slow=False)["rate"]
+        low, high = (middle, high) if found > rate else (low, middle)
+    return (low + high) / 2
+
+
+def measure(arguments):
+    healthy = [real_run(arguments, "ssgd", seed, slow=False) for seed in arguments.seeds[:3]]
+    rate = statistics.median(run["rate"] for run in healthy)
+    parameters = healthy[0]["parameters"]
+    device_s = fitted_device_s(arguments, parameters, rate)
+    results = {"setting": {name: getattr(arguments, name) for name in SETTING},
+               "healthy_rate": rate, "device_s_per_sample": device_s,
+               "real": {mode: [] for mode in arguments.modes},
+               "virtual": {mode: [] for mode in arguments.modes}}
+    for seed in arguments.seeds:
+        for mode in arguments.modes:
+            real = real_run(arguments, mode, seed)
+            virtual = virtual_run(arguments, mode, seed, parameters, device_s)
+            results["real"][mode].append(real)
+            results["virtual"][mode].append(virtual)
+            print(f"seed {seed} {mode}: real {real['seconds']} s, {real['rate']:.0f} samples/s; "
+                  f"virtual {virtual['seconds']} s, {virtual['rate']:.0f}", file=sys.stderr)
+            arguments.results.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    return results
+
+
+def median_seconds(runs):
+    return statistics.median(run["seconds"] if run["seconds"] is not None else math.inf
+                             for run in runs)
+
+
+def cell(runs):
+    """Median seconds, least and most; median samples/s; changes of mode."""
+    reached = [run["seconds"] for run in runs if run["seconds"] is not None]
+    middle = median_seconds(runs)
+    words = f"{middle:.1f}" if math.isfinite(middle) else "not reached"
+    if reached and len(runs) > 1:
+        words += f" ({min(reached):.1f}–{max(reached):.1f}" + (
+            ")" if len(reached) == len(runs) else f", {len(reached)} of {len(runs)})")
+    rate = statistics.median(run["rate"] for run in runs)
+    switches = statistics.median(run["switches"] or 0 for run in runs)
+    return f"{words} | {rate:.0f} | {switches:.0f}"
+
+
+def show(results, tolerance):
+    """The table in Markdown. True when the orders agree."""
+    real = {mode: median_seconds(runs) for mode, runs in results["real"].items()}
+    virtual = {mode: median_seconds(runs) for mode, runs in results["virtual"].items()}
+    print("| mode | real: seconds to the target | samples/s | switches | virtual: seconds | samples/s "
+          "| switches |\n|---|---:|---:|---:|---:|---:|---:|")
+    for mode in real:
+        print(f"| `{mode}` | {cell(results['real'][mode])} | {cell(results['virtual'][mode])} |")
+    fixed = [mode for mode in real if mode in FIXED]
+    best = {name: min(fixed, key=times.get) for name, times in (("real", real), ("virtual", virtual))}
+    print(f"\nBest fixed mode: `{best['real']}` on real ranks, `{best['virtual']}` on virtual ones.")
+
+    def order(times, best_fixed):
+        compared = {"ssgd": times["ssgd"], "asgd": times["asgd"], "best fixed": times[best_fixed]}
+        compared.update({mode: times[mode] for mode in times if mode not in FIXED})
+        return compared
+
+    ours, theirs = order(real, best["real"]), order(virtual, best["virtual"])
+    for name, times in (("Real", ours), ("Virtual", theirs)):
+        print(f"{name}: " + ", ".join(f"{mode} {times[mode]:.1f} s"
+                                      for mode in sorted(times, key=times.get)) + ".")
+    good = True
+    for first in ours:
+        for second in ours:
+            if (1 + tolerance) * ours[first] < ours[second] and theirs[first] >= theirs[second]:
+                good = False
+                print(f"`{first}` is faster than `{second}` in reality, not in the simulation",
+                      file=sys.stderr)
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cohort", default="build/release/jobs/cohort")
+    parser.add_argument("--data")
+    parser.add_argument("--results", type=pathlib.Path, required=True)
+    parser.add_argument("--modes", nargs="+", default=[*FIXED, *CHOOSERS])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--model", default="smallcnn")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--lr", type=float, default=0.05)
+    parser.add_argument("--share", type=float, default=0.02, help="of its speed, for each worker")
+    parser.add_argument("--slow", type=float, default=3, help="times slower")
+    parser.add_argument("--change-s", type=float, default=8)
+    parser.add_argument("--target", type=float, default=0.86)
+    parser.add_argument("--samples", type=int, default=500_000, help="at most")
+    parser.add_argument("--fit-samples", type=int, default=60_000)
+    parser.add_argument("--evaluate", type=int, default=10_240, help="samples between evaluations")
+    parser.add_argument("--latency-ms", type=float, default=1, help="of a message, virtual")
+    parser.add_argument("--tolerance", type=float, default=0.1)
+    parser.add_argument("--show", action="store_true", help="no run, only the table")
+    arguments = parser.parse_args()
+    results = (json.loads(arguments.results.read_text(encoding="utf-8")) if arguments.show
+               else measure(arguments))
+    return 0 if show(results, arguments.tolerance) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
