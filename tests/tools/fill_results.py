@@ -9,6 +9,8 @@ Marks are comments; what stands between one and the next `<!-- end -->` is repla
     <!-- demands SWEEP: A / B -->     of workers and servers, per second: mode A's relative to mode B's
     <!-- rates SWEEP -->              learning rates that were tried, and the one that was chosen
     <!-- effort SWEEP -->             how many runs, and how long they took
+    <!-- targets SWEEP -->            what is asked of adaptive, and what was measured
+    <!-- accuracies SWEEP: A -->      medians at the end of the runs, in points above mode A's
 
 Marks of sweeps that are not given stay as they are. With --csv FOLDER results.csv and tuning.csv of each sweep
 are copied to FOLDER/SWEEP/; the data set's path in their commands becomes its name in the documentation.
@@ -22,8 +24,12 @@ import statistics
 import subprocess
 import sys
 
+import h5py
+
+from sweep_targets import target_rows
+
 DATA = "fashion-mnist.h5"
-MARK = re.compile(r"<!-- (table|demands|rates|effort) ([\w-]+)(?:: (.+?))? -->\n(.*?)<!-- end -->",
+MARK = re.compile(r"<!-- (table|demands|rates|effort|targets|accuracies) ([\w-]+)(?:: (.+?))? -->\n(.*?)<!-- end -->",
                   re.DOTALL)
 DEMANDS = [("samples", "samples_per_s"), ("worker: CPU", "worker_cpu_per_s"),
            ("worker: bytes", "worker_bytes_per_s"), ("server: CPU", "server_cpu_per_s"),
@@ -96,12 +102,59 @@ class Sweep:
                 "search come before.\n")
 
 
+    def targets(self, _):
+        rows = read(self.folder, "results.csv")
+        modes = {name: {"fixed": fixed, "ours": ours} for name, fixed, ours in self.modes()}
+        baselines = [name for name, mode in modes.items() if not mode["ours"]]
+        fixed = [name for name, mode in modes.items() if mode["fixed"]]
+        text = "| what | target | measured, median |\n|---|---|---|\n"
+        for line in target_rows(rows, baselines, fixed):
+            text += "| " + " | ".join(line) + " |\n"
+        return text
+
+    def modes(self):
+        """(name, fixed, ours) of each, as the sweep's results.h5 has it."""
+        with h5py.File(self.folder / "results.h5") as file:
+            columns = [bytes(file[f"modes/{name}"][()]).decode().splitlines()
+                       for name in ("name", "fixed", "role")]
+        return [(name, fixed == "true", role == "ours") for name, fixed, role in zip(*columns)]
+
+    def accuracies(self, reference):
+        rows = read(self.folder, "results.csv")
+        patterns = list(dict.fromkeys(row["pattern"] for row in rows))
+
+        def middle(mode, pattern):
+            return statistics.median(float(row["accuracy"]) for row in rows
+                                     if (row["mode"], row["pattern"]) == (mode, pattern))
+
+        text = "| mode | " + " | ".join(patterns) + " |\n|---" + "|---:" * len(patterns) + "|\n"
+        for mode in dict.fromkeys(row["mode"] for row in rows):
+            cells = []
+            for pattern in patterns:
+                points = round(100 * (middle(mode, pattern) - middle(reference, pattern)), 1)
+                cells.append(f"{100 * middle(mode, pattern):.1f} % ({points + 0.0:+.1f})")
+            text += f"| {mode} | " + " | ".join(cells) + " |\n"
+        return text
+
+
 def copy_csv(sweep, folder):
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("results.csv", "tuning.csv"):
         text = (sweep.folder / name).read_text(encoding="utf-8")
         text = re.sub(r"--data (?:'[^']*'|\S+)", f"--data {DATA}", text)
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def filled(page, sweeps):
+    """The page with the tables of these sweeps."""
+    def table(mark):
+        kind, name, what = mark.group(1, 2, 3)
+        if name not in sweeps:
+            return mark.group(0)
+        head = mark.group(0).split("\n", 1)[0]
+        return f"{head}\n{getattr(sweeps[name], kind)(what)}<!-- end -->"
+
+    return MARK.sub(table, page)
 
 
 def main():
@@ -116,16 +169,8 @@ def main():
     for given in arguments.sweep:
         name, _, folder = given.partition("=")
         sweeps[name] = Sweep(arguments.cohort, pathlib.Path(folder))
-
-    def filled(mark):
-        kind, name, what = mark.group(1, 2, 3)
-        if name not in sweeps:
-            return mark.group(0)
-        head = mark.group(0).split("\n", 1)[0]
-        return f"{head}\n{getattr(sweeps[name], kind)(what)}<!-- end -->"
-
     page = arguments.page.read_text(encoding="utf-8")
-    arguments.page.write_text(MARK.sub(filled, page), encoding="utf-8")
+    arguments.page.write_text(filled(page, sweeps), encoding="utf-8")
     for name, sweep in sweeps.items():
         if arguments.csv:
             copy_csv(sweep, arguments.csv / name)
