@@ -189,8 +189,8 @@ LstmFeatures LstmNetwork::scaled(const LstmFeatures& features) const {
     return out;
 }
 
-float LstmNetwork::log_time(const Outputs& outputs) const {
-    return outputs.back() * scaling_.time_deviation + scaling_.time_mean;
+float LstmNetwork::log_time(float scaled_time) const {
+    return scaled_time * scaling_.time_deviation + scaling_.time_mean;
 }
 
 }  // namespace cohort

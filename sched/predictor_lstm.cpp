@@ -39,6 +39,41 @@ private:
     std::array<One, 2> both_{One{}, One{.state = {}, .next = {}, .age = -LstmModel::kWindow / 2}};
 };
 
+/// The newest records of a worker, scaled.
+class LstmPast {
+public:
+    void add(const LstmFeatures& scaled) {
+        if (records_.size() < kPast) {
+            records_.push_back(scaled);
+        } else {
+            records_[next_] = scaled;
+            next_ = (next_ + 1) % kPast;
+        }
+    }
+    /// The one that is most like this; itself when none is.
+    [[nodiscard]] LstmFeatures nearest(const LstmFeatures& scaled) const {
+        float least = kAlike;
+        const LstmFeatures* found = &scaled;
+        for (const LstmFeatures& each : records_) {
+            float distance = 0;
+            for (std::size_t i = 0; i < each.size(); ++i) {
+                distance += (each[i] - scaled[i]) * (each[i] - scaled[i]);
+            }
+            if (distance < least) {
+                least = distance;
+                found = &each;
+            }
+        }
+        return *found;
+    }
+
+private:
+    static constexpr std::size_t kPast = 256;
+    static constexpr float kAlike = 100;  ///< squared distance, in deviations
+    std::vector<LstmFeatures> records_;   ///< a ring
+    std::size_t next_ = 0;
+};
+
 /// Forecasts are made when somebody asks, and kept until the worker's next record.
 class LstmPredictor final : public WorkerPredictor {
 public:
@@ -48,7 +83,9 @@ public:
     std::string_view name() const override { return "lstm"; }
     void add(const IterationRecord& record, double own_s) override {
         Worker& worker = workers_.at(static_cast<std::size_t>(record.worker));
-        worker.memory.add(*network_, network_->scaled(worker.scale.add(record.use, own_s)));
+        const LstmFeatures scaled = network_->scaled(worker.scale.add(record.use, own_s));
+        worker.memory.add(*network_, scaled);
+        worker.past.add(scaled);
         worker.rolled_out = false;
     }
     void forget(int worker) override { workers_.at(static_cast<std::size_t>(worker)) = {}; }
@@ -70,22 +107,35 @@ private:
     struct Worker {
         LstmScale scale;
         LstmMemory memory;
+        LstmPast past;
         mutable std::array<float, kMaxHorizon> forecast{};
         mutable bool rolled_out = false;
     };
 
-    /// What is predicted of the next record is taken for it.
+    /// What the network says of the next record is the mean of what may come: between quick and
+    /// slow there is often nothing. So the record of the worker's past that is most like it is
+    /// taken for the next one, and the network asked what follows that.
     void roll_out(const Worker& of) const {
         LstmState state = of.memory.state();
         LstmNetwork::Outputs next = of.memory.next();
+        LstmFeatures owed{};
         for (std::size_t ahead = 0; ahead < of.forecast.size(); ++ahead) {
-            if (ahead > 0) {
-                LstmFeatures taken{};
-                std::copy(next.begin(), next.begin() + LstmModel::kFeatures, taken.begin());
+            LstmFeatures said{};
+            std::copy(next.begin(), next.begin() + LstmModel::kFeatures, said.begin());
+            said[LstmModel::kTime] = next.back();
+            for (std::size_t i = 0; i < said.size(); ++i) {
+                said[i] += owed[i];
+            }
+            const LstmFeatures taken = of.past.nearest(said);
+            for (std::size_t i = 0; i < said.size(); ++i) {
+                owed[i] = said[i] - taken[i];
+            }
+            const float log_time =
+                std::clamp(network_->log_time(taken[LstmModel::kTime]), -kMostLog, kMostLog);
+            of.forecast.at(ahead) = static_cast<float>(of.scale.own_s(log_time));
+            if (ahead + 1 < of.forecast.size()) {
                 next = network_->step(taken, state);
             }
-            const float log_time = std::clamp(network_->log_time(next), -kMostLog, kMostLog);
-            of.forecast.at(ahead) = static_cast<float>(of.scale.own_s(log_time));
         }
         of.rolled_out = true;
     }

@@ -61,8 +61,8 @@ public:
                     const ClusterProfile& profile, const Workload& workload, std::int64_t batch)
         : timeline_(std::move(scenario)),
           nodes_(shape.worker_nodes),
-          server_nodes_(shape.server_nodes),
-          nic_bytes_s_(profile.nic_bytes_per_s),
+          served_(!shape.server_nodes.empty()),
+          card_s_(profile.latency_s + workload.parameter_bytes / profile.nic_bytes_per_s),
           workload_(workload),
           batch_(batch),
           workers_(nodes_.size()) {}
@@ -76,8 +76,7 @@ public:
         }
         Worker& worker = workers_.at(static_cast<std::size_t>(record.worker));
         worker.at_s = record.arrived_s;
-        worker.pull.add(static_cast<float>(record.pull_s));
-        worker.push.add(static_cast<float>(record.push_s));
+        worker.transfers.add(static_cast<float>(record.transfer_s()));
         worker.wait.add(record.wait_s);
         worker.known = true;
         timeline_.look_ahead(4 * kMaxHorizon * (own_s + record.wait_s));
@@ -102,9 +101,8 @@ public:
 private:
     struct Worker {
         bool known = false;
-        double at_s = 0;      ///< its newest record arrived
-        NewestQuantile pull;  ///< what others leave of the servers' cards shows here
-        NewestQuantile push;  ///< what is not hidden behind backward
+        double at_s = 0;  ///< its newest record arrived
+        NewestQuantile transfers;
         OwnTime wait;
     };
 
@@ -113,8 +111,8 @@ private:
         double left = 1;
         double now_s = begin_s;
         for (;;) {
-            const Moment at = moment(worker, now_s);
-            const double whole_s = cost_s(worker, at);
+            const Timeline::Span at = shares(worker, now_s);
+            const double whole_s = cost_s(worker, at.shares);
             if (now_s + left * whole_s <= at.until_s) {
                 return now_s + left * whole_s - begin_s;
             }
@@ -123,62 +121,39 @@ private:
         }
     }
 
-    /// What a worker has, and what servers' cards have left at worst.
-    struct Moment {
-        Shares own;
-        double servers_rx = 1;
-        double servers_tx = 1;
-        double until_s = kForever;
-    };
-    [[nodiscard]] Moment moment(int worker, double time_s) const {
+    [[nodiscard]] Timeline::Span shares(int worker, double time_s) const {
         const Timeline::Span own =
             timeline_.at({.kind = TraceTarget::Kind::kWorker, .index = worker}, time_s);
-        const Timeline::Span node = at_node(nodes_[static_cast<std::size_t>(worker)], time_s);
-        Moment moment{.own = node.shares, .until_s = std::min(own.until_s, node.until_s)};
-        moment.own.cpu *= own.shares.cpu;
-        moment.own.device *= own.shares.device;
-        moment.own.delay_s += own.shares.delay_s;
-        for (const int server : server_nodes_) {
-            const Timeline::Span span = at_node(server, time_s);
-            moment.servers_rx = std::min(moment.servers_rx, span.shares.rx);
-            moment.servers_tx = std::min(moment.servers_tx, span.shares.tx);
-            moment.until_s = std::min(moment.until_s, span.until_s);
-        }
-        return moment;
-    }
-    [[nodiscard]] Timeline::Span at_node(int node, double time_s) const {
-        return timeline_.at({.kind = TraceTarget::Kind::kNode, .index = node}, time_s);
+        Timeline::Span both = timeline_.at(
+            {.kind = TraceTarget::Kind::kNode, .index = nodes_[static_cast<std::size_t>(worker)]},
+            time_s);
+        both.shares.cpu *= own.shares.cpu;
+        both.shares.device *= own.shares.device;
+        both.shares.delay_s += own.shares.delay_s;
+        both.until_s = std::min(both.until_s, own.until_s);
+        return both;
     }
 
-    /// All of an iteration as things are at that moment. Transfers that nothing slowed show what
-    /// others leave of the servers' cards; the slowest card sets their pace, as all parts of a
-    /// transfer keep pace.
-    [[nodiscard]] double cost_s(int worker, const Moment& at) const {
-        constexpr double kFree = 0.2;  ///< quantile of transfers that were not slowed
-        const Worker& of = workers_[static_cast<std::size_t>(worker)];
+    /// All of an iteration at these shares. Transfers are what the worker's own card takes alone,
+    /// as in records: the rest is waiting. In a ring they are everybody's, and stay as they were.
+    [[nodiscard]] double cost_s(int worker, const Shares& at) const {
+        constexpr double kUsual = 0.2;  ///< quantile of a ring's transfers
         const auto samples = static_cast<double>(batch_);
         const double input_s = (workload_.cpu_s + samples * workload_.cpu_s_per_sample) /
-                               (workload_.cpu_threads * at.own.cpu);
-        const double healthy_s = workload_.device_s + samples * workload_.device_s_per_sample;
-        const double device_s = healthy_s / at.own.device;
-        double transfers_s = static_cast<double>(of.pull.at(kFree) + of.push.at(kFree));
-        if (!server_nodes_.empty()) {
-            const double card_s = workload_.parameter_bytes / nic_bytes_s_;
-            const double exposed_s = static_cast<double>(of.push.at(kFree));
-            const double push_s =
-                exposed_s > 0 ? exposed_s + workload_.backward_share * healthy_s : card_s;
-            const double pull_s = static_cast<double>(of.pull.at(kFree));
-            transfers_s = std::max(pull_s / at.servers_tx, card_s / at.own.rx) +
-                          std::max(0.0, std::max(push_s / at.servers_rx, card_s / at.own.tx) -
-                                            workload_.backward_share * device_s);
-        }
-        return at.own.delay_s + input_s + device_s + transfers_s;
+                               (workload_.cpu_threads * at.cpu);
+        const double device_s =
+            (workload_.device_s + samples * workload_.device_s_per_sample) / at.device;
+        const double push_s = std::max(0.0, card_s_ / at.tx - workload_.backward_share * device_s);
+        const Worker& of = workers_[static_cast<std::size_t>(worker)];
+        const double transfers_s =
+            served_ ? push_s + card_s_ / at.rx : static_cast<double>(of.transfers.at(kUsual));
+        return at.delay_s + input_s + device_s + transfers_s;
     }
 
     mutable Timeline timeline_;  ///< read further by questions
     std::vector<int> nodes_;     ///< [workers]
-    std::vector<int> server_nodes_;
-    double nic_bytes_s_;
+    bool served_;
+    double card_s_;  ///< of a push or pull
     Workload workload_;
     std::int64_t batch_;
     std::vector<Worker> workers_;

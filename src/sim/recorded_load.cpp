@@ -1,9 +1,10 @@
 #include "cohort/sim/recorded_load.hpp"
 
-#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/rng.hpp"
 #include "cohort/sim/oracle_predictor.hpp"
 #include "cohort/sim/predictor_file.hpp"
 #include "cohort/sim/simulation.hpp"
@@ -13,6 +14,18 @@ namespace {
 
 int number(const RecordedLoad& load, std::string_view name) {
     return std::stoi(load.options.find(name)->second);
+}
+
+void add_noise(std::vector<IterationRecord>& records, double deviation, Rng random) {
+    const auto scale = [&](double& number) {
+        number *= std::exp(deviation * static_cast<double>(random.next_normal()));
+    };
+    for (IterationRecord& record : records) {
+        for (double* part : {&record.input_s, &record.compute_s, &record.push_s, &record.pull_s,
+                             &record.use.rx_bytes_s, &record.use.tx_bytes_s}) {
+            scale(*part);
+        }
+    }
 }
 
 /// The run's cluster and what happened to it, as simulate() made them.
@@ -50,14 +63,18 @@ RecordedLoad read_recorded_load(const std::string& folder) {
     return load;
 }
 
-std::vector<PredictorSeries> series_of(const RecordedLoad& load) {
+std::vector<PredictorSeries> series_of(const RecordedLoad& load, const RecordNoise& noise) {
     std::vector<std::vector<IterationRecord>> of_worker(static_cast<std::size_t>(load.workers));
     for (const IterationRecord& record : load.records) {
         of_worker.at(static_cast<std::size_t>(record.worker)).push_back(record);
     }
     std::vector<PredictorSeries> series;
-    for (const std::vector<IterationRecord>& records : of_worker) {
-        series.push_back(predictor_series(records, load.batch));
+    for (std::size_t worker = 0; worker < of_worker.size(); ++worker) {
+        if (noise.deviation > 0 && worker % 2 == 1) {
+            add_noise(of_worker[worker], noise.deviation,
+                      Rng(noise.seed, RngPurpose::kPattern, worker));
+        }
+        series.push_back(predictor_series(of_worker[worker], load.batch));
     }
     return series;
 }

@@ -89,8 +89,8 @@ public:
     /// inference to 1e-5. @return scaled next features, then the scaled next time
     [[nodiscard]] Outputs step(const LstmFeatures& scaled, LstmState& state) const;
     [[nodiscard]] LstmFeatures scaled(const LstmFeatures& features) const;
-    /// Log of the next own time over the usual one.
-    [[nodiscard]] float log_time(const Outputs& outputs) const;
+    /// Log of an own time over the usual one, from what step() says of it.
+    [[nodiscard]] float log_time(float scaled_time) const;
 
 private:
     /// y = W x + b, W [out,in] kept as [in,out].

@@ -14,8 +14,8 @@ namespace cohort {
 inline constexpr std::string_view kOraclePredictor = "oracle";
 
 /// Knows what the trace will do and what iterations cost; what prediction could give at
-/// most. It does not know other jobs' arrivals, nor what the transfers of others will take from a
-/// worker's own: those it takes as they were lately.
+/// most. It does not know other jobs' arrivals, nor whom a worker will wait for: it takes that to
+/// go on as lately.
 /// @param scenario  a second one of the same pattern and seed, or of the same rows, from the
 ///                  beginning; null: healthy
 /// @param shape  with the scenario's workers and nodes

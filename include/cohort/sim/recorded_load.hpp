@@ -27,8 +27,14 @@ struct RecordedLoad {
 /// it holds no records.
 [[nodiscard]] RecordedLoad read_recorded_load(const std::string& folder);
 
-/// One per worker.
-[[nodiscard]] std::vector<PredictorSeries> series_of(const RecordedLoad& load);
+/// Log-normal noise on what a record measured, as real machines have it and virtual ones have not.
+struct RecordNoise {
+    double deviation = 0;
+    std::uint64_t seed = 1;
+};
+/// One per worker. @param noise  on every second one
+[[nodiscard]] std::vector<PredictorSeries> series_of(const RecordedLoad& load,
+                                                     const RecordNoise& noise = {});
 
 /// "oracle", or as make_run_predictor. Errors: UsageError, FileError.
 [[nodiscard]] std::unique_ptr<Predictor> make_replay_predictor(const RecordedLoad& load,

@@ -1,0 +1,77 @@
+#include <gtest/gtest.h>
+
+#include "cohort/core/error.hpp"
+#include "cohort/sim/recorded_load.hpp"
+#include "support/virtual_runs.hpp"
+
+namespace cohort {
+namespace {
+
+SimulationResult recorded(const test::VirtualRuns& runs, bool record) {
+    SimulateOptions options = runs.options("ssgd", 3, 60);
+    options.record_load = record;
+    return simulate(options, {});
+}
+
+TEST(RecordedLoad, ComesBackFromTheResult) {
+    test::VirtualRuns runs;
+    runs.slow_workers({0.1, 0.1, 0.3});
+    const SimulationResult result = recorded(runs, true);
+    ASSERT_EQ(result.records.size(), 60U);
+    const TempFolder folder;
+    write_result(folder.path(), result);
+    const RecordedLoad load = read_recorded_load(folder.path());
+    EXPECT_EQ(load.workers, 3);
+    EXPECT_EQ(load.batch, 64);
+    EXPECT_EQ(load.what, load.options.at("trace"));
+    ASSERT_EQ(load.records.size(), result.records.size());
+    for (std::size_t i = 0; i < load.records.size(); ++i) {
+        const IterationRecord& a = load.records[i];
+        const IterationRecord& b = result.records[i];
+        EXPECT_EQ(a.worker, b.worker);
+        EXPECT_EQ(a.iteration, b.iteration);
+        EXPECT_EQ(a.arrived_s, b.arrived_s);
+        EXPECT_EQ(a.own_s(), b.own_s());
+        EXPECT_EQ(a.wait_s, b.wait_s);
+        EXPECT_EQ(a.use.cpu_share, b.use.cpu_share);
+        EXPECT_EQ(a.use.rx_bytes_s, b.use.rx_bytes_s);
+    }
+    const std::vector<PredictorSeries> series = series_of(load);
+    ASSERT_EQ(series.size(), 3U);
+    EXPECT_EQ(series[0].features.size(), 20U);
+}
+
+TEST(RecordedLoad, OracleAndBaselinesReplayIt) {
+    test::VirtualRuns runs;
+    runs.slow_workers({0.1, 0.1, 0.3});
+    const TempFolder folder;
+    write_result(folder.path(), recorded(runs, true));
+    const RecordedLoad load = read_recorded_load(folder.path());
+    for (const char* name : {"oracle", "last", "auto"}) {
+        const auto predictor = make_replay_predictor(load, name, "");
+        const std::vector<PredictorScore> scores =
+            replay_scores(*predictor, load.records, load.workers, load.batch);
+        ASSERT_EQ(scores.size(), kHorizons.size());
+        EXPECT_EQ(scores[0].predictor, name);
+        EXPECT_GT(scores[0].predictions, 40);
+        EXPECT_EQ(scores[0].f1, 1) << name << ": one worker is slow all the time";
+        EXPECT_LT(scores[0].relative_error, 0.02) << name;
+    }
+}
+
+TEST(RecordedLoad, ARunThatWasNotRecordedSaysSo) {
+    const test::VirtualRuns runs;
+    const SimulationResult result = recorded(runs, false);
+    EXPECT_TRUE(result.records.empty());
+    const TempFolder folder;
+    write_result(folder.path(), result);
+    EXPECT_THROW((void)read_recorded_load(folder.path()), FileError);
+}
+
+TEST(RecordedLoad, RecordingChangesNothing) {
+    const test::VirtualRuns runs;
+    EXPECT_EQ(recorded(runs, true).digest, recorded(runs, false).digest);
+}
+
+}  // namespace
+}  // namespace cohort
