@@ -9,11 +9,11 @@
 namespace cohort {
 namespace {
 
-constexpr double kNear = 0.9;    ///< least reference batches between two that are compared
+constexpr double kNear = 0.9;     ///< least reference batches between two that are compared
 constexpr double kMemory = 0.35;  ///< or this share of the momentum's memory
-constexpr double kFar = 3;       ///< most, as a multiple of the least
-constexpr int kFirst = 5;        ///< single products say next to nothing
-constexpr double kLeast = 1e-6;  ///< of curvature, which is not 0 once it is known
+constexpr double kFar = 3;        ///< most, as a multiple of the least
+constexpr int kFirst = 5;         ///< single products say next to nothing
+constexpr double kLeast = 1e-6;   ///< of curvature, which is not 0 once it is known
 
 /// The sum is the mean gradient of its samples.
 bool plain(const Fire& fire, const SyncPlan& plan) {

@@ -39,6 +39,7 @@ public:
 
     Decision start() final;
     [[nodiscard]] bool wants_load() const final { return true; }
+    [[nodiscard]] bool wants_gradients() const final { return true; }
 
 protected:
     static constexpr double kGain = 1.05;  ///< a plan is better than another by

@@ -34,7 +34,9 @@ void Coordinator::finish() {
     if (!sleeps_) {
         final_evaluation();
     }
-    modes_->end({.seconds = progress_.train_seconds, .samples = progress_.samples_applied});
+    modes_->end({.seconds = progress_.train_seconds,
+                 .samples = progress_.samples_applied,
+                 .loss = load_ ? load_->view().gradients.loss : 0});
     report_switches();
     for (const auto& hook : hooks_) {
         hook->on_end(*this, stop_.value_or(StopReason::kBudget));
