@@ -49,6 +49,7 @@ void LoadDesk::lost(int worker) {
     stragglers_.lost(worker);
     if (predictor_) {
         predictor_->forget(worker);
+        scores_->forget(worker);
         forecast_at_.reset();
     }
 }

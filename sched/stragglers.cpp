@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "straggler_windows.hpp"
@@ -79,9 +80,11 @@ struct StragglerDetector::Impl {
         : batch(samples),
           lag_bound(bound),
           recent(static_cast<std::size_t>(workers)),
+          transfers(recent.size(), -1),
           open(recent.size()) {}
 
     void take(std::size_t worker, const IterationRecord& record);
+    void refresh_usual_transfer();
     void look_by_time(std::size_t worker);
     void look_by_lag(std::size_t worker, const IterationRecord& record);
     void set_active();
@@ -110,8 +113,11 @@ struct StragglerDetector::Impl {
     std::int64_t batch;
     double lag_bound;
     StragglerWindows windows;
-    std::vector<LeastOf> levels;  ///< by active window
-    std::vector<Recent> recent;   ///< by worker
+    std::vector<LeastOf> levels;    ///< by active window
+    std::vector<Recent> recent;     ///< by worker
+    std::vector<double> transfers;  ///< by worker: of its newest record; below 0: none
+    double usual_transfer_s = 0;    ///< their median
+    int until_refresh = 0;
     std::vector<std::optional<StragglerEpisode>> open;
     std::vector<News> news;
     double ended_s = 0;
@@ -127,7 +133,11 @@ void StragglerDetector::Impl::take(std::size_t worker, const IterationRecord& re
                                   .compute_s = record.compute_s * scale,
                                   .transfer_s = record.transfer_s(),
                                   .cpu_share = record.use.cpu_share}};
-    const double log = std::log(std::max(scaled.parts.own_s(), 1e-9));
+    transfers[worker] = scaled.parts.transfer_s;
+    refresh_usual_transfer();
+    const double tau_s = scaled.parts.input_s + scaled.parts.compute_s +
+                         std::max(scaled.parts.transfer_s, usual_transfer_s);
+    const double log = std::log(std::max(tau_s, 1e-9));
     if (one.count > 0) {
         windows.add_step(log - one.logs[0]);
     }
@@ -141,6 +151,21 @@ void StragglerDetector::Impl::take(std::size_t worker, const IterationRecord& re
     one.records[0] = scaled;
     one.logs[0] = log;
     one.count = std::min(one.count + 1, kKept);
+}
+
+/// The upper one of two in the middle. Not for every record where there are many workers.
+void StragglerDetector::Impl::refresh_usual_transfer() {
+    if (--until_refresh > 0) {
+        return;
+    }
+    until_refresh = static_cast<int>(recent.size() / 8);
+    std::vector<double> known;
+    known.reserve(transfers.size());
+    std::copy_if(transfers.begin(), transfers.end(), std::back_inserter(known),
+                 [](double one) { return one >= 0; });
+    const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
+    std::nth_element(known.begin(), middle, known.end());
+    usual_transfer_s = *middle;
 }
 
 void StragglerDetector::Impl::set_levels(std::size_t worker) {
@@ -266,6 +291,7 @@ void StragglerDetector::Impl::forget(std::size_t worker) {
         end(worker);
     }
     recent[worker] = {};
+    transfers[worker] = -1;
     set_levels(worker);
 }
 

@@ -57,8 +57,7 @@ std::vector<double> TelemetryHistory::own_times(int worker, std::size_t count) c
 }
 
 double TelemetryHistory::scaled_own_s(const IterationRecord& record) const {
-    const double scale = static_cast<double>(batch_) / static_cast<double>(record.samples);
-    return (record.input_s + record.compute_s) * scale + record.transfer_s();
+    return record.own_s(batch_);
 }
 
 }  // namespace cohort

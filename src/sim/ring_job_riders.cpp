@@ -51,7 +51,10 @@ void RingJob::ride_part_done(int worker) {
         return;
     }
     rider.record.compute_s = rider.own_s - rider.record.input_s;
-    rider.record.push_s = now() - rider.computed_at_s;
+    const double sent_s = now() - rider.computed_at_s;
+    const double alone_s = rider.backward_at_s + out_alone_s(worker, bytes()) - rider.computed_at_s;
+    rider.record.push_s = std::clamp(alone_s, 0.0, sent_s);
+    rider.record.wait_s += sent_s - rider.record.push_s;
     rider.record.use.tx_bytes_s = rate(bytes(), now() - rider.backward_at_s);
     timed({.worker = worker,
            .samples = samples_of(rider.lease),
@@ -115,7 +118,8 @@ void RingJob::release_rider(int worker, double lag, int giver) {
         cluster().send(node_of(giver), node_of(worker), bytes(), [this, worker, begun_s = now()] {
             Seat& one = seat(worker);
             one.work = 0;
-            one.record.pull_s = now() - begun_s;
+            one.record.pull_s = std::min(now() - begun_s, in_alone_s(worker, bytes()));
+            one.record.wait_s += now() - begun_s - one.record.pull_s;
             one.record.use.rx_bytes_s = rate(bytes(), now() - begun_s);
             park(worker);
             lanes().span(worker, LaneSpan::Kind::kPull, begun_s, now());

@@ -178,7 +178,9 @@ void ServersJob::pulled(const Release& release) {
         return;
     }
     w.ready = true;
-    w.record.pull_s = now() - w.free_since_s;
+    const double took_s = now() - w.free_since_s;
+    w.record.pull_s = std::min(took_s, in_alone_s(release.worker, spec().workload.parameter_bytes));
+    w.record.wait_s += took_s - w.record.pull_s;
     lanes().span(release.worker, LaneSpan::Kind::kPull, w.free_since_s, now());
     w.free_since_s = now();
     start(release.worker);

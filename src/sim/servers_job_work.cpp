@@ -255,7 +255,11 @@ void ServersJob::complete(int index) {
     w.group = nullptr;
     --holding_;
     w.record.compute_s = w.own_s - w.record.input_s;
-    w.record.push_s = now() - w.computed_at_s;
+    const double sent_s = now() - w.computed_at_s;
+    const double alone_s =
+        w.pushing_since_s + out_alone_s(index, spec().workload.parameter_bytes) - w.computed_at_s;
+    w.record.push_s = std::clamp(alone_s, 0.0, sent_s);
+    w.record.wait_s += sent_s - w.record.push_s;
     w.record.use.cpu_share = cpu_share(index, w.cpu);
     push({.lease = std::exchange(w.lease, 0),
           .version = w.version,

@@ -177,6 +177,16 @@ double VirtualJob::cpu_share(int worker, const CpuTime& time) const {
     return std::min(time.wanted_s / time.took_s, 1.0);
 }
 
+double VirtualJob::out_alone_s(int worker, double bytes) const {
+    const ClusterProfile& kind = cluster_.profile();
+    return kind.latency_s + bytes / (kind.nic_bytes_per_s * cluster_.shares(place(worker)).tx);
+}
+
+double VirtualJob::in_alone_s(int worker, double bytes) const {
+    const ClusterProfile& kind = cluster_.profile();
+    return kind.latency_s + bytes / (kind.nic_bytes_per_s * cluster_.shares(place(worker)).rx);
+}
+
 void VirtualJob::push(const Arrival& arrival) {
     const Lease& pushed = lease_out(arrival.lease);
     check_invariant(pushed.computed != 0, "a push was computed");

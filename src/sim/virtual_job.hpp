@@ -203,6 +203,10 @@ protected:
     };
     /// What it got of them. Without such work, what the trace says.
     [[nodiscard]] double cpu_share(int worker, const CpuTime& time) const;
+    /// What a worker's transfer of so many bytes takes over its own node's card, in either
+    /// direction, when nobody else sends: what is longer it waits for others.
+    [[nodiscard]] double out_alone_s(int worker, double bytes) const;
+    [[nodiscard]] double in_alone_s(int worker, double bytes) const;
     /// 0 when it took no time: nothing moved.
     [[nodiscard]] static double rate(double bytes, double seconds) noexcept {
         return seconds > 0 ? bytes / seconds : 0;

@@ -85,7 +85,7 @@ private:
     [[nodiscard]] bool wants_gradients() const override {
         return modes_ && modes_->wants_gradients();
     }
-    void measured(const GradientFacts& facts) override { gradients_ = facts; }
+    void measured(const GradientFacts& facts) override;
 
     void fail_run(const std::exception& error, ExitCode code);
 
@@ -175,7 +175,6 @@ private:
     double lag_sum_ = 0;  ///< of the pushes applied since the last commit()
     int lag_pushes_ = 0;  ///< these
     LossDesk losses_;
-    GradientFacts gradients_;
     std::optional<ControlDesk> control_;
     std::optional<LeaseDesk> leases_;
     std::optional<UpdateEngine> engine_;

@@ -129,6 +129,12 @@ void Coordinator::served(int server, const ServerWork& work) {
     }
 }
 
+void Coordinator::measured(const GradientFacts& facts) {
+    if (load_) {
+        load_->measured(facts);
+    }
+}
+
 void Coordinator::report_stragglers() {
     for (const StragglerDetector::News& news : load_->take_stragglers()) {
         const StragglerEpisode& slow = news.episode;

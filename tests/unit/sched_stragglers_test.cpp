@@ -304,6 +304,20 @@ TEST(Stragglers, ALostWorkerIsNoneAndNobodyIsComparedWithIt) {
     EXPECT_FALSE(cluster.detector.open()[1]);
 }
 
+TEST(Stragglers, AWorkerBesideTheServersMakesNobodySlow) {
+    Cluster cluster(8, 0.02);
+    cluster.plan[0].push_s = 0;
+    cluster.plan[0].pull_s = 0.01;
+    for (std::size_t worker = 1; worker < 8; ++worker) {
+        cluster.plan[worker].push_s = cluster.plan[worker].pull_s = 2 * kIteration;
+    }
+    cluster.rounds(100);
+    EXPECT_THAT(cluster.detector.take_news(), IsEmpty());
+    cluster.plan[0].compute_s *= 4;  // of a fifth of tau
+    EXPECT_LE(cluster.rounds_until_found(6), 6);
+    EXPECT_EQ(cluster.detector.open()[0]->cause, StragglerCause::kDevice);
+}
+
 TEST(Stragglers, SmallBatchesAreNotFast) {
     Cluster cluster(4, 0);
     for (IterationRecord& one : cluster.plan) {

@@ -48,6 +48,9 @@ struct StragglerEpisode {
 /// It ends when a mean falls below 10 %. The first record of a worker does not count: everything is
 /// cold then.
 ///
+/// A worker beside a server sends for nothing, and is no measure for those who cannot: tau counts
+/// transfers as at least as long as the median worker's.
+///
 /// By lag: a push that lags by more than `lag_bound` reference batches (SaPS); it ends with the
 /// first one within.
 ///
