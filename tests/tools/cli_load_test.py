@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""What a job says of its workers' load: who is slow and why, who only waits.
+
+cli_load_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
+"""
+
+import pathlib
+import statistics
+import sys
+import time
+import unittest
+
+import cli_modes_test
+import cli_support
+from cli_modes_test import LIMIT, Job
+from cli_support import ProgramTest, events
+
+SLEEP = ("--compute", "sleep:40ms", "--log-every-s", 0.5, "--samples", 1000000)
+
+
+class Load(ProgramTest):
+    """Mini-batches that sleep: how busy this machine is matters little."""
+
+    def job(self, ranks, *arguments):
+        """A job that runs until it is stopped."""
+        return Job(self, ranks, *SLEEP, *arguments)
+
+    def straggler(self, job, worker, seconds=LIMIT):
+        """Waits until this worker is found slow."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            job.until("straggler")
+            for one in events(job.out, "straggler"):
+                if one["worker"] == worker:
+                    return one
+            time.sleep(0.1)
+        raise AssertionError(f"worker {worker} is not found: {events(job.out, 'straggler')}")
+
+    def windows(self, job, count):
+        """`count` train records from now on."""
+        have = len(events(job.out, "train"))
+        end = time.monotonic() + LIMIT
+        while time.monotonic() < end and len(events(job.out, "train")) < have + count:
+            time.sleep(0.1)
+        return events(job.out, "train")[have:]
+
+    def middle(self, records, name, worker):
+        return statistics.median(record[name][worker] for record in records)
+
+    def test_a_slow_worker_is_named_on_servers(self):
+        job = self.job(4, "--arch", "servers", "--mode", "ssgd", "--inject",
+                       "rank=2,delay=60ms,from=2s")
+        found = self.straggler(job, 1)
+        self.assertEqual((found["cause"], found["by_lag"]), ("device", False))
+        records = self.windows(job, 4)
+        self.assertIn("device", [record["slow"][1] for record in records])
+        for worker in (0, 2):  # its victims wait, and are not slow themselves
+            self.assertGreater(self.middle(records, "tau_s", 1),
+                               1.5 * self.middle(records, "tau_s", worker))
+            self.assertGreater(self.middle(records, "wait_s", worker), 0.03)
+        status = job.ctl("status").stdout
+        self.assertIn("slow: device x", status)
+        self.assertIn("cpu share", status)
+        for record in records:
+            self.assertLess(record["telemetry_share"], 0.02)
+        job.ctl("stop")
+        _, _, text = job.ends("75")
+        self.assertIn("worker 1 is slow: device", text)
+
+    def test_a_limited_network_is_named(self):
+        job = self.job(4, "--arch", "servers", "--mode", "asgd", "--inject",
+                       "rank=3,bw=20KB/s,from=2s")
+        self.assertEqual(self.straggler(job, 2)["cause"], "bandwidth")
+        job.ctl("stop")
+        job.ends("75")
+
+    def test_who_arrives_last_in_a_ring_is_the_slow_one(self):
+        job = self.job(3, "--mode", "ring", "--inject", "rank=1,delay=60ms,from=2s")
+        self.assertEqual(self.straggler(job, 1)["cause"], "device")
+        records = self.windows(job, 4)
+        for worker in (0, 2):
+            self.assertGreater(self.middle(records, "tau_s", 1),
+                               1.5 * self.middle(records, "tau_s", worker))
+            self.assertGreater(self.middle(records, "wait_s", worker),
+                               self.middle(records, "wait_s", 1))
+        job.ctl("stop")
+        job.ends("75")
+
+    def test_an_episode_ends(self):
+        job = self.job(3, "--mode", "ring", "--inject", "rank=2,delay=80ms,from=2s,to=5s")
+        self.straggler(job, 2)
+        ended = job.until("straggler_end")
+        self.assertEqual(ended["worker"], 2)
+        self.assertGreater(ended["slowdown"], 1.5)
+        self.assertGreater(ended["end_s"] - ended["begin_s"], 1)
+        job.ctl("stop")
+        job.ends("75")
+
+    def test_a_lost_worker_has_no_load(self):
+        job = self.job(4, "--arch", "servers", "--mode", "ssgd", "--inject",
+                       "rank=3,delay=60ms;rank=3,kill=4s")
+        self.straggler(job, 2)
+        job.until("lost")
+        self.assertEqual(job.until("straggler_end")["worker"], 2)
+        record = self.windows(job, 2)[-1]
+        self.assertIsNone(record["tau_s"][2])
+        self.assertIsNone(record["slow"][2])
+        job.ctl("stop")
+        job.ends("75")
+
+
+if __name__ == "__main__":
+    split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    cli_support.PROGRAM = pathlib.Path(sys.argv[1]).resolve()
+    cli_modes_test.MPIRUN = [*sys.argv[2:split], "--enable-recovery"]
+    unittest.main(argv=[sys.argv[0], *sys.argv[split + 1:]])

@@ -1,0 +1,113 @@
+// The desk: what it is told comes together in the view; forecasts only from a predictor.
+#include "cohort/sched/load_desk.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace cohort {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr int kWorkers = 2;
+constexpr std::int64_t kBatch = 10;
+
+/// Says that everything stays as it is.
+class Last final : public Predictor {
+public:
+    explicit Last(int* made) : own_s_(kWorkers, 0), made_(made) {}
+    [[nodiscard]] std::string_view name() const override { return "last"; }
+    void add(const IterationRecord& record) override {
+        own_s_[static_cast<std::size_t>(record.worker)] = static_cast<float>(record.own_s(kBatch));
+    }
+    void forget(int worker) override { own_s_[static_cast<std::size_t>(worker)] = 0; }
+    [[nodiscard]] Forecast predict() const override {
+        ++*made_;
+        Forecast forecast;
+        for (const float own_s : own_s_) {
+            forecast.own_s.emplace_back(own_s > 0 ? kMaxHorizon : 0, own_s);
+        }
+        return forecast;
+    }
+
+private:
+    std::vector<float> own_s_;
+    int* made_;
+};
+
+IterationRecord record(int worker, double compute_s) {
+    return {.worker = worker, .samples = kBatch, .compute_s = compute_s};
+}
+
+TEST(LoadDesk, WithoutAPredictorThereAreRecordsAndNoForecasts) {
+    LoadDesk desk(kWorkers, kBatch, 0, nullptr, {.push_s = 0.5}, false);
+    desk.timed(record(0, 1));
+    desk.timed({.worker = 1, .samples = 0});  // took part without samples
+    const LoadView& view = desk.view();
+    EXPECT_EQ(view.history->size(0), 1U);
+    EXPECT_EQ(view.history->size(1), 0U);
+    EXPECT_THAT(view.forecast.own_s, IsEmpty());
+    EXPECT_THAT(desk.scores(), IsEmpty());
+    EXPECT_EQ(view.capacity.push_s, 0.5);
+    EXPECT_TRUE(std::isinf(view.lag_limit));
+    EXPECT_FALSE(desk.predicts());
+}
+
+TEST(LoadDesk, APredictorThatComesLateLearnsWhatWasRecorded) {
+    LoadDesk desk(kWorkers, kBatch, 0, nullptr, {}, false);
+    desk.timed(record(0, 1));
+    desk.timed(record(0, 2));
+    int made = 0;
+    desk.predict_with(std::make_unique<Last>(&made));
+    EXPECT_EQ(desk.view().forecast.next(0), 2);
+    EXPECT_THAT(desk.view().forecast.own_s[1], IsEmpty());
+    EXPECT_EQ(made, 1) << "nothing has come since";
+    desk.timed(record(1, 3));
+    EXPECT_EQ(desk.view().forecast.next(1), 3);
+    EXPECT_EQ(made, 2);
+    EXPECT_THAT(desk.scores(), SizeIs(kHorizons.size()));
+}
+
+TEST(LoadDesk, AWorkerThatIsLostIsForgottenEverywhere) {
+    int made = 0;
+    LoadDesk desk(kWorkers, kBatch, 0, std::make_unique<Last>(&made), {}, false);
+    for (int i = 0; i < 6; ++i) {
+        desk.timed(record(0, 1));
+        desk.timed(record(1, 5));
+    }
+    ASSERT_THAT(desk.take_stragglers(), SizeIs(1));
+    EXPECT_EQ(desk.view().forecast.next(1), 5);
+    desk.lost(1);
+    const auto news = desk.take_stragglers();
+    ASSERT_THAT(news, SizeIs(1));
+    EXPECT_TRUE(news[0].ended);
+    EXPECT_EQ(desk.view().history->size(1), 0U);
+    EXPECT_EQ(desk.view().forecast.next(1), 0);
+    EXPECT_EQ(desk.view().forecast.next(0), 1);
+}
+
+TEST(LoadDesk, WhatWasNotMeasuredStaysAsItWas) {
+    LoadDesk desk(kWorkers, kBatch, 0, nullptr, {.push_s = 1, .update_s = 2, .add_s = 3}, false);
+    desk.measured(SharedCapacity{.push_s = 0, .update_s = 4, .add_s = 0});
+    desk.measured(GradientFacts{.noise_scale = 100});
+    desk.measured(GradientFacts{.noise_scale = 0, .curvature = 7});
+    const LoadView& view = desk.view();
+    EXPECT_EQ(view.capacity.push_s, 1);
+    EXPECT_EQ(view.capacity.update_s, 4);
+    EXPECT_EQ(view.capacity.add_s, 3);
+    EXPECT_EQ(view.gradients.noise_scale, 100);
+    EXPECT_EQ(view.gradients.curvature, 7);
+}
+
+TEST(LoadDesk, TheLossIsSmoothed) {
+    LoadDesk desk(kWorkers, kBatch, 0, nullptr, {}, true);
+    desk.updated(2, 20, 0);
+    EXPECT_EQ(desk.view().gradients.loss, 2);
+    desk.updated(1, 20, 0);
+    EXPECT_NEAR(desk.view().gradients.loss, 1.95, 1e-9);
+}
+
+}  // namespace
+}  // namespace cohort
