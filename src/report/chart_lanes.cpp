@@ -88,9 +88,9 @@ std::map<int, std::string> paths_of(const SimulationResult& run, const Window& w
     return paths;
 }
 
-/// Where the plan changed.
+/// Where the plan changed. @param named  with words above: a strip of plans has them otherwise
 void add_changes(Picture& picture, const SimulationResult& run, const Window& window,
-                 const Scale& x, double bottom) {
+                 const Scale& x, double bottom, bool named) {
     for (const SwitchReport& change : run.switches) {
         const double time_s = time_of(change);
         if (time_s < window.begin_s || time_s > window.end_s) {
@@ -102,8 +102,11 @@ void add_changes(Picture& picture, const SimulationResult& run, const Window& wi
             fmt::format("<g><title>{}</title>",
                         escaped(fmt::format("{:.2f} s: {}; {}", time_s, what, change.why))));
         picture.line(x(time_s), kTop - 4, x(time_s), bottom, "change");
-        const bool left = x(time_s) > kWidth / 2;
-        picture.text(x(time_s) + (left ? -3 : 3), kTop - 7, left ? "end" : "start", what, "what");
+        if (named) {
+            const bool left = x(time_s) > kWidth / 2;
+            picture.text(x(time_s) + (left ? -3 : 3), kTop - 7, left ? "end" : "start", what,
+                         "what");
+        }
         picture.add("</g>");
     }
 }
@@ -142,7 +145,7 @@ std::string draw_lanes(const PageData& data, std::size_t mode, std::size_t patte
         picture.text(kLeft - 4, strip + kBar - 2, "end", "plan", "what");
         add_plan_strip(picture, plans, x, strip, kBar);
     }
-    add_changes(picture, run, window, x, bottom);
+    add_changes(picture, run, window, x, bottom, plans.empty());
     return picture.done();
 }
 

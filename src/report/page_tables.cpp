@@ -193,7 +193,7 @@ std::string decision_table(const PageData& data, std::size_t mode, std::size_t p
         const DecisionRecord& one = decisions[i];
         const Candidate* const chosen = chosen_candidate(one);
         rows += fmt::format(
-            "<tr><th scope=\"row\">{}</th><td>{:.2f}</td><td class=\"words\">{}</td><td>{}</td>"
+            "<tr><th scope=\"row\">{}</th><td>{:.4g}</td><td class=\"words\">{}</td><td>{}</td>"
             "<td>{}</td><td>{}</td><td class=\"words\">{}</td></tr>\n",
             escaped(one.to), one.seconds, escaped(one.reason),
             chosen == nullptr ? "" : short_number(chosen->samples_s),
