@@ -60,7 +60,8 @@ std::string describe(const DecisionRecord& decision) {
     if (chosen != nullptr) {
         line += fmt::format(", {:.4g} predicted", chosen->samples_s);
     }
-    return line + (decision.reason.empty() ? "" : fmt::format(" ({})", decision.reason));
+    const bool said = decision.from != decision.to || decision.reason.empty();  // with the change
+    return said ? line : line + fmt::format(" ({})", decision.reason);
 }
 
 }  // namespace cohort

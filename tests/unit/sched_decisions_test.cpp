@@ -39,7 +39,10 @@ TEST(DecisionBook, TheNextDecisionTellsWhatCameOfOne) {
     EXPECT_EQ(first.measured_loss_fall_s, 0.125);
     ASSERT_NE(chosen_candidate(first), nullptr);
     EXPECT_EQ(chosen_candidate(first)->samples_s, 5000);
-    EXPECT_EQ(describe(first),
+    EXPECT_EQ(describe(first), "star-h (static:7) held for 4 s, 4000 samples/s, 5000 predicted");
+    DecisionRecord kept = first;
+    kept.from = kept.to;
+    EXPECT_EQ(describe(kept),
               "star-h (static:7) held for 4 s, 4000 samples/s, 5000 predicted (because)");
     book.closed({.seconds = 20, .samples = 17'000});
     book.closed({.seconds = 30, .samples = 17'000});
