@@ -32,6 +32,13 @@ void LoadDesk::predict_with(std::unique_ptr<Predictor> predictor) {
     }
 }
 
+void LoadDesk::renew(const std::shared_ptr<const LstmNetwork>& network) {
+    if (predictor_) {
+        predictor_->renew(network);
+        forecast_at_.reset();
+    }
+}
+
 void LoadDesk::timed(const IterationRecord& record) {
     if (record.samples <= 0) {
         return;  // it took part without samples

@@ -170,11 +170,14 @@ std::shared_ptr<const LstmModel> load_predictor(const std::string& file) {
     return shipped;
 }
 
+std::shared_ptr<const LstmModel> model_of(const ChooserOptions& options) {
+    const bool model = options.predictor == "lstm" || options.predictor == "auto";
+    return model ? load_predictor(options.predictor_file) : nullptr;
+}
+
 std::unique_ptr<Predictor> make_run_predictor(const ChooserOptions& options, int workers,
                                               std::int64_t batch) {
-    const bool model = options.predictor == "lstm" || options.predictor == "auto";
-    return make_predictor(options.predictor, workers, batch,
-                          model ? load_predictor(options.predictor_file) : nullptr);
+    return make_predictor(options.predictor, workers, batch, model_of(options));
 }
 
 }  // namespace cohort

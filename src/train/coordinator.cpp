@@ -189,10 +189,11 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
     if (!options().deterministic) {  // of times, which differ from run to run
         load_ = std::make_unique<LoadDesk>(workers, options().batch, LoadDesk::kLagBound, nullptr,
                                            setting.job.capacity, setting.chooser.guard);
-        predictor_ = setting.chooser.predictor;
+        chooser_ = setting.chooser;
     }
     modes_.emplace(mode_choice(options()), std::move(setting), progress_.samples_applied);
     SyncPlan first = modes_->start();
+    keep_forecasts();
     const std::int64_t steps = first.work == Work::kDelta ? first.local_steps : 1;
     leases_.emplace(
         LeaseBook(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),

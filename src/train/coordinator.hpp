@@ -24,6 +24,7 @@
 #include "lease_desk.hpp"
 #include "links.hpp"
 #include "loss_desk.hpp"
+#include "predictor_refiner.hpp"
 #include "server_capacity.hpp"
 #include "snapshot_evaluator.hpp"
 #include "update_flow.hpp"
@@ -109,6 +110,7 @@ private:
     // Modes, workers that come and go, requests.
     [[nodiscard]] RunCounts counts() const;
     void consult_modes();
+    void keep_forecasts();
     void report_switches();
     void rank_news(const RankNews& news);
     void lost(const RankNews& news);
@@ -169,7 +171,8 @@ private:
     std::optional<Clock::Seconds> regrouping_said_;
     WorkerBooks workers_;
     std::unique_ptr<LoadDesk> load_;  ///< null in a deterministic run
-    std::string predictor_;           ///< for it, once a mode looks at forecasts
+    ChooserOptions chooser_;
+    std::unique_ptr<PredictorRefiner> refiner_;  ///< of the model that forecasts come from
     ServerCapacity servers_;
     std::vector<std::optional<Clock::Seconds>> straggler_said_;  ///< by worker
     double lag_sum_ = 0;  ///< of the pushes applied since the last commit()

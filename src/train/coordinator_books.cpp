@@ -110,6 +110,9 @@ void Coordinator::timed(const IterationRecord& said) {
     }
     if (load_) {
         load_->timed(record);
+        if (refiner_) {
+            refiner_->add(record);
+        }
         report_stragglers();
     }
 }

@@ -8,6 +8,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
+#include "cohort/sim/predictor_file.hpp"
 #include "coordinator.hpp"
 #include "run_folder.hpp"
 
@@ -55,6 +56,26 @@ RunCounts Coordinator::counts() const {
             .budget_samples = parts_.budget_samples};
 }
 
+/// From when a mode first looks at them. A model behind them is refined beside the run.
+void Coordinator::keep_forecasts() {
+    if (!load_ || !modes_->wants_load()) {
+        return;
+    }
+    if (!load_->predicts()) {
+        const int workers = links_.map.workers();
+        const auto model = model_of(chooser_);
+        load_->predict_with(make_predictor(chooser_.predictor, workers, options().batch, model));
+        if (model) {
+            refiner_ = std::make_unique<PredictorRefiner>(*model, workers, options().batch);
+        }
+    }
+    if (refiner_) {
+        if (const auto network = refiner_->take()) {
+            load_->renew(network);
+        }
+    }
+}
+
 /// Asks whoever chooses the mode, once an update was made or workers came or went.
 void Coordinator::consult_modes() {
     if (!training_ || stopping() || !(updated_ || ask_modes_)) {
@@ -66,9 +87,7 @@ void Coordinator::consult_modes() {
         return;
     }
     update_times();
-    if (load_ && modes_->wants_load() && !load_->predicts()) {
-        load_->predict_with(make_predictor(predictor_, links_.map.workers(), options().batch, {}));
-    }
+    keep_forecasts();
     const Clock::Seconds before = clock().now();
     auto change = modes_->ask({.seconds = progress_.train_seconds,
                                .samples_applied = progress_.samples_applied,
@@ -146,6 +165,9 @@ void Coordinator::lost(const RankNews& news) {
 void Coordinator::forget_load(int worker) {
     if (load_) {
         load_->lost(worker);
+        if (refiner_) {
+            refiner_->forget(worker);
+        }
         report_stragglers();
     }
 }

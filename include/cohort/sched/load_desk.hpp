@@ -52,6 +52,8 @@ public:
     /// Forecasts come from this one, which learns first what has been recorded.
     void predict_with(std::unique_ptr<Predictor> predictor);
     [[nodiscard]] bool predicts() const noexcept { return predictor_ != nullptr; }
+    /// The predictor goes on with another model, if it uses one.
+    void renew(const std::shared_ptr<const LstmNetwork>& network);
 
     /// A record that came with a push.
     void timed(const IterationRecord& record);

@@ -27,6 +27,9 @@ void write_predictor(const std::string& file, const PredictorFile& predictor);
 /// The model of a file; of the empty one the shipped model, made once. Errors: FileError.
 [[nodiscard]] std::shared_ptr<const LstmModel> load_predictor(const std::string& file);
 
+/// The model behind ChooserOptions::predictor; null: it uses none. Errors: FileError.
+[[nodiscard]] std::shared_ptr<const LstmModel> model_of(const ChooserOptions& options);
+
 /// What ChooserOptions::predictor names, with its model. "oracle" is the simulation's to make.
 /// Errors: UsageError, FileError.
 [[nodiscard]] std::unique_ptr<Predictor> make_run_predictor(const ChooserOptions& options,
