@@ -61,7 +61,7 @@ public:
                     const ClusterProfile& profile, const Workload& workload, std::int64_t batch)
         : timeline_(std::move(scenario)),
           nodes_(shape.worker_nodes),
-          served_(!shape.server_nodes.empty()),
+          server_nodes_(shape.server_nodes),
           card_s_(profile.latency_s + workload.parameter_bytes / profile.nic_bytes_per_s),
           workload_(workload),
           batch_(batch),
@@ -134,6 +134,13 @@ private:
         return both;
     }
 
+    /// Share of a transfer that leaves the node.
+    [[nodiscard]] double remote(int node) const {
+        const auto local = std::count(server_nodes_.begin(), server_nodes_.end(), node);
+        const auto all = static_cast<double>(std::max<std::size_t>(server_nodes_.size(), 1));
+        return 1 - static_cast<double>(local) / all;
+    }
+
     /// All of an iteration at these shares. Transfers are what the worker's own card takes alone,
     /// as in records: the rest is waiting. In a ring they are everybody's, and stay as they were.
     [[nodiscard]] double cost_s(int worker, const Shares& at) const {
@@ -143,17 +150,19 @@ private:
                                (workload_.cpu_threads * at.cpu);
         const double device_s =
             (workload_.device_s + samples * workload_.device_s_per_sample) / at.device;
-        const double push_s = std::max(0.0, card_s_ / at.tx - workload_.backward_share * device_s);
+        const double card_s = card_s_ * remote(nodes_[static_cast<std::size_t>(worker)]);
+        const double push_s = std::max(0.0, card_s / at.tx - workload_.backward_share * device_s);
         const Worker& of = workers_[static_cast<std::size_t>(worker)];
-        const double transfers_s =
-            served_ ? push_s + card_s_ / at.rx : static_cast<double>(of.transfers.at(kUsual));
+        const double transfers_s = server_nodes_.empty()
+                                       ? static_cast<double>(of.transfers.at(kUsual))
+                                       : push_s + card_s / at.rx;
         return at.delay_s + input_s + device_s + transfers_s;
     }
 
     mutable Timeline timeline_;  ///< read further by questions
     std::vector<int> nodes_;     ///< [workers]
-    bool served_;
-    double card_s_;  ///< of a push or pull
+    std::vector<int> server_nodes_;
+    double card_s_;  ///< of a push or pull that all leaves the node
     Workload workload_;
     std::int64_t batch_;
     std::vector<Worker> workers_;

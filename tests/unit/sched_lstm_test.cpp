@@ -187,6 +187,40 @@ TEST(LstmPredictor, ScalesWithTheJob) {
     }
 }
 
+TEST(LstmPredictor, ForecastsAreTimesThatTheWorkerHasHad) {
+    // What a network says lies between them; a step in between is nobody's.
+    const auto model = std::make_shared<const LstmModel>(random_model(5, 0.2F));
+    const auto one = make_predictor("lstm", 1, OwnTimes::kBatch, model);
+    OwnTimes times(1);
+    for (int t = 0; t < 200; ++t) {
+        one->add(times.record(0, test::hog_s(t, 30, 60, 1, 2)));
+        if (t < 60) {
+            continue;
+        }
+        for (const float each : one->predict().own_s[0]) {
+            EXPECT_TRUE(std::abs(each - 1) < 1e-5F || std::abs(each - 2) < 1e-5F) << each;
+        }
+    }
+}
+
+TEST(LstmPredictor, GoesOnWithARenewedModel) {
+    // Once its memories have begun anew, it says what it would have said with that model all along.
+    const auto old_model = std::make_shared<const LstmModel>(random_model(5, 0.2F));
+    const auto new_model = std::make_shared<const LstmModel>(random_model(6, 0.2F));
+    const auto renewed = make_predictor("lstm", 1, OwnTimes::kBatch, old_model);
+    const auto always = make_predictor("lstm", 1, OwnTimes::kBatch, new_model);
+    OwnTimes times(1);
+    for (int t = 0; t < 100 + 2 * LstmModel::kWindow; ++t) {
+        if (t == 100) {
+            renewed->renew(std::make_shared<const LstmNetwork>(*new_model));
+        }
+        const IterationRecord record = times.record(0, test::hog_s(t, 30, 60, 1, 2) + 0.001 * t);
+        renewed->add(record);
+        always->add(record);
+    }
+    EXPECT_EQ(renewed->predict().own_s[0], always->predict().own_s[0]);
+}
+
 TEST(LstmPredictor, AsksAgainGiveTheSame) {
     const auto model = std::make_shared<const LstmModel>(random_model(5, 0.2F));
     const auto one = make_predictor("lstm", 2, OwnTimes::kBatch, model);
