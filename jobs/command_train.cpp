@@ -8,6 +8,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
 #include "cohort/core/units.hpp"
+#include "cohort/train/predictor_scores_text.hpp"
 #include "cohort/train/trainer.hpp"
 #include "commands.hpp"
 #include "facts.hpp"
@@ -150,6 +151,9 @@ private:
                 " on average, {:.2f} at most, in reference batches",
                 all.pushes, all.discounted, all.over_bound, refused,
                 all.lag_sum / static_cast<double>(all.pushes), all.lag_max);
+        }
+        if (!summary.predictor_scores.empty()) {
+            log_info("{}", predictor_scores_line(summary.predictor_scores));
         }
         if (summary.switches + summary.regroupings > 0) {
             log_info("mode {} at the end, after {} switch(es) and {} regrouping(s)", summary.mode,

@@ -11,6 +11,7 @@
 #include "cohort/sched/decision_book.hpp"
 #include "cohort/train/decision_json.hpp"
 #include "cohort/train/events.hpp"
+#include "cohort/train/predictor_scores_text.hpp"
 
 namespace cohort {
 namespace {
@@ -150,20 +151,6 @@ void add_accounts(Json& json, const SimulationResult& result) {
         or_null(some, ratio(static_cast<double>(all.lag_updates_sum), pushes));
 }
 
-Json scores_json(const SimulationResult& result) {
-    Json scores = Json::array();
-    for (const PredictorScore& score : result.predictor_scores) {
-        scores.push_back({{"predictor", score.predictor},
-                          {"horizon", score.horizon},
-                          {"predictions", score.predictions},
-                          {"relative_error", score.relative_error},
-                          {"precision", score.precision},
-                          {"recall", score.recall},
-                          {"f1", score.f1}});
-    }
-    return scores;
-}
-
 void add_times(Json& json, const SimulationResult& result) {
     json["tta_virtual_s"] = or_null(result.tta_virtual_s);
     json["samples_to_target"] = or_null(result.samples_to_target);
@@ -255,7 +242,7 @@ std::string simulation_json(const SimulationResult& result, const SimulateOption
     json["switches"] = static_cast<std::int64_t>(result.switches.size()) - arranged;
     json["regroupings"] = arranged;
     json["decisions"] = decisions_json(result);
-    json["predictor_scores"] = scores_json(result);
+    json["predictor_scores"] = Json::parse(predictor_scores_json(result.predictor_scores));
     json["by_worker"] = workers_json(result);
     json["by_server"] = servers_json(result);
     json["test_accuracy"] = or_null(!all.no_train, result.accuracy);
@@ -296,13 +283,7 @@ std::vector<std::string> simulation_facts(const SimulationResult& result,
         lines.push_back(decisions_fact(result));
     }
     if (!result.predictor_scores.empty()) {
-        std::string line = "predictor " + result.predictor_scores.front().predictor + ":";
-        for (const PredictorScore& score : result.predictor_scores) {
-            line += fmt::format(" {} ahead off by {:.1f} %, F1 of stragglers {:.2f};",
-                                score.horizon, 100 * score.relative_error, score.f1);
-        }
-        line.pop_back();
-        lines.push_back(line);
+        lines.push_back(predictor_scores_line(result.predictor_scores));
     }
     if (!options.no_train) {
         const std::vector<std::string> learned = learning_facts(result, options);

@@ -236,6 +236,9 @@ TrainSummary Coordinator::summarize() {
     summary.cluster = cluster();
     summary.switches = switches_;
     summary.regroupings = regroupings_;
+    if (load_) {
+        summary.predictor_scores = load_->scores();
+    }
     summary.lost = losses_.times_lost();
     summary.returned = losses_.times_returned();
     summary.losses = losses_.story();

@@ -3,6 +3,7 @@
 
 #include "cohort/core/version.hpp"
 #include "cohort/sched/mode_desk.hpp"
+#include "cohort/train/predictor_scores_text.hpp"
 #include "run_records.hpp"
 
 namespace cohort {
@@ -85,6 +86,7 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
                  mean(static_cast<double>(pushes.lag_updates_sum), pushes.pushes))},
         {"switches", summary.switches},
         {"regroupings", summary.regroupings},
+        {"predictor_scores", Json::parse(predictor_scores_json(summary.predictor_scores))},
         {"lost", summary.lost},
         {"returned", summary.returned},
         {"losses", summary.losses},

@@ -4,12 +4,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cohort/comm/world.hpp"
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/data/sample_source.hpp"
 #include "cohort/model/graph.hpp"
+#include "cohort/sched/predictor.hpp"
 #include "cohort/train/events.hpp"
 #include "cohort/train/options.hpp"
 
@@ -32,15 +34,16 @@ struct TrainSummary {
     int servers = 0;
     TrainProgress progress;
     SampleAccounts accounts;
-    ClusterReport cluster;                 ///< of this part of the run
-    int switches = 0;                      ///< from one mode to another
-    int regroupings = 0;                   ///< changes of plan within a mode
-    int lost = 0;                          ///< how often a worker was lost
-    int returned = 0;                      ///< how often one came back
-    std::string losses;                    ///< for people; empty: there were none
-    std::optional<EvaluationReport> test;  ///< the last evaluation, if there was one
-    double part_s = 0;                     ///< training time of this part without evaluation
-    double samples_per_s = 0;              ///< applied in this part / its time without evaluation
+    ClusterReport cluster;                         ///< of this part of the run
+    int switches = 0;                              ///< from one mode to another
+    int regroupings = 0;                           ///< changes of plan within a mode
+    std::vector<PredictorScore> predictor_scores;  ///< of a chooser's predictor
+    int lost = 0;                                  ///< how often a worker was lost
+    int returned = 0;                              ///< how often one came back
+    std::string losses;                            ///< for people; empty: there were none
+    std::optional<EvaluationReport> test;          ///< the last evaluation, if there was one
+    double part_s = 0;                 ///< training time of this part without evaluation
+    double samples_per_s = 0;          ///< applied in this part / its time without evaluation
     std::uint64_t arena_bytes = 0;     ///< activations and workspaces of the network, largest rank
     std::uint64_t peak_bytes = 0;      ///< most resident memory of a process so far, largest rank
     std::uint64_t staging_bytes = 0;   ///< most memory for pushes at any time, largest server
