@@ -13,8 +13,8 @@ constexpr double kUsualWeight = 1.0 / 32;
 constexpr double kSteady = 0.03;    ///< relative change of a level that is none
 constexpr double kSteadyNoise = 2;  ///< the same in mean distances
 constexpr int kSteadyRecords = 48;  ///< most that a steady mean is made of
-constexpr double kNearly = 1.1;     ///< forecasts may be so much worse than the present
-constexpr double kSlack = 0.02;     ///< and that much on top
+constexpr double kNearly = 1;       ///< forecasts may be so much worse than the present
+constexpr double kSlack = 0.001;    ///< and that much on top
 constexpr double kMostChange = 10;  ///< of a forecast, up or down
 constexpr std::size_t kWarmUp = 2;  ///< records of a worker: everything is cold at first
 
@@ -31,8 +31,8 @@ double lower_quarter(std::vector<double> values) {
 
 }  // namespace
 
-LoadEstimator::LoadEstimator(int workers, std::int64_t batch)
-    : batch_(batch), costs_(workers, batch), rows_(static_cast<std::size_t>(workers)) {
+LoadEstimator::LoadEstimator(int workers, std::int64_t batch, double pull_bytes)
+    : batch_(batch), costs_(workers, batch, pull_bytes), rows_(static_cast<std::size_t>(workers)) {
 }
 
 void LoadEstimator::learn(const LoadView& view) {
@@ -119,7 +119,7 @@ double LoadEstimator::factor(int worker, const Forecast& forecast, int horizon, 
 
 /// Of whom nothing is known is like the one in the middle.
 LoadEstimate LoadEstimator::estimate(const LoadView& view, const std::vector<int>& live,
-                                     const Traffic& traffic, int horizon, bool usual) const {
+                                     int horizon, bool usual) const {
     LoadEstimate load{.work = std::vector<CostLine>(rows_.size()),
                       .transfer_s = std::vector<double>(rows_.size(), 0),
                       .capacity = view.capacity};
@@ -146,23 +146,22 @@ LoadEstimate LoadEstimator::estimate(const LoadView& view, const std::vector<int
             load.transfer_s[i] = median_of(transfers);
         }
     }
-    share_contention(load, live, traffic);
+    share_contention(load, live);
     return load;
 }
 
-/// Of n transfers at the same time the last is done when the network has carried all of them. When
-/// pushes come one by one, a queue forms once they come as fast as the network takes them.
-void LoadEstimator::share_contention(LoadEstimate& load, const std::vector<int>& live,
-                                     const Traffic& traffic) const {
+/// What transfers of nearly all workers take beyond the usual is the servers' network: they would
+/// wait for it under any plan, since it has to carry the same bytes for a sample.
+void LoadEstimator::share_contention(LoadEstimate& load, const std::vector<int>& live) const {
     constexpr double kNotable = 0.1;  ///< of an iteration
     constexpr double kBinds = 0.6;    ///< use of the servers from which on they are looked at
     std::vector<double> rises;
     std::vector<double> own;
     for (const int worker : live) {
         const auto i = static_cast<std::size_t>(worker);
-        own.push_back(load.own_s(i, batch_, 1));
+        own.push_back(load.own_s(i, batch_));
         if (costs_.known(worker)) {
-            rises.push_back(load.transfer_s[i] - costs_.quiet_transfer_s(worker));
+            rises.push_back(costs_.seen_transfer_s(worker) - costs_.quiet_transfer_s(worker));
         }
     }
     if (rises.empty()) {
@@ -170,22 +169,20 @@ void LoadEstimator::share_contention(LoadEstimate& load, const std::vector<int>&
     }
     const double common_s = lower_quarter(rises);
     const double iteration_s = median_of(own);
-    SharedCapacity& capacity = load.capacity;
+    const SharedCapacity& capacity = load.capacity;
     const double server_s = std::max(capacity.push_s, capacity.update_s + capacity.add_s);
     if (server_s * static_cast<double>(live.size()) < kBinds * iteration_s) {
-        capacity = {};
+        load.capacity = {};
     }
     if (common_s < kNotable * iteration_s) {
         return;
     }
+    load.crowd_s = common_s;
     for (const int worker : live) {
         double& transfer_s = load.transfer_s[static_cast<std::size_t>(worker)];
-        transfer_s = std::max(transfer_s - common_s, 0.0);
+        const double alone_s = std::max(costs_.seen_transfer_s(worker) - common_s, 0.0);
+        transfer_s = costs_.known(worker) ? std::min(transfer_s, alone_s) : transfer_s;
     }
-    load.crowded_push_s = traffic.together > 1   ? common_s / traffic.together
-                          : traffic.pushes_s > 0 ? 1 / traffic.pushes_s
-                                                 : 0;
-    capacity.push_s = std::max(capacity.push_s, load.crowded_push_s);
 }
 
 }  // namespace cohort

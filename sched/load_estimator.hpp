@@ -9,12 +9,6 @@
 
 namespace cohort {
 
-/// How pushes travel under the plan in force, to tell what contention makes of transfers.
-struct Traffic {
-    int together = 1;     ///< pushes that leave at the same time
-    double pushes_s = 0;  ///< per second, of all workers
-};
-
 /// What workers will need, from records and forecasts.
 ///
 /// Records say how long input, computing and transfers take now (WorkerCosts). A forecast says by
@@ -24,7 +18,8 @@ struct Traffic {
 /// the usual is taken from the workers and given to the capacity that plans share. Pure.
 class LoadEstimator {
 public:
-    LoadEstimator(int workers, std::int64_t batch);
+    /// @param pull_bytes  of the parameters; 0: not known
+    LoadEstimator(int workers, std::int64_t batch, double pull_bytes);
 
     /// Takes the records that are new, and the forecast made with them.
     void learn(const LoadView& view);
@@ -36,7 +31,7 @@ public:
     /// @param horizon  iterations ahead, 1..kMaxHorizon  @param usual  mean of the last dozens of
     /// iterations in place of what comes
     [[nodiscard]] LoadEstimate estimate(const LoadView& view, const std::vector<int>& live,
-                                        const Traffic& traffic, int horizon, bool usual) const;
+                                        int horizon, bool usual) const;
     /// Forecasts are followed.
     [[nodiscard]] bool trusts_forecasts() const noexcept;
     /// Mean relative distance of own times from what they are on average.
@@ -56,8 +51,7 @@ private:
     void settle(Row& row, int worker, double own_s) const;
     [[nodiscard]] double factor(int worker, const Forecast& forecast, int horizon,
                                 bool usual) const;
-    void share_contention(LoadEstimate& load, const std::vector<int>& live,
-                          const Traffic& traffic) const;
+    void share_contention(LoadEstimate& load, const std::vector<int>& live) const;
 
     std::int64_t batch_;
     WorkerCosts costs_;

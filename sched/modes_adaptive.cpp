@@ -57,6 +57,7 @@ std::vector<ModeEntry> adaptive_modes() {
          .parameters = {{.name = "CUT", .fallback = kStarRelativeCut, .whole = false}},
          .plan = as_ssgd,
          .policy = make_star_exact_policy},
+        {.name = "star-ml", .parameters = {}, .plan = as_ssgd, .policy = make_star_ml_policy},
         {.name = "adaptive",
          .rings = true,
          .parameters = {},

@@ -6,15 +6,6 @@
 
 namespace cohort {
 
-namespace {
-
-bool leaves_together(const SyncPlan& plan) {
-    return std::all_of(plan.cohorts.begin(), plan.cohorts.end(),
-                       [](const CohortSpec& cohort) { return cohort.quorum > 1; });
-}
-
-}  // namespace
-
 std::unique_ptr<StalenessCost> make_staleness_cost(const ChooserOptions& options) {
     if (options.efficiency != "model" || !options.coefficients) {
         return std::make_unique<StalenessPrior>();
@@ -32,12 +23,8 @@ RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load,
                           const GradientFacts& gradients, double pace) const {
     RatedPlan rated{.option = std::move(option), .timing = {}, .candidate = {}};
     const SyncPlan& plan = rated.option.plan;
-    SharedCapacity capacity = load.capacity;
-    if (leaves_together(plan)) {
-        capacity.push_s = 0;  // own times hold it
-    }
     rated.timing = time_plan(plan, own_times_of(rated.option, load), rated.option.batches,
-                             static_cast<std::int64_t>(reference_batch_), capacity);
+                             static_cast<std::int64_t>(reference_batch_), load.capacity);
     Candidate& candidate = rated.candidate;
     candidate.plan = rated.option.shape.name();
     candidate.samples_s = rated.timing.samples_s * pace;

@@ -48,9 +48,8 @@ void balance(PlanOption& option, const ModeSetting& setting, const LoadEstimate&
 
 }  // namespace
 
-double LoadEstimate::own_s(std::size_t worker, std::int64_t samples, int together) const {
-    return work.at(worker).at(static_cast<double>(samples)) +
-           std::max(transfer_s.at(worker), together > 1 ? together * crowded_push_s : 0);
+double LoadEstimate::own_s(std::size_t worker, std::int64_t samples) const {
+    return work.at(worker).at(static_cast<double>(samples)) + transfer_s.at(worker) + crowd_s;
 }
 
 std::string PlanShape::name() const {
@@ -99,7 +98,7 @@ PlanOption make_option(const PlanShape& shape, const ModeSetting& setting,
     now.own_seconds.assign(setting.live.size(), 0);
     for (std::size_t i = 0; i < setting.live.size(); ++i) {
         if (setting.live[i]) {
-            now.own_seconds[i] = load.own_s(i, setting.batch, 1);
+            now.own_seconds[i] = load.own_s(i, setting.batch);
         }
     }
     PlanOption option{.shape = shape,
@@ -109,6 +108,7 @@ PlanOption make_option(const PlanShape& shape, const ModeSetting& setting,
         balance(option, setting, load);
     }
     option.plan.name = shape.name();
+    option.plan.fresh_leases = true;
     return option;
 }
 
@@ -116,10 +116,9 @@ std::vector<double> own_times_of(const PlanOption& option, const LoadEstimate& l
     std::vector<double> own(option.batches.size(), 0);
     for (const CohortSpec& cohort : option.plan.cohorts) {
         for (const std::vector<int>* list : {&cohort.members, &cohort.riders}) {
-            const int together = list == &cohort.members ? cohort.quorum : 1;
             for (const int worker : *list) {
                 const auto i = static_cast<std::size_t>(worker);
-                own[i] = load.own_s(i, option.batches[i], together);
+                own[i] = load.own_s(i, option.batches[i]);
             }
         }
     }

@@ -15,11 +15,11 @@ struct LoadEstimate {
     std::vector<CostLine> work;      ///< by worker: input and computing; seconds at b > 0 for
                                      ///< those who are live
     std::vector<double> transfer_s;  ///< by worker: push and pull when nobody else sends
-    double crowded_push_s = 0;       ///< that a transfer among many occupies the network
+    double crowd_s = 0;              ///< that transfers take longer because of others
     SharedCapacity capacity;         ///< as far as it may bind
 
-    /// Own time of a mini-batch. @param together  pushes that leave at the same time
-    [[nodiscard]] double own_s(std::size_t worker, std::int64_t samples, int together) const;
+    /// Time of a mini-batch with its transfers.
+    [[nodiscard]] double own_s(std::size_t worker, std::int64_t samples) const;
 };
 
 /// A way to go on: a mode, with equal batches or balanced ones.

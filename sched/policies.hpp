@@ -39,6 +39,9 @@ namespace cohort {
 [[nodiscard]] std::unique_ptr<ModePolicy> make_adaptive_policy(std::string mode,
                                                                const ModeSetting& setting,
                                                                const std::vector<double>& values);
+[[nodiscard]] std::unique_ptr<ModePolicy> make_star_ml_policy(std::string mode,
+                                                              const ModeSetting& setting,
+                                                              const std::vector<double>& values);
 
 /// sync-switch's asgd: under the published rule a push of b of the B samples moves by b/B of the
 /// learning rate, which is that of ssgd's updates.

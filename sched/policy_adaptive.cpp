@@ -1,3 +1,5 @@
+#include "policy_adaptive.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,28 +7,19 @@
 #include <optional>
 #include <utility>
 
-#include "load_estimator.hpp"
-#include "plan_rates.hpp"
 #include "policies.hpp"
-#include "policy_base.hpp"
-#include "switch_guard.hpp"
 
-// The chooser that weighs every plan by what it is expected to achieve per second.
-//
-//  1. new records say what mini-batches cost the workers, forecasts what they will cost
-//  2. plans of the grid are timed with that, by their own engine, and weighed with what batches and
-//     staleness do to a sample's worth; a look at the pace that they really had corrects the first
-//  3. the guard says whether a change to the best one pays
-//
-// Cost: a decision times at most 20 plans, and only when the load has changed.
+// Looking, rating and choosing of the chooser `adaptive`.
 namespace cohort {
 namespace {
 
 constexpr double kSameLoad = 0.015;        ///< relative change of times that needs no new rates
 constexpr double kSameGradients = 0.1;     ///< the same for what is known of gradients
 constexpr std::int64_t kPaceRounds = 8;    ///< reference batches over which a pace is measured
+constexpr double kLeastLife = 20;          ///< iterations that a change should be good for
+constexpr double kMostLost = 0.5;          ///< share of a plan's rate that its first round may cost
 constexpr std::int64_t kOftenEnough = 64;  ///< records of each worker without a new rating
-constexpr int kHorizon = 10;               ///< iterations that forecasts are asked for
+constexpr int kHorizon = 3;                ///< iterations that forecasts are asked for
 
 std::vector<int> slow_workers(const StragglerDetector& detector) {
     std::vector<int> slow;
@@ -75,62 +68,23 @@ bool same_way(const PlanOption& a, const PlanOption& b) {
            a.plan.lag_rule.has_value() == b.plan.lag_rule.has_value();
 }
 
-class AdaptivePolicy final : public PolicyBase {
-public:
-    AdaptivePolicy(std::string mode, const ModeSetting& setting)
-        : PolicyBase(std::move(mode), setting),
-          loads_(static_cast<int>(setting.live.size()), setting.batch),
-          rater_(setting),
-          paces_(kPaceRounds * rater_.reference_batch()) {}
+}  // namespace
 
-    Decision start() override {
-        Decision first = PolicyBase::start();
-        current_.shape.mode = default_mode(setting().architecture);
-        current_.plan = *first.plan;
-        current_.batches = first.batches;
-        previous_ = current_;
-        return first;
-    }
-    [[nodiscard]] bool looks(const RunCounts& /*counts*/) const override { return true; }
-    [[nodiscard]] bool wants_load() const override { return true; }
-    [[nodiscard]] bool wants_gradients() const override { return true; }
-    void switched(const SwitchReport& report) override;
+AdaptivePolicy::AdaptivePolicy(std::string mode, const ModeSetting& setting)
+    : PolicyBase(std::move(mode), setting),
+      loads_(static_cast<int>(setting.live.size()), setting.batch, setting.job.parameter_bytes),
+      rater_(setting),
+      paces_(kPaceRounds * rater_.reference_batch()) {
+}
 
-protected:
-    Decision adapt(const Telemetry& telemetry) override;
-    Decision remake(std::string reason) override;
-
-private:
-    void observe(const Telemetry& telemetry);
-    [[nodiscard]] LoadEstimate estimate(const LoadView& view) const;
-    [[nodiscard]] bool news(const LoadEstimate& load, const LoadView& view) const;
-    void rate_all(const LoadEstimate& load, const LoadView& view);
-    [[nodiscard]] RatedPlan rated(PlanOption option, const LoadEstimate& load,
-                                  const LoadView& view) const;
-    [[nodiscard]] std::optional<SwitchGuard::Wish> wish(const LoadView& view) const;
-    [[nodiscard]] Decision take(const Telemetry& telemetry, std::string reason);
-    [[nodiscard]] double mean_iteration_s(const LoadEstimate& load) const;
-    [[nodiscard]] std::string reason_of(const SwitchGuard::Wish& wish) const;
-
-    LoadEstimator loads_;
-    PlanRater rater_;
-    PaceRecord paces_;
-    SwitchGuard guard_;
-    PlanOption current_;              ///< in force, or asked for
-    PlanOption previous_;             ///< before it
-    double predicted_samples_s_ = 0;  ///< of the plan in force, by the model alone
-    double update_s_ = 0;             ///< the same
-    double iteration_s_ = 0;          ///< own time, mean
-    std::int64_t seen_samples_ = 0;
-    double seen_s_ = 0;
-    // The last rating.
-    LoadEstimate load_;
-    GradientFacts gradients_;
-    double lag_limit_ = 0;
-    std::int64_t rated_at_ = 0;      ///< records then
-    std::optional<RatedPlan> kept_;  ///< the plan in force
-    std::vector<RatedPlan> others_;  ///< best first
-};
+Decision AdaptivePolicy::start() {
+    Decision first = PolicyBase::start();
+    current_.shape.mode = default_mode(setting().architecture);
+    current_.plan = *first.plan;
+    current_.batches = first.batches;
+    previous_ = current_;
+    return first;
+}
 
 /// What a change took beyond an update, for the guard.
 void AdaptivePolicy::switched(const SwitchReport& report) {
@@ -156,27 +110,33 @@ Decision AdaptivePolicy::remake(std::string reason) {
     return {.plan = current_.plan, .batches = current_.batches, .reason = std::move(reason)};
 }
 
-void AdaptivePolicy::observe(const Telemetry& telemetry) {
+void AdaptivePolicy::follow(const SyncPlan& plan) {
+    previous_ = current_;
+    current_ = {.shape = PlanShape{.mode = plan.name},
+                .plan = plan,
+                .batches = std::vector<std::int64_t>(setting().live.size(), setting().batch)};
+    kept_.reset();
+    predicted_samples_s_ = 0;
+    paces_.restart();
+}
+
+bool AdaptivePolicy::observe(const Telemetry& telemetry) {
     const double seconds = telemetry.seconds - seen_s_;
     const auto samples = static_cast<double>(telemetry.samples_applied - seen_samples_);
     paces_.went(current_.shape.family(), seconds, samples, predicted_samples_s_);
     seen_s_ = telemetry.seconds;
     seen_samples_ = telemetry.samples_applied;
-    loads_.learn(*telemetry.load);
-}
-
-LoadEstimate AdaptivePolicy::estimate(const LoadView& view) const {
-    Traffic traffic{.together = 0, .pushes_s = 0};
-    double batch = 0;
-    for (const CohortSpec& cohort : current_.plan.cohorts) {
-        traffic.together = std::max(traffic.together, cohort.quorum);
-        for (const int member : cohort.members) {
-            batch += static_cast<double>(current_.batches[static_cast<std::size_t>(member)]);
-        }
+    const LoadView& view = *telemetry.load;
+    loads_.learn(view);
+    if (!loads_.ready(live(), *view.history)) {
+        return false;
     }
-    batch /= static_cast<double>(live().size());
-    traffic.pushes_s = batch > 0 ? predicted_samples_s_ / batch : 0;
-    return loads_.estimate(view, live(), traffic, kHorizon, guard_.flickers());
+    const LoadEstimate load = loads_.estimate(view, live(), kHorizon, guard_.flickers());
+    if (news(load, view)) {
+        rate_all(load, telemetry);
+        iteration_s_ = mean_iteration_s(load);
+    }
+    return true;
 }
 
 /// Something differs from what the last rating saw.
@@ -193,23 +153,47 @@ bool AdaptivePolicy::news(const LoadEstimate& load, const LoadView& view) const 
     return std::any_of(live().begin(), live().end(), [&](int worker) {
         const auto i = static_cast<std::size_t>(worker);
         const std::int64_t batch = setting().batch;
-        return differs(load.own_s(i, batch, 1), load_.own_s(i, batch, 1), kSameLoad) ||
+        return differs(load.own_s(i, batch), load_.own_s(i, batch), kSameLoad) ||
                differs(load.work[i].sample_s, load_.work[i].sample_s, 4 * kSameLoad);
     });
 }
 
-RatedPlan AdaptivePolicy::rated(PlanOption option, const LoadEstimate& load,
-                                const LoadView& view) const {
-    const double pace = paces_.of(option.shape.family());
-    return rater_.rate(std::move(option), load, view.gradients, pace);
+/// Workers have begun their next mini-batches with the batches they have: a cohort waits for them
+/// once more.
+double AdaptivePolicy::entry_s(const PlanOption& option) const {
+    double lost_s = 0;
+    for (const CohortSpec& cohort : option.plan.cohorts) {
+        double before_s = 0;
+        double after_s = 0;
+        for (const int member : cohort.members) {
+            const auto i = static_cast<std::size_t>(member);
+            before_s = std::max(before_s, load_.own_s(i, current_.batches[i]));
+            after_s = std::max(after_s, load_.own_s(i, option.batches[i]));
+        }
+        const bool waits = static_cast<std::size_t>(cohort.quorum) >= cohort.members.size();
+        lost_s = std::max(lost_s, waits ? before_s - after_s : 0);
+    }
+    return lost_s;
 }
 
-void AdaptivePolicy::rate_all(const LoadEstimate& load, const LoadView& view) {
+RatedPlan AdaptivePolicy::rated(PlanOption option, const Telemetry& telemetry) const {
+    const double pace = paces_.of(option.shape.family());
+    RatedPlan plan = rater_.rate(std::move(option), load_, telemetry.load->gradients, pace);
+    value(plan, telemetry);
+    const double life_s = std::max(expected_life_s(*telemetry.load->stragglers),
+                                   kLeastLife * mean_iteration_s(load_));
+    const double lost = entry_s(plan.option) / life_s;
+    plan.candidate.rate *= 1 - std::min(lost, kMostLost);
+    return plan;
+}
+
+void AdaptivePolicy::rate_all(const LoadEstimate& load, const Telemetry& telemetry) {
+    const LoadView& view = *telemetry.load;
     load_ = load;
     gradients_ = view.gradients;
     lag_limit_ = view.lag_limit;
     rated_at_ = loads_.records();
-    kept_ = rated(current_, load, view);
+    kept_ = rated(current_, telemetry);
     predicted_samples_s_ = kept_->timing.samples_s;
     update_s_ = kept_->timing.update_s;
     others_.clear();
@@ -224,7 +208,7 @@ void AdaptivePolicy::rate_all(const LoadEstimate& load, const LoadView& view) {
         if (known) {
             continue;
         }
-        RatedPlan one = rated(std::move(option), load, view);
+        RatedPlan one = rated(std::move(option), telemetry);
         if (one.timing.mean_lag < view.lag_limit) {
             others_.push_back(std::move(one));
         }
@@ -251,40 +235,29 @@ std::optional<SwitchGuard::Wish> AdaptivePolicy::wish(const LoadView& view) cons
 }
 
 Decision AdaptivePolicy::adapt(const Telemetry& telemetry) {
-    if (telemetry.load == nullptr) {
-        return {};
-    }
+    const bool known = telemetry.load != nullptr && observe(telemetry);
+    return known ? choose(telemetry) : Decision();
+}
+
+Decision AdaptivePolicy::choose(const Telemetry& telemetry) {
     const LoadView& view = *telemetry.load;
-    observe(telemetry);
-    if (!loads_.ready(live(), *view.history)) {
-        return {};
-    }
-    const LoadEstimate load = estimate(view);
-    if (news(load, view)) {
-        rate_all(load, view);
-        iteration_s_ = mean_iteration_s(load);
-    }
     if (!others_.empty() && kept_->timing.mean_lag >= view.lag_limit) {
-        Decision fresher = take(telemetry, "the plan has harmed the run: too stale");
         guard_.changed_anyway(telemetry.seconds);
-        return fresher;
+        return take(telemetry, "the plan has harmed the run: too stale");
     }
     const std::optional<SwitchGuard::Wish> wished = wish(view);
     if (!guard_.look(telemetry.seconds, iteration_s_, wished ? &*wished : nullptr)) {
         return {};
     }
     guard_.changed(telemetry.seconds, *wished);
-    return take(telemetry, reason_of(*wished));
-}
-
-std::string AdaptivePolicy::reason_of(const SwitchGuard::Wish& wish) const {
-    return fmt::format("{:.0f} % more progress per second expected", 100 * wish.gain);
+    return take(telemetry,
+                fmt::format("{:.0f} % more progress per second expected", 100 * wished->gain));
 }
 
 double AdaptivePolicy::mean_iteration_s(const LoadEstimate& load) const {
     double sum = 0;
     for (const int worker : live()) {
-        sum += load.own_s(static_cast<std::size_t>(worker), setting().batch, 1);
+        sum += load.own_s(static_cast<std::size_t>(worker), setting().batch);
     }
     return sum / static_cast<double>(live().size());
 }
@@ -293,11 +266,7 @@ double AdaptivePolicy::mean_iteration_s(const LoadEstimate& load) const {
 Decision AdaptivePolicy::take(const Telemetry& telemetry, std::string reason) {
     RatedPlan best = std::move(others_.front());
     others_.front() = *std::exchange(kept_, std::nullopt);
-    DecisionRecord record{.seconds = telemetry.seconds,
-                          .samples = telemetry.samples_applied,
-                          .chooser = mode(),
-                          .from = current_.shape.name(),
-                          .to = best.option.shape.name(),
+    DecisionRecord record{.chooser = mode(),
                           .reason = reason,
                           .candidates = {best.candidate},
                           .stragglers = slow_workers(*telemetry.load->stragglers)};
@@ -316,8 +285,6 @@ Decision AdaptivePolicy::take(const Telemetry& telemetry, std::string reason) {
             .reason = std::move(reason),
             .record = std::move(record)};
 }
-
-}  // namespace
 
 std::unique_ptr<ModePolicy> make_adaptive_policy(std::string mode, const ModeSetting& setting,
                                                  const std::vector<double>& /*values*/) {

@@ -1,3 +1,211 @@
-#include "cohort/sched/chooser.hpp"
+#include <fmt/format.h>
 
-namespace cohort {}  // namespace cohort
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "policies.hpp"
+#include "policy_adaptive.hpp"
+#include "rate_regressor.hpp"
+
+// STAR's learned chooser: a regressor predicts the progress rate of every plan. It learns from what
+// the plans in force achieve, and star-h-exact decides as long as the regressor errs more than the
+// timing model that the heuristic relies on.
+namespace cohort {
+namespace {
+
+constexpr double kWindowRounds = 8;  ///< reference batches over which a rate is measured
+constexpr int kLeastWindows = 4;     ///< measurements before the regressor may lead
+constexpr double kErrorWeight = 0.2;
+constexpr double kTakesOver = 0.95;  ///< times the heuristic's error
+constexpr double kHandsBack = 1.05;
+constexpr const char* kHeuristic = "star-h-exact";
+
+class StarMlPolicy final : public AdaptivePolicy {
+public:
+    StarMlPolicy(std::string mode, const ModeSetting& setting)
+        : AdaptivePolicy(std::move(mode), setting) {}
+
+    Decision start() override {
+        heuristic_ = make_policy(kHeuristic, setting());
+        (void)heuristic_->start();
+        return AdaptivePolicy::start();
+    }
+
+protected:
+    Decision adapt(const Telemetry& telemetry) override;
+    Decision remake(std::string reason) override;
+    void value(RatedPlan& plan, const Telemetry& telemetry) const override;
+
+private:
+    [[nodiscard]] RateFeatures features_of(const RatedPlan& plan, const Telemetry& telemetry) const;
+    [[nodiscard]] double healthy_samples_s() const;
+    void measure(const Telemetry& telemetry);
+    void judge(double log_rate, const RateFeatures& features);
+    Decision hand_over(const Telemetry& telemetry);
+    void restart() { window_s_ = window_samples_ = predicted_ = 0; }
+
+    RateRegressor regressor_;
+    std::unique_ptr<ModePolicy> heuristic_;
+    bool leads_ = false;  ///< the regressor
+    int windows_ = 0;
+    double regressor_error_ = 0;  ///< of logarithms, recent
+    double heuristic_error_ = 0;
+    // The window under way.
+    double window_s_ = 0;
+    double window_samples_ = 0;
+    double predicted_ = 0;
+    double last_s_ = 0;
+    std::int64_t last_samples_ = 0;
+};
+
+/// Rates are relative to that of all workers at the pace of the fastest.
+double StarMlPolicy::healthy_samples_s() const {
+    double least_s = 0;
+    for (const int worker : live()) {
+        const double own_s = load().own_s(static_cast<std::size_t>(worker), setting().batch);
+        least_s = least_s == 0 ? own_s : std::min(least_s, own_s);
+    }
+    return static_cast<double>(setting().batch * static_cast<std::int64_t>(live().size())) /
+           least_s;
+}
+
+RateFeatures StarMlPolicy::features_of(const RatedPlan& plan, const Telemetry& telemetry) const {
+    const auto workers = static_cast<double>(live().size());
+    const auto logarithm = [](double value) { return value > 0 ? std::log10(value) / 10 : 0; };
+    std::vector<double> own_s;
+    double waited = 0;
+    for (const int worker : live()) {
+        own_s.push_back(load().own_s(static_cast<std::size_t>(worker), setting().batch));
+    }
+    for (const CohortSpec& cohort : plan.option.plan.cohorts) {
+        waited = std::max(waited, static_cast<double>(cohort.quorum));
+    }
+    RateFeatures x;
+    x[0] = 1;
+    x[1] = std::log(plan.timing.samples_s / healthy_samples_s());
+    x[2] = std::log(plan.candidate.staleness_efficiency * plan.candidate.batch_efficiency);
+    x.set_times(std::move(own_s));
+    x[9] = plan.timing.mean_lag;
+    x[10] = std::min(plan.timing.max_lag, workers) / workers;
+    x[11] = waited / workers;
+    x[12] = static_cast<double>(plan.option.plan.cohorts.size()) / workers;
+    x[13] = plan.option.shape.balanced ? 1 : 0;
+    x[14] = logarithm(setting().job.parameters);
+    x[15] = logarithm(setting().job.flops_per_sample);
+    x[16] = setting().job.learning_rate;
+    x[17] = static_cast<double>(telemetry.samples_applied) /
+            static_cast<double>(std::max<std::int64_t>(telemetry.budget_samples, 1));
+    x[18] = std::log1p(telemetry.load->gradients.noise_scale / rater().reference_batch());
+    return x;
+}
+
+void StarMlPolicy::value(RatedPlan& plan, const Telemetry& telemetry) const {
+    const double rate = std::exp(regressor_.predict(features_of(plan, telemetry)));
+    plan.candidate.rate = rate * healthy_samples_s();
+    plan.candidate.samples_s = plan.candidate.rate / (plan.candidate.batch_efficiency *
+                                                      plan.candidate.staleness_efficiency);
+}
+
+/// What the plan in force achieved: samples per second as counted, each worth what batches and
+/// staleness make of it.
+void StarMlPolicy::measure(const Telemetry& telemetry) {
+    const double seconds = telemetry.seconds - std::exchange(last_s_, telemetry.seconds);
+    const auto samples = static_cast<double>(
+        telemetry.samples_applied - std::exchange(last_samples_, telemetry.samples_applied));
+    if (!kept()) {
+        restart();
+        return;
+    }
+    window_s_ += seconds;
+    window_samples_ += samples;
+    predicted_ += seconds * kept()->timing.samples_s;
+    if (predicted_ < kWindowRounds * rater().reference_batch() || window_samples_ <= 0) {
+        return;
+    }
+    const Candidate& plan = kept()->candidate;
+    const double rate = window_samples_ / window_s_ * plan.batch_efficiency *
+                        plan.staleness_efficiency / healthy_samples_s();
+    judge(std::log(rate), features_of(*kept(), telemetry));
+    restart();
+}
+
+/// Before it learns: what it did not know is what it is judged by.
+void StarMlPolicy::judge(double log_rate, const RateFeatures& features) {
+    const auto follow = [&](double& mean, double error) {
+        mean = windows_ == 0 ? error : mean + kErrorWeight * (error - mean);
+    };
+    follow(regressor_error_, std::abs(regressor_.predict(features) - log_rate));
+    follow(heuristic_error_, std::abs(features.values[1] + features.values[2] - log_rate));
+    regressor_.learn(features, log_rate);
+    ++windows_;
+}
+
+/// Who leads from now on; a heuristic that gets the lead begins with everybody.
+Decision StarMlPolicy::hand_over(const Telemetry& telemetry) {
+    if (!leads_) {
+        leads_ = windows_ >= kLeastWindows && regressor_error_ < kTakesOver * heuristic_error_;
+        return {};
+    }
+    if (regressor_error_ <= kHandsBack * heuristic_error_) {
+        return {};
+    }
+    leads_ = false;
+    heuristic_ = make_policy(kHeuristic, setting());
+    Decision first = heuristic_->start();
+    first.reason = fmt::format("{} leads again: it errs by {:.0f} %, the regressor by {:.0f} %",
+                               kHeuristic, 100 * heuristic_error_, 100 * regressor_error_);
+    first.record = DecisionRecord{.chooser = mode(), .reason = first.reason};
+    (void)telemetry;
+    follow(*first.plan);
+    return first;
+}
+
+Decision StarMlPolicy::adapt(const Telemetry& telemetry) {
+    if (telemetry.load == nullptr) {
+        return {};
+    }
+    const bool known = observe(telemetry);
+    if (known) {
+        measure(telemetry);
+        if (Decision changed = hand_over(telemetry); changed.plan) {
+            return changed;
+        }
+    }
+    if (leads_) {
+        return known ? choose(telemetry) : Decision();
+    }
+    Decision decision = heuristic_->decide(telemetry);
+    if (decision.plan) {
+        follow(*decision.plan);
+        if (decision.record) {
+            decision.record->chooser = mode();
+        }
+    }
+    return decision;
+}
+
+Decision StarMlPolicy::remake(std::string reason) {
+    restart();
+    if (leads_) {
+        return AdaptivePolicy::remake(std::move(reason));
+    }
+    ModeSetting now = setting();
+    now.continued = true;
+    heuristic_ = make_policy(kHeuristic, now);
+    Decision first = heuristic_->start();
+    first.reason = std::move(reason);
+    follow(*first.plan);
+    return first;
+}
+
+}  // namespace
+
+std::unique_ptr<ModePolicy> make_star_ml_policy(std::string mode, const ModeSetting& setting,
+                                                const std::vector<double>& /*values*/) {
+    return std::make_unique<StarMlPolicy>(std::move(mode), setting);
+}
+
+}  // namespace cohort

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace cohort {
 namespace {
@@ -15,7 +16,8 @@ constexpr double kHalfLife = 600;      ///< iterations until half the patience i
 constexpr double kLeastPatience = 16;  ///< iterations, after a bad change
 constexpr double kMorePatience = 8;    ///< times
 constexpr double kMostPatience = 512;  ///< iterations
-constexpr double kLeastStay = 6;       ///< iterations that a good change lasts at least
+constexpr double kLeastStay = 8;       ///< iterations that a good change lasts at least
+constexpr double kThree = 18;          ///< iterations that three changes take at least
 
 }  // namespace
 
@@ -55,22 +57,26 @@ void SwitchGuard::changed(double now_s, const Wish& wish) {
     const bool undone =
         wish.back && changed_s_ >= 0 &&
         (stayed_s * changed_gain_ < changed_price_s_ || stayed_s < kLeastStay * iteration_s_);
-    const bool third =
-        !wish.refines && before_s_ >= 0 && now_s - before_s_ < 3 * kLeastStay * iteration_s_;
-    const bool bad = undone || third;
-    if (bad) {
+    const bool third = !wish.refines && before_s_ >= 0 && now_s - before_s_ < kThree * iteration_s_;
+    if (undone || third) {
         patience_ = std::clamp(kMorePatience * patience_, kLeastPatience, kMostPatience);
     }
-    changed_anyway(now_s);
+    begin(now_s, wish.refines);
     changed_gain_ = wish.gain / (1 + wish.gain);
     changed_price_s_ = price_of(wish);
 }
 
 void SwitchGuard::changed_anyway(double now_s) {
-    before_s_ = changed_s_;
-    changed_s_ = now_s;
+    begin(now_s, false);
     changed_gain_ = 1;
     changed_price_s_ = 0;
+}
+
+void SwitchGuard::begin(double now_s, bool refines) {
+    changed_s_ = now_s;
+    if (!refines) {
+        before_s_ = std::exchange(plan_s_, now_s);
+    }
     wished_s_ = -1;
     rent_s_ = 0;
 }

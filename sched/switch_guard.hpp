@@ -46,6 +46,7 @@ public:
 private:
     static constexpr double kFlickers = 4;
     [[nodiscard]] double price_of(const Wish& wish) const;
+    void begin(double now_s, bool refines);
 
     double cost_s_ = 0;
     double iteration_s_ = 0;
@@ -53,8 +54,9 @@ private:
     double wished_s_ = -1;     ///< since when; -1: there is no wish
     double rent_s_ = 0;        ///< paid for the wish
     double patience_ = 0;      ///< iterations that a wish must last
-    double changed_s_ = -1;    ///< when the plan was changed last
-    double before_s_ = -1;     ///< when before that
+    double changed_s_ = -1;    ///< last change, of the plan or of batches alone
+    double plan_s_ = -1;       ///< last one that was no refinement
+    double before_s_ = -1;     ///< the one before that
     double changed_gain_ = 0;  ///< share of the time that was to be saved by it
     double changed_price_s_ = 0;
 };

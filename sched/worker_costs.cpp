@@ -64,8 +64,10 @@ CostLine LineFit::line(double batch, double fixed_share) const {
     return {.fixed_s = mean_y - sample_s * mean_x, .sample_s = sample_s};
 }
 
-WorkerCosts::WorkerCosts(int workers, std::int64_t batch)
-    : batch_(static_cast<double>(batch)), rows_(static_cast<std::size_t>(workers)) {
+WorkerCosts::WorkerCosts(int workers, std::int64_t batch, double pull_bytes)
+    : batch_(static_cast<double>(batch)),
+      pull_bytes_(pull_bytes),
+      rows_(static_cast<std::size_t>(workers)) {
 }
 
 void WorkerCosts::learn(const TelemetryHistory& history) {
@@ -132,15 +134,31 @@ void WorkerCosts::learn_work(Row& row, const IterationRecord& record) {
     }
 }
 
+namespace {
+
 /// A single long transfer among good ones counts like any other: they vary, and add little.
-void WorkerCosts::learn_transfers(Row& row, const IterationRecord& record) {
-    const double seconds = record.push_s + record.pull_s;
-    if (relative(seconds, row.transfer_s) > kJump) {
-        row.transfer_s = (row.transfer_s + seconds) / (row.transfer_s > 0 ? 2 : 1);
+void follow_transfers(double& mean, double seconds) {
+    if (relative(seconds, mean) > kJump) {
+        mean = (mean + seconds) / (mean > 0 ? 2 : 1);
     } else {
-        follow(row.transfer_s, seconds, kLevelWeight);
+        follow(mean, seconds, kLevelWeight);
     }
-    row.quiet_s = row.quiet_s == 0 ? seconds : std::min(seconds, row.quiet_s * (1 + kQuietRise));
+}
+
+void follow_least(double& least, double seconds) {
+    least = least == 0 ? seconds : std::min(seconds, least * (1 + kQuietRise));
+}
+
+}  // namespace
+
+/// What a pull took is in its rate, when the record's time holds the worker's own part alone.
+void WorkerCosts::learn_transfers(Row& row, const IterationRecord& record) const {
+    const double rate = record.use.rx_bytes_s;
+    const double pull_s =
+        std::max(record.pull_s, rate > 0 && pull_bytes_ > 0 ? pull_bytes_ / rate : 0);
+    follow_transfers(row.transfer_s, record.push_s + record.pull_s);
+    follow_transfers(row.seen_s, record.push_s + pull_s);
+    follow_least(row.quiet_s, record.push_s + pull_s);
 }
 
 }  // namespace cohort

@@ -47,7 +47,8 @@ private:
 /// line is like, unless the worker's speed changes all the time. Pure.
 class WorkerCosts {
 public:
-    WorkerCosts(int workers, std::int64_t batch);
+    /// @param pull_bytes  of the parameters; 0: not known, rates of pulls are not looked at
+    WorkerCosts(int workers, std::int64_t batch, double pull_bytes);
 
     /// Takes the records that are new since the last call.
     void learn(const TelemetryHistory& history);
@@ -58,10 +59,11 @@ public:
     [[nodiscard]] bool known(int worker) const { return !row(worker).work.empty(); }
     /// Input and computing.
     [[nodiscard]] CostLine work(int worker) const;
-    /// Push and pull, as they are under the plan in force.
+    /// Push and pull, as far as they are the worker's own.
     [[nodiscard]] double transfer_s(int worker) const { return row(worker).transfer_s; }
-    /// The quickest that transfers were for a while; what is above it for all workers together is
-    /// contention.
+    /// The same as they went, crowds at the servers included, and the quickest that they were for a
+    /// while.
+    [[nodiscard]] double seen_transfer_s(int worker) const { return row(worker).seen_s; }
     [[nodiscard]] double quiet_transfer_s(int worker) const { return row(worker).quiet_s; }
     /// Mean relative distance of input and computing from the line, without jumps.
     [[nodiscard]] double noise(int worker) const { return row(worker).noise; }
@@ -81,17 +83,19 @@ private:
         double noise = 0;            ///< mean relative distance from the line
         double jumps = 0;            ///< recent ones
         double transfer_s = 0;
+        double seen_s = 0;
         double quiet_s = 0;
         double level_s = 0;
     };
     void learn(Row& row, const IterationRecord& record, double scaled_s);
     void learn_work(Row& row, const IterationRecord& record);
-    static void learn_transfers(Row& row, const IterationRecord& record);
+    void learn_transfers(Row& row, const IterationRecord& record) const;
     [[nodiscard]] const Row& row(int worker) const {
         return rows_.at(static_cast<std::size_t>(worker));
     }
 
     double batch_;
+    double pull_bytes_;
     std::vector<Row> rows_;
     std::int64_t changes_ = 0;
     std::int64_t records_ = 0;

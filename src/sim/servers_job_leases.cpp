@@ -18,7 +18,7 @@ void ServersJob::deal() {
     while (next_plan_ && !stopping() && (!fence_ || worked_off())) {
         const LeaseShape before = lease_shape();
         put_in_force(*std::exchange(next_plan_, std::nullopt));
-        if (!(lease_shape() == before)) {  // those ahead come back
+        if (!(lease_shape() == before) || engine().plan().fresh_leases) {  // those ahead come back
             for (Worker& each : workers_) {
                 each.ahead.clear();
             }

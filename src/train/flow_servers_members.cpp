@@ -38,10 +38,11 @@ void ServersFlow::install_next() {
 
 /// 1. The engine's fence: nothing that is pending or on its way is lost. 2. Leases for work of
 /// another kind come back, but for those that are being worked on: their pushes are applied as they
-/// are. Those that only have another size are used up. 3. Work under the new plan is dealt; in
-/// groups when all that is done.
+/// are. Those that only have another size are used up, unless the plan wants fresh ones. 3. Work
+/// under the new plan is dealt; in groups when all that is done.
 void ServersFlow::put_in_force(NextPlan next) {
     const LeaseShape before = lease_shape();
+    const std::vector<std::int64_t> sizes = batches_;
     const Effects effects = books_.engine().install(std::move(next.plan));
     if (!next.batches.empty()) {
         check_invariant(next.batches.size() == batches_.size(), "a batch size for every worker");
@@ -50,11 +51,12 @@ void ServersFlow::put_in_force(NextPlan next) {
     ++generation_;
     carry_out(effects);
     shape_leases();
-    if (!(lease_shape() == before)) {
-        for (int worker = 0; worker < links_.map.workers(); ++worker) {
-            if (live_[at(worker)]) {
-                take_back(worker, ReturnReason::kInterrupted, false);
-            }
+    const bool reshaped = !(lease_shape() == before);
+    for (int worker = 0; worker < links_.map.workers(); ++worker) {
+        const bool resized =
+            books_.engine().plan().fresh_leases && batches_[at(worker)] != sizes[at(worker)];
+        if (live_[at(worker)] && (reshaped || resized)) {
+            take_back(worker, ReturnReason::kInterrupted, false);
         }
     }
     fence_ = books_.engine().plan().group > 1;

@@ -34,6 +34,7 @@ public:
         view_.history = &history_;
         view_.stragglers = &detector_;
         view_.lag_limit = std::numeric_limits<double>::infinity();
+        view_.forecast.own_s.resize(workers_.size());
         plan = engine_.plan().name;
         batches.assign(workers_.size(), kBatch);
         for (int worker = 0; worker < workers; ++worker) {
@@ -169,6 +170,9 @@ private:
                             .load = &view_};
         telemetry.workers.resize(workers_.size());
         for (std::size_t i = 0; i < workers_.size(); ++i) {
+            const int index = static_cast<int>(i);
+            telemetry.workers[i].own_seconds =
+                history_.size(index) > 0 ? history_.scaled_own_s(history_.record(index, 0)) : 0;
             telemetry.workers[i].live = engine_.live(static_cast<int>(i));
             telemetry.workers[i].pushes = static_cast<std::int64_t>(workers_[i].pushes);
         }

@@ -1,3 +1,5 @@
-cohort_add_unit_test(NAME sched_adaptive_test SOURCES unit/sched_adaptive_test.cpp
-  LIBS cohort::sched fmt::fmt)
-target_include_directories(sched_adaptive_test PRIVATE ${PROJECT_SOURCE_DIR}/sched)
+foreach(topic adaptive choosing)
+  cohort_add_unit_test(NAME sched_${topic}_test SOURCES unit/sched_${topic}_test.cpp
+    LIBS cohort::sched fmt::fmt)
+  target_include_directories(sched_${topic}_test PRIVATE ${PROJECT_SOURCE_DIR}/sched)
+endforeach()

@@ -1,4 +1,6 @@
 // The adaptive chooser: what it answers, how soon, and what it leaves alone.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +13,7 @@ namespace cohort::test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::Ge;
 using ::testing::IsEmpty;
 using ::testing::Le;
@@ -37,6 +40,15 @@ ChooserRun::Parts slow_third(double slowness, std::function<bool(double)> slow, 
         const double factor = worker == 3 && slow(begin_s) ? slowness : 1;
         return second_of_work(factor * dice->next(), samples);
     };
+}
+
+std::string changes_of(const ChooserRun& run) {
+    std::string text;
+    for (const ChooserRun::Change& change : run.changes) {
+        text += fmt::format("\n{:8.2f} {} ({}): {}", change.at_s, change.to,
+                            fmt::join(change.batches, " "), change.decision.reason);
+    }
+    return text;
 }
 
 double pace(const std::string& mode, ChooserRun::Parts parts, double end_s, int workers = 8) {
@@ -73,7 +85,7 @@ TEST(Adaptive, FlickeringFasterThanAChangePaysIsNotAnswered) {
             const auto slow = [=](double at_s) { return std::fmod(at_s, 2 * period) < period; };
             ChooserRun run("adaptive", 8, slow_third(slowness, slow));
             run.until(1000);
-            EXPECT_THAT(run.changes, SizeIs(Le(4U))) << period << " " << slowness;
+            EXPECT_LE(run.changes.size(), 4U) << period << " " << slowness << changes_of(run);
             EXPECT_GE(static_cast<double>(run.samples) / 1000,
                       0.95 * pace("ssgd", slow_third(slowness, slow), 1000));
         }
@@ -87,6 +99,135 @@ TEST(Adaptive, ADelayIsNotBalancedAway) {
     ChooserRun run("adaptive", 8, parts);
     run.until(300);
     EXPECT_GT(static_cast<double>(run.samples) / 300, 0.9 * 7.5 * 64);
+}
+
+TEST(Adaptive, AfterAStragglerEverybodyGetsEqualBatchesAgain) {
+    const auto slow = [](double at_s) { return at_s >= 50 && at_s < 150; };
+    ChooserRun run("adaptive", 8, slow_third(3, slow));
+    run.until(400);
+    EXPECT_EQ(run.plan, "ssgd");
+    EXPECT_THAT(run.batches, Each(ChooserRun::kBatch));
+    const double before = static_cast<double>(run.samples);
+    run.until(500);
+    EXPECT_NEAR((static_cast<double>(run.samples) - before) / 100, 8 * 64, 8);
+}
+
+TEST(Adaptive, RunsAreRepeatable) {
+    const auto slow = [](double at_s) { return std::fmod(at_s, 90) > 50; };
+    ChooserRun first("adaptive", 8, slow_third(2, slow, 0.05));
+    ChooserRun second("adaptive", 8, slow_third(2, slow, 0.05));
+    first.until(500);
+    second.until(500);
+    EXPECT_EQ(first.samples, second.samples);
+    ASSERT_EQ(first.changes.size(), second.changes.size());
+    for (std::size_t i = 0; i < first.changes.size(); ++i) {
+        EXPECT_EQ(first.changes[i].at_s, second.changes[i].at_s);
+        EXPECT_EQ(first.changes[i].batches, second.changes[i].batches);
+    }
+}
+
+TEST(Adaptive, WorkersMayLeaveAndCome) {
+    for (const std::string mode : {"adaptive", "star-ml"}) {
+        ChooserRun run(mode, 6, slow_third(2, [](double at_s) { return at_s >= 20; }));
+        run.until(50);
+        run.lose(3);
+        run.until(100);
+        double before = static_cast<double>(run.samples);
+        run.until(150);
+        EXPECT_NEAR((static_cast<double>(run.samples) - before) / 50, 5 * 64, 10) << mode;
+        run.join(3);
+        run.until(250);
+        before = static_cast<double>(run.samples);
+        run.until(350);
+        EXPECT_GT((static_cast<double>(run.samples) - before) / 100, 5 * 64) << mode;
+    }
+}
+
+/// A forecast of nonsense: own times between a fifth and five times what they are.
+Forecast lies(const TelemetryHistory& history) {
+    static Noise dice(1);
+    Forecast forecast;
+    for (int worker = 0; worker < history.workers(); ++worker) {
+        const double now_s =
+            history.size(worker) > 0 ? history.scaled_own_s(history.record(worker, 0)) : 1;
+        const auto lie = static_cast<float>(now_s * std::exp(1.6 * (dice.next() - 1)));
+        forecast.own_s.emplace_back(kMaxHorizon, lie);
+    }
+    return forecast;
+}
+
+TEST(Adaptive, WrongPredictionsAreSurvived) {
+    for (const double slowness : {1.0, 3.0}) {
+        const auto slow = [](double at_s) { return std::fmod(at_s, 200) > 100; };
+        ChooserRun run("adaptive", 8, slow_third(slowness, slow));
+        run.forecast_by(lies);
+        run.until(1000);
+        EXPECT_GT(static_cast<double>(run.samples) / 1000,
+                  0.7 * pace("ssgd", slow_third(slowness, slow), 1000))
+            << slowness;
+    }
+}
+
+TEST(Adaptive, PlansThatHarmedTheRunAreOut) {
+    const auto delayed = [](int worker, double, std::int64_t samples) {
+        return second_of_work(1, samples, worker == 3 ? 3 : 0);
+    };
+    ChooserRun run("adaptive", 8, delayed);
+    run.until(100);
+    EXPECT_NE(run.plan, "ssgd");
+    run.view().lag_limit = 0.01;
+    run.until(200);
+    const std::string& fresh = run.plan;
+    EXPECT_TRUE(fresh == "balanced" || fresh == "ssgd" || fresh.starts_with("backup")) << fresh;
+}
+
+TEST(Adaptive, ADecisionTellsWhatWasWeighed) {
+    ChooserRun run("adaptive", 8, slow_third(2, [](double at_s) { return at_s >= 10; }));
+    run.until(40);
+    ASSERT_THAT(run.changes, SizeIs(Ge(1U)));
+    const Decision& decision = run.changes.front().decision;
+    ASSERT_TRUE(decision.record);
+    EXPECT_EQ(decision.record->chooser, "adaptive");
+    EXPECT_THAT(decision.record->candidates, SizeIs(AllOf(Ge(5U), Le(20U))));
+    EXPECT_EQ(decision.record->candidates.front().plan, decision.plan->name);
+    for (std::size_t i = 1; i < decision.record->candidates.size(); ++i) {
+        EXPECT_GE(decision.record->candidates[i - 1].rate, decision.record->candidates[i].rate);
+    }
+}
+
+TEST(Adaptive, ADeterministicRunIsLeftToSsgd) {
+    const auto policy = make_policy("adaptive", {.live = {true, true}, .own_seconds = {}});
+    EXPECT_EQ(policy->start().plan->name, "ssgd");
+    Telemetry telemetry;
+    telemetry.workers.resize(2);
+    const Decision decision = policy->decide(telemetry);
+    EXPECT_FALSE(decision.plan);
+    EXPECT_THAT(decision.batches, IsEmpty());
+}
+
+TEST(Adaptive, RingsAreBalancedOrRideTheirStragglers) {
+    ModeSetting ring{.architecture = Architecture::kRing, .live = {}, .own_seconds = {}};
+    ChooserRun slow("adaptive", 8, slow_third(2, [](double at_s) { return at_s >= 10; }), ring);
+    slow.until(100);
+    const double before = static_cast<double>(slow.samples);
+    slow.until(200);
+    EXPECT_GT((static_cast<double>(slow.samples) - before) / 100, 0.9 * 7.5 * 64);
+    ChooserRun late(
+        "adaptive", 8,
+        [](int worker, double, std::int64_t samples) {
+            return second_of_work(1, samples, worker == 3 ? 3 : 0);
+        },
+        ring);
+    late.until(100);
+    EXPECT_TRUE(late.plan.starts_with("ring:7")) << late.plan;
+}
+
+TEST(StarMl, LeavesTheLeadToTheHeuristicUntilItKnowsBetter) {
+    const auto slow = [](double at_s) { return std::fmod(at_s, 200) > 100; };
+    ChooserRun run("star-ml", 8, slow_third(2, slow, 0.05));
+    run.until(1000);
+    EXPECT_GT(static_cast<double>(run.samples) / 1000,
+              pace("ssgd", slow_third(2, slow, 0.05), 1000));
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ struct Candidate {
     double samples_s = 0;  ///< predicted
     double batch_efficiency = 1;      ///< e_n
     double staleness_efficiency = 1;  ///< e_s
-    /// Progress: samples_s x both; what the chooser compares, higher is better.
+    /// Progress: samples_s x both, less what changing to it loses where a chooser counts that; what
+    /// it compares, higher is better.
     double rate = 0;
 };
 

@@ -120,6 +120,9 @@ struct SyncPlan {
     LrUnit lr_unit = LrUnit::kPerSample;
     std::int64_t published_unit = 0;  ///< kPublished: samples of one published step
     bool look_ahead = false;          ///< release the parameters of after the worker's lag
+    /// When it is installed, leases of another size than workers now get that nobody has begun
+    /// come back, as they always do in rings; else they are used up first.
+    bool fresh_leases = false;
 };
 
 /// Checks the rule of membership and ranges for workers 0..n-1, `live` of them (all when empty).

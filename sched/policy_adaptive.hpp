@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "load_estimator.hpp"
+#include "plan_rates.hpp"
+#include "policy_base.hpp"
+#include "switch_guard.hpp"
+
+namespace cohort {
+
+/// Weighs every plan by what it is expected to achieve per second, and changes to the best one when
+/// that pays.
+///
+///  1. new records say what mini-batches cost the workers, forecasts what they will cost
+///  2. plans of the grid are timed with that, by their own engine, and weighed with what batches
+///  and
+///     staleness do to a sample's worth; the pace that they really had corrects the first
+///  3. the guard says whether a change to the best one pays
+///
+/// Cost: a decision times at most 20 plans, and only when the load has changed.
+class AdaptivePolicy : public PolicyBase {
+public:
+    AdaptivePolicy(std::string mode, const ModeSetting& setting);
+
+    Decision start() override;
+    [[nodiscard]] bool looks(const RunCounts& /*counts*/) const override { return true; }
+    [[nodiscard]] bool wants_load() const override { return true; }
+    [[nodiscard]] bool wants_gradients() const override { return true; }
+    void switched(const SwitchReport& report) override;
+
+protected:
+    Decision adapt(const Telemetry& telemetry) override;
+    Decision remake(std::string reason) override;
+
+    /// Takes what is new, and rates all plans anew when that changes something.
+    /// @return false: too little is known
+    [[nodiscard]] bool observe(const Telemetry& telemetry);
+    /// Changes to the best plan if that pays.
+    [[nodiscard]] Decision choose(const Telemetry& telemetry);
+    /// Another one decided.
+    void follow(const SyncPlan& plan);
+    /// What a plan is worth: sets the candidate's rate.
+    virtual void value(RatedPlan& /*plan*/, const Telemetry& /*telemetry*/) const {}
+
+    [[nodiscard]] const PlanOption& current() const noexcept { return current_; }
+    /// The plan in force as rated last; none: it has just changed.
+    [[nodiscard]] const std::optional<RatedPlan>& kept() const noexcept { return kept_; }
+    [[nodiscard]] const LoadEstimate& load() const noexcept { return load_; }
+    [[nodiscard]] const PlanRater& rater() const noexcept { return rater_; }
+
+private:
+    [[nodiscard]] bool news(const LoadEstimate& load, const LoadView& view) const;
+    void rate_all(const LoadEstimate& load, const Telemetry& telemetry);
+    [[nodiscard]] RatedPlan rated(PlanOption option, const Telemetry& telemetry) const;
+    [[nodiscard]] double entry_s(const PlanOption& option) const;
+    [[nodiscard]] std::optional<SwitchGuard::Wish> wish(const LoadView& view) const;
+    [[nodiscard]] Decision take(const Telemetry& telemetry, std::string reason);
+    [[nodiscard]] double mean_iteration_s(const LoadEstimate& load) const;
+
+    LoadEstimator loads_;
+    PlanRater rater_;
+    PaceRecord paces_;
+    SwitchGuard guard_;
+    PlanOption current_;              ///< in force, or asked for
+    PlanOption previous_;             ///< before it
+    double predicted_samples_s_ = 0;  ///< of the plan in force, by the model alone
+    double update_s_ = 0;             ///< the same
+    double iteration_s_ = 0;          ///< own time, mean
+    std::int64_t seen_samples_ = 0;
+    double seen_s_ = 0;
+    // The last rating.
+    LoadEstimate load_;
+    GradientFacts gradients_;
+    double lag_limit_ = 0;
+    std::int64_t rated_at_ = 0;      ///< records then
+    std::optional<RatedPlan> kept_;  ///< the plan in force
+    std::vector<RatedPlan> others_;  ///< best first
+};
+
+}  // namespace cohort
