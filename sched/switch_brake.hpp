@@ -34,7 +34,7 @@ private:
     static constexpr int kLasts = 8;  ///< times the patience
 
     void made() {
-        const bool lasted = looks_ - made_at_ >= kLasts * patience_;
+        const bool lasted = looks_ - made_at_ >= static_cast<std::int64_t>(kLasts) * patience_;
         patience_ = lasted ? std::max(kLeast, patience_ / 2) : std::min(kMost, 2 * patience_);
         made_at_ = looks_;
         wanted_ = 0;
