@@ -197,7 +197,8 @@ TEST(LstmPredictor, ForecastsAreTimesThatTheWorkerHasHad) {
         if (t < 60) {
             continue;
         }
-        for (const float each : one->predict().own_s[0]) {
+        const Forecast forecast = one->predict();
+        for (const float each : forecast.own_s[0]) {
             EXPECT_TRUE(std::abs(each - 1) < 1e-5F || std::abs(each - 2) < 1e-5F) << each;
         }
     }
