@@ -133,6 +133,7 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
     }
     const LoadEstimate load = loads_.estimate(view, live(), kHorizon, guard_.flickers());
     if (news(load, view)) {
+        paces_.restart();  // what was predicted was for another load
         rate_all(load, telemetry);
         iteration_s_ = mean_iteration_s(load);
     }

@@ -57,6 +57,7 @@ private:
     double window_s_ = 0;
     double window_samples_ = 0;
     double predicted_ = 0;
+    double timed_samples_s_ = 0;  ///< during it
     double last_s_ = 0;
     std::int64_t last_samples_ = 0;
 };
@@ -115,13 +116,15 @@ void StarMlPolicy::measure(const Telemetry& telemetry) {
     const double seconds = telemetry.seconds - std::exchange(last_s_, telemetry.seconds);
     const auto samples = static_cast<double>(
         telemetry.samples_applied - std::exchange(last_samples_, telemetry.samples_applied));
-    if (!kept()) {
-        restart();
+    const double timed_samples_s = kept() ? kept()->timing.samples_s : 0;
+    if (std::exchange(timed_samples_s_, timed_samples_s) != timed_samples_s ||
+        timed_samples_s == 0) {
+        restart();  // another plan, or another load
         return;
     }
     window_s_ += seconds;
     window_samples_ += samples;
-    predicted_ += seconds * kept()->timing.samples_s;
+    predicted_ += seconds * timed_samples_s;
     if (predicted_ < kWindowRounds * rater().reference_batch() || window_samples_ <= 0) {
         return;
     }
