@@ -28,6 +28,8 @@ struct Parts {
     [[nodiscard]] double own_s() const noexcept { return input_s + compute_s + transfer_s; }
 };
 
+/// Who computes on processors takes 1/share as long with a share of them; who got less of them for
+/// other reasons grows by more than that. The square is in between.
 StragglerCause cause_of(const Parts& slow, const Parts& usual) {
     constexpr double kNotable = 0.05;   // of tau
     constexpr double kFullShare = 0.9;  // of the usual one
@@ -40,7 +42,10 @@ StragglerCause cause_of(const Parts& slow, const Parts& usual) {
     if (transfer_s >= std::max(input_s, compute_s)) {
         return StragglerCause::kBandwidth;
     }
-    if (slow.cpu_share < kFullShare * usual.cpu_share) {
+    const double share = slow.cpu_share / std::max(usual.cpu_share, 1e-9);
+    const double growth =
+        (slow.input_s + slow.compute_s) / std::max(usual.input_s + usual.compute_s, 1e-9);
+    if (share < kFullShare && share * share * growth < 1) {
         return StragglerCause::kCpu;
     }
     return input_s > compute_s ? StragglerCause::kInput : StragglerCause::kDevice;

@@ -15,7 +15,7 @@ import cli_support
 from cli_modes_test import LIMIT, Job
 from cli_support import ProgramTest, events
 
-SLEEP = ("--compute", "sleep:40ms", "--log-every-s", 0.5, "--samples", 1000000)
+SLEEP = ("--compute", "sleep:100ms", "--log-every-s", 0.5, "--samples", 1000000)
 
 
 class Load(ProgramTest):
@@ -25,16 +25,16 @@ class Load(ProgramTest):
         """A job that runs until it is stopped."""
         return Job(self, ranks, *SLEEP, *arguments)
 
-    def straggler(self, job, worker, seconds=LIMIT):
-        """Waits until this worker is found slow."""
-        end = time.monotonic() + seconds
+    def straggler(self, job, worker, event="straggler"):
+        """Waits until this worker is found slow by more than a busy machine makes anybody."""
+        end = time.monotonic() + LIMIT
         while time.monotonic() < end:
-            job.until("straggler")
-            for one in events(job.out, "straggler"):
-                if one["worker"] == worker:
+            job.until(event)
+            for one in events(job.out, event):
+                if one["worker"] == worker and one["slowdown"] > 1.8:
                     return one
             time.sleep(0.1)
-        raise AssertionError(f"worker {worker} is not found: {events(job.out, 'straggler')}")
+        raise AssertionError(f"worker {worker} is not found: {events(job.out, event)}")
 
     def windows(self, job, count):
         """`count` train records from now on."""
@@ -49,7 +49,7 @@ class Load(ProgramTest):
 
     def test_a_slow_worker_is_named_on_servers(self):
         job = self.job(4, "--arch", "servers", "--mode", "ssgd", "--inject",
-                       "rank=2,delay=60ms,from=2s")
+                       "rank=2,delay=300ms,from=2s")
         found = self.straggler(job, 1)
         self.assertEqual((found["cause"], found["by_lag"]), ("device", False))
         records = self.windows(job, 4)
@@ -69,13 +69,13 @@ class Load(ProgramTest):
 
     def test_a_limited_network_is_named(self):
         job = self.job(4, "--arch", "servers", "--mode", "asgd", "--inject",
-                       "rank=3,bw=20KB/s,from=2s")
+                       "rank=3,bw=20kB/s,from=2s")
         self.assertEqual(self.straggler(job, 2)["cause"], "bandwidth")
         job.ctl("stop")
         job.ends("75")
 
     def test_who_arrives_last_in_a_ring_is_the_slow_one(self):
-        job = self.job(3, "--mode", "ring", "--inject", "rank=1,delay=60ms,from=2s")
+        job = self.job(3, "--mode", "ring", "--inject", "rank=1,delay=300ms,from=2s")
         self.assertEqual(self.straggler(job, 1)["cause"], "device")
         records = self.windows(job, 4)
         for worker in (0, 2):
@@ -87,10 +87,9 @@ class Load(ProgramTest):
         job.ends("75")
 
     def test_an_episode_ends(self):
-        job = self.job(3, "--mode", "ring", "--inject", "rank=2,delay=80ms,from=2s,to=5s")
+        job = self.job(3, "--mode", "ring", "--inject", "rank=2,delay=300ms,from=2s,to=5s")
         self.straggler(job, 2)
-        ended = job.until("straggler_end")
-        self.assertEqual(ended["worker"], 2)
+        ended = self.straggler(job, 2, event="straggler_end")
         self.assertGreater(ended["slowdown"], 1.5)
         self.assertGreater(ended["end_s"] - ended["begin_s"], 1)
         job.ctl("stop")
@@ -98,10 +97,10 @@ class Load(ProgramTest):
 
     def test_a_lost_worker_has_no_load(self):
         job = self.job(4, "--arch", "servers", "--mode", "ssgd", "--inject",
-                       "rank=3,delay=60ms;rank=3,kill=4s")
+                       "rank=3,delay=300ms;rank=3,kill=4s")
         self.straggler(job, 2)
         job.until("lost")
-        self.assertEqual(job.until("straggler_end")["worker"], 2)
+        self.straggler(job, 2, event="straggler_end")
         record = self.windows(job, 2)[-1]
         self.assertIsNone(record["tau_s"][2])
         self.assertIsNone(record["slow"][2])

@@ -138,7 +138,9 @@ TEST(Stragglers, AHealthyHourIsSilent) {
                 cluster.rounds(kRounds);
                 EXPECT_THAT(cluster.detector.take_news(), IsEmpty())
                     << noise << " " << workers << " workers, seed " << seed;
-                EXPECT_NEAR(cluster.detector.noise(), noise, 0.1 * noise);
+                // Of short transfers it looks at the median's, which is steadier.
+                EXPECT_GT(cluster.detector.noise(), 0.7 * noise);
+                EXPECT_LT(cluster.detector.noise(), 1.1 * noise);
             }
         }
     }
@@ -245,6 +247,11 @@ TEST(Stragglers, CausesAreTheResourcesThatExplainThem) {
                   one.use.cpu_share = 0.3;
               }),
               StragglerCause::kCpu);
+    EXPECT_EQ(cause_of([](IterationRecord& one) {
+                  one.compute_s *= 4;  // a fifth less of the processors does not explain that
+                  one.use.cpu_share = 0.8;
+              }),
+              StragglerCause::kDevice);
     EXPECT_EQ(cause_of([](IterationRecord& one) { one.input_s += kIteration; }),
               StragglerCause::kInput);
     EXPECT_EQ(cause_of([](IterationRecord& one) {
