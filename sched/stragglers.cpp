@@ -352,6 +352,7 @@ void StragglerDetector::add(const IterationRecord& record) {
     const auto worker = static_cast<std::size_t>(record.worker);
     Recent& one = impl_->recent.at(worker);
     if (!std::exchange(one.warm, true)) {
+        impl_->transfers[worker] = record.transfer_s();  // so that the next is compared with all
         return;
     }
     impl_->take(worker, record);
