@@ -67,7 +67,9 @@ class Load(ProgramTest):
         status = job.ctl("status").stdout
         self.assertRegex(status, "slow: (device|cpu) x")
         self.assertIn("cpu share", status)
-        print("telemetry share", statistics.median(record["telemetry_share"] for record in records))
+        share = statistics.median(record["telemetry_share"] for record in records)
+        self.assertGreater(share, 0)
+        self.assertLess(share, 0.01)
         job.ctl("stop")
         _, _, text = job.ends("75")
         self.assertRegex(text, "worker 1 is slow: (device|cpu) x")
