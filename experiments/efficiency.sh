@@ -1,6 +1,6 @@
 #!/bin/sh
-# The sweeps that `cohort efficiency train` learns from, and the training (docs/efficiency.md): three models, four
-# learning rates, without momentum and with it, with and without the look-ahead. Some 430 runs of a second or two.
+# The sweeps that `cohort efficiency train` learns from, and the training (docs/efficiency.md): three models, six
+# learning rates, without momentum and with it, with and without the look-ahead. Some 650 runs of a second or two.
 #
 #   experiments/efficiency.sh COHORT DATA FOLDER [JOBS]
 set -eu
@@ -16,10 +16,10 @@ sweep() {  # model lr momentum stale-momentum
 }
 
 for model in smallcnn softmax mlp; do
-    for lr in 0.05 0.1 0.2 0.4; do
+    for lr in 0.0125 0.025 0.05 0.1 0.2 0.4; do
         sweep $model $lr 0 keep
     done
-    for lr in 0.005 0.01 0.02 0.04; do
+    for lr in 0.005 0.01 0.02 0.04 0.1 0.2; do
         sweep $model $lr 0.9 keep
         sweep $model $lr 0.9 look-ahead
     done

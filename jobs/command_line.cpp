@@ -74,6 +74,13 @@ CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "coho
         make_ctl_command());
     add(app_, "profile", "Measure what a model costs on this machine, for simulations",
         make_profile_command());
+    CLI::App* efficiency = app_.add_subcommand(
+        "efficiency", "What stale gradients cost: training from sweeps, scores");
+    efficiency->require_subcommand(1);
+    add(*efficiency, "train", "Fit the efficiency model to sweeps, and say how well it does",
+        make_efficiency_train_command());
+    add(*efficiency, "score", "Apply an efficiency model to sweeps",
+        make_efficiency_score_command());
     CLI::App* predictor =
         app_.add_subcommand("predictor", "Predictors of workers' times: training, scores");
     predictor->require_subcommand(1);

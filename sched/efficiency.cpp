@@ -23,30 +23,48 @@ double use(const StalenessFeatures& f) {
                           : 0;
 }
 
+/// What momentum that nobody makes up for adds: it acts on after the gradient has been taken back.
 double memory(const StalenessFeatures& f) {
-    return f.momentum / (1 - f.momentum);
+    return f.look_ahead ? 0 : -std::log1p(-f.momentum);
+}
+
+/// The same whatever workers compute on.
+double inertia(const StalenessFeatures& f) {
+    return -std::log1p(-f.momentum);
 }
 
 double noise(const StalenessFeatures& f) {
-    return std::min(f.noise_ratio, kMostNoise);
+    return std::log1p(std::min(f.noise_ratio, kMostNoise));
+}
+
+/// Curvature against noise: large where the signal's own bounces are what gradients hold.
+double bounce(const StalenessFeatures& f) {
+    constexpr double kLeastNoise = 0.1;
+    return f.step_curvature / (f.noise_ratio + kLeastNoise);
 }
 
 const std::vector<Term>& all_terms() {
+    using F = const StalenessFeatures&;
     static const std::vector<Term> terms{
-        {"lag", false, [](const StalenessFeatures& f) { return f.mean_lag; }},
-        {"lag^2", false, [](const StalenessFeatures& f) { return f.mean_lag * f.mean_lag; }},
-        {"max_lag", false, [](const StalenessFeatures& f) { return f.max_lag; }},
-        {"lag*momentum", false, [](const StalenessFeatures& f) { return f.mean_lag * f.momentum; }},
-        {"lag*keep", false,
-         [](const StalenessFeatures& f) {
-             return f.look_ahead ? 0 : f.mean_lag * std::log1p(memory(f));
-         }},
-        {"use", true, [](const StalenessFeatures& f) { return use(f); }},
-        {"use^2", true, [](const StalenessFeatures& f) { return use(f) * use(f); }},
-        {"lag*log(noise)", true,
-         [](const StalenessFeatures& f) { return f.mean_lag * std::log1p(noise(f)); }},
-        {"use*log(noise)", true,
-         [](const StalenessFeatures& f) { return use(f) * std::log1p(noise(f)); }},
+        {"lag", false, [](F f) { return f.mean_lag; }},
+        {"lag^2", false, [](F f) { return f.mean_lag * f.mean_lag; }},
+        {"max_lag", false, [](F f) { return f.max_lag; }},
+        {"lag*curvature", true, [](F f) { return f.mean_lag * f.step_curvature; }},
+        {"use", true, [](F f) { return use(f); }},
+        {"use^2", true, [](F f) { return use(f) * use(f); }},
+        {"lag*noise", true, [](F f) { return f.mean_lag * noise(f); }},
+        {"lag*bounce", true, [](F f) { return f.mean_lag * bounce(f); }},
+        {"lag*memory", false, [](F f) { return f.mean_lag * memory(f); }},
+        {"lag^2*memory", false, [](F f) { return f.mean_lag * f.mean_lag * memory(f); }},
+        {"lag*memory*curvature", true,
+         [](F f) { return f.mean_lag * memory(f) * f.step_curvature; }},
+        {"lag*memory*noise", true, [](F f) { return f.mean_lag * memory(f) * noise(f); }},
+        {"lag*memory*bounce", true, [](F f) { return f.mean_lag * memory(f) * bounce(f); }},
+        {"lag*inertia*curvature", true,
+         [](F f) { return f.mean_lag * inertia(f) * f.step_curvature; }},
+        {"lag*inertia*bounce", true, [](F f) { return f.mean_lag * inertia(f) * bounce(f); }},
+        {"lag^2*inertia*bounce", true,
+         [](F f) { return f.mean_lag * f.mean_lag * inertia(f) * bounce(f); }},
     };
     return terms;
 }

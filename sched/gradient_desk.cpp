@@ -9,11 +9,10 @@
 namespace cohort {
 namespace {
 
-constexpr double kNear = 0.9;     ///< least reference batches between two that are compared
-constexpr double kMemory = 0.35;  ///< or this share of the momentum's memory
-constexpr double kFar = 3;        ///< most, as a multiple of the least
-constexpr int kFirst = 5;         ///< single products say next to nothing
-constexpr double kLeast = 1e-6;   ///< of curvature, which is not 0 once it is known
+constexpr double kNear = 0.9;  ///< reference batches between two gradients that are compared
+constexpr double kFar = 3;
+constexpr int kFirst = 5;        ///< single products say next to nothing
+constexpr double kLeast = 1e-6;  ///< of curvature, which is not 0 once it is known
 
 /// The sum is the mean gradient of its samples.
 bool plain(const Fire& fire, const SyncPlan& plan) {
@@ -33,10 +32,6 @@ double position(const Fire& fire, double reference_batches) {
 
 }  // namespace
 
-GradientDesk::GradientDesk(std::int64_t reference_batch, double momentum)
-    : reference_batch_(static_cast<double>(reference_batch)), memory_(1 / (1 - momentum)) {
-}
-
 GradientQuestion GradientDesk::ask(const Fire& fire, const SyncPlan& plan, const GradientWish& wish,
                                    bool compare) {
     ++updates_;
@@ -52,10 +47,9 @@ GradientQuestion GradientDesk::ask(const Fire& fire, const SyncPlan& plan, const
     if (compare && wish.now_and_then && plain(fire, plan)) {
         const double here = position(fire, before);
         const double distance = kept_ ? here - *kept_ : 0;
-        const double near = std::max(kNear, kMemory * memory_);
-        question.compare = kept_ && distance >= near && distance <= kFar * near;
-        asked.compared = question.compare;
-        question.keep = turn && !question.compare && (!kept_ || distance > kFar * near);
+        question.compare = kept_ && distance >= kNear && distance <= kFar;
+        asked.distance = question.compare ? distance : 0;
+        question.keep = turn && !question.compare && (!kept_ || distance > kFar);
         if (question.compare) {
             kept_.reset();
         } else if (question.keep) {
@@ -74,21 +68,20 @@ void GradientDesk::answered(std::int64_t version, const GradientAnswer& answer) 
     const auto found = asked_.find(version);
     check_invariant(found != asked_.end(), "an answer follows a question");
     noise_.add(found->second.norms, answer.squares);
-    if (found->second.compared) {
-        compare_with_kept(answer);
+    if (found->second.distance > 0) {
+        compare_with_kept(answer.product, found->second.distance);
     }
     asked_.erase(found);
 }
 
-void GradientDesk::compare_with_kept(const GradientAnswer& answer) noexcept {
-    if (!std::isfinite(answer.product + answer.bend + answer.move)) {
+void GradientDesk::compare_with_kept(double product, double distance) noexcept {
+    if (!std::isfinite(product)) {
         return;
     }
     ++compared_;
     const double rate = std::max(kRate, 1.0 / compared_);
-    mean_.product += rate * (answer.product - mean_.product);
-    mean_.bend += rate * (answer.bend - mean_.bend);
-    mean_.move += rate * (answer.move - mean_.move);
+    product_ += rate * (product - product_);
+    distance_ += rate * (distance - distance_);
 }
 
 bool GradientDesk::halve(const SyncPlan& plan, std::int64_t samples, const GradientWish& wish) {
@@ -116,14 +109,12 @@ double GradientDesk::gradient_squares() const noexcept {
 
 double GradientDesk::agreement() const noexcept {
     const double squares = gradient_squares();
-    return compared_ >= kFirst && squares > 0 ? mean_.product / squares : 0;
+    return compared_ >= kFirst && squares > 0 ? product_ / squares : 0;
 }
 
-double GradientDesk::step_curvature(double learning_rate) const noexcept {
-    if (compared_ < kFirst || mean_.move == 0) {
-        return 0;
-    }
-    return std::max(learning_rate * memory_ * mean_.bend / mean_.move, kLeast);
+double GradientDesk::step_curvature() const noexcept {
+    const double agreement = this->agreement();
+    return agreement == 0 ? 0 : std::max((1 - agreement) / distance_, kLeast);
 }
 
 }  // namespace cohort

@@ -45,7 +45,9 @@ void StalenessGuard::add(double loss, std::int64_t samples, double lag) {
 
 void StalenessGuard::judge(const Block& block) {
     ++seen_;
-    if (!blocks_.empty() && seen_ > 1) {
+    const bool high =
+        seen_ > kRising && block.loss > best_ + std::max(kHigh * best_, kDeviations * noise_);
+    if (seen_ > 1 && !high) {  // a jump is not noise
         const double step = std::abs(block.loss - blocks_.back().loss);
         noise_ += std::max(kNoiseRate, 1.0 / (seen_ - 1)) * (step - noise_);
     }
@@ -58,8 +60,6 @@ void StalenessGuard::judge(const Block& block) {
     }
     const auto loss = [](const Block& one) { return one.loss; };
     const double newest = mean(blocks_, blocks_.size() - kRising, blocks_.size(), loss);
-    const bool high =
-        seen_ > kRising && block.loss > best_ + std::max(kHigh * best_, kDeviations * noise_);
     best_ = seen_ == kRising ? newest : std::min(best_, newest);
     high_ = high ? high_ + 1 : 0;
     if (high_ >= kRising) {
@@ -67,7 +67,9 @@ void StalenessGuard::judge(const Block& block) {
               mean(blocks_, blocks_.size() - kRising, blocks_.size(),
                    [](const Block& one) { return one.lag; }));
     } else if (flat()) {
-        blame(fmt::format("the training loss stays at {:.3f}", block.loss), block.lag);
+        blame(fmt::format("the training loss no longer falls: {:.3f}, it was {:.3f}", block.loss,
+                          best_),
+              block.lag);
     }
 }
 

@@ -122,9 +122,8 @@ GradientAnswer ParameterStore::apply(const Learner::Update& update, std::span<co
     const std::shared_ptr<float> before = std::exchange(theta_, buffers_.take());
     std::copy_n(before.get() + parameters_, state_, theta_.get() + parameters_);
     fold_statistics(update, terms);
-    if (update.question.keep && !kept_) {
-        kept_ = {
-            .gradient = buffers_.take(), .theta = buffers_.take(), .velocity = buffers_.take()};
+    if (update.question.keep && kept_ == nullptr) {
+        kept_ = buffers_.take();
     }
     std::vector<GradientAnswer> answers(static_cast<std::size_t>(blocks()));
     const int parts = static_cast<int>((blocks() + kBlocksPerPart - 1) / kBlocksPerPart);
@@ -149,26 +148,19 @@ GradientAnswer ParameterStore::apply(const Learner::Update& update, std::span<co
     return answer;
 }
 
-/// While a block is in the cache; before it is applied.
+/// While a block is in the cache.
 GradientAnswer ParameterStore::answer(const GradientQuestion& question, const float* gradient,
-                                      const float* theta, std::int64_t begin, std::int64_t n) {
+                                      std::int64_t begin, std::int64_t n) {
     const auto count = static_cast<std::size_t>(n);
     GradientAnswer answer;
     if (question.norm) {
         answer.squares = sum_of_squares({gradient, count});
     }
-    if (question.compare && kept_) {
-        const std::span<const float> u(kept_->velocity.get() + begin, count);
-        const std::span<const float> before(kept_->gradient.get() + begin, count);
-        answer.product = dot({gradient, count}, before);
-        answer.bend = dot({gradient, count}, u) - dot(before, u);
-        answer.move = dot({theta, count}, u) - dot({kept_->theta.get() + begin, count}, u);
+    if (question.compare && kept_ != nullptr) {
+        answer.product = dot({gradient, count}, {kept_.get() + begin, count});
     }
     if (question.keep) {
-        std::copy_n(gradient, n, kept_->gradient.get() + begin);
-        std::copy_n(theta, n, kept_->theta.get() + begin);
-        std::copy_n(optimizer_->slots().front().values.begin() + begin, n,
-                    kept_->velocity.get() + begin);
+        std::copy_n(gradient, n, kept_.get() + begin);
     }
     return answer;
 }
@@ -188,9 +180,8 @@ GradientAnswer ParameterStore::apply_block(const Learner::Update& update,
         weighted_sum(terms, begin, sum.data(), n);
     }
     std::copy_n(from + begin, n, to + begin);
-    const GradientAnswer answer = this->answer(update.question, gradient, from + begin, begin, n);
     optimizer_->apply(begin, {to + begin, count}, {gradient, count});
-    return answer;
+    return answer(update.question, gradient, begin, n);
 }
 
 /// Mean of the pushes' batch statistics with the weights of their gradients, then the usual rule.

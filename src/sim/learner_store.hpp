@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -75,7 +74,7 @@ private:
     GradientAnswer apply_block(const Learner::Update& update, std::span<const SumTerm> terms,
                                const float* from, float* to, std::int64_t begin, std::int64_t n);
     GradientAnswer answer(const GradientQuestion& question, const float* gradient,
-                          const float* theta, std::int64_t begin, std::int64_t n);
+                          std::int64_t begin, std::int64_t n);
     [[nodiscard]] std::int64_t blocks() const noexcept;
 
     const Graph& graph_;
@@ -88,13 +87,7 @@ private:
     std::weak_ptr<const Learner::Parameters> current_;
     std::vector<Copy> ahead_;  ///< of this version
     ReleasedCopies released_;
-    /// What later updates are compared with: mean gradient, parameters and velocity before it.
-    struct Kept {
-        std::shared_ptr<float> gradient;
-        std::shared_ptr<float> theta;
-        std::shared_ptr<float> velocity;
-    };
-    std::optional<Kept> kept_;
+    std::shared_ptr<float> kept_;  ///< mean gradient that later ones are compared with; null: none
     std::int64_t parameters_ = 0;  ///< floats
     std::int64_t state_ = 0;       ///< floats
     std::int64_t version_ = 0;

@@ -9,6 +9,7 @@
 #include "cohort/core/launch_env.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/model/zoo.hpp"
+#include "cohort/sim/efficiency_file.hpp"
 #include "cohort/sim/oracle_predictor.hpp"
 #include "cohort/sim/predictor_file.hpp"
 #include "job_facts.hpp"
@@ -62,6 +63,9 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     JobSpec spec;
     spec.choice = mode_choice(options);
     spec.setting = mode_setting(options);
+    if (options.efficiency == "model") {
+        spec.setting.chooser.coefficients = load_efficiency(options.efficiency_file);
+    }
     ClusterShape shape = shape_of(options, 0);
     spec.worker_nodes = std::move(shape.worker_nodes);
     spec.server_nodes = std::move(shape.server_nodes);

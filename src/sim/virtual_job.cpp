@@ -26,7 +26,7 @@ VirtualJob::VirtualJob(VirtualCluster& cluster, Learner& learner, JobSpec spec)
       spec_(std::move(spec)),
       modes_(spec_.choice, spec_.setting, 0),
       engine_(engine_options(spec_), modes_.start()),
-      gradients_(spec_.setting.batch * spec_.workers(), spec_.setting.job.momentum),
+      gradients_(spec_.setting.batch * spec_.workers()),
       book_(spec_.train, {.seed = spec_.seed}, spec_.budget_samples),
       books_(spec_.workers(), spec_.setting.batch),
       lanes_(spec_.workers(), spec_.lane_spans),
@@ -348,7 +348,7 @@ void VirtualJob::report(SimulationResult& result) {
         return number != 0 ? std::optional<double>(number) : std::nullopt;
     };
     result.noise_scale = known(gradients_.noise_scale());
-    result.step_curvature = known(gradients_.step_curvature(learning_rate()));
+    result.step_curvature = known(gradients_.step_curvature());
     result.agreement = known(gradients_.agreement());
     result.accounts = engine_.accounts();
     result.workers = books_.reports();

@@ -134,7 +134,7 @@ void VirtualJob::learned_of_gradients() {
     }
     if (load_) {
         load_->measured({.noise_scale = gradients_.noise_scale(),
-                         .curvature = gradients_.step_curvature(learning_rate()),
+                         .curvature = gradients_.step_curvature(),
                          .agreement = gradients_.agreement()});
     }
 }

@@ -9,6 +9,7 @@
 #include "cohort/core/live_line.hpp"
 #include "cohort/core/log.hpp"
 #include "cohort/core/process_usage.hpp"
+#include "cohort/sim/efficiency_file.hpp"
 #include "lease_codec.hpp"
 #include "run_folder.hpp"
 #include "run_records.hpp"
@@ -178,6 +179,9 @@ BeginOrder Coordinator::restore() {
 void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& accounts) {
     const int workers = links_.map.workers();
     ModeSetting setting = mode_setting(options(), workers);
+    if (options().efficiency == "model") {
+        setting.chooser.coefficients = load_efficiency(options().efficiency_file);
+    }
     setting.workers_at_start = std::max<std::int64_t>(1, parts_.reference_batch / options().batch);
     if (workers < setting.workers_at_start) {
         log_warn(

@@ -15,7 +15,7 @@ ServersFlow::ServersFlow(Links links, const JobParts& parts, RunBooks& books)
       arrivals_(links.map.servers),
       nodes_(links_.map,
              staging_nodes(links.map, parts.options.node_staging, parts.options.deterministic)),
-      gradients_(parts.reference_batch, parts.options.momentum),
+      gradients_(parts.reference_batch),
       validation_(parts.options.seed, parts.train_set->info().samples, parts.options.batch),
       batches_(at(links.map.workers()), parts.options.batch),
       live_(batches_.size(), true),
@@ -161,8 +161,7 @@ void ServersFlow::learned_of_gradients() {
         books_.engine().set_noise_scale(phi);
     }
     books_.measured({.noise_scale = gradients_.noise_scale(),
-                     .curvature = gradients_.step_curvature(
-                         parts_.schedule.lr(parts_.options.lr, books_.samples_applied())),
+                     .curvature = gradients_.step_curvature(),
                      .agreement = gradients_.agreement()});
 }
 

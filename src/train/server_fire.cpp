@@ -60,9 +60,7 @@ void ServerShard::run_steps(const Job& job, const std::function<void(std::int64_
     };
     Progress progress(steps, report);
     if (job.order.question.keep) {
-        for (std::vector<float>* kept : {&kept_.gradient, &kept_.theta, &kept_.velocity}) {
-            kept->resize(static_cast<std::size_t>(parameters));
-        }
+        kept_.resize(static_cast<std::size_t>(parameters));
     }
     std::vector<GradientAnswer> answers(static_cast<std::size_t>(steps));
     std::atomic<std::int64_t> next{0};
@@ -117,26 +115,18 @@ GradientAnswer ServerShard::run_step(const Job& job, std::int64_t begin, std::in
     return answer;
 }
 
-/// While a piece of the mean gradient is in the cache; before it is applied.
+/// While a piece of the mean gradient is in the cache.
 void ServerShard::question(const Job& job, std::int64_t at, std::span<const float> gradient,
                            GradientAnswer& answer) {
     const GradientQuestion& asked = job.order.question;
-    const auto theta = parameters().subspan(static_cast<std::size_t>(at), gradient.size());
     if (asked.norm) {
         answer.squares += sum_of_squares(gradient);
     }
-    if (asked.compare && !kept_.gradient.empty()) {
-        const std::span<const float> before(kept_.gradient.data() + at, gradient.size());
-        const std::span<const float> u(kept_.velocity.data() + at, gradient.size());
-        answer.product += dot(gradient, before);
-        answer.bend += dot(gradient, u) - dot(before, u);
-        answer.move += dot(theta, u) - dot({kept_.theta.data() + at, gradient.size()}, u);
+    if (asked.compare && !kept_.empty()) {
+        answer.product += dot(gradient, {kept_.data() + at, gradient.size()});
     }
     if (asked.keep) {
-        std::copy(gradient.begin(), gradient.end(), kept_.gradient.begin() + at);
-        std::copy(theta.begin(), theta.end(), kept_.theta.begin() + at);
-        const auto velocity = optimizer_->slots().front().values.begin() + at;
-        std::copy_n(velocity, gradient.size(), kept_.velocity.begin() + at);
+        std::copy(gradient.begin(), gradient.end(), kept_.begin() + at);
     }
 }
 

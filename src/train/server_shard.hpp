@@ -127,12 +127,7 @@ private:
     ReleasedCopies released_;       ///< kept only while orders ask for a delay compensation
     std::shared_ptr<const float> reference_;
     double reference_squares_ = 0;
-    /// What later updates are compared with: mean gradient, parameters and velocity before it.
-    struct Kept {
-        std::vector<float> gradient;
-        std::vector<float> theta;
-        std::vector<float> velocity;
-    } kept_;
+    std::vector<float> kept_;  ///< the mean gradient that later ones are compared with
     GradientAnswer answer_;
 };
 

@@ -208,7 +208,10 @@ void FlowRig::push(int worker, bool given_up, bool finite) {
                         .times = {.input_s = 1, .compute_s = 2, .exchange_s = 4},
                         .work = done.order.work.work,
                         .given_up = given_up,
-                        .validation = done.order.validation};
+                        .validation = done.order.validation,
+                        .halves = done.order.halves,
+                        .first_squares = 9.0 / 5,
+                        .second_squares = 1};
     tell(network.map().rank_of_worker(worker), Port::kWorker, MessageKind::kTicket, encode(ticket));
 }
 

@@ -37,7 +37,8 @@ double synchronous_update(Learner& learner, const std::vector<LeaseSlice>& slice
              .worker = worker,
              .version = version - 1});
     }
-    return learner.apply(update);
+    update.question.norm = true;
+    return learner.apply(update).squares;
 }
 
 void lone_update(LoneTrainer& lone, const std::vector<LeaseSlice>& slices, double fraction) {
@@ -171,9 +172,59 @@ TEST(Learner, TellsLossHitsAndNormOfAGradient) {
     EXPECT_EQ(outcome.correct, lone.result.correct);
     EXPECT_TRUE(outcome.finite);
     EXPECT_NEAR(outcome.gradient_norm, norm(gradient), 1e-9 * outcome.gradient_norm);
-    const double squares = learner->apply(
-        {.version = 1, .fraction = 1, .lr = kLr, .terms = {{.work = work, .coefficient = 0.5}}});
-    EXPECT_NEAR(squares, 0.25 * sum_of_squares(gradient), 1e-6 * squares);
+    const GradientAnswer answer = learner->apply({.version = 1,
+                                                  .fraction = 1,
+                                                  .lr = kLr,
+                                                  .terms = {{.work = work, .coefficient = 0.5}},
+                                                  .question = {.norm = true, .keep = true}});
+    EXPECT_NEAR(answer.squares, 0.25 * sum_of_squares(gradient), 1e-6 * answer.squares);
+    EXPECT_EQ(answer.product, 0);
+}
+
+TEST(Learner, ComparesAnUpdatesGradientWithTheOneThatItKept) {
+    const std::unique_ptr<Learner> learner = make_learner(tiny_options());
+    LoneTrainer lone(tiny_options());
+    const std::vector<float> gradient = lone.gradient(slice(24));
+    double product = 0;
+    for (std::int64_t version = 1; version <= 3; ++version) {
+        const auto work =
+            learner->start({.slice = slice(24), .parameters = learner->release(0, 0, 0, false)});
+        const GradientAnswer answer =
+            learner->apply({.version = version,
+                            .fraction = 1,
+                            .lr = 0,
+                            .terms = {{.work = work, .coefficient = static_cast<double>(version)}},
+                            .question = {.keep = version == 1, .compare = version == 3}});
+        product = answer.product;
+    }
+    EXPECT_NEAR(product, 3 * sum_of_squares(gradient), 1e-5 * product);
+}
+
+TEST(Learner, HalvesMakeTheSameGradientAndTellTheirNorms) {
+    const std::unique_ptr<Learner> learner = make_learner(tiny_options());
+    const Learner::Released start = learner->release(0, 0, 0, false);
+    const auto outcome = [&](LeaseSlice of, bool halves) {
+        return learner->outcome(
+            learner->start({.slice = of, .parameters = start, .halves = halves}));
+    };
+    LeaseSlice all = slice(24);
+    all.count = 9;
+    LeaseSlice first = all;
+    first.count = GradientDesk::first_half(all.count);
+    LeaseSlice second = all;
+    second.position += first.count;
+    second.count -= first.count;
+    const Learner::Outcome whole = outcome(all, false);
+    const Learner::Outcome halved = outcome(all, true);
+    EXPECT_NEAR(halved.gradient_norm, whole.gradient_norm, 1e-4 * whole.gradient_norm);
+    EXPECT_NEAR(halved.loss_sum, whole.loss_sum, 1e-4 * whole.loss_sum);
+    EXPECT_EQ(halved.correct, whole.correct);
+    const std::array<LeaseSlice, 2> parts{first, second};
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const double norm = outcome(parts.at(i), false).gradient_norm;
+        EXPECT_NEAR(halved.half_squares.at(i), norm * norm, 1e-5 * norm * norm) << i;
+        EXPECT_EQ(whole.half_squares.at(i), 0);
+    }
 }
 
 TEST(Learner, AReleaseIsOfItsVersionAndMayLookAhead) {
@@ -387,7 +438,7 @@ TEST(IdleLearner, LearnsNothingAndAnswersAtOnce) {
     const std::vector<Learner::Job> jobs(3);
     EXPECT_EQ(learner->start_group(jobs).size(), 3U);
     EXPECT_TRUE(learner->outcome(work).finite);
-    EXPECT_EQ(learner->apply({.version = 1, .terms = {{.work = work}}}), 0);
+    EXPECT_EQ(learner->apply({.version = 1, .terms = {{.work = work}}}).squares, 0);
     EXPECT_EQ(learner->evaluate(0).samples, 0);
     EXPECT_EQ(learner->digest(), make_idle_learner()->digest());
 }

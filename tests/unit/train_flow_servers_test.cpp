@@ -193,6 +193,23 @@ TEST(FlowServers, PlansAndMembersChangeAtAnyTime) {
     }
 }
 
+/// Halves of 9/5 and 1 around a mean of 1: numbers that say something.
+TEST(FlowServers, MeasuresGradientsOnlyWhereSomebodyWantsThem) {
+    for (const bool wants : {false, true}) {
+        FlowRig rig(1, 3, 200 * kBatch, alone_plan(3), kBatch);
+        rig.books.wants = wants;
+        rig.flow->begin({}, {});
+        rig.run_until([&] { return rig.books.updates.size() == 150; });
+        ASSERT_FALSE(testing::Test::HasFatalFailure());
+        EXPECT_EQ(rig.books.gradients.empty(), !wants);
+        if (wants) {
+            EXPECT_GE(rig.books.gradients.size(), 10U) << "every eighth lease";
+            EXPECT_LE(rig.books.gradients.size(), 50U);
+            EXPECT_GT(rig.books.gradients.back().noise_scale, 0);
+        }
+    }
+}
+
 TEST(FlowServers, AnUpdateSaysWhatItIsMadeOf) {
     SyncPlan plan = quorum_plan(2, 2);
     plan.delay_compensation = 0.25;

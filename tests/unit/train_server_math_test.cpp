@@ -174,7 +174,6 @@ TEST_P(AnyServers, TheMeanGradientIsMeasured) {
         group.update(again, second);
         EXPECT_NEAR(answer().product, 2 * wanted, 1e-6 * wanted) << "twice the one that was kept";
         EXPECT_EQ(answer().squares, 0) << "nobody asked";
-        EXPECT_EQ(answer().bend, 0) << "there was no velocity before the first update";
     }
 }
 

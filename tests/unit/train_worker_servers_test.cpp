@@ -89,6 +89,42 @@ TEST_P(WorkerServers, GradientsAndStatisticsArriveExactlyAsAReplicaMakesThem) {
     EXPECT_TRUE(rig.quiet()) << "no parameters, no work";
 }
 
+/// The same gradient up to rounding; smallcnn, whose loss knows no batch statistics.
+TEST_P(WorkerServers, AHalvedLeaseSaysTheNormsOfBothHalves) {
+    WorkerRig rig("smallcnn", 1, GetParam());
+    rig.start();
+    rig.order(0, MessageKind::kBegin, BeginOrder{});
+    constexpr std::int64_t kCount = 9;
+    rig.order(0, MessageKind::kLease,
+              LeaseOrder{.lease = 7, .position = 0, .count = kCount, .work = {}, .halves = true});
+    const Values values(rig.job.graph, 1);
+    rig.servers->send_all(0, values, {.version = 4});
+    const auto ticket = rig.told<Ticket>(MessageKind::kTicket);
+    Reference whole(rig, values, 0, kCount);
+    EXPECT_TRUE(ticket.halves);
+    EXPECT_TRUE(ticket.finite);
+    EXPECT_EQ(ticket.samples, kCount);
+    EXPECT_EQ(ticket.correct, whole.result.correct);
+    EXPECT_NEAR(ticket.loss_sum, whole.result.loss_sum, 1e-4 * ticket.loss_sum);
+    const std::span<const float> gradient = whole.replica.gradients();
+    EXPECT_NEAR(ticket.gradient_norm, norm(gradient), 1e-4 * ticket.gradient_norm);
+    constexpr std::int64_t kFirst = GradientDesk::first_half(kCount);
+    Reference first(rig, values, 0, kFirst);
+    Reference second(rig, values, kFirst, kCount - kFirst);
+    EXPECT_NEAR(ticket.first_squares, sum_of_squares(first.replica.gradients()),
+                1e-6 * ticket.first_squares);
+    EXPECT_NEAR(ticket.second_squares, sum_of_squares(second.replica.gradients()),
+                1e-6 * ticket.second_squares);
+    for (const ShardRange& shard : rig.servers->shards()) {
+        PushId id;
+        const std::vector<float> got = rig.servers->pushed(shard.part, id);
+        for (std::int64_t i = 0; i < shard.parameters(); ++i) {
+            ASSERT_NEAR(got[static_cast<std::size_t>(i)],
+                        gradient[static_cast<std::size_t>(shard.begin + i)], 1e-5);
+        }
+    }
+}
+
 TEST(WorkerServersStart, OnlyOnOneVersionOfAllShardsAndOnTheNewest) {
     WorkerRig rig("smallcnn", 1, 2);
     rig.start();

@@ -15,8 +15,8 @@ namespace cohort {
 /// What those who apply an update are asked about its mean gradient gbar.
 struct GradientQuestion {
     bool norm = false;     ///< |gbar|^2
-    bool keep = false;     ///< to keep it, with the parameters and the velocity u before the update
-    bool compare = false;  ///< how it and the parameters differ from what is kept
+    bool keep = false;     ///< to keep it, to compare later ones with
+    bool compare = false;  ///< its product with the one kept
     [[nodiscard]] bool any() const noexcept { return norm || keep || compare; }
 
     template <class Io>
@@ -28,19 +28,15 @@ struct GradientQuestion {
 /// What they say, or a part of them; parts add up.
 struct GradientAnswer {
     double squares = 0;  ///< |gbar|^2
-    double product = 0;  ///< with the gradient kept
-    double bend = 0;     ///< <gbar - the gradient kept, u>
-    double move = 0;     ///< <parameters before the update - those kept, u>
+    double product = 0;  ///< with the one kept
 
     void add(const GradientAnswer& part) noexcept {
         squares += part.squares;
         product += part.product;
-        bend += part.bend;
-        move += part.move;
     }
     template <class Io>
     void fields(Io& io) {
-        io(squares, product, bend, move);
+        io(squares, product);
     }
 };
 
@@ -56,17 +52,16 @@ struct GradientWish {
 ///
 /// Noise scale: from updates whose pushes were computed on one version. Where there are none, every
 /// kEvery-th lease is computed as two halves, which are two mini-batches of one version.
-/// Curvature along the step: two mean gradients some reference batches apart, more with momentum,
-/// which turns slowly. How their difference goes with the velocity u before the first of them, and
-/// how far the parameters went along it meanwhile, give h = <g' - g, u> / <theta' - theta, u>; u
-/// knows nothing of either mini-batch, so their noise does not bias it. Numerator and denominator
-/// are averaged, then divided.
+/// Curvature: two mean gradients a reference batch apart. Their samples differ, so the product's
+/// mean is <G, G'> without a share of noise, and (1 - <G, G'> / |G|^2) per reference batch is the
+/// learning rate / (1 - momentum) times the curvature along the step.
 class GradientDesk {
 public:
     static constexpr int kEvery = 8;  ///< updates, and leases, between two measurements
 
     /// @param reference_batch  B, samples
-    GradientDesk(std::int64_t reference_batch, double momentum);
+    explicit GradientDesk(std::int64_t reference_batch)
+        : reference_batch_(static_cast<double>(reference_batch)) {}
 
     /// What to ask of an update; to be called for every one.
     /// @param compare  whether gradients can be kept and compared where it is applied
@@ -87,8 +82,8 @@ public:
     /// phi, samples; 0: not known yet.
     [[nodiscard]] double noise_scale() const noexcept { return noise_.samples(); }
     /// Learning rate / (1 - momentum) x curvature along the step; 0: not known yet.
-    [[nodiscard]] double step_curvature(double learning_rate) const noexcept;
-    /// <G, G'> / |G|^2 of the gradients compared; 0: not known yet.
+    [[nodiscard]] double step_curvature() const noexcept;
+    /// <G, G'> / |G|^2 of mean gradients a reference batch apart; 0: not known yet.
     [[nodiscard]] double agreement() const noexcept;
     /// |G|^2, smoothed; 0: not known yet.
     [[nodiscard]] double gradient_squares() const noexcept;
@@ -98,10 +93,10 @@ public:
 private:
     struct Asked {
         std::vector<GradientNorm> norms;
-        bool compared = false;
+        double distance = 0;  ///< reference batches from the gradient kept; 0: not compared
     };
 
-    void compare_with_kept(const GradientAnswer& answer) noexcept;
+    void compare_with_kept(double product, double distance) noexcept;
 
     static constexpr double kRate = 0.05;  ///< of the newest measurement, in means
 
@@ -110,8 +105,8 @@ private:
     NoiseScale noise_{kRate};
     std::map<std::int64_t, Asked> asked_;  ///< by version
     std::optional<double> kept_;           ///< where: reference batches
-    double memory_;                        ///< 1 / (1 - momentum)
-    GradientAnswer mean_;                  ///< of comparisons
+    double product_ = 0;
+    double distance_ = 0;
     int compared_ = 0;
     std::int64_t updates_ = 0;
     std::int64_t alike_ = 0;     ///< update that had pushes of one version

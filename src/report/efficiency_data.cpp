@@ -1,0 +1,226 @@
+// Rows for the efficiency model from runs of sweeps: loss curves and what ssgd measured.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "cohort/core/error.hpp"
+#include "cohort/report/efficiency_training.hpp"
+#include "cohort/report/sweep_results.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr double kWorst = 20;        ///< nats: a loss that is not finite, or a run that diverged
+constexpr std::size_t kSkipped = 2;  ///< points at the beginning that say little
+constexpr int kLevels = 8;           ///< losses at which curves are compared
+constexpr double kBeyond = 0.1;      ///< of the loss
+constexpr double kDepth = 0.6;       ///< share of the fall, from the end, that the levels cover
+
+using Options = std::map<std::string, std::string>;
+
+double number(const Options& options, const std::string& name) {
+    const auto found = options.find(name);
+    return found == options.end() ? 0 : std::stod(found->second);
+}
+
+/// Runs that differ in their seed only.
+struct Runs {
+    std::vector<SimulationResult> results;
+    Options options;
+};
+
+/// All options but `without`, one line.
+std::string key_of(const Options& options, const std::set<std::string>& without) {
+    std::string key;
+    for (const auto& [name, value] : options) {
+        key += without.contains(name) ? "" : fmt::format("{}={} ", name, value);
+    }
+    return key;
+}
+
+/// Log loss of the first test samples at every evaluation, the mean over runs, smoothed and made to
+/// fall.
+std::vector<double> curve_of(const Runs& runs) {
+    std::vector<double> mean;
+    std::size_t points = 0;
+    std::vector<std::vector<double>> curves;
+    for (const SimulationResult& run : runs.results) {
+        const auto fewest = std::min_element(
+            run.evaluations.begin(), run.evaluations.end(),
+            [](const auto& a, const auto& b) { return a.test_samples < b.test_samples; });
+        std::vector<double>& curve = curves.emplace_back();
+        for (const EvaluationPoint& point : run.evaluations) {
+            if (point.test_samples == fewest->test_samples) {
+                const bool good = std::isfinite(point.loss) && point.loss < kWorst;
+                curve.push_back(std::log(good ? std::max(point.loss, 1e-6) : kWorst));
+            }
+        }
+        points = std::max(points, curve.size());
+    }
+    for (std::size_t i = 0; i < points; ++i) {
+        double sum = 0;
+        for (const std::vector<double>& curve : curves) {
+            sum += i < curve.size() ? curve[i] : std::log(kWorst);  // it had diverged by then
+        }
+        mean.push_back(sum / static_cast<double>(curves.size()));
+    }
+    std::vector<double> smooth = mean;
+    for (std::size_t i = 1; i + 1 < mean.size(); ++i) {
+        smooth[i] = (mean[i - 1] + mean[i] + mean[i + 1]) / 3;
+    }
+    for (std::size_t i = 1; i < smooth.size(); ++i) {
+        smooth[i] = std::min(smooth[i], smooth[i - 1]);
+    }
+    return smooth;
+}
+
+/// Points, with fractions, until a falling curve has come down to a level that it reaches.
+double reached(const std::vector<double>& curve, double level) {
+    const auto at =
+        std::find_if(curve.begin(), curve.end(), [level](double loss) { return loss <= level; });
+    const auto index = static_cast<double>(at - curve.begin());
+    if (at == curve.begin()) {
+        return index + 1;
+    }
+    const double fall = *(at - 1) - *at;
+    return index + (fall > 0 ? (*(at - 1) - level) / fall : 0);
+}
+
+double mean_of(const Runs& runs, std::optional<double> SimulationResult::*field) {
+    double sum = 0;
+    for (const SimulationResult& run : runs.results) {
+        sum += (run.*field).value_or(0);
+    }
+    return sum / static_cast<double>(runs.results.size());
+}
+
+EfficiencyRow row_of(const Runs& plan, const Runs& ssgd) {
+    const double batch = number(plan.options, "batch") * number(plan.options, "workers");
+    EfficiencyRow row{
+        .model = plan.options.at("model"),
+        .lr = number(plan.options, "lr"),
+        .plan = plan.options.at("mode"),
+        .pattern = plan.options.at("pattern"),
+        .features = {.momentum = number(plan.options, "momentum"),
+                     .look_ahead = plan.options.at("stale-momentum") == "look-ahead",
+                     .step_curvature = mean_of(ssgd, &SimulationResult::step_curvature),
+                     .noise_ratio = mean_of(ssgd, &SimulationResult::noise_scale) / batch},
+        .agreement = mean_of(ssgd, &SimulationResult::agreement),
+        .efficiency = curve_ratio(curve_of(ssgd), curve_of(plan))};
+    double pushes = 0;
+    double lags = 0;
+    for (const SimulationResult& run : plan.results) {
+        for (const WorkerReport& worker : run.workers) {
+            pushes += static_cast<double>(worker.pushes);
+            lags += worker.lag_sum;
+            row.features.max_lag = std::max(row.features.max_lag, worker.lag_max);
+        }
+    }
+    row.features.mean_lag = pushes > 0 ? lags / pushes : 0;
+    return row;
+}
+
+std::map<std::string, Runs> runs_of(const std::vector<std::string>& sweeps) {
+    std::map<std::string, Runs> all;
+    std::set<std::string> seen;
+    for (const std::string& sweep : sweeps) {
+        for (const RunRow& row : read_sweep_results(sweep).rows) {
+            SimulationResult result = read_result(row.file);
+            const Options options(result.options.begin(), result.options.end());
+            if (!seen.insert(key_of(options, {"out", "overwrite", "threads"})).second) {
+                continue;
+            }
+            Runs& runs =
+                all[key_of(options, {"seed", "pattern-seed", "out", "overwrite", "threads"})];
+            runs.options = options;
+            runs.results.push_back(std::move(result));
+        }
+    }
+    return all;
+}
+
+/// Options in which a plan may differ from the ssgd that it is compared with.
+const std::set<std::string>& staleness_options() {
+    static const std::set<std::string> names{
+        "mode", "pattern", "stale-momentum", "seed", "pattern-seed", "out", "overwrite", "threads"};
+    return names;
+}
+
+/// Runs of ssgd by their options. A learning rate above ssgd's best one, at which it ends worse by
+/// more than kBeyond, is left out: there any plan that wavers less does better.
+std::map<std::string, const Runs*> references_of(const std::map<std::string, Runs>& all) {
+    struct Best {
+        double end = 0;
+        double lr = 0;
+    };
+    std::set<std::string> but_rate = staleness_options();
+    but_rate.insert("lr");
+    std::map<std::string, Best> best;
+    std::map<std::string, const Runs*> references;
+    for (const auto& [key, runs] : all) {
+        if (runs.options.at("mode") == "ssgd") {
+            references[key_of(runs.options, staleness_options())] = &runs;
+            const Best one{.end = curve_of(runs).back(), .lr = number(runs.options, "lr")};
+            const auto [at, first] = best.try_emplace(key_of(runs.options, but_rate), one);
+            at->second = first || one.end < at->second.end ? one : at->second;
+        }
+    }
+    std::erase_if(references, [&](const auto& reference) {
+        const Runs& runs = *reference.second;
+        const Best& found = best.at(key_of(runs.options, but_rate));
+        return number(runs.options, "lr") > found.lr &&
+               curve_of(runs).back() > found.end + std::log1p(kBeyond);
+    });
+    return references;
+}
+
+}  // namespace
+
+double curve_ratio(const std::vector<double>& first, const std::vector<double>& second) {
+    const double low = std::max(first.back(), second.back());
+    const std::size_t early = std::min({kSkipped, first.size(), second.size()}) - 1;
+    const double high = std::max(first.at(early), second.at(early));
+    double sum = 0;
+    int levels = 0;
+    for (int i = 0; i < kLevels; ++i) {
+        const double level = low + (high - low) * kDepth * i / (kLevels - 1);
+        const double a = reached(first, level);
+        const double b = reached(second, level);
+        if (std::max(a, b) > static_cast<double>(early)) {
+            sum += std::log(a / b);
+            ++levels;
+        }
+    }
+    if (levels == 0) {  // one of them never came below what the other began with
+        const double length = static_cast<double>(std::max(first.size(), second.size()));
+        return first.back() < second.back()   ? 1 / length
+               : first.back() > second.back() ? length
+                                              : 1;
+    }
+    return std::exp(sum / levels);
+}
+
+std::vector<EfficiencyRow> efficiency_rows(const std::vector<std::string>& sweeps) {
+    const std::map<std::string, Runs> all = runs_of(sweeps);
+    const std::map<std::string, const Runs*> references = references_of(all);
+    std::vector<EfficiencyRow> rows;
+    for (const auto& [key, runs] : all) {
+        const auto reference = references.find(key_of(runs.options, staleness_options()));
+        if (runs.options.at("mode") != "ssgd" && reference != references.end()) {
+            rows.push_back(row_of(runs, *reference->second));
+        }
+    }
+    if (rows.empty()) {
+        fail<UsageError>({.where = "sweeps",
+                          .what = "no plan can be compared with ssgd",
+                          .expected = "finished runs with --measure-gradients and an ssgd among "
+                                      "them, see experiments/efficiency.toml"});
+    }
+    return rows;
+}
+
+}  // namespace cohort

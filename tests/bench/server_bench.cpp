@@ -1,0 +1,56 @@
+// Updates of a parameter server, with and without what measuring gradients asks: its cost is a
+// share of the time of an update, times how often it is asked (GradientDesk).
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "cohort/model/graph.hpp"
+#include "cohort/model/zoo.hpp"
+#include "support/server_pushes.hpp"
+
+namespace cohort {
+namespace {
+
+enum Question : std::int64_t { kNothing, kNorm, kNormKeep, kCompare };
+
+GradientQuestion question_of(std::int64_t what) {
+    return {.norm = what == kNorm || what == kNormKeep,
+            .keep = what == kNormKeep,
+            .compare = what == kCompare};
+}
+
+/// @param state pushes, and what is asked
+void BM_Update(benchmark::State& state) {
+    const Graph graph = make_model("lenet", Shape({1, 28, 28}), 10);
+    test::ShardGroup group(graph, 1, {});
+    ServerShard& shard = group.shard(0);
+    std::vector<test::TestPush> pushes;
+    for (int i = 0; i < state.range(0); ++i) {
+        pushes.push_back(test::make_push(graph, {i, 0, 1},
+                                         1.0 / static_cast<double>(state.range(0)),
+                                         static_cast<std::uint64_t>(i)));
+    }
+    std::int64_t version = 0;
+    FireOrder keep = test::fire_order(++version, pushes, {}, 1, 1e-6);
+    keep.question.keep = true;
+    group.update(pushes, keep);
+    for (auto _ : state) {
+        state.PauseTiming();
+        for (test::TestPush& push : pushes) {
+            ++push.id.sequence;
+            test::stage(shard, push);
+        }
+        FireOrder order =
+            test::fire_order(++version, pushes, {{.worker = 0, .evaluation = {}}}, 1, 1e-6);
+        order.question = question_of(state.range(1));
+        const FireOutput output = shard.prepare(order);
+        state.ResumeTiming();
+        shard.fire(order, output, [](std::int64_t) {});
+    }
+}
+
+BENCHMARK(BM_Update)->ArgsProduct({{1, 8}, {kNothing, kNorm, kNormKeep, kCompare}});
+
+}  // namespace
+}  // namespace cohort
