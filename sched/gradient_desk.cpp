@@ -11,8 +11,9 @@ namespace {
 
 constexpr double kNear = 0.9;  ///< reference batches between two gradients that are compared
 constexpr double kFar = 3;
-constexpr int kFirst = 5;        ///< single products say next to nothing
-constexpr double kLeast = 1e-6;  ///< of curvature, which is not 0 once it is known
+constexpr int kFirst = 5;             ///< single products say next to nothing
+constexpr double kProductRate = 0.1;  ///< of the newest one, in means
+constexpr double kLeast = 1e-6;       ///< of curvature, which is not 0 once it is known
 
 /// The sum is the mean gradient of its samples.
 bool plain(const Fire& fire, const SyncPlan& plan) {
@@ -49,11 +50,13 @@ GradientQuestion GradientDesk::ask(const Fire& fire, const SyncPlan& plan, const
         const double distance = kept_ ? here - *kept_ : 0;
         question.compare = kept_ && distance >= kNear && distance <= kFar;
         asked.distance = question.compare ? distance : 0;
-        question.keep = turn && !question.compare && (!kept_ || distance > kFar);
+        const bool due = updates_ - kept_at_ >= (compared_ < kFew ? kEvery : kSeldom);
+        question.keep = due && !question.compare && (!kept_ || distance > kFar);
         if (question.compare) {
             kept_.reset();
         } else if (question.keep) {
             kept_ = here;
+            kept_at_ = updates_;
         }
     }
     measured_ = turn ? updates_ : measured_;
@@ -75,11 +78,12 @@ void GradientDesk::answered(std::int64_t version, const GradientAnswer& answer) 
 }
 
 void GradientDesk::compare_with_kept(double product, double distance) noexcept {
-    if (!std::isfinite(product)) {
+    if (!std::isfinite(product) || gradient_squares() == 0) {
         return;
     }
     ++compared_;
-    const double rate = std::max(kRate, 1.0 / compared_);
+    const double rate = std::max(kProductRate, 1.0 / compared_);
+    squares_ += rate * (noise_.signal() - squares_);
     product_ += rate * (product - product_);
     distance_ += rate * (distance - distance_);
 }
@@ -108,8 +112,7 @@ double GradientDesk::gradient_squares() const noexcept {
 }
 
 double GradientDesk::agreement() const noexcept {
-    const double squares = gradient_squares();
-    return compared_ >= kFirst && squares > 0 ? product_ / squares : 0;
+    return compared_ >= kFirst && squares_ > 0 ? product_ / squares_ : 0;
 }
 
 double GradientDesk::step_curvature() const noexcept {

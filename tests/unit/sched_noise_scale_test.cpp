@@ -242,8 +242,9 @@ TEST(GradientDesk, TheProductOfSuccessiveGradientsTellsTheCurvature) {
     GradientDesk desk(128);
     double gradient = 1;
     double kept = 0;
+    bool held = false;
     constexpr double kStep = 0.02;
-    for (std::int64_t version = 1; version <= 401; ++version) {
+    for (std::int64_t version = 1; version <= 2000; ++version) {
         const FiredPush push = push_of(64, version - 1, gradient);
         const GradientQuestion question =
             desk.ask(fire_of(version, {push, push}), plan, kChooser, true);
@@ -253,12 +254,13 @@ TEST(GradientDesk, TheProductOfSuccessiveGradientsTellsTheCurvature) {
                                     .product = question.compare ? kept * gradient : 0});
         }
         kept = question.keep ? gradient : kept;
+        held = question.keep || (held && !question.compare);
         gradient *= 1 - kStep;
-        if (gradient < 0.5 && question.compare) {
+        if (gradient < 0.95 && !held) {
             gradient = 1;
         }
     }
-    EXPECT_NEAR(desk.step_curvature(), kStep, 0.1 * kStep);
+    EXPECT_NEAR(desk.step_curvature(), kStep, 0.2 * kStep);
     EXPECT_NEAR(desk.agreement(), 1 - kStep, 0.01);
 }
 
@@ -268,7 +270,7 @@ TEST(GradientDesk, ComparesGradientsAReferenceBatchApart) {
     GradientDesk desk(512);
     std::int64_t kept = 0;
     int compared = 0;
-    for (std::int64_t version = 1; version <= 200; ++version) {
+    for (std::int64_t version = 1; version <= 2000; ++version) {
         const GradientQuestion question = desk.ask(
             fire_of(version, {push_of(64, version - 8, 1, 7.0 / 8)}), plan, kChooser, true);
         EXPECT_FALSE(question.norm);
@@ -282,7 +284,8 @@ TEST(GradientDesk, ComparesGradientsAReferenceBatchApart) {
         }
         desk.halves(64, {1, 1}, 1);
     }
-    EXPECT_GE(compared, 10);
+    EXPECT_GE(compared, 10 + 1800 / GradientDesk::kSeldom - 8) << "often at first";
+    EXPECT_LE(compared, 10 + 2000 / GradientDesk::kSeldom);
     EXPECT_NEAR(desk.agreement(), 0.5, 1e-9);
     EXPECT_NEAR(desk.step_curvature(), 0.5, 1e-9);
 }

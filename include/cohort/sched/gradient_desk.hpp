@@ -57,7 +57,8 @@ struct GradientWish {
 /// learning rate / (1 - momentum) times the curvature along the step.
 class GradientDesk {
 public:
-    static constexpr int kEvery = 8;  ///< updates, and leases, between two measurements
+    static constexpr int kEvery = 8;    ///< updates, and leases, between two measurements
+    static constexpr int kSeldom = 56;  ///< updates between two gradients kept, after the first few
 
     /// @param reference_batch  B, samples
     explicit GradientDesk(std::int64_t reference_batch)
@@ -99,6 +100,7 @@ private:
     void compare_with_kept(double product, double distance) noexcept;
 
     static constexpr double kRate = 0.05;  ///< of the newest measurement, in means
+    static constexpr int kFew = 10;
 
     double reference_batch_;
     double applied_ = 0;  ///< reference batches, in the updates that ask() saw
@@ -106,6 +108,8 @@ private:
     std::map<std::int64_t, Asked> asked_;  ///< by version
     std::optional<double> kept_;           ///< where: reference batches
     double product_ = 0;
+    double squares_ = 0;        ///< |G|^2, as it was known with each product
+    std::int64_t kept_at_ = 0;  ///< update
     double distance_ = 0;
     int compared_ = 0;
     std::int64_t updates_ = 0;
