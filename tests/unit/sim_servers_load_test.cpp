@@ -123,7 +123,7 @@ public:
     }
     Outcome outcome(WorkId work) override { return idle_->outcome(work); }
     void forget(WorkId work) override { idle_->forget(work); }
-    double apply(const Update& update) override {
+    GradientAnswer apply(const Update& update) override {
         applied.push_back(update.lr);
         return idle_->apply(update);
     }
