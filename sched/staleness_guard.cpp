@@ -11,9 +11,10 @@ namespace {
 
 constexpr double kStale = 0.15;     ///< reference batches: below, nothing is blamed on the lag
 constexpr double kHigh = 0.10;      ///< share of the best loss by which a block is far above it
-constexpr double kDeviations = 4;   ///< and so many mean differences between blocks
-constexpr double kNoiseRate = 0.1;  ///< weight of the newest difference
-constexpr double kFlat = 0.1;       ///< share of the fall before that is next to nothing
+constexpr double kDeviations = 4;   ///< and so many times the noise
+constexpr double kNoiseRate = 0.1;  ///< weight of the newest block in the noise
+constexpr double kFlat = 0.2;       ///< share of the fall to be expected that is next to nothing
+constexpr double kChance = 6;       ///< times the noise: falls that are no chance
 constexpr double kBelow = 0.9;      ///< the limit, as a share of the lag that did harm
 
 template <class Blocks, class Get>
@@ -47,11 +48,12 @@ void StalenessGuard::judge(const Block& block) {
     ++seen_;
     const bool high =
         seen_ > kRising && block.loss > best_ + std::max(kHigh * best_, kDeviations * noise_);
-    if (seen_ > 1 && !high) {  // a jump is not noise
-        const double step = std::abs(block.loss - blocks_.back().loss);
-        noise_ += std::max(kNoiseRate, 1.0 / (seen_ - 1)) * (step - noise_);
-    }
     blocks_.push_back(block);
+    if (seen_ > 2 && !high) {  // a jump is not noise
+        const Block* last = &blocks_.back();
+        const double bend = std::abs(last[0].loss - 2 * last[-1].loss + last[-2].loss);
+        noise_ += std::max(kNoiseRate, 1.0 / (seen_ - 2)) * (bend / std::sqrt(3.0) - noise_);
+    }
     if (blocks_.size() > 2 * kWindow) {
         blocks_.erase(blocks_.begin());
     }
@@ -73,23 +75,33 @@ void StalenessGuard::judge(const Block& block) {
     }
 }
 
-/// The window before fell under a fresher plan, by more than chance; this one does not.
+/// The window before fell under a fresher plan, by more than chance, and would have gone on falling
+/// by more than chance; this one does not. A loss slows down by itself: what is to be expected goes
+/// on as the geometric sequence of the two falls between the thirds of the window before, which is
+/// less than losses that fall like a power go on to fall.
 bool StalenessGuard::flat() const {
-    constexpr std::size_t kHalf = kWindow / 2;
+    constexpr std::size_t kThird = kWindow / 3;
     if (blocks_.size() < 2 * kWindow) {
         return false;
     }
-    const auto loss = [](const Block& one) { return one.loss; };
     const auto lag = [](const Block& one) { return one.lag; };
-    const auto fall = [&](std::size_t from) {
-        return mean(blocks_, from, from + kHalf, loss) -
-               mean(blocks_, from + kHalf, from + kWindow, loss);
+    if (mean(blocks_, 0, kWindow, lag) >= 0.5 * mean(blocks_, kWindow, 2 * kWindow, lag)) {
+        return false;
+    }
+    const auto third = [&](std::size_t at) {
+        return mean(blocks_, at * kThird, (at + 1) * kThird,
+                    [](const Block& one) { return one.loss; });
     };
-    const double before = fall(0);
-    const bool fresher =
-        mean(blocks_, 0, kWindow, lag) < 0.5 * mean(blocks_, kWindow, 2 * kWindow, lag);
-    const bool sure = before > kDeviations * noise_ / std::sqrt(static_cast<double>(kHalf));
-    return fresher && sure && fall(kWindow) < kFlat * before;
+    const double first = third(0) - third(1);
+    const double second = third(1) - third(2);
+    const double chance = kChance * noise_;
+    if (!(second > 0) || !(first + second > chance)) {
+        return false;
+    }
+    const double ratio = first > second ? second / first : 1;
+    const double expected = second * ratio * ratio * (1 + ratio);  // from third 3 to third 5
+    const double fall = third(3) - third(5);
+    return expected > chance && fall < kFlat * expected && expected - fall > chance;
 }
 
 /// A fresher plan begins anew: what was best before is no measure while it mends the harm.

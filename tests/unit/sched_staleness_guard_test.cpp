@@ -28,6 +28,19 @@ TEST(StalenessGuard, StaysSilentOnAHealthyAsynchronousRun) {
     EXPECT_EQ(guard.take_reason(), "");
 }
 
+/// A loss slows down by itself, most of all at the beginning: that is not the stale plan's fault,
+/// whenever that plan begins.
+TEST(StalenessGuard, StaysSilentWhereverAHealthyRunBecomesAsynchronous) {
+    for (std::size_t change = 0; change <= test::kHealthyLosses.size(); ++change) {
+        StalenessGuard guard(kBatch);
+        for (std::size_t at = 0; at < test::kHealthyLosses.size(); ++at) {
+            guard.add(static_cast<double>(test::kHealthyLosses.at(at)), kBatch,
+                      at < change ? 0 : kAsgd);
+        }
+        EXPECT_EQ(guard.lag_limit(), kNone) << "after " << change << ": " << guard.take_reason();
+    }
+}
+
 TEST(StalenessGuard, EndsAStalePlanUnderWhichTheLossExplodes) {
     StalenessGuard guard(kBatch);
     constexpr int kSwitch = 80;  // reference batches of ssgd
@@ -72,6 +85,15 @@ TEST_F(MadeUp, ALossThatStopsFallingUnderAStalePlanIsFlat) {
     run(100, 0.9, [](int) { return falling(64); });
     EXPECT_LT(guard_.lag_limit(), 0.9);
     EXPECT_THAT(guard_.take_reason(), HasSubstr("no longer falls"));
+}
+
+TEST_F(MadeUp, ALossThatStopsFallingIsFlatWhereverItWouldHaveGoneOn) {
+    for (const int change : {52, 64, 76, 88}) {
+        guard_ = StalenessGuard(kBatch);
+        run(change, 0, falling);
+        run(100, 0.9, [&](int) { return falling(change); });
+        EXPECT_LT(guard_.lag_limit(), 0.9) << change;
+    }
 }
 
 TEST_F(MadeUp, ALossThatClimbsUnderAStalePlanHasRisen) {

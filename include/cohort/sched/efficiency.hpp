@@ -81,7 +81,8 @@ private:
 ///
 /// The loss is looked at in blocks of kBlock reference batches. It rises when kRising blocks in a
 /// row are far above the best so far; it is flat when a window of kWindow blocks fell by next to
-/// nothing after one under a fresher plan that fell by much more than chance.
+/// nothing after one under a fresher plan that fell so, and slowed down so little, that much more
+/// than chance was to be expected.
 class StalenessGuard {
 public:
     static constexpr double kBlock = 8;
@@ -115,7 +116,7 @@ private:
     double samples_ = 0;         ///< in it
     std::vector<Block> blocks_;  ///< the newest 2 kWindow
     double best_ = 0;            ///< lowest mean of kRising blocks
-    double noise_ = 0;           ///< mean difference of a block to the one before
+    double noise_ = 0;           ///< mean difference of two blocks, the trend taken out
     int seen_ = 0;               ///< blocks since the last blame
     int high_ = 0;               ///< in a row
     std::string reason_;
