@@ -93,28 +93,50 @@ void AdaptivePolicy::switched(const SwitchReport& report) {
     }
 }
 
-Decision AdaptivePolicy::remake(std::string reason) {
+void AdaptivePolicy::forget_gone() {
     for (std::size_t worker = 0; worker < setting().live.size(); ++worker) {
         if (!setting().live[worker]) {
             loads_.forget(static_cast<int>(worker));
         }
     }
+}
+
+Decision AdaptivePolicy::regroup(const Telemetry& telemetry, std::string reason) {
+    forget_gone();
+    guard_.changed_anyway(telemetry.seconds);
     ModeSetting now = setting();
     now.continued = true;
     current_.plan = make_plan(current_.shape.mode, now);
+    current_.plan.fresh_leases = true;  // batches are equal again
     current_.shape.balanced = false;
     current_.batches.assign(setting().live.size(), setting().batch);
     kept_.reset();
     predicted_samples_s_ = 0;
     paces_.restart();
-    return {.plan = current_.plan, .batches = current_.batches, .reason = std::move(reason)};
+    DecisionRecord record{.chooser = mode(), .reason = reason};
+    if (telemetry.load != nullptr) {
+        record.stragglers = slow_workers(*telemetry.load->stragglers);
+    }
+    return {.plan = current_.plan,
+            .batches = current_.batches,
+            .reason = std::move(reason),
+            .record = std::move(record)};
 }
 
-void AdaptivePolicy::follow(const SyncPlan& plan) {
-    previous_ = current_;
-    current_ = {.shape = PlanShape{.mode = plan.name},
-                .plan = plan,
-                .batches = std::vector<std::int64_t>(setting().live.size(), setting().batch)};
+PlanOption AdaptivePolicy::equal_option(const SyncPlan& plan) const {
+    return {.shape = PlanShape{.mode = plan.name},
+            .plan = plan,
+            .batches = std::vector<std::int64_t>(setting().live.size(), setting().batch)};
+}
+
+bool AdaptivePolicy::follows(const SyncPlan& plan) const {
+    return same_way(equal_option(plan), current_);
+}
+
+void AdaptivePolicy::follow(const SyncPlan& plan, double now_s) {
+    guard_.changed_anyway(now_s);
+    previous_ = std::exchange(current_, equal_option(plan));
+    current_.plan.fresh_leases = previous_.batches != current_.batches;
     kept_.reset();
     predicted_samples_s_ = 0;
     paces_.restart();
@@ -219,20 +241,15 @@ void AdaptivePolicy::rate_all(const LoadEstimate& load, const Telemetry& telemet
     });
 }
 
-std::optional<SwitchGuard::Wish> AdaptivePolicy::wish(const LoadView& view) const {
-    if (others_.empty() || others_.front().candidate.rate <= kept_->candidate.rate) {
-        return {};
-    }
-    const RatedPlan& best = others_.front();
-    return SwitchGuard::Wish{
-        .gain = best.candidate.rate / kept_->candidate.rate - 1,
-        .fresher = best.timing.mean_lag < kept_->timing.mean_lag,
-        .same_plan = best.option.shape.mode == current_.shape.mode &&
-                     same_members(best.option.plan, current_.plan),
-        .refines = best.option.shape == current_.shape && current_.shape.balanced,
-        .back = distance(best.option, previous_) < distance(best.option, current_) / 2,
-        .noise = loads_.noise(live()),
-        .life_s = expected_life_s(*view.stragglers)};
+SwitchGuard::Wish AdaptivePolicy::wish_for(const RatedPlan& other, const LoadView& view) const {
+    return {.gain = other.candidate.rate / kept_->candidate.rate - 1,
+            .fresher = other.timing.mean_lag < kept_->timing.mean_lag,
+            .same_plan = other.option.shape.mode == current_.shape.mode &&
+                         same_members(other.option.plan, current_.plan),
+            .refines = other.option.shape == current_.shape && current_.shape.balanced,
+            .back = distance(other.option, previous_) < distance(other.option, current_) / 2,
+            .noise = loads_.noise(live()),
+            .life_s = expected_life_s(*view.stragglers)};
 }
 
 Decision AdaptivePolicy::adapt(const Telemetry& telemetry) {
@@ -244,15 +261,25 @@ Decision AdaptivePolicy::choose(const Telemetry& telemetry) {
     const LoadView& view = *telemetry.load;
     if (!others_.empty() && kept_->timing.mean_lag >= view.lag_limit) {
         guard_.changed_anyway(telemetry.seconds);
-        return take(telemetry, "the plan has harmed the run: too stale");
+        return take(0, telemetry, "the plan has harmed the run: too stale");
     }
-    const std::optional<SwitchGuard::Wish> wished = wish(view);
-    if (!guard_.look(telemetry.seconds, iteration_s_, wished ? &*wished : nullptr)) {
+    // The best one may promise too little for its kind while a fresher one promises enough.
+    std::optional<SwitchGuard::Wish> wish;
+    std::size_t choice = 0;
+    for (; choice < others_.size() && others_[choice].candidate.rate > kept_->candidate.rate;
+         ++choice) {
+        wish = wish_for(others_[choice], view);
+        if (guard_.worth(*wish)) {
+            break;
+        }
+        wish.reset();
+    }
+    if (!guard_.look(telemetry.seconds, iteration_s_, wish ? &*wish : nullptr)) {
         return {};
     }
-    guard_.changed(telemetry.seconds, *wished);
-    return take(telemetry,
-                fmt::format("{:.0f} % more progress per second expected", 100 * wished->gain));
+    guard_.changed(telemetry.seconds, *wish);
+    return take(choice, telemetry,
+                fmt::format("{:.0f} % more progress per second expected", 100 * wish->gain));
 }
 
 double AdaptivePolicy::mean_iteration_s(const LoadEstimate& load) const {
@@ -263,20 +290,19 @@ double AdaptivePolicy::mean_iteration_s(const LoadEstimate& load) const {
     return sum / static_cast<double>(live().size());
 }
 
-/// The best of the others is to be in force.
-Decision AdaptivePolicy::take(const Telemetry& telemetry, std::string reason) {
-    RatedPlan best = std::move(others_.front());
-    others_.front() = *std::exchange(kept_, std::nullopt);
+/// One of the others is to be in force.
+Decision AdaptivePolicy::take(std::size_t choice, const Telemetry& telemetry, std::string reason) {
+    RatedPlan best = std::move(others_[choice]);
+    others_[choice] = *std::exchange(kept_, std::nullopt);
     DecisionRecord record{.chooser = mode(),
                           .reason = reason,
                           .candidates = {best.candidate},
                           .stragglers = slow_workers(*telemetry.load->stragglers)};
-    std::stable_sort(others_.begin(), others_.end(), [](const RatedPlan& a, const RatedPlan& b) {
-        return a.candidate.rate > b.candidate.rate;
-    });
     for (const RatedPlan& other : others_) {
         record.candidates.push_back(other.candidate);
     }
+    const auto by_rate = [](const Candidate& a, const Candidate& b) { return a.rate > b.rate; };
+    std::stable_sort(record.candidates.begin(), record.candidates.end(), by_rate);
     previous_ = std::exchange(current_, std::move(best.option));
     predicted_samples_s_ = best.timing.samples_s;
     update_s_ = best.timing.update_s;

@@ -34,15 +34,21 @@ public:
 
 protected:
     Decision adapt(const Telemetry& telemetry) override;
-    Decision remake(std::string reason) override;
+    Decision regroup(const Telemetry& telemetry, std::string reason) override;
 
     /// Takes what is new, and rates all plans anew when that changes something.
     /// @return false: too little is known
     [[nodiscard]] bool observe(const Telemetry& telemetry);
     /// Changes to the best plan if that pays.
     [[nodiscard]] Decision choose(const Telemetry& telemetry);
-    /// Another one decided.
-    void follow(const SyncPlan& plan);
+    /// Rates all plans for the load that is known: value() has changed.
+    void rate_anew(const Telemetry& telemetry) { rate_all(LoadEstimate(load_), telemetry); }
+    /// Another one decided: this plan, with equal batches.
+    void follow(const SyncPlan& plan, double now_s);
+    /// This plan with equal batches is in force already.
+    [[nodiscard]] bool follows(const SyncPlan& plan) const;
+    /// What is known of workers that are gone counts no more.
+    void forget_gone();
     /// What a plan is worth: sets the candidate's rate.
     virtual void value(RatedPlan& /*plan*/, const Telemetry& /*telemetry*/) const {}
 
@@ -57,8 +63,9 @@ private:
     void rate_all(const LoadEstimate& load, const Telemetry& telemetry);
     [[nodiscard]] RatedPlan rated(PlanOption option, const Telemetry& telemetry) const;
     [[nodiscard]] double entry_s(const PlanOption& option) const;
-    [[nodiscard]] std::optional<SwitchGuard::Wish> wish(const LoadView& view) const;
-    [[nodiscard]] Decision take(const Telemetry& telemetry, std::string reason);
+    [[nodiscard]] PlanOption equal_option(const SyncPlan& plan) const;
+    [[nodiscard]] SwitchGuard::Wish wish_for(const RatedPlan& other, const LoadView& view) const;
+    [[nodiscard]] Decision take(std::size_t choice, const Telemetry& telemetry, std::string reason);
     [[nodiscard]] double mean_iteration_s(const LoadEstimate& load) const;
 
     LoadEstimator loads_;

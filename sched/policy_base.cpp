@@ -41,8 +41,8 @@ Decision PolicyBase::decide(const Telemetry& telemetry) {
         return adapt(telemetry);
     }
     wished_ = false;
-    return remake(
-        fmt::format("{} workers live, {} before", static_cast<int>(live_.size()), before));
+    return regroup(telemetry, fmt::format("{} workers live, {} before",
+                                          static_cast<int>(live_.size()), before));
 }
 
 bool PolicyBase::looks(const RunCounts& counts) const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cohort/sched/policy.hpp"
@@ -29,7 +30,11 @@ protected:
                                                       int iterations) const;
     /// Between changes of membership.
     virtual Decision adapt(const Telemetry& telemetry);
-    /// Workers left or came.
+    /// Workers left or came; live() and times() are those of who is there now.
+    virtual Decision regroup(const Telemetry& /*telemetry*/, std::string reason) {
+        return remake(std::move(reason));
+    }
+    /// The plan, made anew.
     virtual Decision remake(std::string reason);
     /// At a look: would a change pay now?
     [[nodiscard]] virtual bool wishes() const { return false; }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "policies.hpp"
@@ -21,7 +20,7 @@ constexpr int kLeastWindows = 4;     ///< measurements before the regressor may 
 constexpr double kErrorWeight = 0.2;
 constexpr double kTakesOver = 0.95;  ///< times the heuristic's error
 constexpr double kHandsBack = 1.05;
-constexpr const char* kHeuristic = "star-h-exact";
+constexpr int kLeastLead = 16;  ///< measurements for which whoever got the lead keeps it
 
 class StarMlPolicy final : public AdaptivePolicy {
 public:
@@ -29,29 +28,39 @@ public:
         : AdaptivePolicy(std::move(mode), setting) {}
 
     Decision start() override {
-        heuristic_ = make_policy(kHeuristic, setting());
-        (void)heuristic_->start();
+        heuristic_ = make_policy(heuristic_name(), setting());
+        advised_ = *heuristic_->start().plan;
         return AdaptivePolicy::start();
     }
 
 protected:
     Decision adapt(const Telemetry& telemetry) override;
-    Decision remake(std::string reason) override;
+    Decision regroup(const Telemetry& telemetry, std::string reason) override;
     void value(RatedPlan& plan, const Telemetry& telemetry) const override;
 
 private:
     [[nodiscard]] RateFeatures features_of(const RatedPlan& plan, const Telemetry& telemetry) const;
     [[nodiscard]] double healthy_samples_s() const;
-    void measure(const Telemetry& telemetry);
+    [[nodiscard]] std::string heuristic_name() const {
+        return setting().architecture == Architecture::kRing ? "star-h" : "star-h-exact";
+    }
+    [[nodiscard]] bool measure(const Telemetry& telemetry);
     void judge(double log_rate, const RateFeatures& features);
-    Decision hand_over(const Telemetry& telemetry);
+    [[nodiscard]] bool hands_over();
+    [[nodiscard]] Decision ask_heuristic(const Telemetry& telemetry);
+    [[nodiscard]] Decision follow_heuristic(Decision advice, const Telemetry& telemetry);
+    [[nodiscard]] Decision heed(Decision advice, const Telemetry& telemetry);
+    [[nodiscard]] Decision begin_lead(const Telemetry& telemetry);
     void restart() { window_s_ = window_samples_ = predicted_ = 0; }
 
     RateRegressor regressor_;
-    std::unique_ptr<ModePolicy> heuristic_;
-    bool leads_ = false;  ///< the regressor
+    std::unique_ptr<ModePolicy> heuristic_;  ///< asked all the time
+    SyncPlan advised_;                       ///< its last word
+    bool leads_ = false;                     ///< the regressor
     int windows_ = 0;
-    double regressor_error_ = 0;  ///< of logarithms, recent
+    int next_change_ = kLeastWindows;  ///< of the lead, in windows
+    std::int64_t settles_at_ = 0;      ///< samples, when the heuristic's plan must be in force
+    double regressor_error_ = 0;       ///< of logarithms, recent
     double heuristic_error_ = 0;
     // The window under way.
     double window_s_ = 0;
@@ -111,8 +120,8 @@ void StarMlPolicy::value(RatedPlan& plan, const Telemetry& telemetry) const {
 }
 
 /// What the plan in force achieved: samples per second as counted, each worth what batches and
-/// staleness make of it.
-void StarMlPolicy::measure(const Telemetry& telemetry) {
+/// staleness make of it. @return something was learned
+bool StarMlPolicy::measure(const Telemetry& telemetry) {
     const double seconds = telemetry.seconds - std::exchange(last_s_, telemetry.seconds);
     const auto samples = static_cast<double>(
         telemetry.samples_applied - std::exchange(last_samples_, telemetry.samples_applied));
@@ -120,19 +129,20 @@ void StarMlPolicy::measure(const Telemetry& telemetry) {
     if (std::exchange(timed_samples_s_, timed_samples_s) != timed_samples_s ||
         timed_samples_s == 0) {
         restart();  // another plan, or another load
-        return;
+        return false;
     }
     window_s_ += seconds;
     window_samples_ += samples;
     predicted_ += seconds * timed_samples_s;
     if (predicted_ < kWindowRounds * rater().reference_batch() || window_samples_ <= 0) {
-        return;
+        return false;
     }
     const Candidate& plan = kept()->candidate;
     const double rate = window_samples_ / window_s_ * plan.batch_efficiency *
                         plan.staleness_efficiency / healthy_samples_s();
     judge(std::log(rate), features_of(*kept(), telemetry));
     restart();
+    return true;
 }
 
 /// Before it learns: what it did not know is what it is judged by.
@@ -146,62 +156,90 @@ void StarMlPolicy::judge(double log_rate, const RateFeatures& features) {
     ++windows_;
 }
 
-/// Who leads from now on; a heuristic that gets the lead begins with everybody.
-Decision StarMlPolicy::hand_over(const Telemetry& telemetry) {
-    if (!leads_) {
-        leads_ = windows_ >= kLeastWindows && regressor_error_ < kTakesOver * heuristic_error_;
-        return {};
+/// Whether the lead changes now; then it has changed.
+bool StarMlPolicy::hands_over() {
+    const bool better = leads_ ? regressor_error_ > kHandsBack * heuristic_error_
+                               : regressor_error_ < kTakesOver * heuristic_error_;
+    if (!better || windows_ < next_change_) {
+        return false;
     }
-    if (regressor_error_ <= kHandsBack * heuristic_error_) {
-        return {};
+    leads_ = !leads_;
+    next_change_ = windows_ + kLeastLead;
+    return true;
+}
+
+/// Whoever leads, the heuristic follows what happens: when it gets the lead it knows what it wants.
+Decision StarMlPolicy::ask_heuristic(const Telemetry& telemetry) {
+    Decision advice = heuristic_->decide(telemetry);
+    if (advice.plan) {
+        advised_ = *advice.plan;
     }
-    leads_ = false;
-    heuristic_ = make_policy(kHeuristic, setting());
-    Decision first = heuristic_->start();
-    first.reason = fmt::format("{} leads again: it errs by {:.0f} %, the regressor by {:.0f} %",
-                               kHeuristic, 100 * heuristic_error_, 100 * regressor_error_);
-    first.record = DecisionRecord{.chooser = mode(), .reason = first.reason};
-    (void)telemetry;
-    follow(*first.plan);
+    return advice;
+}
+
+Decision StarMlPolicy::follow_heuristic(Decision advice, const Telemetry& telemetry) {
+    follow(advised_, telemetry.seconds);
+    advice.plan = current().plan;
+    advice.batches = current().batches;
+    if (advice.record) {
+        advice.record->chooser = mode();
+    }
+    return advice;
+}
+
+/// The plan in force stays; the heuristic may be about to change its mind.
+Decision StarMlPolicy::begin_lead(const Telemetry& telemetry) {
+    Decision first = leads_ ? choose(telemetry) : Decision();
+    const std::string errors =
+        fmt::format("the regressor errs by {:.1f} %, the timing model by {:.1f} %",
+                    100 * regressor_error_, 100 * heuristic_error_);
+    const std::string why = fmt::format("{} decides from now on: {}",
+                                        leads_ ? "the regressor" : heuristic_name(), errors);
+    first.reason = first.reason.empty() ? why : why + "; " + first.reason;
+    if (!first.record) {
+        first.record = DecisionRecord{.chooser = mode()};
+    }
+    first.record->reason = first.reason;
+    settles_at_ = telemetry.samples_applied +
+                  static_cast<std::int64_t>(kWindowRounds * rater().reference_batch());
     return first;
+}
+
+/// Its word counts, also one from before it got the lead.
+Decision StarMlPolicy::heed(Decision advice, const Telemetry& telemetry) {
+    if (!advice.plan && telemetry.samples_applied >= settles_at_ && !follows(advised_)) {
+        advice = {.plan = advised_, .batches = {}, .reason = "as it has wanted since it decides"};
+        advice.record = DecisionRecord{.chooser = mode(), .reason = advice.reason};
+    }
+    return advice.plan ? follow_heuristic(std::move(advice), telemetry) : Decision();
 }
 
 Decision StarMlPolicy::adapt(const Telemetry& telemetry) {
     if (telemetry.load == nullptr) {
         return {};
     }
+    Decision advice = ask_heuristic(telemetry);
     const bool known = observe(telemetry);
-    if (known) {
-        measure(telemetry);
-        if (Decision changed = hand_over(telemetry); changed.plan) {
-            return changed;
+    if (known && measure(telemetry)) {
+        rate_anew(telemetry);
+        if (hands_over()) {
+            return begin_lead(telemetry);
         }
     }
     if (leads_) {
         return known ? choose(telemetry) : Decision();
     }
-    Decision decision = heuristic_->decide(telemetry);
-    if (decision.plan) {
-        follow(*decision.plan);
-        if (decision.record) {
-            decision.record->chooser = mode();
-        }
-    }
-    return decision;
+    return heed(std::move(advice), telemetry);
 }
 
-Decision StarMlPolicy::remake(std::string reason) {
+Decision StarMlPolicy::regroup(const Telemetry& telemetry, std::string reason) {
     restart();
+    Decision advice = ask_heuristic(telemetry);
     if (leads_) {
-        return AdaptivePolicy::remake(std::move(reason));
+        return AdaptivePolicy::regroup(telemetry, std::move(reason));
     }
-    ModeSetting now = setting();
-    now.continued = true;
-    heuristic_ = make_policy(kHeuristic, now);
-    Decision first = heuristic_->start();
-    first.reason = std::move(reason);
-    follow(*first.plan);
-    return first;
+    forget_gone();
+    return follow_heuristic(std::move(advice), telemetry);
 }
 
 }  // namespace

@@ -28,14 +28,17 @@ double SwitchGuard::price_of(const Wish& wish) const {
     return cost_s_ > 0 ? cost_s_ : kUnknownCost * iteration_s_;
 }
 
+bool SwitchGuard::worth(const Wish& wish) const noexcept {
+    const double least = wish.fresher || wish.same_plan ? kFresherGain : kGain;
+    return wish.gain > least * (flickers() ? kFlickerGain : 1) + wish.noise;
+}
+
 bool SwitchGuard::look(double now_s, double iteration_s, const Wish* wish) {
     const double passed_s = seen_s_ < 0 ? 0 : now_s - seen_s_;
     seen_s_ = now_s;
     iteration_s_ = iteration_s;
     patience_ *= std::exp2(-passed_s / (kHalfLife * iteration_s));
-    const bool fresher = wish != nullptr && (wish->fresher || wish->same_plan);
-    const double least = (fresher ? kFresherGain : kGain) * (flickers() ? kFlickerGain : 1);
-    if (wish == nullptr || wish->gain <= least + wish->noise) {
+    if (wish == nullptr || !worth(*wish)) {
         wished_s_ = -1;
         rent_s_ *= std::exp2(-passed_s / iteration_s);
         return false;

@@ -24,7 +24,9 @@ public:
         double life_s = 0;       ///< for how long the gain is expected to last; 0: nobody knows
     };
 
-    /// One look at what is, at most one per update. @param wish  null: the plan in force is best
+    /// It promises enough to be wished for: more than the threshold of its kind, and than noise.
+    [[nodiscard]] bool worth(const Wish& wish) const noexcept;
+    /// One look at what is, at most one per update. @param wish  null: nothing is worth() it
     /// @param iteration_s  own time of the workers, mean
     /// @return true: change now; the caller does, and says so by changed()
     [[nodiscard]] bool look(double now_s, double iteration_s, const Wish* wish);

@@ -87,7 +87,7 @@ void WorkerCosts::learn(const TelemetryHistory& history) {
 
 void WorkerCosts::forget(int worker) {
     Row& gone = rows_.at(static_cast<std::size_t>(worker));
-    gone = {.iteration = gone.iteration, .fixed_share = gone.fixed_share};
+    gone = {.fixed_share = gone.fixed_share};
 }
 
 CostLine WorkerCosts::work(int worker) const {

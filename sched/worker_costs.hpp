@@ -52,7 +52,7 @@ public:
 
     /// Takes the records that are new since the last call.
     void learn(const TelemetryHistory& history);
-    /// Its records were forgotten.
+    /// Its records were forgotten: should it come back, its iterations count from the start.
     void forget(int worker);
 
     /// Nothing is known of it yet.

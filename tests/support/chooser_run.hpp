@@ -61,7 +61,10 @@ public:
         carry_out(engine_.lost(worker));
         ask();
     }
+    /// As with servers, who comes back begins to count anew.
     void join(int worker) {
+        workers_[at(worker)].iterations = 0;
+        workers_[at(worker)].pushes = 0;
         carry_out(engine_.joined(worker));
         ask();
     }
@@ -78,6 +81,7 @@ public:
         Decision decision;
     };
     std::vector<Change> changes;
+    std::vector<DecisionRecord> told;   ///< those that change nothing among them
     std::string plan;                   ///< in force
     std::vector<std::int64_t> batches;  ///< of leases from now on
     std::int64_t samples = 0;           ///< applied
@@ -177,6 +181,9 @@ private:
             telemetry.workers[i].pushes = static_cast<std::int64_t>(workers_[i].pushes);
         }
         Decision decision = policy_->decide(telemetry);
+        if (decision.record) {
+            told.push_back(*decision.record);
+        }
         if (!decision.plan && decision.batches.empty()) {
             return;
         }

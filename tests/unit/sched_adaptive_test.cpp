@@ -71,6 +71,20 @@ TEST(Adaptive, APersistentStragglerIsAnsweredWithinFiveIterations) {
     }
 }
 
+/// A stale plan is best by less than it must promise; other batches promise less still, but enough
+/// for what they are.
+TEST(Adaptive, WhatIsBestButNotWorthItHidesNothing) {
+    ChooserRun run("adaptive", 8, [](int worker, double, std::int64_t samples) {
+        return second_of_work(worker < 2 ? 1.05 : 1, samples, worker < 2 ? 0.65 : 0);
+    });
+    run.until(40);
+    const auto second_best = [](const ChooserRun::Change& change) {
+        return change.to == "balanced" &&
+               change.decision.record->candidates.front().plan != "balanced";
+    };
+    EXPECT_THAT(run.changes, testing::Contains(testing::Truly(second_best))) << changes_of(run);
+}
+
 TEST(Adaptive, ANoisyHealthyHourIsLeftAlone) {
     ChooserRun run("adaptive", 8,
                    slow_third(
@@ -220,6 +234,21 @@ TEST(Adaptive, RingsAreBalancedOrRideTheirStragglers) {
         ring);
     late.until(100);
     EXPECT_TRUE(late.plan.starts_with("ring:7")) << late.plan;
+}
+
+/// Within the same noise now the regressor errs less, now the timing model.
+TEST(StarMl, TakesTheLeadWhenItErrsLessAndHandsItBack) {
+    const auto slow = [](double at_s) { return std::fmod(at_s, 200) > 100; };
+    ChooserRun run("star-ml", 8, slow_third(2, slow, 0.05));
+    run.until(6000);
+    std::string leads;
+    for (const DecisionRecord& record : run.told) {
+        if (record.reason.find(" decides from now on") != std::string::npos) {
+            leads += record.reason.starts_with("the regressor") ? 'r' : 'h';
+        }
+    }
+    EXPECT_THAT(leads, testing::StartsWith("rh"));
+    EXPECT_LE(leads.size(), 12U) << "it must not flap";
 }
 
 TEST(StarMl, LeavesTheLeadToTheHeuristicUntilItKnowsBetter) {
