@@ -33,8 +33,9 @@ def faults(struct, header, markdown, sources):
     for field in fields_of(header, struct):
         if f"`--{field.replace('_', '-')}`" not in markdown:
             found.append(f"{struct}::{field} has no option of its name")
-        # `options.field`, `options_.field`, `options().field`, `o.field`; `all`: defaults filled in
-        if not re.search(rf"\b(options_?(\(\))?|o|all)\.{field}\b", sources):
+        # `options.field`, `options_.field`, `options().field`, `o.field`; `all`: defaults filled in;
+        # `job`: of either program
+        if not re.search(rf"\b(options_?(\(\))?|o|all|job)\.{field}\b", sources):
             found.append(f"--{field.replace('_', '-')} is never read")
     return found
 
@@ -75,7 +76,8 @@ def main():
     for struct, command, header, folder in (
             ("TrainOptions", "train", "include/cohort/train/options.hpp", "src/train"),
             ("SimulateOptions", "simulate", "include/cohort/sim/simulation.hpp", "src/sim")):
-        files = [*(root / folder).glob("*.cpp"), root / f"jobs/command_{command}.cpp"]
+        files = [*(root / folder).glob("*.cpp"), root / f"jobs/command_{command}.cpp",
+                 root / "include/cohort/sched/chooser_options.hpp"]
         sources = "\n".join(readers(path.read_text()) for path in files)
         found += faults(struct, (root / header).read_text(), section(markdown, command), sources)
     print("\n".join(found) or "every option is documented and read")

@@ -38,9 +38,11 @@ const std::vector<std::string> kServerModes = {"ssgd",           "static:1",
                                                "lb-bsp",         "flexrr",
                                                "flexrr:2",       "sync-switch:0.5",
                                                "ssgd-or-asgd",   "star-h",
-                                               "star-h-exact",   "star-h-exact:1.5"};
-const std::vector<std::string> kRingModes = {
-    "ssgd", "ring", "ring:1", "localsgd", "localsgd:4", "hier:1", "hier:1:2", "lb-bsp", "star-h"};
+                                               "star-h-exact",   "star-h-exact:1.5",
+                                               "star-ml",        "adaptive"};
+const std::vector<std::string> kRingModes = {"ssgd",       "ring",    "ring:1",   "localsgd",
+                                             "localsgd:4", "hier:1",  "hier:1:2", "lb-bsp",
+                                             "star-h",     "star-ml", "adaptive"};
 
 const std::vector<std::string>& modes_of(Architecture architecture) {
     return architecture == kRing ? kRingModes : kServerModes;

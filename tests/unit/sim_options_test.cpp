@@ -158,7 +158,7 @@ TEST(SimulateOptionsTest, EveryOptionHasItsOwnName) {
     for (const auto& [name, value] : option_values({})) {
         EXPECT_TRUE(names.insert(name).second) << name;
     }
-    EXPECT_EQ(names.size(), 40U);
+    EXPECT_EQ(names.size(), 41U);
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace {
 
 /// One of each name of mode_names(Architecture::kRing), and changes between them.
 const std::vector<std::string> kModes{"ring",     "ring:6",     "ring:1",   "ssgd",
-                                      "localsgd", "localsgd:3", "hier:3:2", "lb-bsp"};
+                                      "localsgd", "localsgd:3", "hier:3:2", "lb-bsp",
+                                      "star-h",   "star-ml",    "adaptive"};
 const std::vector<std::string> kSchedules{
     "0:ring,2000:ring:5,4000:localsgd:2,8000:ring:6,10000:lb-bsp,12000:hier:2:2,15000:ring:7",
     "0:ring:2,1000:ring:7,1100:ring:3,1200:ring,1300:ring:1,5000:localsgd:4"};
