@@ -46,13 +46,18 @@ void PredictorRefinement::forget(int worker) {
 }
 
 bool PredictorRefinement::work() {
+    if (steps_left_ > 0) {
+        step();
+        if (--steps_left_ == 0) {
+            for (Worker& worker : workers_) {
+                worker.fresh = 0;  // what came meanwhile may have been learned from
+            }
+        }
+        return true;
+    }
     if (judgement_due()) {
         judge();
         steps_left_ = kSteps;
-        return true;
-    }
-    if (steps_left_ > 0) {
-        step();
         return true;
     }
     return false;
@@ -71,11 +76,10 @@ bool PredictorRefinement::judgement_due() const {
 
 void PredictorRefinement::judge() {
     std::vector<PredictorWindow> windows;
-    for (Worker& worker : workers_) {
+    for (const Worker& worker : workers_) {
         if (worker.ready() && worker.fresh >= kFresh) {
             windows.push_back({&worker.features.back() - LstmModel::kWindow});
         }
-        worker.fresh = worker.ready() ? 0 : worker.fresh;
     }
     if (!trained_) {
         return;
@@ -106,7 +110,6 @@ void PredictorRefinement::step() {
             ready.push_back(&worker);
         }
     }
-    --steps_left_;
     if (ready.empty()) {
         return;
     }

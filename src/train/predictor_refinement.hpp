@@ -16,7 +16,7 @@ namespace cohort {
 /// pause between them.
 class PredictorRefinement {
 public:
-    static constexpr std::int64_t kFresh = 32;  ///< records of a worker between two judgements
+    static constexpr std::int64_t kFresh = 32;  ///< records of a worker that a judgement needs
     static constexpr int kSteps = 16;           ///< of Adam after a judgement
 
     PredictorRefinement(LstmModel model, int workers, std::int64_t batch);
@@ -36,7 +36,7 @@ private:
     struct Worker {
         LstmScale scale;
         std::vector<LstmFeatures> features;  ///< the newest
-        std::int64_t fresh = 0;              ///< since the last judgement
+        std::int64_t fresh = 0;              ///< since the last step
         [[nodiscard]] bool ready() const {
             return features.size() > static_cast<std::size_t>(LstmModel::kWindow);
         }

@@ -88,6 +88,34 @@ TEST(PredictorRefinement, WaitsForWindowsAndFreshRecords) {
     EXPECT_EQ(pieces_after(1), 1 + PredictorRefinement::kSteps);
 }
 
+/// Steps learn from records that come between them: only those after the last one are unseen.
+TEST(PredictorRefinement, JudgesOnRecordsThatCameAfterTheLastStep) {
+    PredictorRefinement refinement(known_model(), kWorkers, kHogBatch);
+    Workers workers(kKnown, 400);
+    const auto records = [&](int iterations) {
+        for (int i = 0; i < iterations; ++i) {
+            workers.next([&](const IterationRecord& record) { refinement.add(record); });
+        }
+    };
+    records(LstmModel::kWindow + 1);
+    EXPECT_TRUE(refinement.work()) << "the first judgement, of nothing";
+    for (int step = 0; step < PredictorRefinement::kSteps; ++step) {
+        EXPECT_TRUE(refinement.work());
+        EXPECT_EQ(refinement.steps(), step + 1)
+            << "no judgement goes before the steps that are left";
+        if (step + 1 < PredictorRefinement::kSteps) {
+            records(PredictorRefinement::kFresh);
+        }
+    }
+    records(PredictorRefinement::kFresh - 1);
+    EXPECT_FALSE(refinement.work()) << "those before may have been learned from";
+    records(1);
+    EXPECT_TRUE(refinement.work());
+    EXPECT_EQ(refinement.steps(), PredictorRefinement::kSteps) << "a judgement";
+    EXPECT_TRUE(refinement.work());
+    EXPECT_EQ(refinement.steps(), PredictorRefinement::kSteps + 1);
+}
+
 TEST(PredictorRefinement, KeepsItsModelWhenNothingBetterIsFound) {
     // What it was trained with, learned well: a judgement may not swap it for noise.
     PredictorRefinement refinement(known_model(), kWorkers, kHogBatch);
