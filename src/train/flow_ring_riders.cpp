@@ -29,7 +29,7 @@ void RingFlow::take_ticket(const Ticket& ticket) {
                          .hint = "the same program on all ranks"});
     }
     books_.spent(ticket.times.compute_s, ticket.times.exchange_s, 0);
-    books_.timed(record_of(ticket, 0, push_bytes(parts_), push_bytes(parts_)));
+    books_.timed(record_of(ticket, {.bytes = push_bytes(parts_)}, push_bytes(parts_)));
     if (ticket.push.sequence <= rider.settled) {
         give_back(worker, ticket.lease, ReturnReason::kLost);
     } else if (!non_finite_reason(ticket.loss_sum, ticket.finite).empty()) {

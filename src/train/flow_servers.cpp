@@ -187,7 +187,11 @@ void ServersFlow::complete(const PushArrivals::Complete& push) {
         return;
     }
     const double bytes = push_bytes(parts_);
-    books_.timed(record_of(ticket, push.sending_s, ticket.slot < 0 ? bytes : 0, bytes));
+    books_.timed(record_of(ticket,
+                           {.seconds = push.sending_s,
+                            .before_s = push.before_s,
+                            .bytes = ticket.slot < 0 ? bytes : 0},
+                           bytes));
     held_[ticket.push] = ticket;
     if (ticket.halves && ticket.finite) {
         gradients_.halves(ticket.samples, {ticket.first_squares, ticket.second_squares},

@@ -183,11 +183,13 @@ struct WorkerTimes {
     double exchange_s = 0;   ///< from the end of backward until new parameters were there
     double pull_s = 0;       ///< of it: since the first of them was announced
     double leaving_s = 0;    ///< of compute_s: since the first of the gradient was there to leave
+    double lease_s = 0;      ///< waiting for a lease, before the batch
+    double buffer_s = 0;     ///< waiting for memory for the push: those before still leave
     double telemetry_s = 0;  ///< finding out about the load
     ResourceUse use;
     template <class Io>
     void fields(Io& io) {
-        io(input_s, compute_s, exchange_s, pull_s, leaving_s, telemetry_s, use);
+        io(input_s, compute_s, exchange_s, pull_s, leaving_s, lease_s, buffer_s, telemetry_s, use);
     }
 };
 

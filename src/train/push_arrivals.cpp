@@ -29,11 +29,17 @@ std::optional<PushArrivals::Complete> PushArrivals::look_at(const PushId& push,
     if (!arriving.ticket || (arriving.staged < servers_ && arriving.ticket->slot < 0)) {
         return std::nullopt;
     }
-    const Complete complete{.ticket = *arriving.ticket,
-                            .reference_dot = arriving.dot,
-                            .reference_norm = std::sqrt(arriving.squares),
-                            .sending_s = (now - arriving.ticket_at).count()};
+    Complete complete{.ticket = *arriving.ticket,
+                      .reference_dot = arriving.dot,
+                      .reference_norm = std::sqrt(arriving.squares),
+                      .sending_s = (now - arriving.ticket_at).count()};
     arriving_.erase(found);
+    const auto last = sent_.find(push.worker);
+    if (last != sent_.end() && last->second.push.incarnation == push.incarnation &&
+        last->second.push.sequence + 1 == push.sequence) {
+        complete.before_s = last->second.seconds;
+    }
+    sent_[push.worker] = {.push = push, .seconds = complete.sending_s};
     return complete;
 }
 

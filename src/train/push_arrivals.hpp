@@ -19,6 +19,7 @@ public:
         double reference_dot = 0;   ///< with the servers' reference gradient
         double reference_norm = 0;  ///< of it; 0: there is none
         double sending_s = 0;       ///< from its ticket until the last server had all of it
+        double before_s = 0;        ///< the same of the worker's push before; 0: not known
     };
     /// @param servers that hold a part of each push
     explicit PushArrivals(int servers) : servers_(servers) {}
@@ -40,7 +41,13 @@ private:
     };
     [[nodiscard]] std::optional<Complete> look_at(const PushId& push, Clock::Seconds now);
 
+    struct Sent {
+        PushId push;
+        double seconds = 0;
+    };
+
     int servers_;
+    std::map<int, Sent> sent_;  ///< the newest complete push of every worker
     std::map<PushId, Arriving> arriving_;
 };
 

@@ -118,9 +118,16 @@ public:
 
 /// A gradient's size on the wire.
 [[nodiscard]] double push_bytes(const JobParts& parts);
-/// What a ticket says of its worker's time. @param sending_s  from the ticket until all was there
-/// @param sent, received  bytes that went over the network with it
-[[nodiscard]] IterationRecord record_of(const Ticket& ticket, double sending_s, double sent,
+/// A push after its ticket: what is left of it then leaves.
+struct PushSending {
+    double seconds = 0;   ///< from the ticket until all was there
+    double before_s = 0;  ///< the same of the worker's push before
+    double bytes = 0;     ///< of the whole push that went over the network
+};
+/// What a ticket says of its worker's time. What the push before still took after its ticket was
+/// that iteration's: it is no waiting of this one.
+/// @param received  bytes that came over the network before it
+[[nodiscard]] IterationRecord record_of(const Ticket& ticket, const PushSending& sending,
                                         double received);
 
 /// Sends a protocol message from the coordinator.

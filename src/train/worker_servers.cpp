@@ -16,6 +16,7 @@
 #include "worker_halves.hpp"
 #include "worker_leave.hpp"
 #include "worker_places.hpp"
+#include "worker_times.hpp"
 
 namespace cohort {
 namespace {
@@ -38,7 +39,8 @@ public:
           layout_(cut_shards(context.replica().graph(), links_.map.servers)),
           inbox_(layout_, context.replica().device()),
           places_(context, layout_),
-          groups_(std::move(rounds), layout_.floats()) {
+          groups_(std::move(rounds), layout_.floats()),
+          times_(context.clock()) {
         links_.messenger.set_sink(Port::kWorker, &inbox_);
     }
     ~ServersExecutor() override { links_.messenger.set_sink(Port::kWorker, nullptr); }
@@ -66,11 +68,9 @@ private:
     void delta(const Loaded& loaded, PushId id, const PushPlace& place);
     [[nodiscard]] bool give_up(const Loaded& loaded, PushId id);
     [[nodiscard]] Ticket ticket_of(const Loaded& loaded, PushId id, const BatchResult& result,
-                                   bool finite, double squares, std::int32_t slot) const;
-    void tell(const Loaded& loaded, PushId id, const BatchResult& result, bool finite,
-              double squares, std::int32_t slot = -1);
+                                   bool finite, double squares, std::int32_t slot = -1);
+    void tell(const Ticket& ticket) { context_.tell_coordinator(MessageKind::kTicket, ticket); }
     [[nodiscard]] std::optional<PushPlace> free_place();
-    double lap();
 
     WorkerContext& context_;
     const Links& links_;
@@ -84,8 +84,7 @@ private:
     GroupExchanges groups_;
     std::unique_ptr<LocalSteps> local_;  ///< once there was work for it
     std::vector<float> delta_;           ///< or a gradient, before it leaves
-    WorkerTimes times_;
-    Clock::Seconds lap_{0};
+    IterationTimes times_;
 };
 
 void ServersExecutor::order(const Message& message) {
@@ -127,7 +126,7 @@ void ServersExecutor::begin_incarnation() {
 }
 
 void ServersExecutor::run() {
-    lap();
+    times_.skip();
     for (await_something(); !context_.stopped(); await_something()) {
         if (joined_) {
             begin_incarnation();
@@ -168,12 +167,6 @@ void ServersExecutor::await_something() {
     }
 }
 
-/// Seconds since the last call.
-double ServersExecutor::lap() {
-    const Clock::Seconds before = std::exchange(lap_, context_.clock().now());
-    return (lap_ - before).count();
-}
-
 void ServersExecutor::use(const ReceivedParameters& parameters) {
     if (parameters.version < leave_.version()) {
         fail<PeerError>({.where = "parameters",
@@ -193,27 +186,29 @@ void ServersExecutor::use(const ReceivedParameters& parameters) {
         replica.state(),
         layout_.part(values, first).subspan(static_cast<std::size_t>(first.parameters())));
     if (!leave_.held()) {
-        times_.exchange_s = lap();
-        times_.pull_s = std::clamp((SteadyClock().now() - parameters.announced).count(), 0.0,
-                                   times_.exchange_s);
+        times_.parameters((SteadyClock().now() - parameters.announced).count());
     }
     leave_.parameters(parameters.version);
     if (parameters.evaluation.id != 0) {
         context_.evaluate(parameters.evaluation);
-        lap();  // neither exchange nor input
+        times_.skip();
     }
 }
 
 /// The next mini-batch, unless orders or parameters come first.
 void ServersExecutor::step() {
-    if (!load()) {
+    times_.leased();
+    const bool has_batch = load();
+    times_.loaded();
+    if (!has_batch) {
         return;
     }
     const std::optional<PushPlace> place = free_place();
+    times_.placed();
     if (!place || !may_start()) {
         return;
     }
-    times_.input_s = lap();
+    times_.begin();
     const Loaded loaded = *std::exchange(loaded_, std::nullopt);
     if (!loaded.order.validation) {
         leave_.begin(loaded.order.lease);
@@ -238,15 +233,14 @@ void ServersExecutor::gradient_in_slot(const Loaded& loaded, PushId id, const Pu
                           [&] { return give_up(loaded, id); });
     const auto result = context_.train_step(view_of(loaded.batch), observer);
     if (!result) {
-        lap();  // of no push
+        times_.skip();
         places_.give_back(place);
         return;
     }
     observer.finish();
-    times_.compute_s = lap();
-    times_.leaving_s = 0;
+    times_.computed(0);
     const double squares = observer.sum_of_squares();
-    tell(loaded, id, *result, std::isfinite(squares), squares, place.slot);
+    tell(ticket_of(loaded, id, *result, std::isfinite(squares), squares, place.slot));
 }
 
 bool ServersExecutor::load() {
@@ -264,6 +258,7 @@ bool ServersExecutor::load() {
 bool ServersExecutor::may_start() {
     if (context_.revoked(loaded_->order.lease)) {
         loaded_.reset();
+        times_.dropped();
         return false;
     }
     return leave_.held() && !joined_ && !inbox_.has_complete();
@@ -286,13 +281,12 @@ void ServersExecutor::gradient(const Loaded& loaded, PushId id, const PushPlace&
     if (result) {
         observer.finish();
         places_.leaves(place, observer.transfers());
-        times_.compute_s = lap();
-        times_.leaving_s = observer.leaving_s();
+        times_.computed(observer.leaving_s());
         const double squares = observer.sum_of_squares();
-        tell(loaded, id, *result, std::isfinite(squares), squares);
+        tell(ticket_of(loaded, id, *result, std::isfinite(squares), squares));
         return;
     }
-    lap();  // of no push
+    times_.skip();
     const auto transfers = observer.transfers();
     for (std::size_t server = 0; server < transfers.size(); ++server) {
         const auto floats = static_cast<std::uint64_t>(layout_.shards()[server].floats());
@@ -300,11 +294,11 @@ void ServersExecutor::gradient(const Loaded& loaded, PushId id, const PushPlace&
     }
     places_.leaves(place, transfers);
     if (!transfers.empty()) {
-        context_.tell_coordinator(MessageKind::kTicket, Ticket{.push = id,
-                                                               .lease = loaded.order.lease,
-                                                               .version = leave_.version(),
-                                                               .samples = loaded.batch.size(),
-                                                               .given_up = true});
+        tell({.push = id,
+              .lease = loaded.order.lease,
+              .version = leave_.version(),
+              .samples = loaded.batch.size(),
+              .given_up = true});
     }
 }
 
@@ -324,16 +318,15 @@ void ServersExecutor::delta(const Loaded& loaded, PushId id, const PushPlace& pl
     }
     const auto result = local_->run(loaded.batch, work, turn.exchange, turn.round, delta_,
                                     [&] { return give_up(loaded, id); });
-    lap();
     if (!result) {
+        times_.skip();
         groups_.broke(work);
         places_.give_back(place);
         return;
     }
+    times_.computed_for(result->compute_s);
     places_.put(place, id, delta_);
-    times_.compute_s = result->compute_s;
-    times_.leaving_s = 0;
-    tell(loaded, id, result->result, result->finite, result->squares, place.slot);
+    tell(ticket_of(loaded, id, result->result, result->finite, result->squares, place.slot));
 }
 
 /// Nothing leaves before the end of the second half.
@@ -342,30 +335,25 @@ void ServersExecutor::gradient_of_halves(const Loaded& loaded, PushId id, const 
     const auto step =
         train_in_halves(context_, loaded.batch, delta_, [&] { return give_up(loaded, id); });
     if (!step) {
-        lap();  // of no push
+        times_.skip();
         places_.give_back(place);
         return;
     }
     places_.put(place, id, delta_);
-    times_.compute_s = lap();
+    times_.computed(0);
     Ticket ticket = ticket_of(loaded, id, step->result, std::isfinite(step->mean_squares),
                               step->mean_squares, place.slot);
     ticket.halves = true;
     ticket.first_squares = step->squares[0];
     ticket.second_squares = step->squares[1];
-    context_.tell_coordinator(MessageKind::kTicket, ticket);
-}
-
-void ServersExecutor::tell(const Loaded& loaded, PushId id, const BatchResult& result, bool finite,
-                           double squares, std::int32_t slot) {
-    times_.use = context_.meter().use();
-    times_.telemetry_s = context_.meter().take_cost_s();
-    context_.tell_coordinator(MessageKind::kTicket,
-                              ticket_of(loaded, id, result, finite, squares, slot));
+    tell(ticket);
 }
 
 Ticket ServersExecutor::ticket_of(const Loaded& loaded, PushId id, const BatchResult& result,
-                                  bool finite, double squares, std::int32_t slot) const {
+                                  bool finite, double squares, std::int32_t slot) {
+    WorkerTimes times = times_.times();
+    times.use = context_.meter().use();
+    times.telemetry_s = context_.meter().take_cost_s();
     return {.push = id,
             .lease = loaded.order.lease,
             .version = leave_.version(),
@@ -374,7 +362,7 @@ Ticket ServersExecutor::ticket_of(const Loaded& loaded, PushId id, const BatchRe
             .correct = result.correct,
             .finite = finite && std::isfinite(result.loss_sum),
             .gradient_norm = std::sqrt(squares),
-            .times = times_,
+            .times = times,
             .work = loaded.order.work.work,
             .validation = loaded.order.validation,
             .slot = slot};

@@ -62,6 +62,13 @@ TEST(PushArrivals, AreCompleteWithTheTicketAndANoteOfEveryServer) {
     EXPECT_DOUBLE_EQ(complete->reference_dot, 1);
     EXPECT_DOUBLE_EQ(complete->reference_norm, 5);
     EXPECT_DOUBLE_EQ(complete->sending_s, 0.5);
+    EXPECT_EQ(complete->before_s, 0);
+    const PushId next{.worker = 1, .incarnation = 0, .sequence = 5};
+    EXPECT_FALSE(arrivals.ticket({.push = next}, at(3)));
+    EXPECT_FALSE(arrivals.staged({.push = next, .server = 0}, at(3)));
+    EXPECT_DOUBLE_EQ(arrivals.staged({.push = next, .server = 1}, at(4))->before_s, 0.5);
+    const PushId anew{.worker = 1, .incarnation = 1, .sequence = 6};
+    EXPECT_EQ(arrivals.ticket({.push = anew, .slot = 0}, at(5))->before_s, 0) << "it began anew";
     EXPECT_THAT(arrivals.drop(1), IsEmpty());
     EXPECT_EQ(arrivals.drop(0).size(), 1U);
     EXPECT_EQ(arrivals.incomplete(), 0U);
