@@ -42,15 +42,30 @@ std::vector<DecisionRecord> DecisionBook::take() {
     return std::exchange(complete_, {});
 }
 
-/// The mode before its brackets is who chose: "star-h (static:4)".
+std::string plan_in_label(const std::string& label) {
+    const std::size_t bracket = label.find(" (");
+    return bracket == std::string::npos ? label
+                                        : label.substr(bracket + 2, label.size() - bracket - 3);
+}
+
 const Candidate* chosen_candidate(const DecisionRecord& decision) {
-    std::string plan = decision.to;
-    if (const std::size_t bracket = plan.find(" ("); bracket != std::string::npos) {
-        plan = plan.substr(bracket + 2, plan.size() - bracket - 3);
-    }
+    const std::string plan = plan_in_label(decision.to);
     const auto found = std::find_if(decision.candidates.begin(), decision.candidates.end(),
                                     [&plan](const Candidate& c) { return c.plan == plan; });
     return found == decision.candidates.end() ? nullptr : &*found;
+}
+
+std::string runner_up_of(const DecisionRecord& decision) {
+    const Candidate* const chosen = chosen_candidate(decision);
+    for (const Candidate& one : decision.candidates) {
+        if (chosen == nullptr || one.plan != chosen->plan) {
+            return chosen != nullptr && chosen->rate > 0
+                       ? fmt::format("{} ({:+.0f} %)", one.plan,
+                                     100 * (one.rate / chosen->rate - 1))
+                       : one.plan;
+        }
+    }
+    return "";
 }
 
 std::string describe(const DecisionRecord& decision) {
@@ -59,6 +74,9 @@ std::string describe(const DecisionRecord& decision) {
                                    decision.held_s, decision.measured_samples_s);
     if (chosen != nullptr) {
         line += fmt::format(", {:.4g} predicted", chosen->samples_s);
+    }
+    if (const std::string other = runner_up_of(decision); !other.empty()) {
+        line += ", next best " + other;
     }
     const bool said = decision.from != decision.to || decision.reason.empty();  // with the change
     return said ? line : line + fmt::format(" ({})", decision.reason);

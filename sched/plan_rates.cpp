@@ -94,9 +94,4 @@ double PaceRecord::of(const std::string& family) const {
     return all_ + std::exp(-age) * (found->second.ratio - all_);
 }
 
-bool PaceRecord::knows(const std::string& family) const {
-    const auto found = families_.find(family);
-    return found != families_.end() && windows_ - found->second.window < kRemembered;
-}
-
 }  // namespace cohort

@@ -35,7 +35,6 @@ public:
     [[nodiscard]] RatedPlan rate(PlanOption option, const LoadEstimate& load,
                                  const GradientFacts& gradients, double pace) const;
     [[nodiscard]] double reference_batch() const noexcept { return reference_batch_; }
-    [[nodiscard]] const StalenessCost& staleness() const noexcept { return *staleness_; }
 
 private:
     [[nodiscard]] double staleness_efficiency(const SyncPlan& plan, const PlanTiming& timing,
@@ -59,8 +58,6 @@ public:
     void restart();
     /// Measured over predicted.
     [[nodiscard]] double of(const std::string& family) const;
-    /// It was in force for long enough, not too long ago.
-    [[nodiscard]] bool knows(const std::string& family) const;
 
     /// @param window_samples  over which a pace is measured
     explicit PaceRecord(double window_samples) : window_(window_samples) {}

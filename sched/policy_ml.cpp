@@ -94,21 +94,24 @@ RateFeatures StarMlPolicy::features_of(const RatedPlan& plan, const Telemetry& t
         waited = std::max(waited, static_cast<double>(cohort.quorum));
     }
     RateFeatures x;
-    x[0] = 1;
-    x[1] = std::log(plan.timing.samples_s / healthy_samples_s());
-    x[2] = std::log(plan.candidate.staleness_efficiency * plan.candidate.batch_efficiency);
+    x[RateFeatures::kOne] = 1;
+    x[RateFeatures::kTimedPace] = std::log(plan.timing.samples_s / healthy_samples_s());
+    x[RateFeatures::kSampleWorth] =
+        std::log(plan.candidate.staleness_efficiency * plan.candidate.batch_efficiency);
     x.set_times(std::move(own_s));
-    x[9] = plan.timing.mean_lag;
-    x[10] = std::min(plan.timing.max_lag, workers) / workers;
-    x[11] = waited / workers;
-    x[12] = static_cast<double>(plan.option.plan.cohorts.size()) / workers;
-    x[13] = plan.option.shape.balanced ? 1 : 0;
-    x[14] = logarithm(setting().job.parameters);
-    x[15] = logarithm(setting().job.flops_per_sample);
-    x[16] = setting().job.learning_rate;
-    x[17] = static_cast<double>(telemetry.samples_applied) /
-            static_cast<double>(std::max<std::int64_t>(telemetry.budget_samples, 1));
-    x[18] = std::log1p(telemetry.load->gradients.noise_scale / rater().reference_batch());
+    x[RateFeatures::kMeanLag] = plan.timing.mean_lag;
+    x[RateFeatures::kMostLag] = std::min(plan.timing.max_lag, workers) / workers;
+    x[RateFeatures::kWaitedFor] = waited / workers;
+    x[RateFeatures::kCohorts] = static_cast<double>(plan.option.plan.cohorts.size()) / workers;
+    x[RateFeatures::kBalanced] = plan.option.shape.balanced ? 1 : 0;
+    x[RateFeatures::kParameters] = logarithm(setting().job.parameters);
+    x[RateFeatures::kOperations] = logarithm(setting().job.flops_per_sample);
+    x[RateFeatures::kLearningRate] = setting().job.learning_rate;
+    x[RateFeatures::kProgress] =
+        static_cast<double>(telemetry.samples_applied) /
+        static_cast<double>(std::max<std::int64_t>(telemetry.budget_samples, 1));
+    x[RateFeatures::kNoiseScale] =
+        std::log1p(telemetry.load->gradients.noise_scale / rater().reference_batch());
     return x;
 }
 
@@ -151,7 +154,8 @@ void StarMlPolicy::judge(double log_rate, const RateFeatures& features) {
         mean = windows_ == 0 ? error : mean + kErrorWeight * (error - mean);
     };
     follow(regressor_error_, std::abs(regressor_.predict(features) - log_rate));
-    follow(heuristic_error_, std::abs(features.values[1] + features.values[2] - log_rate));
+    follow(heuristic_error_, std::abs(features[RateFeatures::kTimedPace] +
+                                      features[RateFeatures::kSampleWorth] - log_rate));
     regressor_.learn(features, log_rate);
     ++windows_;
 }

@@ -25,11 +25,6 @@ std::vector<int> listed_orders(int workers, int chosen) {
     return orders;
 }
 
-/// n(M) = 1 + phi / M.
-double updates_needed(double samples, const StarLook& look) {
-    return 1 + look.noise_scale / samples;
-}
-
 /// Two modes; the rule itself says when somebody is too slow.
 class TwoModePolicy final : public StarPolicy {
 public:
@@ -49,10 +44,10 @@ protected:
     [[nodiscard]] double cost(const StarPlan& plan, const StarLook& look) const override {
         const int workers = look.workers();
         if (plan.kind == StarPlan::Kind::kAll || workers == 1) {
-            return updates_needed(workers * look.batch, look) * look.slowest();
+            return updates_needed(workers * look.batch, look.noise_scale) * look.slowest();
         }
         const double sum = std::accumulate(look.own_s.begin(), look.own_s.end(), 0.0);
-        return updates_needed((workers - 1) * look.batch, look) * sum / workers;
+        return updates_needed((workers - 1) * look.batch, look.noise_scale) * sum / workers;
     }
     [[nodiscard]] std::vector<StarPlan> rivals(const StarLook& look) const override {
         return {StarPlan(), each(look)};
@@ -148,7 +143,7 @@ protected:
         for (const int member : members.front()) {
             slowest = std::max(slowest, look.own_s.at(static_cast<std::size_t>(member)));
         }
-        return updates_needed(plan.order * look.batch, look) * slowest;
+        return updates_needed(plan.order * look.batch, look.noise_scale) * slowest;
     }
     [[nodiscard]] std::vector<StarPlan> rivals(const StarLook& look) const override {
         std::vector<StarPlan> plans;

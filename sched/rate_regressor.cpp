@@ -10,10 +10,6 @@ namespace {
 constexpr double kForget = 0.99;  ///< weight of what was known when a measurement comes
 constexpr double kDoubt = 0.02;   ///< variance of the first weights, in those of a measurement
 constexpr double kMostDoubt = 1;  ///< of a weight: what is never seen to change stays unknown
-constexpr std::size_t kTimedPace = 1;
-constexpr std::size_t kStaleness = 2;
-constexpr std::size_t kSpread = 3;
-constexpr std::size_t kQuartiles = 4;  ///< the first of five
 
 }  // namespace
 
@@ -24,13 +20,13 @@ void RateFeatures::set_times(std::vector<double> own_s) {
     values[kSpread] = (own_s.back() - mean) / mean;
     for (std::size_t quarter = 0; quarter <= 4; ++quarter) {
         const std::size_t at = quarter * (own_s.size() - 1) / 4;
-        values[kQuartiles + quarter] = std::log(own_s[at] / mean);
+        values[kFastest + quarter] = std::log(own_s[at] / mean);
     }
 }
 
 RateRegressor::RateRegressor() {
-    weights_[kTimedPace] = 1;
-    weights_[kStaleness] = 1;
+    weights_[RateFeatures::kTimedPace] = 1;
+    weights_[RateFeatures::kSampleWorth] = 1;
     for (std::size_t i = 0; i < kTerms; ++i) {
         covariance_[i][i] = kDoubt;
     }

@@ -2,24 +2,37 @@
 
 #include <array>
 #include <cstddef>
-#include <span>
-#include <string_view>
 #include <vector>
 
 namespace cohort {
 
 /// What a plan's progress rate is predicted from: dimensionless, constant in number.
 struct RateFeatures {
-    static constexpr std::array<std::string_view, 19> kNames{
-        "one",         "timed pace",    "staleness",      "spread",     "fastest",
-        "quarter",     "middle",        "three quarters", "slowest",    "mean lag",
-        "largest lag", "waited for",    "cohorts",        "balanced",   "parameters",
-        "operations",  "learning rate", "progress",       "noise scale"};
-    std::array<double, kNames.size()> values{};
+    enum Term : std::size_t {
+        kOne,
+        kTimedPace,    ///< logarithm, as all that is a ratio
+        kSampleWorth,  ///< the same: of batches and staleness
+        kSpread,
+        kFastest,  ///< of five quartiles, to the slowest
+        kSlowest = kFastest + 4,
+        kMeanLag,
+        kMostLag,
+        kWaitedFor,
+        kCohorts,
+        kBalanced,
+        kParameters,
+        kOperations,
+        kLearningRate,
+        kProgress,
+        kNoiseScale,
+        kTerms
+    };
+    std::array<double, kTerms> values{};
 
     /// (max tau - mean tau) / mean tau, and log(tau / mean) at the quartiles. @param own_s > 0
     void set_times(std::vector<double> own_s);
-    [[nodiscard]] double& operator[](std::size_t i) { return values[i]; }
+    [[nodiscard]] double& operator[](Term term) { return values[term]; }
+    [[nodiscard]] double operator[](Term term) const { return values[term]; }
 };
 
 /// Linear regression of the logarithm of progress rates, made better with every measurement:
@@ -33,10 +46,9 @@ public:
     [[nodiscard]] double predict(const RateFeatures& features) const;
     /// A rate was measured. Costs the square of the number of features.
     void learn(const RateFeatures& features, double log_rate);
-    [[nodiscard]] std::span<const double> weights() const noexcept { return weights_; }
 
 private:
-    static constexpr std::size_t kTerms = RateFeatures::kNames.size();
+    static constexpr std::size_t kTerms = RateFeatures::kTerms;
     std::array<double, kTerms> weights_{};
     std::array<std::array<double, kTerms>, kTerms> covariance_{};
 };

@@ -13,11 +13,6 @@
 namespace cohort {
 namespace {
 
-/// Updates needed with batch M, in units of those that very large batches need.
-double updates_needed(double samples, double noise_scale) {
-    return 1 + noise_scale / samples;
-}
-
 std::vector<double> ascending(std::span<const double> own_s) {
     check_invariant(
         !own_s.empty() && std::all_of(own_s.begin(), own_s.end(), [](double s) { return s > 0; }),

@@ -26,7 +26,6 @@ public:
         made();
         return true;
     }
-    [[nodiscard]] int patience() const noexcept { return patience_; }
 
 private:
     static constexpr int kLeast = 2;  ///< looks

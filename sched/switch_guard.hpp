@@ -39,8 +39,6 @@ public:
 
     /// A wish was put off because changes did not pay lately.
     [[nodiscard]] bool flickers() const noexcept { return patience_ >= kFlickers; }
-    /// Seconds that a change of plan is taken to cost; 0: not known yet.
-    [[nodiscard]] double price_s() const noexcept { return cost_s_; }
 
     static constexpr double kGain = 0.05;         ///< a wish must promise more
     static constexpr double kFresherGain = 0.02;  ///< for a fresher plan, or other batches
@@ -50,7 +48,7 @@ private:
     [[nodiscard]] double price_of(const Wish& wish) const;
     void begin(double now_s, bool refines);
 
-    double cost_s_ = 0;
+    double cost_s_ = 0;  ///< of a change of plan, measured; 0: not known yet
     double iteration_s_ = 0;
     double seen_s_ = -1;       ///< last look
     double wished_s_ = -1;     ///< since when; -1: there is no wish

@@ -123,7 +123,6 @@ void WorkerCosts::learn_work(Row& row, const IterationRecord& record) {
     if (off > limit && !(resized && !restless && row.work.explains(samples, seconds, limit))) {
         row.work.restart();
         row.jumps += 1;
-        ++changes_;
     } else if (!resized) {
         follow(row.noise, off, kNoiseWeight);
     }

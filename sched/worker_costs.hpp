@@ -69,8 +69,6 @@ public:
     [[nodiscard]] double noise(int worker) const { return row(worker).noise; }
     /// Own time of the newest records on the scale of TelemetryHistory::scaled_own_s.
     [[nodiscard]] double level_s(int worker) const { return row(worker).level_s; }
-    /// Speeds that changed for good, of all workers.
-    [[nodiscard]] std::int64_t changes() const noexcept { return changes_; }
     /// Records that were taken.
     [[nodiscard]] std::int64_t records() const noexcept { return records_; }
 
@@ -97,7 +95,6 @@ private:
     double batch_;
     double pull_bytes_;
     std::vector<Row> rows_;
-    std::int64_t changes_ = 0;
     std::int64_t records_ = 0;
 };
 

@@ -12,13 +12,6 @@ namespace {
 
 constexpr std::size_t kColours = 7;
 
-/// "star-h (static:7)" -> "static:7".
-std::string plan_of(const std::string& label) {
-    const std::size_t bracket = label.find(" (");
-    return bracket == std::string::npos ? label
-                                        : label.substr(bracket + 2, label.size() - bracket - 3);
-}
-
 /// Colours by plan.
 std::map<std::string, std::size_t> colours_of(const std::vector<PlanStretch>& stretches) {
     std::map<std::string, std::size_t> colours;
@@ -35,34 +28,24 @@ std::vector<PlanStretch> plan_stretches(const SimulationResult& run) {
     if (run.decisions.empty()) {
         return stretches;
     }
-    stretches.push_back({.end_s = run.virtual_s, .plan = plan_of(run.decisions.front().from)});
+    stretches.push_back(
+        {.end_s = run.virtual_s, .plan = plan_in_label(run.decisions.front().from)});
     for (const DecisionRecord& decision : run.decisions) {
-        stretches.back().end_s = decision.seconds;
+        if (stretches.size() == 1) {
+            stretches.front().end_s = decision.seconds;
+        }
         stretches.push_back({.begin_s = decision.seconds,
-                             .end_s = run.virtual_s,
-                             .plan = plan_of(decision.to),
+                             .end_s = decision.seconds + decision.held_s,
+                             .plan = plan_in_label(decision.to),
                              .decision = &decision});
     }
     return stretches;
 }
 
-std::string runner_up_of(const DecisionRecord& decision) {
-    const Candidate* const chosen = chosen_candidate(decision);
-    for (const Candidate& one : decision.candidates) {
-        if (chosen == nullptr || one.plan != chosen->plan) {
-            return chosen != nullptr && chosen->rate > 0
-                       ? fmt::format("{} ({:+.0f} %)", one.plan,
-                                     100 * (one.rate / chosen->rate - 1))
-                       : one.plan;
-        }
-    }
-    return "";
-}
-
 std::string words_of(const DecisionRecord& decision) {
     const Candidate* const chosen = chosen_candidate(decision);
-    std::string words =
-        fmt::format("{:.2f} s: {}; {}", decision.seconds, plan_of(decision.to), decision.reason);
+    std::string words = fmt::format("{:.2f} s: {}; {}", decision.seconds,
+                                    plan_in_label(decision.to), decision.reason);
     if (chosen != nullptr) {
         words += fmt::format("; {} samples/s predicted", short_number(chosen->samples_s));
     }

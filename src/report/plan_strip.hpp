@@ -16,13 +16,12 @@ struct PlanStretch {
     const DecisionRecord* decision = nullptr;  ///< null: before the first one
 };
 
-/// Of a run with decisions, from its start to its end; none when nobody decided anything.
+/// Of a run with decisions; none when nobody decided anything. Between two of them another one may
+/// have had the say, who had no reasons to tell.
 [[nodiscard]] std::vector<PlanStretch> plan_stretches(const SimulationResult& run);
 
 /// "static:7; why; 5,000 samples/s predicted, 4,800 measured over 3.2 s; next best asgd".
 [[nodiscard]] std::string words_of(const DecisionRecord& decision);
-/// The best candidate besides the chosen one, with its rate relative to that; empty: there is none.
-[[nodiscard]] std::string runner_up_of(const DecisionRecord& decision);
 
 /// Draws those between x.from and x.to as a bar, coloured by plan in the order of their first
 /// appearance in the run, named where there is room, with their words for the pointer.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../support/plan_for.hpp"
+#include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sched/update_engine.hpp"
 
@@ -75,11 +76,57 @@ void run_policy(benchmark::State& state, const std::string& mode) {
     }
 }
 
+/// A chooser looks at a load that has just changed, so that it weighs everything anew: a worker
+/// takes twice as long as the others, who differ by some percent.
+void run_chooser(benchmark::State& state, const std::string& mode) {
+    const auto workers = static_cast<int>(state.range(0));
+    ModeSetting setting{.live = std::vector<bool>(static_cast<std::size_t>(workers), true),
+                        .batch = 64,
+                        .own_seconds = {}};
+    setting.job = {.parameter_bytes = 1e8, .servers = 8, .learning_rate = 0.1, .momentum = 0.9};
+    const auto policy = make_policy(mode, setting);
+    (void)policy->start();
+    LoadDesk desk(workers, setting.batch, LoadDesk::kLagBound, nullptr, {}, false);
+    Telemetry telemetry;
+    telemetry.budget_samples = std::int64_t{1} << 50;
+    telemetry.workers.resize(static_cast<std::size_t>(workers));
+    for (auto _ : state) {
+        state.PauseTiming();
+        ++telemetry.updates;
+        ++telemetry.seconds;
+        const double odd = telemetry.updates % 2 == 0 ? 0 : 1;
+        for (int worker = 0; worker < workers; ++worker) {
+            const double own_s = (worker == 0 ? 2 : 1 + 0.01 * (worker % 7)) * (1 + 0.02 * odd);
+            desk.timed({.worker = worker,
+                        .iteration = telemetry.updates,
+                        .samples = setting.batch,
+                        .arrived_s = telemetry.seconds,
+                        .compute_s = own_s});
+            WorkerTelemetry& known = telemetry.workers[static_cast<std::size_t>(worker)];
+            ++known.pushes;
+            known.own_seconds = own_s;
+        }
+        LoadView view = desk.view();
+        view.lag_limit = 1000 + odd;  // all is news
+        telemetry.load = &view;
+        state.ResumeTiming();
+        benchmark::DoNotOptimize(policy->decide(telemetry));
+    }
+}
+
 void register_policies() {
     for (const char* mode : {"asgd", "dynamic", "cutoff", "lb-bsp", "flexrr", "sync-switch:0.5"}) {
         benchmark::RegisterBenchmark((std::string("decide ") + mode).c_str(),
                                      [mode](benchmark::State& state) { run_policy(state, mode); })
             ->Arg(64);
+    }
+    for (const char* mode : {"adaptive", "star-ml", "star-h-exact"}) {
+        benchmark::RegisterBenchmark((std::string("decide anew ") + mode).c_str(),
+                                     [mode](benchmark::State& state) { run_chooser(state, mode); })
+            ->Arg(8)
+            ->Arg(64)
+            ->Arg(1024)
+            ->Unit(benchmark::kMicrosecond);
     }
 }
 

@@ -71,6 +71,11 @@ public:
     void forecast_by(std::function<Forecast(const TelemetryHistory&)> forecast) {
         forecast_ = std::move(forecast);
     }
+    /// Forecasts come from a predictor that sees every record.
+    void predict_by(const std::string& predictor) {
+        predictor_ = make_predictor(predictor, static_cast<int>(workers_.size()), kBatch, nullptr);
+        forecast_ = [this](const TelemetryHistory&) { return predictor_->predict(); };
+    }
     [[nodiscard]] LoadView& view() { return view_; }
     [[nodiscard]] const StragglerDetector& detector() const { return detector_; }
 
@@ -136,6 +141,9 @@ private:
         record.arrived_s = now_s;
         history_.add(record);
         detector_.add(record);
+        if (predictor_) {
+            predictor_->add(record);
+        }
         const std::int64_t version = engine_.version();
         carry_out(engine_.push({.id = {.worker = index,
                                        .incarnation = engine_.incarnation(index),
@@ -201,6 +209,7 @@ private:
     TelemetryHistory history_;
     StragglerDetector detector_;
     LoadView view_;
+    std::unique_ptr<Predictor> predictor_;
     std::function<Forecast(const TelemetryHistory&)> forecast_;
     std::vector<Worker> workers_;
     UpdateEngine engine_;

@@ -239,12 +239,12 @@ TEST_F(Page, DecisionsAreDrawnWithTheirReasonsAndOutcomes) {
                                         {.plan = "asgd", .samples_s = 9000, .rate = 150}},
                          .held_s = 300,
                          .measured_samples_s = 4800},
-                        {.seconds = 400,
+                        {.seconds = 450,
                          .chooser = "star-h",
                          .from = "star-h (static:7)",
                          .to = "star-h (ssgd)",
                          .reason = "nobody",
-                         .held_s = 422,
+                         .held_s = 372,
                          .measured_samples_s = 4000}};
     result.stragglers = {{.worker = 1,
                           .cause = StragglerCause::kBandwidth,
@@ -255,7 +255,8 @@ TEST_F(Page, DecisionsAreDrawnWithTheirReasonsAndOutcomes) {
     const SweepResults single = results_of_files({folder_.file("decided/result.h5")});
     const PageData data = read_page_data(single);
     const std::string picture = draw_decisions(data, 0, 0);
-    // From 66 on: ssgd for 100 s, static:7 for 300 s in another colour, ssgd for 422 s.
+    // From 66 on: ssgd for 100 s, static:7 for 300 s in another colour; somebody else has the say
+    // for 50 s; ssgd.
     EXPECT_THAT(picture, HasSubstr("<g class=\"plan c0\"><title>ssgd at the start</title><rect "
                                    "x=\"66\""));
     EXPECT_THAT(picture, HasSubstr("<g class=\"plan c1\"><title>100.00 s: static:7; worker 3 "

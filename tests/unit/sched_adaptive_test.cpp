@@ -106,6 +106,19 @@ TEST(Adaptive, FlickeringFasterThanAChangePaysIsNotAnswered) {
     }
 }
 
+/// The same with noise, and forecasts of a predictor that finds the rhythm.
+TEST(Adaptive, FlickeringIsLeftAloneWithNoiseAndForecastsToo) {
+    for (const double period : {2.0, 3.0, 6.0}) {
+        for (const double slowness : {2.0, 5.0}) {
+            const auto slow = [=](double at_s) { return std::fmod(at_s, 2 * period) < period; };
+            ChooserRun run("adaptive", 8, slow_third(slowness, slow, 0.05));
+            run.predict_by("auto");
+            run.until(1000);
+            EXPECT_LE(run.changes.size(), 4U) << period << " " << slowness << changes_of(run);
+        }
+    }
+}
+
 TEST(Adaptive, ADelayIsNotBalancedAway) {
     const auto parts = [](int worker, double, std::int64_t samples) {
         return second_of_work(1, samples, worker == 3 ? 1 : 0);
@@ -237,6 +250,16 @@ TEST(Adaptive, RingsAreBalancedOrRideTheirStragglers) {
 }
 
 /// Within the same noise now the regressor errs less, now the timing model.
+TEST(StarMl, DecidesOnRingsToo) {
+    ModeSetting ring{.architecture = Architecture::kRing, .live = {}, .own_seconds = {}};
+    ChooserRun run("star-ml", 8, slow_third(4, [](double at_s) { return at_s >= 10; }), ring);
+    run.until(500);
+    ASSERT_THAT(run.changes, SizeIs(Ge(1U)));
+    const double before = static_cast<double>(run.samples);
+    run.until(600);
+    EXPECT_GT((static_cast<double>(run.samples) - before) / 100, 0.8 * 7 * 64) << changes_of(run);
+}
+
 TEST(StarMl, TakesTheLeadWhenItErrsLessAndHandsItBack) {
     const auto slow = [](double at_s) { return std::fmod(at_s, 200) > 100; };
     ChooserRun run("star-ml", 8, slow_third(2, slow, 0.05));

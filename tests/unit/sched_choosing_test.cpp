@@ -78,6 +78,20 @@ TEST(WorkerCosts, TransfersAreNotScaledWithTheBatch) {
     EXPECT_NEAR(one.costs.work(0).at(16), 0.25, 0.02);
 }
 
+TEST(WorkerCosts, WhoComesBackCountsFromTheStart) {
+    TelemetryHistory history(1, 64);
+    WorkerCosts costs(1, 64, 0);
+    history.add({.iteration = 5000, .samples = 64, .compute_s = 1});
+    costs.learn(history);
+    history.forget(0);
+    costs.forget(0);
+    EXPECT_FALSE(costs.known(0));
+    history.add({.iteration = 1, .samples = 64, .compute_s = 3});
+    costs.learn(history);
+    ASSERT_TRUE(costs.known(0));
+    EXPECT_NEAR(costs.work(0).at(64), 3, 1e-9);
+}
+
 TEST(BalancedBatches, TheSlowestIsDoneAsEarlyAsItCanBe) {
     const std::vector<CostLine> costs{{.fixed_s = 0, .sample_s = 1},
                                       {.fixed_s = 0, .sample_s = 2},
@@ -157,13 +171,13 @@ TEST(SwitchGuard, SmallGainsAndNoiseAreNoReason) {
 TEST(RateRegressor, BeginsWithTheTimingModelAndLearnsWhatItMisses) {
     RateRegressor regressor;
     RateFeatures x;
-    x[0] = 1;
-    x[1] = std::log(0.8);
-    x[2] = std::log(0.9);
+    x[RateFeatures::kOne] = 1;
+    x[RateFeatures::kTimedPace] = std::log(0.8);
+    x[RateFeatures::kSampleWorth] = std::log(0.9);
     EXPECT_NEAR(std::exp(regressor.predict(x)), 0.72, 1e-12);
-    x[12] = 1;  // asgd goes at 0.7 of its pace here, others as timed
+    x[RateFeatures::kCohorts] = 1;  // asgd goes at 0.7 of its pace here, others as timed
     RateFeatures other = x;
-    other[12] = 0.125;
+    other[RateFeatures::kCohorts] = 0.125;
     for (int i = 0; i < 200; ++i) {
         regressor.learn(x, std::log(0.72 * 0.7));
         regressor.learn(other, std::log(0.72));
@@ -175,8 +189,8 @@ TEST(RateRegressor, BeginsWithTheTimingModelAndLearnsWhatItMisses) {
 TEST(RateFeatures, TimesAreRelative) {
     RateFeatures x;
     x.set_times({1, 1, 1, 1, 1, 1, 1, 2});
-    EXPECT_NEAR(x[3], (2 - 1.125) / 1.125, 1e-12);
-    EXPECT_NEAR(x[8], std::log(2 / 1.125), 1e-12);
+    EXPECT_NEAR(x[RateFeatures::kSpread], (2 - 1.125) / 1.125, 1e-12);
+    EXPECT_NEAR(x[RateFeatures::kSlowest], std::log(2 / 1.125), 1e-12);
     RateFeatures scaled;
     scaled.set_times({10, 10, 10, 10, 10, 10, 10, 20});
     EXPECT_EQ(x.values, scaled.values);

@@ -13,10 +13,10 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 DecisionRecord chosen(const std::string& plan, double samples_s) {
-    return {
-        .chooser = "star-h",
-        .reason = "because",
-        .candidates = {{.plan = "other", .samples_s = 1}, {.plan = plan, .samples_s = samples_s}}};
+    return {.chooser = "star-h",
+            .reason = "because",
+            .candidates = {{.plan = plan, .samples_s = samples_s, .rate = 100},
+                           {.plan = "other", .samples_s = 1, .rate = 80}}};
 }
 
 TEST(DecisionBook, TheNextDecisionTellsWhatCameOfOne) {
@@ -39,11 +39,14 @@ TEST(DecisionBook, TheNextDecisionTellsWhatCameOfOne) {
     EXPECT_EQ(first.measured_loss_fall_s, 0.125);
     ASSERT_NE(chosen_candidate(first), nullptr);
     EXPECT_EQ(chosen_candidate(first)->samples_s, 5000);
-    EXPECT_EQ(describe(first), "star-h (static:7) held for 4 s, 4000 samples/s, 5000 predicted");
+    EXPECT_EQ(describe(first),
+              "star-h (static:7) held for 4 s, 4000 samples/s, 5000 predicted, "
+              "next best other (-20 %)");
     DecisionRecord kept = first;
     kept.from = kept.to;
     EXPECT_EQ(describe(kept),
-              "star-h (static:7) held for 4 s, 4000 samples/s, 5000 predicted (because)");
+              "star-h (static:7) held for 4 s, 4000 samples/s, 5000 predicted, "
+              "next best other (-20 %) (because)");
     book.closed({.seconds = 20, .samples = 17'000});
     book.closed({.seconds = 30, .samples = 17'000});
     const std::vector<DecisionRecord> rest = book.take();

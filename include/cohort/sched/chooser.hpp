@@ -39,6 +39,11 @@ struct DecisionRecord {
 // The published rules, as functions of numbers. Times: [N] seconds of the predicted iterations, >
 // 0; batch: b; noise scale: phi in samples. n(M) = 1 + phi / M. docs/choosers.md writes them out.
 
+/// n(M): updates of M samples needed, in units of those that very large batches need.
+[[nodiscard]] constexpr double updates_needed(double samples, double noise_scale) noexcept {
+    return 1 + noise_scale / samples;
+}
+
 /// STAR's two-mode rule: ssgd is kept while n(Nb) max tau <= n((N-1)b) mean tau.
 [[nodiscard]] bool keeps_ssgd(std::span<const double> own_s, double batch, double noise_scale);
 

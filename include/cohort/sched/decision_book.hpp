@@ -34,9 +34,13 @@ private:
     std::vector<DecisionRecord> complete_;
 };
 
-/// A line for logs: what was chosen, and what was predicted and measured.
+/// "static:4" of "star-h (static:4)", where the mode before the brackets is who chose.
+[[nodiscard]] std::string plan_in_label(const std::string& label);
+/// A line for logs: what was chosen, what was predicted and measured, and what was next best.
 [[nodiscard]] std::string describe(const DecisionRecord& decision);
 /// The candidate that a decision chose; null when it is not listed.
 [[nodiscard]] const Candidate* chosen_candidate(const DecisionRecord& decision);
+/// The best candidate besides the chosen one, with its rate relative to that; empty: there is none.
+[[nodiscard]] std::string runner_up_of(const DecisionRecord& decision);
 
 }  // namespace cohort
