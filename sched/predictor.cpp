@@ -119,6 +119,9 @@ double Forecast::next(int worker) const {
 }
 
 double Forecast::mean(int worker, int iterations) const {
+    if (own_s.empty()) {
+        return 0;  // nobody has been asked for a forecast yet
+    }
     const std::vector<float>& row = own_s.at(static_cast<std::size_t>(worker));
     const auto count = std::min(static_cast<std::size_t>(std::max(iterations, 1)), row.size());
     const auto end = row.begin() + static_cast<std::ptrdiff_t>(count);

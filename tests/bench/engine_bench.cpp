@@ -86,7 +86,8 @@ void run_chooser(benchmark::State& state, const std::string& mode) {
     setting.job = {.parameter_bytes = 1e8, .servers = 8, .learning_rate = 0.1, .momentum = 0.9};
     const auto policy = make_policy(mode, setting);
     (void)policy->start();
-    LoadDesk desk(workers, setting.batch, LoadDesk::kLagBound, nullptr, {}, false);
+    LoadDesk desk(workers, setting.batch, LoadDesk::kLagBound,
+                  make_predictor("ewma", workers, setting.batch, nullptr), {}, false);
     Telemetry telemetry;
     telemetry.budget_samples = std::int64_t{1} << 50;
     telemetry.workers.resize(static_cast<std::size_t>(workers));

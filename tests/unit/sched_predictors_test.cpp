@@ -51,6 +51,11 @@ TEST(Predictors, UnknownNamesAndMissingModels) {
     EXPECT_THROW((void)predictor("lstm", 1), UsageError);
 }
 
+TEST(Predictors, WithoutAForecastNothingIsKnown) {
+    EXPECT_EQ(Forecast().next(3), 0);
+    EXPECT_EQ(Forecast().mean(3, 10), 0);
+}
+
 TEST(Predictors, ForecastMeansAreOfTheFirstIterations) {
     Forecast forecast;
     forecast.own_s = {{1, 2, 3}};

@@ -21,7 +21,8 @@ struct LstmModel;
 
 /// Own times to come of every worker.
 struct Forecast {
-    /// [workers][kMaxHorizon] seconds per batch; empty for a worker of which nothing is known.
+    /// [workers][kMaxHorizon] seconds per batch; empty for a worker of which nothing is known, or
+    /// altogether.
     std::vector<std::vector<float>> own_s;
 
     /// Of the next iteration; 0: nothing known.
