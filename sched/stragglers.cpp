@@ -67,6 +67,7 @@ struct Recent {
     bool warm = false;  ///< a first record has come
     Parts usual;        ///< of records without slowness, long ago enough to be sure
     double usual_count = 0;
+    std::size_t until_usual = 0;  ///< records before one from after the last episode is old enough
     // While it is slow.
     Parts compared_with;
     Parts slow;  ///< mean
@@ -146,7 +147,9 @@ void StragglerDetector::Impl::take(std::size_t worker, const IterationRecord& re
     if (one.count > 0) {
         windows.add_step(log - one.logs[0]);
     }
-    if (one.count >= kKept / 2 && !open[worker]) {
+    if (one.until_usual > 0) {
+        --one.until_usual;
+    } else if (one.count >= kKept / 2 && !open[worker]) {
         constexpr double kMemory = 32;
         one.usual_count = std::min(one.usual_count + 1, kMemory);
         one.usual.blend(one.records[kKept / 2 - 1].parts, 1 / one.usual_count);
@@ -289,6 +292,7 @@ void StragglerDetector::Impl::end(std::size_t worker) {
     ++ended;
     news.push_back({.ended = true, .episode = *open[worker]});
     open[worker].reset();
+    recent[worker].until_usual = kKept / 2;
 }
 
 void StragglerDetector::Impl::forget(std::size_t worker) {

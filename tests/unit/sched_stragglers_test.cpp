@@ -261,6 +261,25 @@ TEST(Stragglers, CausesAreTheResourcesThatExplainThem) {
               StragglerCause::kBandwidth);
 }
 
+/// What it was like while it was slow is not what it is usually like.
+TEST(Stragglers, EpisodesThatEndedAreNoMeasureForTheNextOne) {
+    Cluster cluster(8, 0.02);
+    cluster.rounds(40);
+    for (int episode = 0; episode < 4; ++episode) {
+        cluster.plan[0].compute_s *= 4;
+        cluster.rounds(30);
+        ASSERT_TRUE(cluster.detector.open()[0]);
+        cluster.plan[0] = Cluster::healthy();
+        cluster.rounds(14);
+        ASSERT_FALSE(cluster.detector.open()[0]);
+    }
+    cluster.plan[0].compute_s *= 1.5;
+    cluster.plan[0].push_s *= 2;
+    EXPECT_LE(cluster.rounds_until_found(10), 10);
+    cluster.rounds(3);
+    EXPECT_EQ(cluster.detector.open()[0]->cause, StragglerCause::kDevice);
+}
+
 TEST(Stragglers, WithoutABeforeTheOthersTell) {
     Cluster cluster(8, 0.02);
     for (IterationRecord& one : cluster.plan) {
