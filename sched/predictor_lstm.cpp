@@ -104,7 +104,12 @@ public:
         return true;
     }
     /// Memories stay: they fade as the next records come.
-    void renew(const std::shared_ptr<const LstmNetwork>& network) override { network_ = network; }
+    void renew(const std::shared_ptr<const LstmNetwork>& network) override {
+        network_ = network;
+        for (Worker& worker : workers_) {
+            worker.rolled_out = false;
+        }
+    }
 
 private:
     struct Worker {

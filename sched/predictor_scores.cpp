@@ -1,6 +1,6 @@
 // Predictions wait, each for the worker's next kMaxHorizon records, and are settled at kHorizons.
-// Cost of a record: at most kMaxHorizon waiting predictions of its worker; of a forecast: two
-// passes over it.
+// Cost of a record: at most kMaxHorizon waiting predictions of its worker and a look at each
+// worker's last times; of a forecast: two passes over it.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -95,7 +95,7 @@ struct PredictorScores::Impl {
         }
     }
 
-    /// Least of the workers' newest times.
+    /// Least of the workers' medians.
     [[nodiscard]] double least() const {
         double least = 0;
         for (const Worker& each : workers) {

@@ -7,7 +7,7 @@ namespace {
 
 /// Records that all workers together may keep.
 constexpr std::size_t kAllRecords = 1U << 16U;
-/// What the longest window of a predictor looks at.
+/// Of a worker: what a predictor that begins late learns from first.
 constexpr std::size_t kLeastDepth = 32;
 
 }  // namespace

@@ -19,8 +19,8 @@ struct RefinerUse {
 };
 
 /// Refines the predictor's model beside a run, on a thread of the lowest priority that pauses after
-/// every few milliseconds of work, so that it takes at most kShare of one core. The caller only
-/// leaves copies of records and picks up what has become better; nothing of it waits.
+/// every piece of work, so that it takes the given share of one core at most. The caller only
+/// leaves copies of records and picks up what has become better: it waits for no piece of work.
 class PredictorRefiner {
 public:
     static constexpr double kShare = 0.01;
