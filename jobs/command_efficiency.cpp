@@ -80,6 +80,11 @@ public:
         print_score("model", held_out(HoldOut::kNothing));
         print_score("model, of models left out", held_out(HoldOut::kModel));
         print_score("model, of rates and momenta left out", held_out(HoldOut::kSetting));
+        const auto unseen = [&](HoldOut what) {
+            return score_efficiency(rows, predict_chosen_without(rows, what));
+        };
+        print_score("terms chosen without the models too", unseen(HoldOut::kModel));
+        print_score("without the rates and momenta too", unseen(HoldOut::kSetting));
         replace_text_file(out_, to_toml(found));
         std::puts(fmt::format("{}: {}", out_, fmt::join(terms, ", ")).c_str());
         return ExitCode::kDone;

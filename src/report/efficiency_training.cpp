@@ -185,6 +185,32 @@ std::vector<double> predict_held_out(const std::vector<EfficiencyRow>& rows,
     return predicted;
 }
 
+std::vector<double> predict_chosen_without(const std::vector<EfficiencyRow>& rows,
+                                           HoldOut hold_out) {
+    std::vector<double> predicted(rows.size(), 1.0);
+    std::set<std::string> groups;
+    for (const EfficiencyRow& row : rows) {
+        groups.insert(group_of(row, hold_out));
+    }
+    for (const std::string& group : groups) {
+        std::vector<EfficiencyRow> others;
+        std::copy_if(rows.begin(), rows.end(), std::back_inserter(others),
+                     [&](const EfficiencyRow& row) { return group_of(row, hold_out) != group; });
+        const std::vector<std::string> terms =
+            others.empty() ? std::vector<std::string>() : choose_terms(others);
+        if (terms.empty()) {
+            continue;
+        }
+        const EfficiencyModel model(fit_efficiency(others, terms));
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            if (group_of(rows[i], hold_out) == group) {
+                predicted[i] = model.efficiency(rows[i].features);
+            }
+        }
+    }
+    return predicted;
+}
+
 std::vector<std::string> choose_terms(const std::vector<EfficiencyRow>& rows) {
     std::vector<std::string> chosen;
     EfficiencyScore reached = score_efficiency(rows, std::vector<double>(rows.size(), 1.0));

@@ -1,7 +1,11 @@
 #include "cohort/sim/recorded_load.hpp"
 
+#include <fmt/format.h>
+
+#include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <system_error>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
@@ -12,8 +16,29 @@
 namespace cohort {
 namespace {
 
-int number(const RecordedLoad& load, std::string_view name) {
-    return std::stoi(load.options.find(name)->second);
+const std::string& text(const RecordedLoad& load, std::string_view name) {
+    const auto found = load.options.find(name);
+    if (found == load.options.end()) {
+        fail<FileError>({.where = load.file,
+                         .what = fmt::format("it does not say the run's --{}", name),
+                         .hint = "record the run anew: cohort simulate --record-load"});
+    }
+    return found->second;
+}
+
+/// @return a whole number
+template <class Number>
+Number number(const RecordedLoad& load, std::string_view name) {
+    const std::string& said = text(load, name);
+    Number value{};
+    const char* const end = said.data() + said.size();
+    const auto [stopped, error] = std::from_chars(said.data(), end, value);
+    if (error != std::errc() || stopped != end) {
+        fail<FileError>({.where = load.file,
+                         .what = fmt::format("the run's --{} is not a whole number", name),
+                         .got = said});
+    }
+    return value;
 }
 
 void add_noise(std::vector<IterationRecord>& records, double deviation, Rng random) {
@@ -30,17 +55,16 @@ void add_noise(std::vector<IterationRecord>& records, double deviation, Rng rand
 
 /// The run's cluster and what happened to it, as simulate() made them.
 std::unique_ptr<Predictor> oracle_of(const RecordedLoad& load) {
-    const auto text = [&](std::string_view name) { return load.options.find(name)->second; };
-    const ClusterProfile profile = load_profile(text("profile"));
+    const ClusterProfile profile = load_profile(text(load, "profile"));
     const ClusterShape shape =
-        spread_over_nodes(load.workers, number(load, "nodes"), number(load, "servers"),
-                          text("server-nodes") == "own", load.healthy_iteration_s);
+        spread_over_nodes(load.workers, number<int>(load, "nodes"), number<int>(load, "servers"),
+                          text(load, "server-nodes") == "own", load.healthy_iteration_s);
     std::unique_ptr<Scenario> scenario =
-        text("trace").empty()
-            ? make_pattern(text("pattern"), shape, std::stoull(text("pattern-seed")))
-            : make_scenario(read_trace(text("trace")));
+        text(load, "trace").empty() ? make_pattern(text(load, "pattern"), shape,
+                                                   number<std::uint64_t>(load, "pattern-seed"))
+                                    : make_scenario(read_trace(text(load, "trace")));
     return make_oracle_predictor(std::move(scenario), shape, profile,
-                                 profile.workload(text("time-as")), load.batch);
+                                 profile.workload(text(load, "time-as")), load.batch);
 }
 
 }  // namespace
@@ -54,10 +78,12 @@ RecordedLoad read_recorded_load(const std::string& folder) {
                          .hint = "cohort simulate --record-load"});
     }
     RecordedLoad load;
+    load.file = file;
     load.options.insert(result.options.begin(), result.options.end());
-    load.workers = number(load, "workers");
-    load.batch = number(load, "batch");
-    load.what = load.options["trace"].empty() ? load.options["pattern"] : load.options["trace"];
+    load.workers = number<int>(load, "workers");
+    load.batch = number<std::int64_t>(load, "batch");
+    const std::string& trace = text(load, "trace");
+    load.what = trace.empty() ? text(load, "pattern") : trace;
     load.healthy_iteration_s = result.healthy_iteration_s;
     load.records = std::move(result.records);
     return load;

@@ -80,6 +80,25 @@ TEST(EfficiencyTraining, FindsTheTermsThatMadeTheData) {
     EXPECT_GT(score_efficiency(rows, same).error, 0.3);
 }
 
+/// Neither terms nor weights know what they are held to.
+TEST(EfficiencyTraining, APredictionDoesNotDependOnTheRowsLeftOut) {
+    std::vector<EfficiencyRow> rows = known_rows();
+    const std::vector<double> before = predict_chosen_without(rows, HoldOut::kModel);
+    EXPECT_GT(score_efficiency(rows, before).correlation, 0.97);
+    for (EfficiencyRow& row : rows) {  // of "c" other terms tell
+        if (row.model == "c") {
+            row.efficiency = std::exp(-row.features.mean_lag * row.features.step_curvature);
+        }
+    }
+    const std::vector<double> after = predict_chosen_without(rows, HoldOut::kModel);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (rows[i].model == "c") {
+            EXPECT_EQ(after[i], before[i]);
+        }
+    }
+    EXPECT_NE(after, before) << "the others' predictions come from them";
+}
+
 /// What is better than ssgd does not make the others look better than they are.
 TEST(EfficiencyTraining, WhatIsAboveOneIsMetByAnyPredictionAboveOne) {
     std::vector<EfficiencyRow> rows = known_rows();

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "cohort/core/error.hpp"
@@ -39,6 +40,28 @@ TEST(RecordedLoad, ComesBackFromTheResult) {
     const std::vector<PredictorSeries> series = series_of(load);
     ASSERT_EQ(series.size(), 3U);
     EXPECT_EQ(series[0].features.size(), 20U);
+}
+
+TEST(RecordedLoad, SaysWhichOptionOfTheRunIsMissingOrWrong) {
+    test::VirtualRuns runs;
+    runs.slow_workers({0.1, 0.1, 0.3});
+    const TempFolder folder;
+    write_result(folder.path(), recorded(runs, true));
+    const RecordedLoad load = read_recorded_load(folder.path());
+    for (const char* value : {"", "three", "3x"}) {
+        RecordedLoad broken = load;
+        broken.options["nodes"] = value;
+        if (*value == 0) {
+            broken.options.erase("nodes");
+        }
+        try {
+            (void)make_replay_predictor(broken, "oracle", "");
+            ADD_FAILURE() << value;
+        } catch (const FileError& error) {
+            EXPECT_THAT(error.what(), testing::HasSubstr("--nodes"));
+            EXPECT_THAT(error.what(), testing::HasSubstr(folder.path()));
+        }
+    }
 }
 
 TEST(RecordedLoad, OracleAndBaselinesReplayIt) {

@@ -57,6 +57,11 @@ enum class HoldOut : std::uint8_t { kNothing, kModel, kSetting };
 /// most, as long as it falls by a hundredth and plans are sorted no worse.
 [[nodiscard]] std::vector<std::string> choose_terms(const std::vector<EfficiencyRow>& rows);
 
+/// The same with the terms chosen anew for each group, without its rows: what is to be expected of
+/// a model nobody has seen. What no terms explain is predicted 1. @param hold_out  not kNothing
+[[nodiscard]] std::vector<double> predict_chosen_without(const std::vector<EfficiencyRow>& rows,
+                                                         HoldOut hold_out);
+
 /// Spearman's rank correlation, ties at their mean rank; 0 where one side is constant.
 [[nodiscard]] double rank_correlation(const std::vector<double>& a, const std::vector<double>& b);
 

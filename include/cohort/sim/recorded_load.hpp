@@ -15,6 +15,7 @@ namespace cohort {
 
 /// What the workers of a run reported, in the order in which it arrived.
 struct RecordedLoad {
+    std::string file;
     std::string what;  ///< its pattern or trace
     int workers = 0;
     std::int64_t batch = 0;
