@@ -71,6 +71,15 @@ void LoadDesk::updated(double loss, std::int64_t samples, double lag) {
     }
 }
 
+std::vector<PredictorScore> LoadDesk::scores() const {
+    std::vector<PredictorScore> scores =
+        scores_ ? scores_->scores() : std::vector<PredictorScore>();
+    for (PredictorScore& score : scores) {
+        score.uses = predictor_->uses();
+    }
+    return scores;
+}
+
 void LoadDesk::measured(const GradientFacts& facts) {
     const auto take = [](double& to, double from) { to = from != 0 ? from : to; };
     take(view_.gradients.noise_scale, facts.noise_scale);

@@ -56,6 +56,7 @@ public:
         : workers_(workers), batch_(batch), each_(std::move(each)) {}
 
     std::string_view name() const override { return each_->name(); }
+    std::string_view uses() const override { return each_->uses(); }
     void add(const IterationRecord& record) override {
         if (const double own_s = record.own_s(batch_); own_s > 0) {
             each_->add(record, own_s);

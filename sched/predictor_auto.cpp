@@ -26,6 +26,7 @@ public:
           every_(std::max(kEvery, workers / kAsked)) {}
 
     std::string_view name() const override { return "auto"; }
+    std::string_view uses() const override { return candidates_[chosen_]->name(); }
 
     void add(const IterationRecord& record, double own_s) override {
         Worker& worker = workers_.at(static_cast<std::size_t>(record.worker));

@@ -19,6 +19,7 @@ public:
     virtual ~WorkerPredictor() = default;
 
     [[nodiscard]] virtual std::string_view name() const = 0;
+    [[nodiscard]] virtual std::string_view uses() const { return name(); }
     /// @param own_s  the record's, seconds per batch, > 0
     virtual void add(const IterationRecord& record, double own_s) = 0;
     virtual void forget(int worker) = 0;

@@ -10,6 +10,7 @@
 #include "cohort/core/log.hpp"
 #include "cohort/core/process_usage.hpp"
 #include "cohort/sim/efficiency_file.hpp"
+#include "cohort/sim/predictor_file.hpp"
 #include "lease_codec.hpp"
 #include "run_folder.hpp"
 #include "run_records.hpp"
@@ -194,6 +195,7 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
         load_ = std::make_unique<LoadDesk>(workers, options().batch, LoadDesk::kLagBound, nullptr,
                                            setting.job.capacity, setting.chooser.guard);
         chooser_ = setting.chooser;
+        predictor_model_ = model_of(chooser_);  // a file that cannot be read ends the run here
     }
     modes_.emplace(mode_choice(options()), std::move(setting), progress_.samples_applied);
     SyncPlan first = modes_->start();

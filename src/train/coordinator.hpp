@@ -172,7 +172,8 @@ private:
     WorkerBooks workers_;
     std::unique_ptr<LoadDesk> load_;  ///< null in a deterministic run
     ChooserOptions chooser_;
-    std::unique_ptr<PredictorRefiner> refiner_;  ///< of the model that forecasts come from
+    std::shared_ptr<const LstmModel> predictor_model_;  ///< null: the predictor needs none
+    std::unique_ptr<PredictorRefiner> refiner_;         ///< of the model that forecasts come from
     ServerCapacity servers_;
     std::vector<std::optional<Clock::Seconds>> straggler_said_;  ///< by worker
     double lag_sum_ = 0;  ///< of the pushes applied since the last commit()

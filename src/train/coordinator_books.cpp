@@ -90,6 +90,9 @@ void Coordinator::commit(const UpdateRecord& update) {
                        update.result.samples, lag_sum_ / pushes);
         if (const std::string warning = load_->take_warning(); !warning.empty()) {
             log_warn("{}", warning);
+            for (const auto& hook : hooks_) {
+                hook->on_guard(*this, warning);
+            }
         }
     }
     lag_sum_ = 0;

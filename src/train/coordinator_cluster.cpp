@@ -41,10 +41,15 @@ ClusterReport Coordinator::cluster() const {
     ClusterReport report{.mode = modes_->in_force(),
                          .pending = engine_->pending(),
                          .workers = workers_.reports(),
-                         .loads = {}};
+                         .loads = {},
+                         .gradients = {}};
     for (std::size_t worker = 0; load_ && worker < report.workers.size(); ++worker) {
         report.loads.push_back(load_of(load_->history(), static_cast<int>(worker)));
         report.loads.back().slow = load_->stragglers().open()[worker];
+    }
+    if (load_) {
+        report.gradients = load_->gradients();
+        report.lag_limit = load_->lag_limit();
     }
     return report;
 }
@@ -63,10 +68,11 @@ void Coordinator::keep_forecasts() {
     }
     if (!load_->predicts()) {
         const int workers = links_.map.workers();
-        const auto model = model_of(chooser_);
-        load_->predict_with(make_predictor(chooser_.predictor, workers, options().batch, model));
-        if (model) {
-            refiner_ = std::make_unique<PredictorRefiner>(*model, workers, options().batch);
+        load_->predict_with(
+            make_predictor(chooser_.predictor, workers, options().batch, predictor_model_));
+        if (predictor_model_) {
+            refiner_ =
+                std::make_unique<PredictorRefiner>(*predictor_model_, workers, options().batch);
         }
     }
     if (refiner_) {

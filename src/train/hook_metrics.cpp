@@ -1,5 +1,6 @@
+#include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
-
 #include <optional>
 
 #include "cohort/train/decision_json.hpp"
@@ -15,6 +16,16 @@ using Json = nlohmann::ordered_json;
 
 Json or_null(const std::optional<double>& value) {
     return value ? Json(*value) : Json(nullptr);
+}
+
+/// What choosers know besides times; null: not known, or no limit.
+void add_gradients(Json& line, const ClusterReport& cluster) {
+    const auto known = [](double value) {
+        return value != 0 && std::isfinite(value) ? Json(value) : Json(nullptr);
+    };
+    line["noise_scale"] = known(cluster.gradients.noise_scale);
+    line["step_curvature"] = known(cluster.gradients.curvature);
+    line["lag_limit"] = known(cluster.lag_limit);
 }
 
 /// Columns by worker; null where nothing was recorded yet.
@@ -129,6 +140,15 @@ public:
              slow.slowdown}}.dump());
     }
 
+    void on_guard(TrainControl& run, const std::string& reason) override {
+        run.metrics().write(Json{
+            {"event", "guard"},
+            {"samples_applied", run.progress().samples_applied},
+            {"train_s", run.progress().train_seconds},
+            {"lag_limit", run.cluster().lag_limit},
+            {"reason", reason}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+
     void on_decision(TrainControl& run, const DecisionRecord& decision) override {
         Json line{{"event", "decision"}};
         line.update(Json::parse(decision_json(decision)));
@@ -174,6 +194,7 @@ private:
                       {"pending", cluster.pending},
                       {"lag", lags},
                       {"own_s", own}};
+            add_gradients(line, cluster);
             add_loads(line, cluster);
             run.metrics().write(line.dump());
         }

@@ -73,9 +73,10 @@ public:
         return stragglers_.take_news();
     }
     /// One per horizon; none while there are no forecasts.
-    [[nodiscard]] std::vector<PredictorScore> scores() const {
-        return scores_ ? scores_->scores() : std::vector<PredictorScore>();
-    }
+    [[nodiscard]] std::vector<PredictorScore> scores() const;
+    [[nodiscard]] const GradientFacts& gradients() const noexcept { return view_.gradients; }
+    /// Of the guard, reference batches; infinity: none.
+    [[nodiscard]] double lag_limit() const noexcept { return view_.lag_limit; }
     /// The guard's word, once; empty: it has none.
     [[nodiscard]] std::string take_warning() { return guard_.take_reason(); }
 

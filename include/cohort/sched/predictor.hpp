@@ -41,6 +41,8 @@ public:
 
     /// "last", "ewma", "episodes", "lstm", "auto"; simulations also: "oracle".
     [[nodiscard]] virtual std::string_view name() const = 0;
+    /// Whose forecasts it hands on: auto's choice of now, else its own name.
+    [[nodiscard]] virtual std::string_view uses() const { return name(); }
     /// Takes note of a record. Constant cost (lstm: one step of the model).
     virtual void add(const IterationRecord& record) = 0;
     virtual void forget(int worker) = 0;
@@ -53,6 +55,7 @@ public:
 /// How good a predictor was, for each of kHorizons.
 struct PredictorScore {
     std::string predictor;
+    std::string uses;  ///< Predictor::uses() at the end; empty where nobody says
     int horizon = 1;
     std::int64_t predictions = 0;
     double relative_error = 0;  ///< mean of |predicted - tau| / tau at that distance

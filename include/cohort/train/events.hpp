@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "cohort/model/replica.hpp"
 #include "cohort/sched/chooser.hpp"
 #include "cohort/sched/drop_record.hpp"
+#include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/reports.hpp"
 #include "cohort/sched/stragglers.hpp"
 #include "cohort/sched/telemetry.hpp"
@@ -105,6 +107,8 @@ struct ClusterReport {
     std::int64_t pending = 0;  ///< pushes that wait for others of their cohort
     std::vector<WorkerReport> workers;
     std::vector<WorkerLoad> loads;  ///< by worker; empty in a deterministic run
+    GradientFacts gradients;        ///< as measured where the mode asks for it
+    double lag_limit = std::numeric_limits<double>::infinity();  ///< of the guard
 
     [[nodiscard]] int live() const noexcept;
     /// Sums over the workers; `lag` and own times are those of the worker with the largest lag.
@@ -167,6 +171,8 @@ public:
     virtual void on_push(TrainControl& run, const IterationRecord& record);
     /// A worker has become slow, or is no longer.
     virtual void on_straggler(TrainControl& run, const StragglerDetector::News& news);
+    /// The guard blames a plan's staleness; ClusterReport has its new limit.
+    virtual void on_guard(TrainControl& run, const std::string& reason);
     /// After the last step and evaluation, before checkpoint, model and summary are written.
     virtual void on_end(TrainControl& run, StopReason reason);
     /// The run ends because of an error. Must not throw.
