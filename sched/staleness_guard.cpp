@@ -15,7 +15,8 @@ constexpr double kDeviations = 4;   ///< and so many times the noise
 constexpr double kNoiseRate = 0.1;  ///< weight of the newest block in the noise
 constexpr double kFlat = 0.2;       ///< share of the fall to be expected that is next to nothing
 constexpr double kChance = 6;       ///< times the noise: falls that are no chance
-constexpr double kBelow = 0.9;      ///< the limit, as a share of the lag that did harm
+constexpr std::size_t kBlocks = StalenessGuard::kWindow;
+constexpr double kBelow = 0.9;  ///< the limit, as a share of the lag that did harm
 
 template <class Blocks, class Get>
 double mean(const Blocks& blocks, std::size_t begin, std::size_t end, const Get& get) {
@@ -54,7 +55,7 @@ void StalenessGuard::judge(const Block& block) {
         const double bend = std::abs(last[0].loss - 2 * last[-1].loss + last[-2].loss);
         noise_ += std::max(kNoiseRate, 1.0 / (seen_ - 2)) * (bend / std::sqrt(3.0) - noise_);
     }
-    if (blocks_.size() > 2 * kWindow) {
+    if (blocks_.size() > 2 * kBlocks) {
         blocks_.erase(blocks_.begin());
     }
     if (seen_ < kRising) {
@@ -80,12 +81,12 @@ void StalenessGuard::judge(const Block& block) {
 /// on as the geometric sequence of the two falls between the thirds of the window before, which is
 /// less than losses that fall like a power go on to fall.
 bool StalenessGuard::flat() const {
-    constexpr std::size_t kThird = kWindow / 3;
-    if (blocks_.size() < 2 * kWindow) {
+    constexpr std::size_t kThird = kBlocks / 3;
+    if (blocks_.size() < 2 * kBlocks) {
         return false;
     }
     const auto lag = [](const Block& one) { return one.lag; };
-    if (mean(blocks_, 0, kWindow, lag) >= 0.5 * mean(blocks_, kWindow, 2 * kWindow, lag)) {
+    if (mean(blocks_, 0, kBlocks, lag) >= 0.5 * mean(blocks_, kBlocks, 2 * kBlocks, lag)) {
         return false;
     }
     const auto third = [&](std::size_t at) {

@@ -76,7 +76,7 @@ ControlReply ask_job(const std::string& out, const std::string& request, Clock::
     folder.put("request-" + id, token + "\n" + request + "\n");
     const SteadyClock clock;
     const Clock::Seconds start = clock.now();
-    for (;;) {
+    for (bool over = false;;) {
         if (const auto content = folder.read("reply-" + id, kReplyBytes)) {
             folder.remove("reply-" + id);
             if (!content->refused.empty()) {
@@ -86,10 +86,13 @@ ControlReply ask_job(const std::string& out, const std::string& request, Clock::
             }
             return parse_reply(content->text);
         }
-        const auto run = folder.read("run", kControlBytes);
-        const bool over = !run || first_line(run->text) != token;
         if (over || clock.now() - start > limit) {
             give_up(folder, "request-" + id, over, limit);
+        }
+        const auto run = folder.read("run", kControlBytes);
+        over = !run || first_line(run->text) != token;
+        if (over) {
+            continue;  // the answer may have come before the end
         }
         std::this_thread::sleep_for(kPoll);
     }

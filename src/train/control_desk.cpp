@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -32,8 +34,24 @@ ControlDesk::ControlDesk(const std::string& path, Handler handler)
 }
 
 ControlDesk::~ControlDesk() {
+    await_readers();
     clear();
     ::rmdir(folder_.path().c_str());  // unless something else lies there
+}
+
+/// Who asked last may not have read the answer yet.
+void ControlDesk::await_readers() const noexcept {
+    constexpr std::chrono::seconds kMost{1};
+    constexpr std::chrono::milliseconds kPause{5};
+    try {
+        folder_.remove("run");
+        const auto end = std::chrono::steady_clock::now() + kMost;
+        while (!folder_.list("reply-", 1).empty() && std::chrono::steady_clock::now() < end) {
+            std::this_thread::sleep_for(kPause);
+        }
+    } catch (const std::exception& error) {  // no memory
+        log_warn("[{}] answers not awaited: {}", folder_.path(), error.what());
+    }
 }
 
 void ControlDesk::clear() const noexcept {

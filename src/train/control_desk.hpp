@@ -35,6 +35,7 @@ public:
 private:
     void answer(const std::string& name);
     [[nodiscard]] ControlReply reply_to(const ControlFolder::Content& content) const;
+    void await_readers() const noexcept;
     void clear() const noexcept;
 
     ControlFolder folder_;

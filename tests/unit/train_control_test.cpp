@@ -87,6 +87,18 @@ TEST_F(Control, ARequestIsAnsweredOnceAndLeavesNothing) {
     EXPECT_THAT(files(), ElementsAre("run"));
 }
 
+TEST_F(Control, AnAnswerIsReadAlsoWhenTheJobEndsAtOnce) {
+    auto desk = job();
+    auto asked =
+        std::async(std::launch::async, [&] { return ask_job(out, "stop", Clock::Seconds(30)); });
+    while (taken.empty()) {
+        look(*desk);
+    }
+    desk.reset();
+    EXPECT_TRUE(asked.get().accepted);
+    EXPECT_FALSE(fs::exists(ctl));
+}
+
 TEST_F(Control, ARefusalCarriesItsReason) {
     const auto desk = job();
     write("request-7", token() + "\nmode wrong\n");
