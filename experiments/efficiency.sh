@@ -4,6 +4,10 @@
 #
 #   experiments/efficiency.sh COHORT DATA FOLDER [JOBS]
 set -eu
+if [ $# -lt 3 ]; then
+    echo "usage: experiments/efficiency.sh COHORT DATA FOLDER [JOBS]" >&2
+    exit 2
+fi
 cohort=$1 data=$2 folder=$3 jobs=${4:-1}
 here=$(dirname "$0")
 mkdir -p "$folder"

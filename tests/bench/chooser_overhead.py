@@ -15,7 +15,6 @@ The exit code is 1 when telemetry takes more than --most-telemetry, the refiner 
 decision more than --most-decide-ms.
 """
 
-import argparse
 import statistics
 import sys
 
@@ -54,9 +53,7 @@ def measure(arguments, mode, inject):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cohort", default="build/release/jobs/cohort")
+    parser = training_runs.parser_of(__doc__)
     parser.add_argument("--data", required=True)
     parser.add_argument("--mode", default="adaptive")
     parser.add_argument("--model", default="smallcnn")

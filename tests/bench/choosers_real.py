@@ -16,7 +16,6 @@ The exit code is 1 when two of ssgd, asgd, the best fixed mode and the choosers 
 reality than --tolerance come in another order in the simulation.
 """
 
-import argparse
 import json
 import math
 import pathlib
@@ -210,9 +209,7 @@ def show(results, tolerance):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cohort", default="build/release/jobs/cohort")
+    parser = training_runs.parser_of(__doc__)
     parser.add_argument("--data")
     parser.add_argument("--results", type=pathlib.Path, required=True)
     parser.add_argument("--modes", nargs="+", default=[*FIXED, *CHOOSERS])

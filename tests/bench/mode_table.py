@@ -12,7 +12,6 @@ outnumber the cores. The table has means over the seeds at which both the mode a
 the ratio is the mode's mean to ssgd's at the same seeds.
 """
 
-import argparse
 import json
 import pathlib
 import statistics
@@ -115,9 +114,7 @@ def show(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cohort", default="build/release/jobs/cohort")
+    parser = training_runs.parser_of(__doc__)
     parser.add_argument("--data")
     parser.add_argument("--results", type=pathlib.Path, required=True)
     parser.add_argument("--modes", nargs="+", default=[*SERVERS, *RINGS],

@@ -9,7 +9,6 @@ which is run in turn. The exit code is 1 when it is more than 5 % away.
 accuracy: a small network, time and samples to --target for ssgd, asgd, ssp:3 and saps.
 """
 
-import argparse
 import statistics
 import sys
 
@@ -93,9 +92,7 @@ def show_accuracy(arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cohort", default="build/release/jobs/cohort")
+    parser = training_runs.parser_of(__doc__)
     parser.add_argument("--data", required=True)
     parser.add_argument("--part", choices=["bound", "accuracy"], nargs="+",
                         default=["bound", "accuracy"])

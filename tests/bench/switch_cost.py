@@ -14,7 +14,6 @@ between updates of the two plans, whichever is longer.
 Exit code 1 when a cost, or with --judge delay a delay, is more than --most.
 """
 
-import argparse
 import statistics
 import sys
 
@@ -88,9 +87,7 @@ def show(title, modes, values):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cohort", default="build/release/jobs/cohort")
+    parser = training_runs.parser_of(__doc__)
     parser.add_argument("--data", required=True)
     parser.add_argument("--arch", choices=MODES, nargs="+", default=list(MODES))
     parser.add_argument("--rounds", type=int, default=3)

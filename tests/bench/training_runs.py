@@ -1,5 +1,6 @@
 """Training runs for measurements: started with jobs/launch.sh, read from metrics.jsonl."""
 
+import argparse
 import json
 import os
 import pathlib
@@ -8,6 +9,14 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def parser_of(text):
+    """A script's command line, --cohort so far; `text` is its docstring."""
+    parser = argparse.ArgumentParser(description=text,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cohort", default="build/release/jobs/cohort")
+    return parser
 
 
 def run(cohort, ranks, arguments, launch=(), limit_s=3600, check=True):

@@ -241,9 +241,7 @@ def show(results, tolerance):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cohort", default="build/release/jobs/cohort")
+    parser = training_runs.parser_of(__doc__)
     parser.add_argument("--data", help="dataset of the real ranks")
     parser.add_argument("--results", type=pathlib.Path, required=True)
     parser.add_argument("--modes", nargs="+", default=[*SERVERS, *RINGS],

@@ -101,7 +101,6 @@ class Sweep:
         return (f"{len(rows)} runs of the table took {hours:.1f} core hours; {search} runs of the "
                 "search come before.\n")
 
-
     def targets(self, _):
         rows = read(self.folder, "results.csv")
         modes = {name: {"fixed": fixed, "ours": ours} for name, fixed, ours in self.modes()}
