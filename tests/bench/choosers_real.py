@@ -20,9 +20,7 @@ import json
 import math
 import pathlib
 import statistics
-import subprocess
 import sys
-import tempfile
 
 import training_runs
 
@@ -30,6 +28,7 @@ FIXED = ["ssgd", "asgd", "static:6", "dynamic", "backup:1", "lb-bsp"]
 CHOOSERS = ["star-h", "adaptive"]
 SLOW = (5, 2)  # workers: first this one is slow, then that
 FIRST = 1      # world rank of worker 0: there is one server
+RATES = {"nic_bytes_per_s": 2e10, "local_bytes_per_s": 2e10, "memory_bytes_per_s": 2e10, "update_s": 1e-5}
 SETTING = ("model", "workers", "batch", "lr", "share", "slow", "change_s", "target", "samples", "seeds")
 
 
@@ -68,60 +67,26 @@ def trace_text(arguments, slow):
     return "\n".join(rows) + "\n"
 
 
-def profile_text(arguments, parameters, device_s):
-    return f"""name = "sleeping-ranks"
-source = "ranks of one machine that sleep most of the time"
-devices_per_node = 1
-nic_bytes_per_s = 2e10
-latency_s = {arguments.latency_ms / 1e3:g}
-local_bytes_per_s = 2e10
-cores = 64
-memory_bytes_per_s = 2e10
-update_s = 1e-5
-server_threads = 1
-
-[workloads.sleep]
-source = "fitted to ssgd"
-device_s_per_sample = {device_s:.9g}
-device_s = 0.0
-cpu_s_per_sample = 0.0
-cpu_s = 0.0
-cpu_threads = 1
-backward_share = 0.6
-parameter_bytes = {4 * parameters}
-"""
-
-
 def real_run(arguments, mode, seed, slow=True):
     more = learning(arguments) if slow else ["--samples", arguments.fit_samples]
     records = training_runs.run(arguments.cohort, FIRST + arguments.workers, [
         *words_of(arguments, mode, seed), *more, "--data", arguments.data, "--eval-share", 1,
         "--node-staging", "off", "--log-every-s", 0.2, "--inject", injections(arguments, slow)])
-    first, last = training_runs.of_kind(records, "train")[0], records[-1]
-    if not slow:  # buffers and connections are made at first
-        rate = ((last["samples_applied"] - first["samples_applied"])
-                / (last["train_s"] - first["train_s"]))
-        return {"rate": rate, "parameters": records[0]["parameters"]}
+    last = records[-1]
+    if not slow:
+        return {"rate": training_runs.steady_rate(records), "parameters": records[0]["parameters"]}
     return {"seconds": last["tta_s"], "rate": last["samples_per_s"],
             "samples": last["samples_applied"], "switches": last["switches"],
             "accuracy": last["test_accuracy"]}
 
 
 def virtual_run(arguments, mode, seed, parameters, device_s, slow=True):
-    with tempfile.TemporaryDirectory(prefix="cohort-choosers-") as folder:
-        folder = pathlib.Path(folder)
-        (folder / "profile.toml").write_text(profile_text(arguments, parameters, device_s))
-        (folder / "trace.csv").write_text(trace_text(arguments, slow))
-        command = [arguments.cohort, "simulate", *words_of(arguments, mode, seed), "--workers",
-                   arguments.workers, "--profile", folder / "profile.toml", "--time-as", "sleep",
-                   "--server-nodes", "own", "--trace", folder / "trace.csv", "--json"]
-        command += ([*learning(arguments), "--data", arguments.data] if slow
-                    else ["--samples", arguments.fit_samples, "--no-train"])
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                              check=False, timeout=1200)
-        if done.returncode != 0:
-            sys.exit(f"status {done.returncode}: {command}\n{done.stdout}{done.stderr}")
-        last = json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])
+    words = [*words_of(arguments, mode, seed), "--workers", arguments.workers, "--server-nodes", "own",
+             *([*learning(arguments), "--data", arguments.data] if slow
+               else ["--samples", arguments.fit_samples, "--no-train"])]
+    profile = training_runs.sleeping_profile(device_s, 0.6, parameters,
+                                             {**RATES, "latency_s": arguments.latency_ms / 1e3})
+    last = training_runs.simulate(arguments.cohort, profile, trace_text(arguments, slow), words)
     return {"seconds": last.get("tta_virtual_s"),
             "rate": last["samples_applied"] / last["virtual_s"],
             "samples": last["samples_applied"], "switches": last.get("switches"),

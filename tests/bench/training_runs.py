@@ -1,4 +1,4 @@
-"""Training runs for measurements: started with jobs/launch.sh, read from metrics.jsonl."""
+"""Training runs for measurements: started with jobs/launch.sh, read from metrics.jsonl. Virtual runs beside them."""
 
 import argparse
 import json
@@ -59,6 +59,54 @@ def seconds_to(records, accuracy):
     """Seconds of training at the first evaluation that reached `accuracy`; None when none did."""
     return next((record["train_s"] for record in of_kind(records, "evaluation")
                  if record["test_accuracy"] >= accuracy), None)
+
+
+def steady_rate(records):
+    """Samples per second after the first updates, which come late (buffers and connections are made)."""
+    first, last = of_kind(records, "train")[0], records[-1]
+    return ((last["samples_applied"] - first["samples_applied"])
+            / (last["train_s"] - first["train_s"]))
+
+
+def sleeping_profile(device_s_per_sample, backward_share, parameters, rates):
+    """A profile of ranks of one machine that sleep in place of computing; its workload is `sleep`.
+    @param rates  nic_bytes_per_s, latency_s, local_bytes_per_s, memory_bytes_per_s, update_s"""
+    return f"""name = "sleeping-ranks"
+source = "ranks of one machine that sleep in place of computing"
+devices_per_node = 1
+nic_bytes_per_s = {rates["nic_bytes_per_s"]:g}
+latency_s = {rates["latency_s"]:.6g}
+local_bytes_per_s = {rates["local_bytes_per_s"]:g}
+cores = 64
+memory_bytes_per_s = {rates["memory_bytes_per_s"]:g}
+update_s = {rates["update_s"]:g}
+server_threads = 1
+
+[workloads.sleep]
+source = "the real runs"
+device_s_per_sample = {device_s_per_sample:.9g}
+device_s = 0.0
+cpu_s_per_sample = 0.0
+cpu_s = 0.0
+cpu_threads = 1
+backward_share = {backward_share:g}
+parameter_bytes = {4 * parameters}
+"""
+
+
+def simulate(cohort, profile, trace, arguments, limit_s=1200):
+    """The summary of a virtual run. @param profile, trace  their texts; the workload is `sleep`"""
+    with tempfile.TemporaryDirectory(prefix="cohort-measure-") as folder:
+        folder = pathlib.Path(folder)
+        (folder / "profile.toml").write_text(profile, encoding="utf-8")
+        (folder / "trace.csv").write_text(trace, encoding="utf-8")
+        command = [cohort, "simulate", "--profile", folder / "profile.toml", "--time-as", "sleep",
+                   "--trace", folder / "trace.csv", "--json", *arguments]
+        command = [str(word) for word in command]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
+    if done.returncode != 0:
+        sys.exit(f"status {done.returncode}: {command}\n{done.stdout}{done.stderr}")
+    return json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])
 
 
 def inject(shares):

@@ -23,9 +23,7 @@ import argparse
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
-import tempfile
 import tomllib
 
 import training_runs
@@ -82,8 +80,7 @@ def words_of(arguments, mode):
 
 
 def real_rate(arguments, mode, pattern, parameters):
-    """Samples per second of real ranks after their first updates, which come late (buffers and
-    connections are made), and the parameters of the model."""
+    """Samples per second of real ranks after their first updates, and the parameters of the model."""
     servers = 0 if ring_of(mode) else 1
     inject, _, _ = slowness(pattern, arguments.sleep_ms / 1e3, 4 * parameters)
     words = [*words_of(arguments, mode), "--data", arguments.data, "--compute",
@@ -94,39 +91,13 @@ def real_rate(arguments, mode, pattern, parameters):
     if inject:
         words += ["--inject", f"rank={servers + SLOW % arguments.workers},{inject}"]
     records = training_runs.run(arguments.cohort, servers + arguments.workers, words)
-    first, last = training_runs.of_kind(records, "train")[0], records[-1]
-    return ((last["samples_applied"] - first["samples_applied"])
-            / (last["train_s"] - first["train_s"]), records[0]["parameters"])
+    return training_runs.steady_rate(records), records[0]["parameters"]
 
 
 def read_rates(path):
     """Those of a measured profile."""
     measured = tomllib.loads(path.read_text(encoding="utf-8"))
     return {name: measured[name] for name in RATES}
-
-
-def profile_text(arguments, parameters, latency_s):
-    return f"""name = "sleeping-ranks"
-source = "sleeps of {arguments.sleep_ms:g} ms in place of a device; ranks of one machine"
-devices_per_node = 1
-nic_bytes_per_s = {arguments.rates["nic_bytes_per_s"]:g}
-latency_s = {latency_s:.6g}
-local_bytes_per_s = {arguments.rates["local_bytes_per_s"]:g}
-cores = 64
-memory_bytes_per_s = {arguments.rates["memory_bytes_per_s"]:g}
-update_s = {arguments.rates["update_s"]:g}
-server_threads = 1
-
-[workloads.sleep]
-source = "--compute sleep"
-device_s_per_sample = {arguments.sleep_ms / 1e3 / arguments.batch:.9g}
-device_s = 0.0
-cpu_s_per_sample = 0.0
-cpu_s = 0.0
-cpu_threads = 1
-backward_share = 0.5
-parameter_bytes = {4 * parameters}
-"""
 
 
 def trace_text(pattern, arguments, parameters):
@@ -143,22 +114,14 @@ def trace_text(pattern, arguments, parameters):
 
 
 def virtual_rate(arguments, mode, pattern, parameters, latency_s):
-    with tempfile.TemporaryDirectory(prefix="cohort-validity-") as folder:
-        folder = pathlib.Path(folder)
-        (folder / "profile.toml").write_text(profile_text(arguments, parameters, latency_s))
-        (folder / "trace.csv").write_text(trace_text(pattern, arguments, parameters))
-        command = [arguments.cohort, "simulate", *words_of(arguments, mode), "--no-train",
-                   "--workers", arguments.workers, "--profile", folder / "profile.toml",
-                   "--time-as", "sleep", "--threads", 1, "--trace", folder / "trace.csv", "--json"]
-        if not ring_of(mode):
-            command += ["--server-nodes", "own"]
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                              check=False, timeout=600)
-        if done.returncode != 0:
-            sys.exit(f"status {done.returncode}: {command}\n{done.stdout}{done.stderr}")
-        summary = json.loads([line for line in done.stdout.splitlines()
-                              if line.startswith("{")][-1])
-        return summary["samples_applied"] / summary["virtual_s"]
+    words = [*words_of(arguments, mode), "--no-train", "--workers", arguments.workers, "--threads", 1]
+    if not ring_of(mode):
+        words += ["--server-nodes", "own"]
+    profile = training_runs.sleeping_profile(arguments.sleep_ms / 1e3 / arguments.batch, 0.5, parameters,
+                                             {**arguments.rates, "latency_s": latency_s})
+    summary = training_runs.simulate(arguments.cohort, profile,
+                                     trace_text(pattern, arguments, parameters), words)
+    return summary["samples_applied"] / summary["virtual_s"]
 
 
 def fitted_latency(arguments, mode, parameters, rate):
