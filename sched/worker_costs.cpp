@@ -106,7 +106,7 @@ void WorkerCosts::learn(Row& row, const IterationRecord& record, double scaled_s
     }
 }
 
-void WorkerCosts::learn_work(Row& row, const IterationRecord& record) {
+void WorkerCosts::learn_work(Row& row, const IterationRecord& record) const {
     const auto samples = static_cast<double>(record.samples);
     const double seconds = record.input_s + record.compute_s;
     const bool resized = !row.work.empty() && record.samples != row.samples;

@@ -86,7 +86,7 @@ private:
         double level_s = 0;
     };
     void learn(Row& row, const IterationRecord& record, double scaled_s);
-    void learn_work(Row& row, const IterationRecord& record);
+    void learn_work(Row& row, const IterationRecord& record) const;
     void learn_transfers(Row& row, const IterationRecord& record) const;
     [[nodiscard]] const Row& row(int worker) const {
         return rows_.at(static_cast<std::size_t>(worker));
