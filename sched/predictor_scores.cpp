@@ -12,9 +12,8 @@
 namespace cohort {
 namespace {
 
-constexpr double kStraggler = 1.2;     ///< times the least
-constexpr double kRecentShare = 0.02;  ///< that a new error counts in the recent one
-constexpr std::size_t kNewest = 3;     ///< own times whose median counts for a worker
+constexpr double kStraggler = 1.2;  ///< times the least
+constexpr std::size_t kNewest = 3;  ///< own times whose median counts for a worker
 
 /// A worker's prediction that waits for what comes.
 struct Waiting {
@@ -79,7 +78,6 @@ struct PredictorScores::Impl {
     std::int64_t batch = 1;
     std::vector<Worker> workers;
     std::array<Count, kHorizons.size()> counts;
-    double recent = 0;
 
     void settle(const Waiting& one, std::size_t horizon, double own_s) {
         Count& count = counts.at(horizon);
@@ -90,9 +88,6 @@ struct PredictorScores::Impl {
         count.hits += predicted && one.came ? 1 : 0;
         count.false_alarms += predicted && !one.came ? 1 : 0;
         count.misses += !predicted && one.came ? 1 : 0;
-        if (horizon == 0) {
-            recent = count.predictions == 1 ? error : recent + kRecentShare * (error - recent);
-        }
     }
 
     /// Least of the workers' medians.
@@ -190,10 +185,6 @@ std::vector<PredictorScore> PredictorScores::scores() const {
         scores.push_back(std::move(score));
     }
     return scores;
-}
-
-double PredictorScores::recent_error() const noexcept {
-    return impl_->recent;
 }
 
 std::vector<PredictorScore> replay_scores(Predictor& predictor,

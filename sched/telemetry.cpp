@@ -46,16 +46,6 @@ const IterationRecord& TelemetryHistory::record(int worker, std::size_t age) con
     return all.records.at((all.next + depth_ - 1 - age) % depth_);
 }
 
-std::vector<double> TelemetryHistory::own_times(int worker, std::size_t count) const {
-    const std::size_t newest = std::min(count, size(worker));
-    std::vector<double> times;
-    times.reserve(newest);
-    for (std::size_t age = newest; age > 0; --age) {
-        times.push_back(scaled_own_s(record(worker, age - 1)));
-    }
-    return times;
-}
-
 double TelemetryHistory::scaled_own_s(const IterationRecord& record) const {
     return record.own_s(batch_);
 }

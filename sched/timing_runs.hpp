@@ -77,10 +77,9 @@ private:
         double lag = 0;  ///< sum
     };
     struct Row {
-        Ticks first = 0;  ///< applied, of those that `late` counts
-        Tally all;        ///< from the start
-        Tally late;       ///< after the first quarter, without the first
-        double wasted = 0;
+        Ticks first = 0;    ///< applied, of those that `late` counts
+        Tally all;          ///< from the start
+        Tally late;         ///< after the first quarter, without the first
         bool seen = false;  ///< has had a push or a part of one
     };
     struct Pace {

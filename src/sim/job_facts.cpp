@@ -62,7 +62,6 @@ JobFacts job_facts(const JobSpec& spec, const ClusterProfile& profile, double mo
     return {.parameters = spec.workload.parameter_bytes / static_cast<double>(sizeof(float)),
             .parameter_bytes = spec.workload.parameter_bytes,
             .flops_per_sample = flops_per_sample,
-            .servers = spec.servers(),
             .learning_rate = spec.lr,
             .momentum = momentum,
             .capacity = capacity_of(spec, profile)};

@@ -190,7 +190,7 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
             "that name others do without them",
             setting.workers_at_start, workers);
     }
-    setting.job = job_facts(parts_, links_.map.servers);
+    setting.job = job_facts(parts_);
     if (!options().deterministic) {  // of times, which differ from run to run
         load_ = std::make_unique<LoadDesk>(workers, options().batch, LoadDesk::kLagBound, nullptr,
                                            setting.job.capacity, setting.chooser.guard);

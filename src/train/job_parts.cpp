@@ -64,12 +64,11 @@ JobParts::JobParts(const TrainOptions& run_options, int workers)
       reference_batch(options.batch * workers) {
 }
 
-JobFacts job_facts(const JobParts& parts, int servers) {
+JobFacts job_facts(const JobParts& parts) {
     const auto parameters = static_cast<double>(parts.graph.parameters().elements());
     return {.parameters = parameters,
             .parameter_bytes = parameters * sizeof(float),
             .flops_per_sample = parts.graph.training_flops_per_sample(),
-            .servers = servers,
             .learning_rate = parts.options.lr,
             .momentum = parts.optimizer.momentum,
             .capacity = {}};

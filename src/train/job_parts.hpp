@@ -31,7 +31,7 @@ struct JobParts {
     std::int64_t reference_batch;  ///< B: --batch times the workers
 };
 
-/// For choosers. @param servers  0: rings
-[[nodiscard]] JobFacts job_facts(const JobParts& parts, int servers);
+/// For choosers.
+[[nodiscard]] JobFacts job_facts(const JobParts& parts);
 
 }  // namespace cohort

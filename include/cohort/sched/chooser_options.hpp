@@ -49,7 +49,6 @@ struct JobFacts {
     double parameters = 0;
     double parameter_bytes = 0;   ///< of a push
     double flops_per_sample = 0;  ///< forward and backward
-    int servers = 0;              ///< 0: ring
     double learning_rate = 0;     ///< at the start
     double momentum = 0;
     SharedCapacity capacity;  ///< as far as it is known before the run

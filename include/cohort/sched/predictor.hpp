@@ -94,8 +94,6 @@ public:
     void forget(int worker);
     /// One per horizon.
     [[nodiscard]] std::vector<PredictorScore> scores() const;
-    /// Recent mean relative error one iteration ahead (exponentially weighted); 0: none yet.
-    [[nodiscard]] double recent_error() const noexcept;
 
 private:
     struct Impl;

@@ -63,8 +63,6 @@ public:
     [[nodiscard]] std::size_t size(int worker) const { return row(worker).count; }
     /// @param age  0: the newest; below size(worker)
     [[nodiscard]] const IterationRecord& record(int worker, std::size_t age) const;
-    /// The own times of the newest `count` records or fewer, oldest first, seconds per batch().
-    [[nodiscard]] std::vector<double> own_times(int worker, std::size_t count) const;
     /// Records ever added, of all workers.
     [[nodiscard]] std::int64_t added() const noexcept { return added_; }
     /// Own time of a record with what grows with samples (input, computing) scaled to batch()
