@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "page_data.hpp"
 #include "plan_strip.hpp"
@@ -10,16 +9,9 @@
 namespace cohort {
 namespace {
 
-constexpr double kWidth = 900;
-constexpr double kLeft = 66;
-constexpr double kRight = 12;
-constexpr double kTop = 22;
-constexpr double kBottom = 32;
 constexpr double kLane = 13;
 constexpr double kBar = 9;
-constexpr double kStrip = 14;       ///< height of the plans
-constexpr int kMostWorkers = 16;    ///< the first ones
-constexpr std::size_t kCauses = 5;  ///< of StragglerCause
+constexpr double kStrip = 14;  ///< height of the plans
 constexpr double kLeastWidth = 0.5;
 
 void add_episodes(Picture& picture, const SimulationResult& run, const Scale& x, int workers) {
@@ -33,11 +25,11 @@ void add_episodes(Picture& picture, const SimulationResult& run, const Scale& x,
             fmt::format("worker {}, {:.2f} to {:.2f} s: {:.2f} times as long as the fastest{}; {}",
                         episode.worker, episode.begin_s, episode.end_s, episode.slowdown,
                         episode.by_lag ? ", seen by its lag" : "", to_string(episode.cause));
-        picture.add(
-            fmt::format("<rect class=\"e{}\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" "
-                        "height=\"{}\"><title>{}</title></rect>",
-                        static_cast<int>(episode.cause), place(begin),
-                        place(kTop + episode.worker * kLane), width, place(kBar), escaped(what)));
+        picture.add(fmt::format(
+            "<rect class=\"e{}\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" "
+            "height=\"{}\"><title>{}</title></rect>",
+            static_cast<int>(episode.cause), place(begin),
+            place(kRunFrame.top + episode.worker * kLane), width, place(kBar), escaped(what)));
     }
 }
 
@@ -50,37 +42,39 @@ std::string draw_decisions(const PageData& data, std::size_t mode, std::size_t p
         return "";
     }
     const std::string& name = data.results.modes[mode].name;
-    const int workers = std::min<int>(kMostWorkers, static_cast<int>(run.workers.size()));
-    const double strip = kTop + workers * kLane;
+    const int workers = std::min<int>(kRunFrame.most_workers, static_cast<int>(run.workers.size()));
+    const double strip = kRunFrame.top + workers * kLane;
     const double bottom = strip + kStrip + 3;
-    const Scale x{.from = 0, .to = run.virtual_s, .begin = kLeft, .end = kWidth - kRight};
-    Picture picture(fmt::format("plan{}-{}", mode, pattern), kWidth, bottom + kBottom,
+    const Scale x{.from = 0,
+                  .to = run.virtual_s,
+                  .begin = kRunFrame.left,
+                  .end = kRunFrame.width - kRunFrame.right};
+    Picture picture(fmt::format("plan{}-{}", mode, pattern), kRunFrame.width,
+                    bottom + kRunFrame.bottom,
                     fmt::format("Decisions of {}, {}", name, data.results.patterns[pattern]),
                     "A row per worker with the times at which it was a straggler; below them the "
                     "plans in force. The table of decisions has the same in words.");
     constexpr int kTicks = 8;
-    picture.x_axis(x, bottom, bottom - kTop, round_ticks(x.from, x.to, kTicks), "virtual time, s");
-    picture.text(0, kTop - 7, "start", fmt::format("{}: stragglers and plans, the whole run", name),
-                 "what");
+    picture.x_axis(x, bottom, bottom - kRunFrame.top, round_ticks(x.from, x.to, kTicks),
+                   "virtual time, s");
+    picture.text(0, kRunFrame.top - 7, "start",
+                 fmt::format("{}: stragglers and plans, the whole run", name), "what");
     for (int worker = 0; worker < workers; ++worker) {
-        picture.text(kLeft - 4, kTop + worker * kLane + kBar, "end",
+        picture.text(kRunFrame.left - 4, kRunFrame.top + worker * kLane + kBar, "end",
                      fmt::format("worker {}", worker));
     }
-    picture.text(kLeft - 4, strip + kStrip - 3, "end", "plan", "what");
+    picture.text(kRunFrame.left - 4, strip + kStrip - 3, "end", "plan", "what");
     add_episodes(picture, run, x, workers);
     add_plan_strip(picture, stretches, x, strip, kStrip);
     return picture.done();
 }
 
 std::string cause_legend() {
-    std::string text = "<ul class=\"legend\">";
-    for (std::size_t cause = 0; cause < kCauses; ++cause) {
-        text += fmt::format(
-            "<li><svg class=\"swatch\" viewBox=\"0 0 22 10\" aria-hidden=\"true\">"
-            "<rect class=\"e{}\" width=\"22\" height=\"10\"/></svg>{}</li>",
-            cause, to_string(static_cast<StragglerCause>(cause)));
+    std::vector<std::string_view> causes;
+    for (int cause = 0; cause < kStragglerCauses; ++cause) {
+        causes.push_back(to_string(static_cast<StragglerCause>(cause)));
     }
-    return text + "</ul>\n";
+    return swatch_legend('e', causes);
 }
 
 }  // namespace cohort

@@ -11,15 +11,9 @@
 namespace cohort {
 namespace {
 
-constexpr double kWidth = 900;
-constexpr double kLeft = 66;
-constexpr double kRight = 12;
-constexpr double kTop = 22;
-constexpr double kBottom = 32;
 constexpr double kLane = 15;
 constexpr double kBar = 11;              ///< of a lane's height
 constexpr std::size_t kMostSpans = 420;  ///< that are drawn
-constexpr int kMostWorkers = 16;         ///< the first ones
 
 constexpr std::array<const char*, 7> kKinds{"delay", "input", "compute", "push",
                                             "wait",  "pull",  "lost"};
@@ -82,8 +76,8 @@ std::map<int, std::string> paths_of(const SimulationResult& run, const Window& w
         }
         const double width = std::max(0.3, x(end) - x(begin));
         paths[static_cast<int>(span.kind)] +=
-            fmt::format("M{:.1f} {}h{:.1f}v{}H{:.1f}z", x(begin), place(kTop + span.worker * kLane),
-                        width, place(kBar), x(begin));
+            fmt::format("M{:.1f} {}h{:.1f}v{}H{:.1f}z", x(begin),
+                        place(kRunFrame.top + span.worker * kLane), width, place(kBar), x(begin));
     }
     return paths;
 }
@@ -101,11 +95,11 @@ void add_changes(Picture& picture, const SimulationResult& run, const Window& wi
         picture.add(
             fmt::format("<g><title>{}</title>",
                         escaped(fmt::format("{:.2f} s: {}; {}", time_s, what, change.why))));
-        picture.line(x(time_s), kTop - 4, x(time_s), bottom, "change");
+        picture.line(x(time_s), kRunFrame.top - 4, x(time_s), bottom, "change");
         if (named) {
-            const bool left = x(time_s) > kWidth / 2;
-            picture.text(x(time_s) + (left ? -3 : 3), kTop - 7, left ? "end" : "start", what,
-                         "what");
+            const bool left = x(time_s) > kRunFrame.width / 2;
+            picture.text(x(time_s) + (left ? -3 : 3), kRunFrame.top - 7, left ? "end" : "start",
+                         what, "what");
         }
         picture.add("</g>");
     }
@@ -119,22 +113,26 @@ std::string draw_lanes(const PageData& data, std::size_t mode, std::size_t patte
         return "";
     }
     const std::string& name = data.results.modes[mode].name;
-    const int workers = std::min<int>(kMostWorkers, static_cast<int>(run.workers.size()));
+    const int workers = std::min<int>(kRunFrame.most_workers, static_cast<int>(run.workers.size()));
     const Window window = window_of(run);
-    const Scale x{
-        .from = window.begin_s, .to = window.end_s, .begin = kLeft, .end = kWidth - kRight};
+    const Scale x{.from = window.begin_s,
+                  .to = window.end_s,
+                  .begin = kRunFrame.left,
+                  .end = kRunFrame.width - kRunFrame.right};
     const std::vector<PlanStretch> plans = plan_stretches(run);
-    const double strip = kTop + workers * kLane;
+    const double strip = kRunFrame.top + workers * kLane;
     const double bottom = strip + (plans.empty() ? 0 : kLane);
-    Picture picture(fmt::format("lane{}-{}", mode, pattern), kWidth, bottom + kBottom,
+    Picture picture(fmt::format("lane{}-{}", mode, pattern), kRunFrame.width,
+                    bottom + kRunFrame.bottom,
                     fmt::format("Workers under {}, {}", name, data.results.patterns[pattern]),
                     "A row per worker, coloured by what it does. The tables of demands have the "
                     "shares of time spent waiting.");
     constexpr int kTicks = 8;
-    picture.x_axis(x, bottom, bottom - kTop, round_ticks(x.from, x.to, kTicks), "virtual time, s");
-    picture.text(0, kTop - 7, "start", name, "what");
+    picture.x_axis(x, bottom, bottom - kRunFrame.top, round_ticks(x.from, x.to, kTicks),
+                   "virtual time, s");
+    picture.text(0, kRunFrame.top - 7, "start", name, "what");
     for (int worker = 0; worker < workers; ++worker) {
-        picture.text(kLeft - 4, kTop + worker * kLane + kBar - 2, "end",
+        picture.text(kRunFrame.left - 4, kRunFrame.top + worker * kLane + kBar - 2, "end",
                      fmt::format("worker {}", worker));
     }
     for (const auto& [kind, path] : paths_of(run, window, x, workers)) {
@@ -142,7 +140,7 @@ std::string draw_lanes(const PageData& data, std::size_t mode, std::size_t patte
                                 kKinds.at(static_cast<std::size_t>(kind))));
     }
     if (!plans.empty()) {
-        picture.text(kLeft - 4, strip + kBar - 2, "end", "plan", "what");
+        picture.text(kRunFrame.left - 4, strip + kBar - 2, "end", "plan", "what");
         add_plan_strip(picture, plans, x, strip, kBar);
     }
     add_changes(picture, run, window, x, bottom, plans.empty());
@@ -150,14 +148,7 @@ std::string draw_lanes(const PageData& data, std::size_t mode, std::size_t patte
 }
 
 std::string lane_legend() {
-    std::string text = "<ul class=\"legend\">";
-    for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
-        text += fmt::format(
-            "<li><svg class=\"swatch\" viewBox=\"0 0 22 10\" aria-hidden=\"true\">"
-            "<rect class=\"k{}\" width=\"22\" height=\"10\"/></svg>{}</li>",
-            kind, kKinds.at(kind));
-    }
-    return text + "</ul>\n";
+    return swatch_legend('k', {kKinds.begin(), kKinds.end()});
 }
 
 }  // namespace cohort

@@ -23,6 +23,17 @@ std::map<std::string, std::size_t> colours_of(const std::vector<PlanStretch>& st
 
 }  // namespace
 
+std::string swatch_legend(char letter, const std::vector<std::string_view>& names) {
+    std::string text = "<ul class=\"legend\">";
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        text += fmt::format(
+            "<li><svg class=\"swatch\" viewBox=\"0 0 22 10\" aria-hidden=\"true\">"
+            "<rect class=\"{}{}\" width=\"22\" height=\"10\"/></svg>{}</li>",
+            letter, i, names[i]);
+    }
+    return text + "</ul>\n";
+}
+
 std::vector<PlanStretch> plan_stretches(const SimulationResult& run) {
     std::vector<PlanStretch> stretches;
     if (run.decisions.empty()) {

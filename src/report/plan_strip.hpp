@@ -1,12 +1,27 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cohort/sim/simulation.hpp"
 #include "svg.hpp"
 
 namespace cohort {
+
+/// Of pictures of a run with a row per worker, so that one fits below the other.
+struct RunFrame {
+    double width = 900;
+    double left = 66;
+    double right = 12;
+    double top = 22;
+    double bottom = 32;
+    int most_workers = 16;  ///< the first ones
+};
+inline constexpr RunFrame kRunFrame;
+
+/// "<ul>...": a coloured square and a name each. @param letter  of the classes: "k0", "k1" ...
+[[nodiscard]] std::string swatch_legend(char letter, const std::vector<std::string_view>& names);
 
 /// A stretch of a run under one plan that a chooser decided on.
 struct PlanStretch {
