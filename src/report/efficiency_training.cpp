@@ -116,6 +116,37 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
     return ranks;
 }
 
+/// Every row by a model of the rows that are not in its group; of kNothing by one of all rows.
+/// @param terms_for  terms of a model of such rows; without any of them every row is worth 1
+template <class TermsFor>
+std::vector<double> predict_groups(const std::vector<EfficiencyRow>& rows, HoldOut hold_out,
+                                   const TermsFor& terms_for) {
+    std::vector<double> predicted(rows.size(), 1.0);
+    const bool all = hold_out == HoldOut::kNothing;
+    std::set<std::string> groups;
+    for (const EfficiencyRow& row : rows) {
+        groups.insert(all ? "" : group_of(row, hold_out));
+    }
+    for (const std::string& group : groups) {
+        std::vector<EfficiencyRow> others;
+        std::copy_if(
+            rows.begin(), rows.end(), std::back_inserter(others),
+            [&](const EfficiencyRow& row) { return all || group_of(row, hold_out) != group; });
+        const std::vector<std::string> terms =
+            others.empty() ? std::vector<std::string>() : terms_for(others);
+        if (terms.empty()) {
+            continue;
+        }
+        const EfficiencyModel model(fit_efficiency(others, terms));
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            if (all || group_of(rows[i], hold_out) == group) {
+                predicted[i] = model.efficiency(rows[i].features);
+            }
+        }
+    }
+    return predicted;
+}
+
 }  // namespace
 
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
@@ -161,54 +192,13 @@ EfficiencyCoefficients fit_efficiency(const std::vector<EfficiencyRow>& rows,
 
 std::vector<double> predict_held_out(const std::vector<EfficiencyRow>& rows,
                                      const std::vector<std::string>& terms, HoldOut hold_out) {
-    std::vector<double> predicted(rows.size(), 1.0);
-    std::set<std::string> groups;
-    for (const EfficiencyRow& row : rows) {
-        groups.insert(hold_out == HoldOut::kNothing ? "" : group_of(row, hold_out));
-    }
-    for (const std::string& group : groups) {
-        std::vector<EfficiencyRow> others;
-        std::copy_if(rows.begin(), rows.end(), std::back_inserter(others),
-                     [&](const EfficiencyRow& row) {
-                         return hold_out == HoldOut::kNothing || group_of(row, hold_out) != group;
-                     });
-        if (others.empty()) {
-            continue;
-        }
-        const EfficiencyModel model(fit_efficiency(others, terms));
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-            if (hold_out == HoldOut::kNothing || group_of(rows[i], hold_out) == group) {
-                predicted[i] = model.efficiency(rows[i].features);
-            }
-        }
-    }
-    return predicted;
+    return predict_groups(rows, hold_out,
+                          [&](const std::vector<EfficiencyRow>& /*others*/) { return terms; });
 }
 
 std::vector<double> predict_chosen_without(const std::vector<EfficiencyRow>& rows,
                                            HoldOut hold_out) {
-    std::vector<double> predicted(rows.size(), 1.0);
-    std::set<std::string> groups;
-    for (const EfficiencyRow& row : rows) {
-        groups.insert(group_of(row, hold_out));
-    }
-    for (const std::string& group : groups) {
-        std::vector<EfficiencyRow> others;
-        std::copy_if(rows.begin(), rows.end(), std::back_inserter(others),
-                     [&](const EfficiencyRow& row) { return group_of(row, hold_out) != group; });
-        const std::vector<std::string> terms =
-            others.empty() ? std::vector<std::string>() : choose_terms(others);
-        if (terms.empty()) {
-            continue;
-        }
-        const EfficiencyModel model(fit_efficiency(others, terms));
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-            if (group_of(rows[i], hold_out) == group) {
-                predicted[i] = model.efficiency(rows[i].features);
-            }
-        }
-    }
-    return predicted;
+    return predict_groups(rows, hold_out, choose_terms);
 }
 
 std::vector<std::string> choose_terms(const std::vector<EfficiencyRow>& rows) {
