@@ -39,14 +39,17 @@ bool parse_switch(std::string_view text, std::string_view option) {
     return text == "on";
 }
 
+bool uses_model(std::string_view predictor) noexcept {
+    return predictor == "lstm" || predictor == "auto";
+}
+
 void check_chooser_options(const ChooserOptions& options,
                            const std::vector<std::string>& more_predictors) {
     std::vector<std::string> predictors{"last", "ewma", "episodes", "lstm", "auto"};
     predictors.insert(predictors.end(), more_predictors.begin(), more_predictors.end());
     check_word("--predictor", options.predictor, predictors);
     check_word("--efficiency", options.efficiency, {"model", "prior"});
-    check_file("--predictor-file", options.predictor_file,
-               options.predictor == "lstm" || options.predictor == "auto",
+    check_file("--predictor-file", options.predictor_file, uses_model(options.predictor),
                "--predictor lstm or auto");
     check_file("--efficiency-file", options.efficiency_file, options.efficiency == "model",
                "--efficiency model");

@@ -171,8 +171,7 @@ std::shared_ptr<const LstmModel> load_predictor(const std::string& file) {
 }
 
 std::shared_ptr<const LstmModel> model_of(const ChooserOptions& options) {
-    const bool model = options.predictor == "lstm" || options.predictor == "auto";
-    return model ? load_predictor(options.predictor_file) : nullptr;
+    return uses_model(options.predictor) ? load_predictor(options.predictor_file) : nullptr;
 }
 
 std::unique_ptr<Predictor> make_run_predictor(const ChooserOptions& options, int workers,

@@ -14,7 +14,7 @@ struct EfficiencyCoefficients;  // efficiency.hpp
 
 /// How a chooser forms its opinion.
 struct ChooserOptions {
-    std::string predictor = "auto";    ///< last, ewma, lstm, auto; simulations also: oracle
+    std::string predictor = "auto";    ///< as make_predictor; simulations also: oracle
     std::string efficiency = "model";  ///< model, prior
     bool guard = true;                 ///< StalenessGuard
     std::string predictor_file;        ///< of `cohort predictor train`; empty: the shipped one
@@ -26,7 +26,10 @@ struct ChooserOptions {
 /// "on" or "off". Errors: UsageError naming the option.
 [[nodiscard]] bool parse_switch(std::string_view text, std::string_view option);
 
-/// Checks the words, not the files. @param more  predictors besides the four
+/// Whether the predictor of this name looks at a model, see make_predictor.
+[[nodiscard]] bool uses_model(std::string_view predictor) noexcept;
+
+/// Checks the words, not the files. @param more_predictors  besides those of make_predictor
 /// Errors: UsageError naming the option.
 void check_chooser_options(const ChooserOptions& options,
                            const std::vector<std::string>& more_predictors);
