@@ -5,6 +5,14 @@
 #include <utility>
 
 namespace cohort {
+namespace {
+
+/// 0 is no number: what was known stays.
+void take(double& to, double from) {
+    to = from != 0 ? from : to;
+}
+
+}  // namespace
 
 LoadDesk::LoadDesk(int workers, std::int64_t batch, double lag_bound,
                    std::unique_ptr<Predictor> predictor, const SharedCapacity& capacity, bool guard)
@@ -81,7 +89,6 @@ std::vector<PredictorScore> LoadDesk::scores() const {
 }
 
 void LoadDesk::measured(const GradientFacts& facts) {
-    const auto take = [](double& to, double from) { to = from != 0 ? from : to; };
     take(view_.gradients.noise_scale, facts.noise_scale);
     take(view_.gradients.curvature, facts.curvature);
     take(view_.gradients.agreement, facts.agreement);
@@ -89,7 +96,6 @@ void LoadDesk::measured(const GradientFacts& facts) {
 }
 
 void LoadDesk::measured(const SharedCapacity& capacity) {
-    const auto take = [](double& to, double from) { to = from != 0 ? from : to; };
     take(view_.capacity.push_s, capacity.push_s);
     take(view_.capacity.update_s, capacity.update_s);
     take(view_.capacity.add_s, capacity.add_s);

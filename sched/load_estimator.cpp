@@ -18,10 +18,6 @@ constexpr double kSlack = 0.001;    ///< and that much on top
 constexpr double kMostChange = 10;  ///< of a forecast, up or down
 constexpr std::size_t kWarmUp = 2;  ///< records of a worker: everything is cold at first
 
-bool has(const Forecast& forecast) {
-    return !forecast.own_s.empty();
-}
-
 /// The upper value of the lowest quarter.
 double lower_quarter(std::vector<double> values) {
     const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
@@ -49,7 +45,7 @@ void LoadEstimator::learn(const LoadView& view) {
             judge(row, history.scaled_own_s(newest));
             settle(row, worker, history.scaled_own_s(newest));
             row.level_s = costs_.level_s(worker);
-            row.forecast_s = has(view.forecast) ? view.forecast.next(worker) : 0;
+            row.forecast_s = view.forecast.next(worker);
         }
     }
 }
@@ -110,8 +106,7 @@ double LoadEstimator::factor(int worker, const Forecast& forecast, int horizon, 
         return rows_.at(static_cast<std::size_t>(worker)).usual_s / level_s;
     }
     const double now_s = rows_.at(static_cast<std::size_t>(worker)).steady_s;
-    const double coming_s =
-        has(forecast) && trusts_forecasts() ? forecast.mean(worker, horizon) : 0;
+    const double coming_s = trusts_forecasts() ? forecast.mean(worker, horizon) : 0;
     const double change =
         coming_s > 0 ? std::clamp(coming_s / level_s, 1 / kMostChange, kMostChange) : 1;
     return change * now_s / level_s;

@@ -15,7 +15,8 @@ namespace cohort {
 /// what factor own times will change; it counts as long as it is about as good as taking the
 /// present for the future, so that a predictor which errs is not followed. When transfers of nearly
 /// all workers take longer than they used to, the servers' network is what is short: what is above
-/// the usual is taken from the workers and given to the capacity that plans share. Pure.
+/// the usual is taken from the workers' own transfers and counted alike for all, under any plan
+/// (LoadEstimate::crowd_s). Pure.
 class LoadEstimator {
 public:
     /// @param pull_bytes  of the parameters; 0: not known
@@ -32,8 +33,6 @@ public:
     /// iterations in place of what comes
     [[nodiscard]] LoadEstimate estimate(const LoadView& view, const std::vector<int>& live,
                                         int horizon, bool usual) const;
-    /// Forecasts are followed.
-    [[nodiscard]] bool trusts_forecasts() const noexcept;
     /// Mean relative distance of own times from what they are on average.
     [[nodiscard]] double noise(const std::vector<int>& live) const;
     [[nodiscard]] std::int64_t records() const noexcept { return costs_.records(); }
@@ -47,6 +46,8 @@ private:
         double usual_s = 0;     ///< mean of some dozens, whatever changed
         std::int64_t iteration = 0;
     };
+    /// Forecasts are followed.
+    [[nodiscard]] bool trusts_forecasts() const noexcept;
     void judge(Row& row, double own_s);
     void settle(Row& row, int worker, double own_s) const;
     [[nodiscard]] double factor(int worker, const Forecast& forecast, int horizon,

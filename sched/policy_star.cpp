@@ -4,13 +4,16 @@
 
 #include <utility>
 
+#include "straggler_windows.hpp"
+
 namespace cohort {
 namespace {
 
 constexpr int kAhead = 10;               ///< iterations whose mean time counts
-constexpr double kStraggles = 1.2;       ///< times the fastest: STAR's rule
-constexpr double kKeepsUp = 1.1;         ///< again no straggler
 constexpr std::size_t kMostListed = 20;  ///< candidates of a record
+// Times the fastest: a straggler, and again none.
+constexpr double kStraggles = StragglerWindows::kBegins;
+constexpr double kKeepsUp = StragglerWindows::kEnds;
 
 }  // namespace
 

@@ -292,9 +292,8 @@ void VirtualJob::collect_switches() {
 }
 
 RunMoment VirtualJob::moment() {
-    return {.seconds = now(),
-            .samples = samples_applied_,
-            .loss = load_ ? load_->view().gradients.loss : 0};
+    return {
+        .seconds = now(), .samples = samples_applied_, .loss = load_ ? load_->gradients().loss : 0};
 }
 
 void VirtualJob::finish() {

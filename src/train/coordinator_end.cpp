@@ -36,7 +36,7 @@ void Coordinator::finish() {
     }
     modes_->end({.seconds = progress_.train_seconds,
                  .samples = progress_.samples_applied,
-                 .loss = load_ ? load_->view().gradients.loss : 0});
+                 .loss = load_ ? load_->gradients().loss : 0});
     report_switches();
     for (const auto& hook : hooks_) {
         hook->on_end(*this, stop_.value_or(StopReason::kBudget));
