@@ -17,8 +17,7 @@ namespace cohort {
 ///
 ///  1. new records say what mini-batches cost the workers, forecasts what they will cost
 ///  2. plans of the grid are timed with that, by their own engine, and weighed with what batches
-///  and
-///     staleness do to a sample's worth; the pace that they really had corrects the first
+///     and staleness do to a sample's worth; the pace that they really had corrects the first
 ///  3. the guard says whether a change to the best one pays
 ///
 /// Cost: a decision times at most 20 plans, and only when the load has changed.

@@ -46,8 +46,7 @@ struct IterationRecord {
 class TelemetryHistory {
 public:
     static constexpr std::size_t kDepth = 256;
-    /// Fewer for many workers, so that all together stay small; at least what a late predictor
-    /// needs.
+    /// Fewer for many workers, so that all stay small; at least what a late predictor needs.
     [[nodiscard]] static std::size_t depth_for(int workers) noexcept;
 
     /// @param batch  samples to which own times are scaled
