@@ -75,14 +75,14 @@ bool PredictorRefinement::judgement_due() const {
 }
 
 void PredictorRefinement::judge() {
+    if (!trained_) {
+        return;
+    }
     std::vector<PredictorWindow> windows;
     for (const Worker& worker : workers_) {
         if (worker.ready() && worker.fresh >= kFresh) {
             windows.push_back({&worker.features.back() - LstmModel::kWindow});
         }
-    }
-    if (!trained_) {
-        return;
     }
     const std::size_t judging = std::min(windows.size(), kJudging);
     for (std::size_t i = 0; i < judging; ++i) {  // drawn without return

@@ -1,6 +1,6 @@
 #include "predictor_refiner.hpp"
 
-#include <chrono>
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -14,13 +14,13 @@ namespace {
 
 constexpr int kNiceness = 19;
 constexpr std::size_t kMostItems = 16384;  ///< that wait; later ones are left out
-constexpr double kIdleSeconds = 1;         ///< between looks for new records
+constexpr Clock::Seconds kIdle{1};         ///< between looks for new records
 
 }  // namespace
 
 PredictorRefiner::PredictorRefiner(const LstmModel& model, int workers, std::int64_t batch,
                                    double share)
-    : share_(share), thread_([this, model, workers, batch] {
+    : limit_(share), thread_([this, model, workers, batch] {
           try {
               run(model, workers, batch);
           } catch (const std::exception& error) {
@@ -66,9 +66,8 @@ RefinerUse PredictorRefiner::use() const {
     return use_;
 }
 
-bool PredictorRefiner::pause(std::unique_lock<std::mutex>& lock, double seconds) {
-    return !changed_.wait_for(lock, std::chrono::duration<double>(seconds),
-                              [this] { return stop_; });
+bool PredictorRefiner::pause(std::unique_lock<std::mutex>& lock, Clock::Seconds time) {
+    return !changed_.wait_for(lock, time, [this] { return stop_; });
 }
 
 void PredictorRefiner::run(LstmModel model, int workers, std::int64_t batch) {
@@ -77,11 +76,10 @@ void PredictorRefiner::run(LstmModel model, int workers, std::int64_t batch) {
     PredictorRefinement refinement(std::move(model), workers, batch);
     std::shared_ptr<const LstmModel> used = refinement.model();
     std::vector<Item> items;
-    bool busy = false;
-    double before_s = 0;
+    Clock::Seconds counted{0};
+    Clock::Seconds rest{0};
     std::unique_lock<std::mutex> lock(mutex_);
     do {
-        items.clear();
         std::swap(items, items_);
         lock.unlock();
         for (const Item& item : items) {
@@ -91,25 +89,26 @@ void PredictorRefiner::run(LstmModel model, int workers, std::int64_t batch) {
                 refinement.forget(item.worker);
             }
         }
-        busy = refinement.work();
+        items.clear();
+        const bool busy = refinement.work();
         std::shared_ptr<const LstmNetwork> renewed;
         if (refinement.model() != used) {
             used = refinement.model();
             renewed = std::make_shared<const LstmNetwork>(*used);
         }
+        const Clock::Seconds now = cpu.now();
+        const Clock::Seconds worked = now - std::exchange(counted, now);
+        // As if all of it had been work: time taken by others shortens no pause.
+        rest = limit_.pause_after(worked, worked);
+        rest = busy ? rest : std::max(rest, kIdle);
         lock.lock();
         if (renewed) {
             renewed_ = std::move(renewed);
             ++use_.renewals;
         }
         use_.steps = refinement.steps();
-        use_.cpu_s = cpu.now().count();
-        const double worked_s = use_.cpu_s - std::exchange(before_s, use_.cpu_s);
-        const double rest_s = worked_s * (1 / share_ - 1);
-        if (!pause(lock, busy ? rest_s : std::max(rest_s, kIdleSeconds))) {
-            return;
-        }
-    } while (true);
+        use_.cpu_s = now.count();
+    } while (pause(lock, rest));
 }
 
 }  // namespace cohort

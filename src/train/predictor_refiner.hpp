@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cohort/sched/lstm_model.hpp"
+#include "share_limit.hpp"
 
 namespace cohort {
 
@@ -25,7 +26,7 @@ class PredictorRefiner {
 public:
     static constexpr double kShare = 0.01;
 
-    /// @param share  of one core, at most
+    /// @param share  see ShareLimit
     PredictorRefiner(const LstmModel& model, int workers, std::int64_t batch,
                      double share = kShare);
     /// Ends the thread within a piece of work.
@@ -46,9 +47,9 @@ private:
     void leave(const Item& item);
     void run(LstmModel model, int workers, std::int64_t batch);
     /// @return false: it is to end
-    bool pause(std::unique_lock<std::mutex>& lock, double seconds);
+    bool pause(std::unique_lock<std::mutex>& lock, Clock::Seconds time);
 
-    double share_;
+    ShareLimit limit_;
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<Item> items_;                     ///< not seen by the thread yet

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <condition_variable>
-#include <ctime>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -25,16 +23,6 @@ namespace {
 /// Samples between two pauses, and between two looks at whether to go on.
 constexpr std::int64_t kBatch = 64;
 constexpr int kNiceness = 5;
-/// As long as no run lasts, and a number that every clock can count.
-constexpr Clock::Seconds kLongestPause(1e9);
-
-Clock::Seconds thread_cpu() {
-    timespec used{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return Clock::Seconds(static_cast<double>(used.tv_sec) +
-                          1e-9 * static_cast<double>(used.tv_nsec));
-}
-
 struct Submitted {
     std::uint64_t id = 0;
     std::vector<float> parameters;
@@ -71,19 +59,6 @@ void check_floats(const char* what, std::int64_t expected, std::size_t got) {
 }
 
 }  // namespace
-
-ShareLimit::ShareLimit(double share) : share_(share) {
-    if (!(share > 0 && share <= 1)) {
-        fail<UsageError>({.where = "--eval-share",
-                          .what = "not a share of a core",
-                          .expected = "above 0, at most 1",
-                          .got = fmt::format("{}", share)});
-    }
-}
-
-Clock::Seconds ShareLimit::pause_after(Clock::Seconds busy, Clock::Seconds elapsed) const noexcept {
-    return std::clamp(busy / share_ - elapsed, Clock::Seconds(0), kLongestPause);
-}
 
 struct SnapshotEvaluator::State {
     State(const JobParts& job, double share, Done when_done)
@@ -165,11 +140,12 @@ std::optional<SnapshotEvaluation> SnapshotEvaluator::State::evaluate(const Submi
 
 std::optional<BatchResult> SnapshotEvaluator::State::evaluate_slowly() {
     const SteadyClock clock;
+    const ThreadCpuClock cpu_clock;
     const std::int64_t samples = own->loader.info().samples;
     BatchResult total;
     for (std::int64_t begin = 0; begin < samples; begin += kBatch) {
         const auto start = clock.now();
-        const auto cpu = thread_cpu();
+        const auto cpu = cpu_clock.now();
         const std::optional<BatchResult> sums =
             evaluate_range(own->replica, own->loader, begin, std::min(begin + kBatch, samples),
                            kBatch, [this] { return asked_to_stop(); });
@@ -179,7 +155,7 @@ std::optional<BatchResult> SnapshotEvaluator::State::evaluate_slowly() {
         total.loss_sum += sums->loss_sum;
         total.correct += sums->correct;
         total.samples += sums->samples;
-        if (!pause(limit.pause_after(thread_cpu() - cpu, clock.now() - start))) {
+        if (!pause(limit.pause_after(cpu_clock.now() - cpu, clock.now() - start))) {
             return std::nullopt;
         }
     }
