@@ -51,39 +51,65 @@ Json workers_json(const TrainSummary& summary) {
     return workers;
 }
 
+/// Leased samples, and why some came back.
+Json accounts_json(const SampleAccounts& accounts) {
+    return {{"samples_returned", accounts.returned()},
+            {"returned_non_finite", accounts.returned_non_finite},
+            {"returned_void_round", accounts.returned_void_round},
+            {"returned_stop", accounts.returned_stop},
+            {"returned_dropped", accounts.returned_dropped},
+            {"returned_interrupted", accounts.returned_interrupted},
+            {"returned_lost", accounts.returned_lost},
+            {"samples_leased", accounts.leased},
+            {"samples_outstanding", accounts.outstanding}};
+}
+
+Json pushes_json(const WorkerReport& pushes) {
+    return {{"pushes_applied", pushes.pushes},
+            {"pushes_discounted", pushes.discounted},
+            {"pushes_over_bound", pushes.over_bound},
+            {"pushes_refused", refused_json(pushes)},
+            {"lag_mean", or_null(pushes.pushes > 0, mean(pushes.lag_sum, pushes.pushes))},
+            {"lag_max", or_null(pushes.pushes > 0, pushes.lag_max)},
+            {"lag_updates_mean",
+             or_null(pushes.pushes > 0,
+                     mean(static_cast<double>(pushes.lag_updates_sum), pushes.pushes))}};
+}
+
+/// Times, traffic and memory.
+Json costs_json(const TrainSummary& summary) {
+    return {{"wall_s", summary.progress.wall_seconds},
+            {"train_s", summary.progress.train_seconds},
+            {"samples_per_s", summary.samples_per_s},
+            {"bytes_sent", summary.bytes_sent},
+            {"bytes_received", summary.bytes_received},
+            {"cpu_s", summary.progress.cpu_seconds},
+            {"comm_cpu_s", summary.comm_cpu_seconds},
+            {"refiner_cpu_s", summary.refiner_cpu_s},
+            {"refiner_steps", summary.refiner_steps},
+            {"refiner_renewals", summary.refiner_renewals},
+            {"staging_bytes", summary.staging_bytes},
+            {"snapshot_bytes", summary.snapshot_bytes},
+            {"compute_s", summary.compute_s},
+            {"exposed_s", summary.exposed_s},
+            {"exchange_s", or_null(summary.exchange_s > 0, summary.exchange_s)},
+            {"arena_bytes", summary.arena_bytes},
+            {"peak_bytes", summary.peak_bytes}};
+}
+
 }  // namespace
 
 std::string summary_json(const TrainSummary& summary, const TrainOptions& options) {
     const TrainProgress& progress = summary.progress;
     const EvaluationReport test = summary.test.value_or(EvaluationReport());
-    const WorkerReport pushes = summary.cluster.total();
     const bool tested = summary.test.has_value();
-    return Json{
-        {"event", "summary"},
-        {"mode", summary.mode},
-        {"arch", options.arch},
-        {"workers", summary.workers},
-        {"servers", summary.servers},
-        {"samples_applied", progress.samples_applied},
-        {"samples_returned", summary.accounts.returned()},
-        {"returned_non_finite", summary.accounts.returned_non_finite},
-        {"returned_void_round", summary.accounts.returned_void_round},
-        {"returned_stop", summary.accounts.returned_stop},
-        {"returned_dropped", summary.accounts.returned_dropped},
-        {"returned_interrupted", summary.accounts.returned_interrupted},
-        {"returned_lost", summary.accounts.returned_lost},
-        {"samples_leased", summary.accounts.leased},
-        {"samples_outstanding", summary.accounts.outstanding},
-        {"updates", progress.updates},
-        {"pushes_applied", pushes.pushes},
-        {"pushes_discounted", pushes.discounted},
-        {"pushes_over_bound", pushes.over_bound},
-        {"pushes_refused", refused_json(pushes)},
-        {"lag_mean", or_null(pushes.pushes > 0, mean(pushes.lag_sum, pushes.pushes))},
-        {"lag_max", or_null(pushes.pushes > 0, pushes.lag_max)},
-        {"lag_updates_mean",
-         or_null(pushes.pushes > 0,
-                 mean(static_cast<double>(pushes.lag_updates_sum), pushes.pushes))},
+    Json line{{"event", "summary"},         {"mode", summary.mode},
+              {"arch", options.arch},       {"workers", summary.workers},
+              {"servers", summary.servers}, {"samples_applied", progress.samples_applied}};
+    line.update(accounts_json(summary.accounts));
+    line["updates"] = progress.updates;
+    line.update(pushes_json(summary.cluster.total()));
+    line.update(Json{
         {"switches", summary.switches},
         {"regroupings", summary.regroupings},
         {"predictor_scores", Json::parse(predictor_scores_json(summary.predictor_scores))},
@@ -94,27 +120,11 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
         {"compute", options.compute},
         {"test_accuracy", or_null(tested, test.accuracy)},
         {"test_loss", or_null(tested, test.loss)},
-        {"tta_s", or_null(progress.tta_seconds.has_value(), progress.tta_seconds.value_or(0))},
-        {"wall_s", progress.wall_seconds},
-        {"train_s", progress.train_seconds},
-        {"samples_per_s", summary.samples_per_s},
-        {"bytes_sent", summary.bytes_sent},
-        {"bytes_received", summary.bytes_received},
-        {"cpu_s", progress.cpu_seconds},
-        {"comm_cpu_s", summary.comm_cpu_seconds},
-        {"refiner_cpu_s", summary.refiner_cpu_s},
-        {"refiner_steps", summary.refiner_steps},
-        {"refiner_renewals", summary.refiner_renewals},
-        {"staging_bytes", summary.staging_bytes},
-        {"snapshot_bytes", summary.snapshot_bytes},
-        {"compute_s", summary.compute_s},
-        {"exposed_s", summary.exposed_s},
-        {"exchange_s", or_null(summary.exchange_s > 0, summary.exchange_s)},
-        {"arena_bytes", summary.arena_bytes},
-        {"peak_bytes", summary.peak_bytes},
-        {"stop_reason", to_string(summary.reason)},
-        {"outputs_saved", summary.outputs_saved}}
-        .dump();
+        {"tta_s", or_null(progress.tta_seconds.has_value(), progress.tta_seconds.value_or(0))}});
+    line.update(costs_json(summary));
+    line["stop_reason"] = to_string(summary.reason);
+    line["outputs_saved"] = summary.outputs_saved;
+    return line.dump();
 }
 
 std::string start_json(const JobParts& parts, const RankMap& map, const std::string& device,
