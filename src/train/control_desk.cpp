@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -39,14 +38,15 @@ ControlDesk::~ControlDesk() {
     ::rmdir(folder_.path().c_str());  // unless something else lies there
 }
 
-/// Who asked last may not have read the answer yet.
+/// Who asked last may not have read the answer yet; who has gone away never will.
 void ControlDesk::await_readers() const noexcept {
-    constexpr std::chrono::seconds kMost{1};
-    constexpr std::chrono::milliseconds kPause{5};
+    constexpr Clock::Seconds kMost{1};
+    constexpr Clock::Seconds kPause{0.005};
     try {
         folder_.remove("run");
-        const auto end = std::chrono::steady_clock::now() + kMost;
-        while (!folder_.list("reply-", 1).empty() && std::chrono::steady_clock::now() < end) {
+        const SteadyClock clock;
+        const Clock::Seconds end = clock.now() + kMost;
+        while (!folder_.list("reply-", 1).empty() && clock.now() < end) {
             std::this_thread::sleep_for(kPause);
         }
     } catch (const std::exception& error) {  // no memory

@@ -14,7 +14,7 @@ namespace cohort {
 ///  1. a file `run` says that it listens, with a token that only those know who may read it
 ///  2. a request is a file `request-ID`: the token in its first line, the words in its second;
 ///     it is taken away, then answered by a file `reply-ID`: "accepted" or "refused", then text
-///  3. at the end `run` goes, and so does everything else
+///  3. at the end `run` goes, and once answers are read, or a second later, everything else
 /// Files that are no requests of this run (an earlier one's token, another owner, not a regular
 /// file, too long, no such form) are taken away; where a reply can reach its sender it says why.
 class ControlDesk {
