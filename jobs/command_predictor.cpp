@@ -29,13 +29,17 @@ void declare_runs(CLI::App& app, std::vector<std::string>& runs) {
         ->type_name("DIR...");
 }
 
-std::vector<RecordedLoad> read_runs(const std::vector<std::string>& folders) {
+void require_runs(const std::vector<std::string>& folders) {
     if (folders.empty()) {
         fail<UsageError>({.where = "--runs",
                           .what = "no recorded run is given",
                           .expected = "folders",
                           .hint = "cohort simulate --record-load --out DIR"});
     }
+}
+
+std::vector<RecordedLoad> read_runs(const std::vector<std::string>& folders) {
+    require_runs(folders);
     std::vector<RecordedLoad> runs;
     for (const std::string& folder : folders) {
         runs.push_back(read_recorded_load(folder));
@@ -147,15 +151,12 @@ public:
     }
 
     ExitCode run(const CommandContext& /*context*/) override {
+        require_runs(runs_);
         const std::vector<std::string> names = CLI::detail::split(predictors_, ',');
         ScoreTable table;
         for (const std::string& folder : runs_) {
-            for (const RecordedLoad& load : read_runs({folder})) {
-                add(load, names, table[load.what]);
-            }
-        }
-        if (table.empty()) {
-            (void)read_runs({});
+            const RecordedLoad load = read_recorded_load(folder);
+            add(load, names, table[load.what]);
         }
         json_ ? print_json(table) : print_table(table);
         return ExitCode::kDone;

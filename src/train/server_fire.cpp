@@ -5,7 +5,6 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
-#include <numeric>
 #include <vector>
 
 #include "cohort/optim/vector_math.hpp"

@@ -50,7 +50,7 @@ std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, cons
             if (auto tails = sum.wait()) {
                 const RingTimes times = sum.times();
                 load_ = {.waited_s = times.exposed_s, .exchange_s = times.exchange_s};
-                return Sum{std::move(*tails), buffer, sum.times()};
+                return Sum{std::move(*tails), buffer, times};
             }
         }
     } catch (const RingBroken&) {  // a member was lost while an exchange was being made

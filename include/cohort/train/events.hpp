@@ -93,7 +93,7 @@ struct WorkerLoad {
     double telemetry_s = 0;                ///< what finding out cost the worker, an iteration
     std::optional<StragglerEpisode> slow;  ///< it is a straggler
 };
-/// Of the records of a worker that are kept, at most these many newest ones.
+/// Of the newest records of a worker, eight at most; the use is that of the newest.
 [[nodiscard]] WorkerLoad load_of(const TelemetryHistory& history, int worker);
 /// "tau 0.123 s (input 0.001, compute 0.100, push 0.010, pull 0.012), waits 0.050 s, cpu share 98
 /// %", and why it is slow when it is.
