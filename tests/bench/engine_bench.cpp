@@ -83,7 +83,7 @@ void run_chooser(benchmark::State& state, const std::string& mode) {
     ModeSetting setting{.live = std::vector<bool>(static_cast<std::size_t>(workers), true),
                         .batch = 64,
                         .own_seconds = {}};
-    setting.job = {.parameter_bytes = 1e8, .servers = 8, .learning_rate = 0.1, .momentum = 0.9};
+    setting.job = {.parameter_bytes = 1e8, .learning_rate = 0.1, .momentum = 0.9};
     const auto policy = make_policy(mode, setting);
     (void)policy->start();
     LoadDesk desk(workers, setting.batch, LoadDesk::kLagBound,
