@@ -106,18 +106,24 @@ TEST(Adaptive, FlickeringFasterThanAChangePaysIsNotAnswered) {
     }
 }
 
+class Flicker : public testing::TestWithParam<const char*> {};
+
 /// The same with noise, and forecasts of a predictor that finds the rhythm.
-TEST(Adaptive, FlickeringIsLeftAloneWithNoiseAndForecastsToo) {
+TEST_P(Flicker, IsLeftAloneWithNoiseAndForecastsToo) {
     for (const double period : {2.0, 3.0, 6.0}) {
         for (const double slowness : {2.0, 5.0}) {
             const auto slow = [=](double at_s) { return std::fmod(at_s, 2 * period) < period; };
-            ChooserRun run("adaptive", 8, slow_third(slowness, slow, 0.05));
+            ChooserRun run(GetParam(), 8, slow_third(slowness, slow, 0.05));
             run.predict_by("auto");
             run.until(1000);
             EXPECT_LE(run.changes.size(), 4U) << period << " " << slowness << changes_of(run);
         }
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Choosers, Flicker,
+                         testing::Values("adaptive", "star-ml", "star-h", "star-h-exact",
+                                         "ssgd-or-asgd"));
 
 TEST(Adaptive, ADelayIsNotBalancedAway) {
     const auto parts = [](int worker, double, std::int64_t samples) {
