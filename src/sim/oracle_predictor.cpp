@@ -41,8 +41,11 @@ public:
         const auto next = std::upper_bound(
             rows.begin(), rows.end(), time_s,
             [](double time, const std::pair<double, Shares>& row) { return time < row.first; });
-        return {.shares = next == rows.begin() ? Shares{} : std::prev(next)->second,
-                .until_s = next == rows.end() ? kForever : next->first};
+        Span span{.shares = next == rows.begin() ? Shares{} : std::prev(next)->second};
+        if (next != rows.end()) {
+            span.until_s = next->first;
+        }
+        return span;
     }
     /// How far ahead of the time of a question changes are to be known.
     void look_ahead(double seconds) { ahead_s_ = std::max(ahead_s_, seconds); }
