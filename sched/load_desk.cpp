@@ -18,10 +18,12 @@ LoadDesk::LoadDesk(int workers, std::int64_t batch, double lag_bound,
                    std::unique_ptr<Predictor> predictor, const SharedCapacity& capacity, bool guard)
     : history_(workers, batch, TelemetryHistory::depth_for(workers)),
       stragglers_(workers, batch, lag_bound),
+      running_(workers),
       guard_(workers * batch),
       guarded_(guard) {
     view_.history = &history_;
     view_.stragglers = &stragglers_;
+    view_.running = &running_;
     view_.capacity = capacity;
     view_.lag_limit = std::numeric_limits<double>::infinity();
     if (predictor) {
@@ -48,6 +50,7 @@ void LoadDesk::renew(const std::shared_ptr<const LstmNetwork>& network) {
 }
 
 void LoadDesk::timed(const IterationRecord& record) {
+    running_.ended(record);
     if (record.samples <= 0) {
         return;  // it took part without samples
     }
@@ -62,6 +65,7 @@ void LoadDesk::timed(const IterationRecord& record) {
 void LoadDesk::lost(int worker) {
     history_.forget(worker);
     stragglers_.lost(worker);
+    running_.forget(worker);
     if (predictor_) {
         predictor_->forget(worker);
         scores_->forget(worker);

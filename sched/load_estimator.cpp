@@ -17,6 +17,7 @@ constexpr double kNearly = 1;       ///< forecasts may be so much worse than the
 constexpr double kSlack = 0.001;    ///< and that much on top
 constexpr double kMostChange = 10;  ///< of a forecast, up or down
 constexpr std::size_t kWarmUp = 2;  ///< records of a worker: everything is cold at first
+constexpr std::size_t kSure = 4;    ///< that tell how its times vary
 
 /// The upper value of the lowest quarter.
 double lower_quarter(std::vector<double> values) {
@@ -142,6 +143,21 @@ LoadEstimate LoadEstimator::estimate(const LoadView& view, const std::vector<int
         }
     }
     share_contention(load, live);
+    return load;
+}
+
+bool LoadEstimator::sure(int worker, const TelemetryHistory& history) const {
+    return costs_.known(worker) && history.size(worker) >= kSure;
+}
+
+LoadEstimate LoadEstimator::usual(LoadEstimate load, const std::vector<int>& live) const {
+    const auto batch = static_cast<double>(batch_);
+    for (const int worker : live) {
+        CostLine& work = load.work[static_cast<std::size_t>(worker)];
+        if (costs_.known(worker) && costs_.work(worker).at(batch) > work.at(batch)) {
+            work = costs_.work(worker);
+        }
+    }
     return load;
 }
 

@@ -33,8 +33,13 @@ public:
     /// iterations in place of what comes
     [[nodiscard]] LoadEstimate estimate(const LoadView& view, const std::vector<int>& live,
                                         int horizon, bool usual) const;
+    /// The same estimate where forecasts are not lower than the present.
+    [[nodiscard]] LoadEstimate usual(LoadEstimate load, const std::vector<int>& live) const;
     /// Mean relative distance of own times from what they are on average.
     [[nodiscard]] double noise(const std::vector<int>& live) const;
+    /// The same of a worker's; and whether enough is known of it to say when it is late.
+    [[nodiscard]] double noise(int worker) const { return costs_.noise(worker); }
+    [[nodiscard]] bool sure(int worker, const TelemetryHistory& history) const;
     [[nodiscard]] std::int64_t records() const noexcept { return costs_.records(); }
 
 private:

@@ -117,6 +117,11 @@ bool ModeDesk::looks(const RunCounts& counts) const {
            policy_->looks(counts);
 }
 
+/// Times differ from run to run: a deterministic one does not know them.
+std::optional<double> ModeDesk::wake_at(const RunningIterations& running) const {
+    return deterministic_ ? std::nullopt : policy_->wake_at(running);
+}
+
 bool ModeDesk::wants_load() const {
     return !deterministic_ && policy_->wants_load();
 }

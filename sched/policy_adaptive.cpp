@@ -21,16 +21,6 @@ constexpr double kMostLost = 0.5;          ///< share of a plan's rate that its 
 constexpr std::int64_t kOftenEnough = 64;  ///< records of each worker without a new rating
 constexpr int kHorizon = 3;                ///< iterations that forecasts are asked for
 
-std::vector<int> slow_workers(const StragglerDetector& detector) {
-    std::vector<int> slow;
-    for (const auto& episode : detector.open()) {
-        if (episode && !episode->by_lag) {
-            slow.push_back(episode->worker);
-        }
-    }
-    return slow;
-}
-
 /// Stragglers that have lasted for long last for long: at least as long again as the youngest has,
 /// and as long as they used to.
 double expected_life_s(const StragglerDetector& detector) {
@@ -88,7 +78,7 @@ Decision AdaptivePolicy::start() {
 
 /// What a change took beyond an update, for the guard.
 void AdaptivePolicy::switched(const SwitchReport& report) {
-    if (report.first_update_s && update_s_ > 0 && !report.same_mode()) {
+    if (report.first_update_s && update_s_ > 0 && !report.same_mode() && !detour_) {
         guard_.cost(std::max(0.0, *report.first_update_s - update_s_));
     }
 }
@@ -104,6 +94,8 @@ void AdaptivePolicy::forget_gone() {
 Decision AdaptivePolicy::regroup(const Telemetry& telemetry, std::string reason) {
     forget_gone();
     guard_.changed_anyway(telemetry.seconds);
+    detour_.reset();
+    overdue_.clear();
     ModeSetting now = setting();
     now.continued = true;
     current_.plan = make_plan(current_.shape.mode, now);
@@ -115,7 +107,7 @@ Decision AdaptivePolicy::regroup(const Telemetry& telemetry, std::string reason)
     paces_.restart();
     DecisionRecord record{.chooser = mode(), .reason = reason};
     if (telemetry.load != nullptr) {
-        record.stragglers = slow_workers(*telemetry.load->stragglers);
+        record.stragglers = slow_workers(*telemetry.load);
     }
     return {.plan = current_.plan,
             .batches = current_.batches,
@@ -135,6 +127,7 @@ bool AdaptivePolicy::follows(const SyncPlan& plan) const {
 
 void AdaptivePolicy::follow(const SyncPlan& plan, double now_s) {
     guard_.changed_anyway(now_s);
+    detour_.reset();
     previous_ = std::exchange(current_, equal_option(plan));
     current_.plan.fresh_leases = previous_.batches != current_.batches;
     kept_.reset();
@@ -153,11 +146,16 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
     if (!loads_.ready(live(), *view.history)) {
         return false;
     }
-    const LoadEstimate load = loads_.estimate(view, live(), kHorizon, guard_.flickers());
+    LoadEstimate load = loads_.estimate(view, live(), kHorizon, guard_.flickers());
+    const double iteration_s = mean_iteration_s(load);
+    look_for_overdue(load, telemetry);
+    if (detour_ && lasts(*detour_, telemetry)) {
+        count_overdue(load, view);
+    }
     if (news(load, view)) {
         paces_.restart();  // what was predicted was for another load
         rate_all(load, telemetry);
-        iteration_s_ = mean_iteration_s(load);
+        iteration_s_ = iteration_s;
     }
     return true;
 }
@@ -220,7 +218,7 @@ void AdaptivePolicy::rate_all(const LoadEstimate& load, const Telemetry& telemet
     predicted_samples_s_ = kept_->timing.samples_s;
     update_s_ = kept_->timing.update_s;
     others_.clear();
-    const auto slow = static_cast<int>(slow_workers(*view.stragglers).size());
+    const auto slow = static_cast<int>(slow_workers(view).size());
     const auto workers = static_cast<int>(live().size());
     for (const PlanShape& shape : plan_shapes(setting().architecture, workers, slow)) {
         PlanOption option = make_option(shape, setting(), load);
@@ -261,7 +259,11 @@ Decision AdaptivePolicy::choose(const Telemetry& telemetry) {
     const LoadView& view = *telemetry.load;
     if (!others_.empty() && kept_->timing.mean_lag >= view.lag_limit) {
         guard_.changed_anyway(telemetry.seconds);
+        detour_.reset();
         return take(0, telemetry, "the plan has harmed the run: too stale");
+    }
+    if (std::optional<Decision> decision = take_detour(telemetry)) {
+        return *std::move(decision);
     }
     // The best one may promise too little for its kind while a fresher one promises enough.
     std::optional<SwitchGuard::Wish> wish;
@@ -278,8 +280,7 @@ Decision AdaptivePolicy::choose(const Telemetry& telemetry) {
         return {};
     }
     guard_.changed(telemetry.seconds, *wish);
-    return take(choice, telemetry,
-                fmt::format("{:.0f} % more progress per second expected", 100 * wish->gain));
+    return take(choice, telemetry, reason_of(wish->gain));
 }
 
 double AdaptivePolicy::mean_iteration_s(const LoadEstimate& load) const {
@@ -297,12 +298,14 @@ Decision AdaptivePolicy::take(std::size_t choice, const Telemetry& telemetry, st
     DecisionRecord record{.chooser = mode(),
                           .reason = reason,
                           .candidates = {best.candidate},
-                          .stragglers = slow_workers(*telemetry.load->stragglers)};
+                          .stragglers = slow_workers(*telemetry.load)};
     for (const RatedPlan& other : others_) {
         record.candidates.push_back(other.candidate);
     }
+    constexpr std::size_t kMostListed = 20;
     const auto by_rate = [](const Candidate& a, const Candidate& b) { return a.rate > b.rate; };
     std::stable_sort(record.candidates.begin(), record.candidates.end(), by_rate);
+    record.candidates.resize(std::min(record.candidates.size(), kMostListed));
     previous_ = std::exchange(current_, std::move(best.option));
     predicted_samples_s_ = best.timing.samples_s;
     update_s_ = best.timing.update_s;

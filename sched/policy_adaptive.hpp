@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "load_estimator.hpp"
+#include "overdue.hpp"
 #include "plan_rates.hpp"
 #include "policy_base.hpp"
 #include "switch_guard.hpp"
@@ -15,10 +17,14 @@ namespace cohort {
 /// Weighs every plan by what it is expected to achieve per second, and changes to the best one when
 /// that pays.
 ///
-///  1. new records say what mini-batches cost the workers, forecasts what they will cost
+///  1. new records say what mini-batches cost the workers, forecasts what they will cost; who is
+///     overdue costs at least what its iteration has lasted, and what is still to come of it
 ///  2. plans of the grid are timed with that, by their own engine, and weighed with what batches
 ///     and staleness do to a sample's worth; the pace that they really had corrects the first
 ///  3. the guard says whether a change to the best one pays
+///
+/// While workers are overdue and others wait for them, there is a detour instead: a plan under
+/// which they are apart (policy_detour.cpp).
 ///
 /// Cost: a decision times at most 20 plans, and only when the load has changed.
 class AdaptivePolicy : public PolicyBase {
@@ -29,6 +35,9 @@ public:
     [[nodiscard]] bool looks(const RunCounts& /*counts*/) const override { return true; }
     [[nodiscard]] bool wants_load() const override { return true; }
     [[nodiscard]] bool wants_gradients() const override { return true; }
+    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override {
+        return watch_.wake_at(running);
+    }
     void switched(const SwitchReport& report) override;
 
 protected:
@@ -58,6 +67,35 @@ protected:
     [[nodiscard]] const PlanRater& rater() const noexcept { return rater_; }
 
 private:
+    /// Nobody waits for those who are overdue until they have shown how fast they are.
+    struct Detour {
+        double begun_s = 0;
+        PlanShape from;                          ///< what was in force
+        std::map<int, std::int64_t> iterations;  ///< by worker apart: with which it is back
+    };
+    /// When a worker was late last.
+    struct Lateness {
+        double begun_s = -1;  ///< that iteration
+        double seen_s = -1;
+        double usual_s = 0;  ///< that it should have taken; 0: it has ended
+        bool again = false;  ///< it was so a little before, too
+    };
+
+    // Who is overdue (policy_detour.cpp).
+    void look_for_overdue(const LoadEstimate& load, const Telemetry& telemetry);
+    void count_overdue(LoadEstimate& load, const LoadView& view) const;
+    void learn_lateness(const LoadView& view);
+    [[nodiscard]] double slowdown(const LoadView& view) const;
+    [[nodiscard]] bool heeds(const OverdueWorker& late, const Telemetry& telemetry);
+    [[nodiscard]] std::vector<int> slow_workers(const LoadView& view) const;
+    [[nodiscard]] std::string reason_of(double gain) const;
+    [[nodiscard]] bool lasts(const Detour& detour, const Telemetry& telemetry) const;
+    [[nodiscard]] PlanOption apart(const std::vector<std::vector<int>>& groups,
+                                   const LoadView& view) const;
+    [[nodiscard]] std::optional<Decision> take_detour(const Telemetry& telemetry);
+    [[nodiscard]] std::optional<Decision> begin_detour(const Telemetry& telemetry);
+    [[nodiscard]] Decision end_detour(const Telemetry& telemetry);
+
     [[nodiscard]] bool news(const LoadEstimate& load, const LoadView& view) const;
     void rate_all(const LoadEstimate& load, const Telemetry& telemetry);
     [[nodiscard]] RatedPlan rated(PlanOption option, const Telemetry& telemetry) const;
@@ -68,6 +106,12 @@ private:
     [[nodiscard]] double mean_iteration_s(const LoadEstimate& load) const;
 
     LoadEstimator loads_;
+    OverdueWatch watch_;
+    std::vector<OverdueWorker> overdue_;  ///< at the last look, those who are heeded
+    std::vector<Lateness> lateness_;      ///< by worker
+    double lateness_times_ = 0;           ///< what late iterations took, times the usual, mean; 0:
+                                          ///< none has ended
+    std::optional<Detour> detour_;
     PlanRater rater_;
     PaceRecord paces_;
     SwitchGuard guard_;

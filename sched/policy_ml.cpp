@@ -33,6 +33,11 @@ public:
         return AdaptivePolicy::start();
     }
 
+    /// The heuristic does not ask who is late.
+    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override {
+        return leads_ ? AdaptivePolicy::wake_at(running) : std::nullopt;
+    }
+
 protected:
     Decision adapt(const Telemetry& telemetry) override;
     Decision regroup(const Telemetry& telemetry, std::string reason) override;

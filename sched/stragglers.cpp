@@ -7,49 +7,13 @@
 #include <iterator>
 #include <utility>
 
+#include "straggler_parts.hpp"
 #include "straggler_windows.hpp"
 
 namespace cohort {
 namespace {
 
-/// What tau is made of, seconds per batch, and the processor share.
-struct Parts {
-    double input_s = 0;
-    double compute_s = 0;
-    double transfer_s = 0;
-    double cpu_share = 0;
-
-    void blend(const Parts& other, double weight) noexcept {
-        input_s += weight * (other.input_s - input_s);
-        compute_s += weight * (other.compute_s - compute_s);
-        transfer_s += weight * (other.transfer_s - transfer_s);
-        cpu_share += weight * (other.cpu_share - cpu_share);
-    }
-    [[nodiscard]] double own_s() const noexcept { return input_s + compute_s + transfer_s; }
-};
-
-/// Who computes on processors takes 1/share as long with a share of them; who got less of them for
-/// other reasons grows by more than that. The square is in between.
-StragglerCause cause_of(const Parts& slow, const Parts& usual) {
-    constexpr double kNotable = 0.05;   // of tau
-    constexpr double kFullShare = 0.9;  // of the usual one
-    const double input_s = slow.input_s - usual.input_s;
-    const double compute_s = slow.compute_s - usual.compute_s;
-    const double transfer_s = slow.transfer_s - usual.transfer_s;
-    if (std::max({input_s, compute_s, transfer_s}) < kNotable * usual.own_s()) {
-        return StragglerCause::kLag;
-    }
-    if (transfer_s >= std::max(input_s, compute_s)) {
-        return StragglerCause::kBandwidth;
-    }
-    const double share = slow.cpu_share / std::max(usual.cpu_share, 1e-9);
-    const double growth =
-        (slow.input_s + slow.compute_s) / std::max(usual.input_s + usual.compute_s, 1e-9);
-    if (share < kFullShare && share * share * growth < 1) {
-        return StragglerCause::kCpu;
-    }
-    return input_s > compute_s ? StragglerCause::kInput : StragglerCause::kDevice;
-}
+using Parts = StragglerParts;
 
 struct Record {
     double own_s = 0;
@@ -74,12 +38,6 @@ struct Recent {
 };
 
 }  // namespace
-
-std::string_view to_string(StragglerCause cause) noexcept {
-    constexpr std::array<std::string_view, kStragglerCauses> kNames{"cpu", "bandwidth", "input",
-                                                                    "device", "lag"};
-    return kNames.at(static_cast<std::size_t>(cause));
-}
 
 struct StragglerDetector::Impl {
     Impl(int workers, std::int64_t samples, double bound)
@@ -128,6 +86,8 @@ struct StragglerDetector::Impl {
     std::vector<News> news;
     double ended_s = 0;
     std::int64_t ended = 0;
+    double ended_slowdown = 0;       ///< sum, of those seen by their times
+    std::int64_t ended_by_time = 0;  ///< these
 };
 
 void StragglerDetector::Impl::take(std::size_t worker, const IterationRecord& record) {
@@ -290,6 +250,8 @@ void StragglerDetector::Impl::look_by_lag(std::size_t worker, const IterationRec
 void StragglerDetector::Impl::end(std::size_t worker) {
     ended_s += open[worker]->duration_s();
     ++ended;
+    ended_slowdown += open[worker]->by_lag ? 0 : open[worker]->slowdown;
+    ended_by_time += open[worker]->by_lag ? 0 : 1;
     news.push_back({.ended = true, .episode = *open[worker]});
     open[worker].reset();
     recent[worker].until_usual = kKept / 2;
@@ -384,6 +346,17 @@ double StragglerDetector::mean_duration_s() const noexcept {
     for (const std::optional<StragglerEpisode>& episode : impl_->open) {
         sum += episode ? episode->duration_s() : 0;
         count += episode ? 1 : 0;
+    }
+    return count > 0 ? sum / count : 0;
+}
+
+double StragglerDetector::mean_slowdown() const noexcept {
+    double sum = impl_->ended_slowdown;
+    auto count = static_cast<double>(impl_->ended_by_time);
+    for (const std::optional<StragglerEpisode>& episode : impl_->open) {
+        const bool by_time = episode && !episode->by_lag;
+        sum += by_time ? episode->slowdown : 0;
+        count += by_time ? 1 : 0;
     }
     return count > 0 ? sum / count : 0;
 }

@@ -75,6 +75,12 @@ void SwitchGuard::changed_anyway(double now_s) {
     changed_price_s_ = 0;
 }
 
+void SwitchGuard::returned() {
+    changed_s_ = before_s_ = plan_s_ = -1;
+    wished_s_ = -1;
+    rent_s_ = 0;
+}
+
 void SwitchGuard::begin(double now_s, bool refines) {
     changed_s_ = now_s;
     if (!refines) {

@@ -34,9 +34,14 @@ public:
     void changed(double now_s, const Wish& wish);
     /// The same without a wish: workers left, the plan was forbidden.
     void changed_anyway(double now_s);
+    /// A detour is over, on which the guard was not asked: something has happened that what was
+    /// wished for and changed before knew nothing of, and the way back is no change.
+    void returned();
     /// A change took so much longer than an update takes, seconds.
     void cost(double seconds);
 
+    /// What a change of plan costs, seconds.
+    [[nodiscard]] double price_s() const { return price_of({}); }
     /// A wish was put off because changes did not pay lately.
     [[nodiscard]] bool flickers() const noexcept { return patience_ >= kFlickers; }
 

@@ -275,6 +275,7 @@ void ServersJob::came_back(const Lease& lease) {
         w.lease = 0;
         w.group = nullptr;
         --holding_;
+        stopped(lease.worker);
     }
 }
 

@@ -59,6 +59,7 @@ bool ServersJob::deal_once() {
         }
         const Lease& given = lease_of(index);
         engine().leased(index, given.id, given.slice.count);
+        begun(index, given.slice.count);
         epoch_ = given.slice.epoch;
     }
     for (const int index : dealt) {

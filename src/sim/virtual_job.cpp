@@ -187,6 +187,18 @@ double VirtualJob::in_alone_s(int worker, double bytes) const {
     return kind.latency_s + bytes / (kind.nic_bytes_per_s * cluster_.shares(place(worker)).rx);
 }
 
+void VirtualJob::begun(int worker, std::int64_t samples) {
+    if (load_) {
+        load_->begun(worker, now(), samples);
+    }
+}
+
+void VirtualJob::stopped(int worker) {
+    if (load_) {
+        load_->stopped(worker);
+    }
+}
+
 void VirtualJob::push(const Arrival& arrival) {
     const Lease& pushed = lease_out(arrival.lease);
     check_invariant(pushed.computed != 0, "a push was computed");
@@ -243,6 +255,23 @@ void VirtualJob::happened() {
     if (stopping() && !over_) {
         finish();
     }
+    set_alarm();
+}
+
+/// Whoever chooses the mode may want to be asked before the next update.
+void VirtualJob::set_alarm() {
+    const std::optional<double> at_s =
+        over_ || !load_ ? std::nullopt : modes_.wake_at(load_->running());
+    if (at_s == alarm_s_) {
+        return;
+    }
+    queue().cancel(alarm_);
+    alarm_s_ = at_s;
+    alarm_ = !at_s ? 0 : queue().at(std::max(*at_s, now()), [this] {
+        alarm_s_.reset();
+        ask_modes_ = true;
+        happened();
+    });
 }
 
 void VirtualJob::consult_modes() {
@@ -313,6 +342,7 @@ void VirtualJob::finish() {
     collect_switches();
     collect_stragglers();
     over_ = true;
+    set_alarm();
 }
 
 void VirtualJob::check_accounts() const {

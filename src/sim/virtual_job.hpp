@@ -180,6 +180,10 @@ protected:
     [[nodiscard]] Learner::Released parameters_for(int worker, double lag);
     /// What a lease asks for, to be computed on `parameters`.
     [[nodiscard]] Learner::Job job_of(const Lease& lease, Learner::Released parameters) const;
+    /// A worker that is released has been dealt a lease: an iteration of it begins.
+    void begun(int worker, std::int64_t samples);
+    /// It has given up what it did, and has no lease.
+    void stopped(int worker);
     /// A push is complete: its own time goes into the books, the engine decides, which is carried
     /// out. The learner is waited for.
     void push(const Arrival& arrival);
@@ -232,6 +236,7 @@ private:
     void settle_books(const Fire& fire);
     void note_loss(const Fire& fire);
     void consult_modes();
+    void set_alarm();
     void collect_switches();
     [[nodiscard]] RunMoment moment();
     void collect_stragglers();
@@ -266,6 +271,8 @@ private:
     double last_update_s_ = 0;
     std::optional<double> fired_lr_;  ///< of the update that is being carried out
     bool ask_modes_ = false;
+    EventQueue::Id alarm_ = 0;       ///< when the modes are to be asked without an update
+    std::optional<double> alarm_s_;  ///< its time
     bool over_ = false;
     std::string stop_reason_;
     std::optional<double> tta_s_;

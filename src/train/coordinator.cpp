@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -20,8 +21,10 @@
 namespace cohort {
 namespace {
 
-/// The coordinator looks at what is due by time at least this often.
+/// The coordinator looks at what is due by time at least this often, and not more often than that
+/// without a message.
 constexpr Clock::Seconds kTick{0.1};
+constexpr Clock::Seconds kLeastTick{0.001};
 
 std::int64_t evaluate_every(const TrainOptions& options, std::int64_t epoch_samples) {
     return options.eval_every_samples > 0 ? options.eval_every_samples : epoch_samples;
@@ -238,7 +241,9 @@ void Coordinator::train() {
 }
 
 void Coordinator::step() {
-    if (const auto message = links_.messenger.mailbox(Port::kCoordinator).receive(kTick)) {
+    const Clock::Seconds tick =
+        std::clamp(Clock::Seconds(wake_s().value_or(kTick.count())), kLeastTick, kTick);
+    if (const auto message = links_.messenger.mailbox(Port::kCoordinator).receive(tick)) {
         handle(*message);
     } else if (environment_.stop_requested()) {
         request_stop(StopReason::kSignal);

@@ -79,6 +79,8 @@ private:
     void taken(const UpdateExtras& extras, int evaluation_parts) override;
     void drop(const BatchResult& result, const std::string& because) override;
     void spent(double compute_s, double exposed_s, double exchange_s) override;
+    void begun(int worker, std::int64_t samples) override;
+    void stopped(int worker) override;
     void timed(const IterationRecord& said) override;
     void served(int server, const ServerWork& work) override;
     void settled(const PushOutcome& outcome) override;
@@ -109,6 +111,7 @@ private:
 
     // Modes, workers that come and go, requests.
     [[nodiscard]] RunCounts counts() const;
+    [[nodiscard]] std::optional<double> wake_s() const;
     void consult_modes();
     void keep_forecasts();
     void report_switches();

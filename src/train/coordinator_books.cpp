@@ -103,6 +103,18 @@ void Coordinator::commit(const UpdateRecord& update) {
     updated_ = true;
 }
 
+void Coordinator::begun(int worker, std::int64_t samples) {
+    if (load_) {
+        load_->begun(worker, seconds_of_training(), samples);
+    }
+}
+
+void Coordinator::stopped(int worker) {
+    if (load_) {
+        load_->stopped(worker);
+    }
+}
+
 /// With rings nobody sends for himself: members and riders are compared by what they compute.
 void Coordinator::timed(const IterationRecord& said) {
     IterationRecord record = said;

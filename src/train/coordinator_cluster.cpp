@@ -82,13 +82,27 @@ void Coordinator::keep_forecasts() {
     }
 }
 
-/// Asks whoever chooses the mode, once an update was made or workers came or went.
+/// Until whoever chooses the mode wants to be asked without an update. Workers are at no iteration
+/// of theirs while training waits for an evaluation.
+std::optional<double> Coordinator::wake_s() const {
+    if (!training_ || stopping() || !load_ || evaluations_->pausing()) {
+        return std::nullopt;
+    }
+    const std::optional<double> at_s = modes_->wake_at(load_->running());
+    return at_s ? std::optional<double>(*at_s - seconds_of_training()) : std::nullopt;
+}
+
+/// Asks whoever chooses the mode, once an update was made, workers came or went, or it is time.
 void Coordinator::consult_modes() {
-    if (!training_ || stopping() || !(updated_ || ask_modes_)) {
+    if (!training_ || stopping()) {
+        return;
+    }
+    const bool time = wake_s().value_or(1) <= 0;
+    if (!updated_ && !ask_modes_ && !time) {
         return;
     }
     updated_ = false;
-    if (!std::exchange(ask_modes_, false) && !modes_->looks(counts())) {
+    if (!std::exchange(ask_modes_, false) && !time && !modes_->looks(counts())) {
         report_switches();
         return;
     }

@@ -21,6 +21,7 @@ ServersFlow::ServersFlow(Links links, const JobParts& parts, RunBooks& books)
       live_(batches_.size(), true),
       idle_(batches_.size(), false),
       released_(batches_.size(), false),
+      running_(batches_.size(), false),
       short_(batches_.size(), false) {
 }
 
@@ -182,6 +183,7 @@ void ServersFlow::complete(const PushArrivals::Complete& push) {
         return;
     }
     released_[at(ticket.push.worker)] = false;
+    running_[at(ticket.push.worker)] = false;
     if (books_.stopping()) {  // its lease has come back already
         discard(ticket.push);
         return;

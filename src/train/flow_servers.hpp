@@ -81,6 +81,7 @@ private:
         event();
         busy_ = false;
         install_next();
+        note_begun();
     }
     [[nodiscard]] bool current(const PushId& push) const;
     void arrived(const Ticket& ticket);
@@ -120,6 +121,8 @@ private:
     /// Leases that a worker has not pushed.
     [[nodiscard]] std::size_t unpushed(int worker) const;
     [[nodiscard]] const WorkOrder* work_of(std::uint64_t lease) const;
+    /// Tells the books who has begun an iteration since the last call.
+    void note_begun();
     /// Notes whether a worker is idle; returns what it was.
     bool set_idle(int worker, bool idle);
 
@@ -155,6 +158,7 @@ private:
     std::vector<bool> idle_;
     std::vector<int> evaluators_;  ///< ranks, of the evaluation ordered last
     std::vector<bool> released_;   ///< may compute: was sent parameters since its last push
+    std::vector<bool> running_;    ///< the books know that it is at an iteration
     std::vector<bool> short_;      ///< has been dealt a shorter lease, for its lag
 };
 

@@ -28,6 +28,7 @@ void ServersFlow::carry_out(const Effects& effects) {
 
 ReleaseOrder ServersFlow::release(int worker, double lag, const EvaluationOrder& evaluation) {
     released_[at(worker)] = true;
+    running_[at(worker)] = false;  // whatever it did, it begins anew
     return {.worker = worker,
             .lag = lag,
             .evaluation = evaluation,

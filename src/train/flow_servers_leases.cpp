@@ -51,6 +51,19 @@ std::size_t ServersFlow::unpushed(int worker) const {
     return books_.leases().held(worker) - static_cast<std::size_t>(pushed);
 }
 
+/// Who is released starts on its oldest lease that it has not pushed.
+void ServersFlow::note_begun() {
+    for (int worker = 0; worker < links_.map.workers() && !books_.stopping(); ++worker) {
+        if (!released_[at(worker)] || running_[at(worker)] || unpushed(worker) == 0) {
+            continue;
+        }
+        running_[at(worker)] = true;
+        const std::vector<std::uint64_t> leases = books_.leases().held_leases(worker);
+        const std::size_t pushed = leases.size() - unpushed(worker);
+        books_.begun(worker, books_.leases().samples_of(leases.at(pushed)));
+    }
+}
+
 bool ServersFlow::set_idle(int worker, bool idle) {
     const bool was = idle_[at(worker)];
     idle_[at(worker)] = idle;
@@ -201,6 +214,10 @@ void ServersFlow::take_back(int worker, ReturnReason reason, bool begun) {
     }
     if (!order.leases.empty()) {
         send_worker(worker, MessageKind::kRevoke, order);
+        if (begun) {
+            running_[at(worker)] = false;
+            books_.stopped(worker);
+        }
     }
     carry_out(effects);
 }

@@ -14,6 +14,7 @@ void ServersFlow::install(SyncPlan plan, std::vector<std::int64_t> batches) {
     next_plan_ = NextPlan{std::move(plan), std::move(batches)};
     if (!busy_) {
         install_next();
+        note_begun();
     }
 }
 
@@ -74,6 +75,7 @@ void ServersFlow::lost(int worker) {
         const std::vector<int> partners = group_partners(worker);
         live_[at(worker)] = false;
         released_[at(worker)] = false;
+        running_[at(worker)] = false;
         short_[at(worker)] = false;
         for (const PushId& push : arrivals_.drop(worker)) {
             discard(push);

@@ -60,6 +60,11 @@ public:
     /// Where the time of a mini-batch went; exchange_s: the hidden part of the exchange included, 0
     /// when it is not known.
     virtual void spent(double compute_s, double exposed_s, double exchange_s) = 0;
+    /// A worker may compute and has something to compute: it begins an iteration, in place of the
+    /// one it was at. @param samples  of its mini-batch
+    virtual void begun(int worker, std::int64_t samples) = 0;
+    /// It has given that up, and has nothing to compute.
+    virtual void stopped(int worker) = 0;
     /// An iteration has come to its end. When it arrived and its lag are filled in here.
     virtual void timed(const IterationRecord& record) = 0;
     /// What a server has done so far.

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <string>
 #include <variant>
@@ -27,12 +29,16 @@ public:
           setting_(complete(std::move(setting), workers)),
           policy_(make_policy(mode, setting_)),
           history_(workers, kBatch),
+          running_(workers),
           detector_(workers, kBatch, 2),
           workers_(static_cast<std::size_t>(workers)),
           engine_({.workers = workers, .reference_batch = kBatch * workers},
                   *policy_->start().plan) {
         view_.history = &history_;
         view_.stragglers = &detector_;
+        if (setting_.architecture == Architecture::kServers) {
+            view_.running = &running_;  // in a ring nobody knows who is late
+        }
         view_.lag_limit = std::numeric_limits<double>::infinity();
         view_.forecast.own_s.resize(workers_.size());
         plan = engine_.plan().name;
@@ -44,8 +50,19 @@ public:
 
     /// Goes on until this time of its clock.
     void until(double end_s) {
-        while (events_.top().time_s <= end_s) {
+        while (true) {
+            const std::optional<double> wake_s =
+                view_.running == nullptr ? std::nullopt : policy_->wake_at(running_);
+            if (wake_s && *wake_s < std::min(end_s, events_.top().time_s)) {
+                now_s = std::max(now_s, *wake_s);
+                ++woken;
+                ask();
+                continue;
+            }
             const Event event = events_.top();
+            if (event.time_s > end_s) {
+                break;
+            }
             events_.pop();
             now_s = event.time_s;
             if (workers_[at(event.worker)].start == event.start) {
@@ -57,6 +74,7 @@ public:
     void lose(int worker) {
         ++workers_[at(worker)].start;
         history_.forget(worker);
+        running_.forget(worker);
         detector_.lost(worker);
         carry_out(engine_.lost(worker));
         ask();
@@ -91,6 +109,7 @@ public:
     std::vector<std::int64_t> batches;  ///< of leases from now on
     std::int64_t samples = 0;           ///< applied
     std::int64_t asked = 0;             ///< decisions
+    std::int64_t woken = 0;             ///< of these, between updates
     double now_s = 0;
 
 private:
@@ -128,6 +147,7 @@ private:
         worker.begin_s = now_s;
         worker.record = parts_(index, now_s, worker.samples);
         engine_.leased(index, worker.lease, worker.samples);
+        running_.begun(index, now_s, worker.samples);
         events_.push({now_s + worker.record.own_s(), index, ++worker.start});
     }
     void push(int index) {
@@ -140,6 +160,7 @@ private:
         record.version = worker.version;
         record.arrived_s = now_s;
         history_.add(record);
+        running_.ended(record);
         detector_.add(record);
         if (predictor_) {
             predictor_->add(record);
@@ -207,6 +228,7 @@ private:
     ModeSetting setting_;
     std::unique_ptr<ModePolicy> policy_;
     TelemetryHistory history_;
+    RunningIterations running_;
     StragglerDetector detector_;
     LoadView view_;
     std::unique_ptr<Predictor> predictor_;

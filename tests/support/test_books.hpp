@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,7 +40,12 @@ public:
     void taken(const UpdateExtras& /*extras*/, int /*evaluation_parts*/) override {}
     void drop(const BatchResult& /*result*/, const std::string& /*because*/) override { ++dropped; }
     void spent(double /*compute_s*/, double /*exposed_s*/, double /*exchange_s*/) override {}
-    void timed(const IterationRecord& record) override { timings.push_back(record); }
+    void begun(int worker, std::int64_t samples) override { running[worker] = samples; }
+    void stopped(int worker) override { running.erase(worker); }
+    void timed(const IterationRecord& record) override {
+        running.erase(record.worker);
+        timings.push_back(record);
+    }
     void settled(const PushOutcome& outcome) override { outcomes.push_back(outcome); }
     void installed(const SyncPlan& plan) override { plans.push_back(plan.name); }
     [[nodiscard]] bool wants_gradients() const override { return wants; }
@@ -51,6 +57,7 @@ public:
     UpdateExtras extras;
     std::function<void()> on_commit;
     int dropped = 0;
+    std::map<int, std::int64_t> running;  ///< by worker at an iteration: samples
     std::vector<UpdateRecord> updates;
     std::vector<IterationRecord> timings;
     std::vector<PushOutcome> outcomes;

@@ -95,6 +95,30 @@ class Load(ProgramTest):
         job.ctl("stop")
         job.ends("75")
 
+    def test_the_others_go_on_while_a_worker_is_frozen(self):
+        """Long before it would be declared lost; what it pushes late is applied."""
+        job = self.job(5, "--arch", "servers", "--mode", "adaptive", "--inject",
+                       "rank=4,freeze=4s..10s", "--lost-after-s", 30, "--stall-limit-s", 60)
+        found = {}
+        end = time.monotonic() + LIMIT
+        while "worker 3 is overdue" not in found.get("why", "") and time.monotonic() < end:
+            time.sleep(0.1)
+            found = next((one for one in events(job.out, "switch")
+                          if "worker 3 is overdue" in one["why"]), {})
+        self.assertIn("worker 3 is overdue", found.get("why", ""))
+        frozen = self.windows(job, 4)
+        self.assertGreater(frozen[-1]["updates"], frozen[0]["updates"] + 8)
+        end = time.monotonic() + LIMIT
+        while self.windows(job, 1)[-1]["train_s"] < 13 and time.monotonic() < end:
+            pass
+        job.ctl("stop")
+        summary, _, _ = job.ends("75")
+        self.assertFalse(events(job.out, "lost"))
+        self.assertEqual(summary["samples_returned"] - summary["returned_stop"]
+                         - summary["returned_interrupted"], 0)
+        decided = [one for one in events(job.out, "decision") if "overdue" in one["reason"]]
+        self.assertIn(3, decided[0]["stragglers"])
+
     def test_a_lost_worker_has_no_load(self):
         job = self.job(4, "--arch", "servers", "--mode", "ssgd", "--inject",
                        "rank=3,delay=300ms;rank=3,kill=4s")

@@ -55,6 +55,58 @@ TEST(AdaptiveRun, RingsToo) {
     }
 }
 
+/// Iterations of 0.1 s; worker 3 takes 50 times as long from 5 s on, for one of them or for all.
+SimulateOptions with_a_late_worker(VirtualRuns& runs, double until_s) {
+    const auto row = [](double time_s, double share) {
+        return TraceRow{.time_s = time_s,
+                        .target = {TraceTarget::Kind::kWorker, 3},
+                        .shares = {.device = share}};
+    };
+    runs.rows = {row(0, 1), row(5, 0.02), row(until_s, 1)};
+    SimulateOptions o = runs.options("adaptive", 8, 100'000);
+    o.servers = 8;
+    o.virtual_limit_s = 15;
+    return o;
+}
+
+TEST(AdaptiveRun, TheOthersAreFreedWhileAWorkerIsLate) {
+    VirtualRuns runs;
+    const SimulationResult late = simulate(with_a_late_worker(runs, 1000), {});
+    ASSERT_THAT(late.switches, SizeIs(Ge(1U)));
+    const SwitchReport& freed = late.switches.front();
+    EXPECT_THAT(freed.why, testing::HasSubstr("worker 3 is overdue: 1."));
+    EXPECT_LT(freed.train_seconds, 5 + 2 * 0.1) << "within two usual iterations";
+    EXPECT_EQ(freed.in_force_s, 0);
+    EXPECT_EQ(freed.first_update_s, 0) << "those who had pushed go on at once";
+    ASSERT_THAT(late.decisions, SizeIs(Ge(1U)));
+    EXPECT_THAT(late.decisions.front().stragglers, testing::ElementsAre(3));
+    for (const std::size_t worker : {0U, 7U}) {
+        EXPECT_GT(late.workers[worker].pushes, 0.95 * (50 + 98)) << worker;
+    }
+}
+
+/// It comes back once, 5 s late: that push counts, and all go on as before.
+TEST(AdaptiveRun, ALatePushIsNotLost) {
+    VirtualRuns runs;
+    const SimulationResult late = simulate(with_a_late_worker(runs, 10), {});
+    EXPECT_EQ(late.accounts.returned_for(ReturnReason::kDropped), 0);
+    EXPECT_EQ(late.accounts.returned_for(ReturnReason::kInterrupted), 0);
+    EXPECT_GT(late.workers[3].pushes, 50 + 40);
+    EXPECT_EQ(late.switches.back().to, "adaptive (ssgd)");
+    EXPECT_EQ(late.digest, simulate(with_a_late_worker(runs, 10), {}).digest);
+}
+
+/// Nobody there knows who is late before the round is over.
+TEST(AdaptiveRun, RingsAreAskedAfterTheRound) {
+    VirtualRuns runs;
+    SimulateOptions ring = with_a_late_worker(runs, 1000);
+    ring.arch = "ring";
+    ring.servers = 0;
+    const SimulationResult late = simulate(ring, {});
+    ASSERT_THAT(late.switches, SizeIs(Ge(1U)));
+    EXPECT_GT(late.switches.front().train_seconds, 5 + 49 * 0.1);
+}
+
 TEST(AdaptiveRun, IsRepeatable) {
     for (const std::string mode : {"adaptive", "star-ml"}) {
         const SimulationResult first = simulate(job(mode, "storm"), {});

@@ -10,6 +10,7 @@
 #include "cohort/sched/efficiency.hpp"
 #include "cohort/sched/noise_scale.hpp"
 #include "cohort/sched/predictor.hpp"
+#include "cohort/sched/running.hpp"
 #include "cohort/sched/stragglers.hpp"
 #include "cohort/sched/telemetry.hpp"
 
@@ -28,6 +29,7 @@ struct GradientFacts {
 struct LoadView {
     const TelemetryHistory* history = nullptr;
     const StragglerDetector* stragglers = nullptr;
+    const RunningIterations* running = nullptr;  ///< null: nobody says who is at one
     Forecast forecast;  ///< empty while the mode in charge looks at none, see ModePolicy
     GradientFacts gradients;
     double lag_limit = 0;     ///< of the guard, reference batches; infinity: none
@@ -55,7 +57,14 @@ public:
     /// The predictor goes on with another model, if it uses one.
     void renew(const std::shared_ptr<const LstmNetwork>& network);
 
-    /// A record that came with a push.
+    /// A worker begins an iteration, in place of the one it was at, if any. @param now_s  of
+    /// training
+    void begun(int worker, double now_s, std::int64_t samples) {
+        running_.begun(worker, now_s, samples);
+    }
+    /// It is at none, and its push did not come.
+    void stopped(int worker) { running_.stopped(worker); }
+    /// A record that came with a push: the worker is at no iteration.
     void timed(const IterationRecord& record);
     /// A worker is gone, or begins anew: what was recorded of it counts no more.
     void lost(int worker);
@@ -68,6 +77,7 @@ public:
     /// Makes a forecast when there is enough news for one.
     [[nodiscard]] const LoadView& view();
     [[nodiscard]] const TelemetryHistory& history() const noexcept { return history_; }
+    [[nodiscard]] const RunningIterations& running() const noexcept { return running_; }
     [[nodiscard]] const StragglerDetector& stragglers() const noexcept { return stragglers_; }
     [[nodiscard]] std::vector<StragglerDetector::News> take_stragglers() {
         return stragglers_.take_news();
@@ -83,6 +93,7 @@ public:
 private:
     TelemetryHistory history_;
     StragglerDetector stragglers_;
+    RunningIterations running_;
     std::unique_ptr<Predictor> predictor_;
     std::optional<PredictorScores> scores_;
     StalenessGuard guard_;

@@ -48,10 +48,13 @@ public:
     void request(const std::string& mode);
     /// After an update: whether ask() has anything to look at. Constant cost.
     [[nodiscard]] bool looks(const RunCounts& counts) const;
+    /// When to ask() although no update was made, seconds of training; none: not before the next
+    /// one. Cost: grows with the workers.
+    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const;
     /// Whether ask() looks at forecasts.
     [[nodiscard]] bool wants_load() const;
     /// What to install now, if anything. To be called after every update that looks() at something,
-    /// and whenever workers were lost or have joined.
+    /// at wake_at(), and whenever workers were lost or have joined.
     /// Errors: UsageError in a deterministic run for a plan that is not.
     [[nodiscard]] std::optional<PlanChange> ask(const Telemetry& telemetry);
 

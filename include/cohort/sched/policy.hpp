@@ -64,12 +64,19 @@ public:
 
     /// The first plan, with batches of ModeSetting::batch. To be called once, before decide().
     [[nodiscard]] virtual Decision start() = 0;
-    /// Asked after every update that looks() at something, and whenever a worker was lost or has
-    /// joined; must be cheap.
+    /// Asked after every update that looks() at something, at wake_at(), and whenever a worker was
+    /// lost or has joined; must be cheap.
     [[nodiscard]] virtual Decision decide(const Telemetry& telemetry) = 0;
     /// False: decide() would change nothing now and needs no telemetry, unless workers left or
     /// came. Constant cost.
     [[nodiscard]] virtual bool looks(const RunCounts& /*counts*/) const { return true; }
+    /// When decide() is to be asked although no update is made, seconds of training; none: not
+    /// before the next one. What it answers holds until a worker begins an iteration or ends one,
+    /// and once decide() was asked at that time it lies later.
+    [[nodiscard]] virtual std::optional<double> wake_at(
+        const RunningIterations& /*running*/) const {
+        return std::nullopt;
+    }
     /// Whether decide() looks at forecasts (Telemetry::load): only then are some made.
     [[nodiscard]] virtual bool wants_load() const { return false; }
     /// Whether LoadView::gradients are to be measured for it.

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cohort/sched/telemetry.hpp"
+
+namespace cohort {
+
+/// Who is at an iteration, and since when, as whoever hands out the work sees it: a worker that has
+/// something to compute and has parameters for it, or gets them now. Who waits for others is at
+/// none.
+///
+/// Seen from there an iteration takes longer than the worker's own time: servers work on the update
+/// that it begins with, others use the network. How much longer is measured with every record.
+/// Pure; one thread.
+class RunningIterations {
+public:
+    explicit RunningIterations(int workers) : rows_(static_cast<std::size_t>(workers)) {}
+
+    /// A worker begins one, in place of the one it was at, if any. @param now_s  of training
+    /// @param samples  of its mini-batch
+    void begun(int worker, double now_s, std::int64_t samples);
+    /// It is at none: it has given up what it did, and has nothing to do.
+    void stopped(int worker) { row(worker).begun_s.reset(); }
+    /// Its push has come, with this record: it is at none.
+    void ended(const IterationRecord& record);
+    /// It is gone, or begins anew: what its iterations took counts no more.
+    void forget(int worker) { row(worker) = {}; }
+
+    [[nodiscard]] int workers() const noexcept { return static_cast<int>(rows_.size()); }
+    /// When the iteration that a worker is at began, seconds of training; none: it is at none.
+    [[nodiscard]] std::optional<double> begun_s(int worker) const {
+        return rows_.at(static_cast<std::size_t>(worker)).begun_s;
+    }
+    /// Of its mini-batch.
+    [[nodiscard]] std::int64_t samples(int worker) const {
+        return rows_.at(static_cast<std::size_t>(worker)).samples;
+    }
+    /// Seconds that a worker's iterations take beside its own time, and how far from that they are
+    /// (means of some ten).
+    [[nodiscard]] double beside_s(int worker) const {
+        return rows_.at(static_cast<std::size_t>(worker)).beside_s;
+    }
+    [[nodiscard]] double beside_noise_s(int worker) const {
+        return rows_.at(static_cast<std::size_t>(worker)).beside_noise_s;
+    }
+
+private:
+    struct Row {
+        std::optional<double> begun_s;
+        std::int64_t samples = 0;
+        std::int64_t measured = 0;  ///< iterations
+        double beside_s = 0;
+        double beside_noise_s = 0;
+    };
+    [[nodiscard]] Row& row(int worker) { return rows_.at(static_cast<std::size_t>(worker)); }
+
+    std::vector<Row> rows_;
+};
+
+}  // namespace cohort

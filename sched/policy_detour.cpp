@@ -1,0 +1,237 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "policy_adaptive.hpp"
+
+// What the chooser `adaptive` does about workers that are overdue: a detour on which nobody waits
+// for them, from the moment when they are late until it is known how fast they are now.
+namespace cohort {
+namespace {
+
+constexpr double kSoon = 24;               ///< iterations after which being late is not "again"
+constexpr double kPatience = 16;           ///< iterations that who is late again must last
+constexpr double kLongest = 8;             ///< iterations of a detour; then plans are looked at
+constexpr double kWays = 2;                ///< changes: there and back
+constexpr std::int64_t kBack = 2;          ///< pushes: the late one and the next, which is short
+constexpr std::int64_t kLeastShare = 8;    ///< that one has at least such a part of its batch
+
+/// A cohort for each one that is late and would be waited for; the others of its cohort wait for
+/// all of theirs. Empty: nobody waits for those who are late.
+std::vector<std::vector<int>> set_apart(const SyncPlan& plan, const std::set<int>& late) {
+    std::vector<std::vector<int>> groups;
+    bool freed = false;
+    for (const CohortSpec& cohort : plan.cohorts) {
+        std::vector<int> rest;
+        std::copy_if(cohort.members.begin(), cohort.members.end(), std::back_inserter(rest),
+                     [&](int member) { return !late.contains(member); });
+        freed = freed ||
+                (!rest.empty() && static_cast<std::size_t>(cohort.quorum) > rest.size());
+        for (const int member : cohort.members) {
+            if (late.contains(member)) {
+                groups.push_back({member});
+            }
+        }
+        if (!rest.empty()) {
+            groups.push_back(std::move(rest));
+        }
+    }
+    return freed ? groups : std::vector<std::vector<int>>();
+}
+
+}  // namespace
+
+/// By worker.
+std::vector<int> AdaptivePolicy::slow_workers(const LoadView& view) const {
+    std::set<int> slow;
+    for (const auto& episode : view.stragglers->open()) {
+        if (episode && !episode->by_lag) {
+            slow.insert(episode->worker);
+        }
+    }
+    for (const OverdueWorker& one : overdue_) {
+        slow.insert(one.worker);
+    }
+    return {slow.begin(), slow.end()};
+}
+
+std::string AdaptivePolicy::reason_of(double gain) const {
+    return fmt::format("{}{}{:.0f} % more progress per second expected", describe(overdue_),
+                       overdue_.empty() ? "" : "; ", 100 * gain);
+}
+
+/// Of the workers that there are, and of a load that does not know of them.
+void AdaptivePolicy::look_for_overdue(const LoadEstimate& load, const Telemetry& telemetry) {
+    const LoadView& view = *telemetry.load;
+    if (view.running == nullptr) {
+        return;
+    }
+    std::vector<OverdueWatch::Sureness> sure(load.work.size());
+    for (const int worker : live()) {
+        sure[static_cast<std::size_t>(worker)] = {.known = loads_.sure(worker, *view.history),
+                                                  .noise = loads_.noise(worker)};
+    }
+    watch_.expect(loads_.usual(load, live()), live(), std::move(sure));
+    lateness_.resize(load.work.size());
+    learn_lateness(view);
+    overdue_ = watch_.look(*view.running, telemetry.seconds);
+    std::erase_if(overdue_, [&](const OverdueWorker& one) { return !heeds(one, telemetry); });
+}
+
+/// How long those have lasted in the end that were late.
+void AdaptivePolicy::learn_lateness(const LoadView& view) {
+    constexpr double kWeight = 0.3;
+    for (const int worker : live()) {
+        Lateness& late = lateness_[static_cast<std::size_t>(worker)];
+        if (late.usual_s == 0 || view.running->begun_s(worker) == late.begun_s) {
+            continue;
+        }
+        const double usual_s = std::exchange(late.usual_s, 0);
+        if (view.history->size(worker) > 0) {
+            const double lasted_s = view.history->record(worker, 0).arrived_s - late.begun_s;
+            const double times = std::max(1.0, lasted_s / usual_s);
+            lateness_times_ += lateness_times_ == 0 ? times : kWeight * (times - lateness_times_);
+        }
+    }
+}
+
+double AdaptivePolicy::slowdown(const LoadView& view) const {
+    return lateness_times_ > 0 ? lateness_times_ : view.stragglers->mean_slowdown();
+}
+
+/// Whatever makes its iteration long, less work would not have made it short: what it takes beyond
+/// the usual is fixed.
+void AdaptivePolicy::count_overdue(LoadEstimate& load, const LoadView& view) const {
+    for (const OverdueWorker& one : overdue_) {
+        load.work[static_cast<std::size_t>(one.worker)].fixed_s +=
+            one.total_s(slowdown(view)) - one.usual_s;
+    }
+}
+
+/// Who is late every few iterations is only heeded when that lasts.
+bool AdaptivePolicy::heeds(const OverdueWorker& late, const Telemetry& telemetry) {
+    Lateness& before = lateness_[static_cast<std::size_t>(late.worker)];
+    const double begun_s = telemetry.seconds - late.lasted_s;
+    if (const double same = telemetry.load->running->begun_s(late.worker).value_or(begun_s);
+        before.begun_s != same) {
+        before.again = before.seen_s >= 0 && same - before.seen_s < kSoon * iteration_s_;
+        before.begun_s = same;
+    }
+    before.seen_s = telemetry.seconds;
+    before.usual_s = late.usual_s;
+    return !before.again || late.lasted_s >= kPatience * late.usual_s;
+}
+
+bool AdaptivePolicy::lasts(const Detour& detour, const Telemetry& telemetry) const {
+    return telemetry.seconds - detour.begun_s > kLongest * iteration_s_;
+}
+
+/// @return what to do about those who are late; none: look at the plans
+std::optional<Decision> AdaptivePolicy::take_detour(const Telemetry& telemetry) {
+    if (!overdue_.empty()) {
+        if (std::optional<Decision> begun = begin_detour(telemetry)) {
+            return begun;
+        }
+    }
+    if (!detour_) {
+        return std::nullopt;
+    }
+    const TelemetryHistory& history = *telemetry.load->history;
+    const bool back = std::all_of(
+        detour_->iterations.begin(), detour_->iterations.end(), [&](const auto& apart) {
+            return history.size(apart.first) > 0 &&
+                   history.record(apart.first, 0).iteration >= apart.second;
+        });
+    if (back) {
+        return end_detour(telemetry);
+    }
+    if (lasts(*detour_, telemetry)) {
+        return std::nullopt;
+    }
+    (void)guard_.look(telemetry.seconds, iteration_s_, nullptr);
+    return Decision();
+}
+
+/// Who would be freed goes on without them. Their next mini-batches are short, as if they stayed so
+/// slow: the sooner they show how fast they are.
+PlanOption AdaptivePolicy::apart(const std::vector<std::vector<int>>& groups,
+                                 const LoadView& view) const {
+    PlanOption option = current_;
+    option.shape = PlanShape{.mode = "dynamic"};
+    option.plan = grouped_plan(groups, setting());
+    option.plan.fresh_leases = true;
+    for (const OverdueWorker& one : overdue_) {
+        std::int64_t& batch = option.batches[static_cast<std::size_t>(one.worker)];
+        const double share = one.usual_s / one.total_s(slowdown(view));
+        const auto less = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(batch)));
+        batch = std::max(less, (batch + kLeastShare - 1) / kLeastShare);
+    }
+    return option;
+}
+
+/// @return none: nobody would be freed, or it does not pay
+std::optional<Decision> AdaptivePolicy::begin_detour(const Telemetry& telemetry) {
+    const LoadView& view = *telemetry.load;
+    std::set<int> late;
+    for (const OverdueWorker& one : overdue_) {
+        late.insert(one.worker);
+    }
+    const std::vector<std::vector<int>> groups = set_apart(current_.plan, late);
+    if (groups.empty()) {
+        return std::nullopt;
+    }
+    const LoadEstimate healthy = load_;
+    LoadEstimate load = load_;
+    count_overdue(load, view);
+    rate_all(load, telemetry);
+    RatedPlan freed = rated(apart(groups, view), telemetry);
+    const double gain = freed.candidate.rate / kept_->candidate.rate - 1;
+    double lasts_s = 0;  // from now on
+    for (const OverdueWorker& one : overdue_) {
+        lasts_s = std::max(lasts_s, one.total_s(slowdown(view)) - one.least_s);
+    }
+    const bool pays = gain / (1 + gain) * lasts_s > kWays * guard_.price_s();
+    if (gain < SwitchGuard::kGain + loads_.noise(live()) || !pays ||
+        freed.timing.mean_lag >= view.lag_limit) {
+        rate_all(healthy, telemetry);
+        return std::nullopt;
+    }
+    Detour detour = detour_.value_or(Detour{.begun_s = 0, .from = current_.shape, .iterations = {}});
+    detour.begun_s = telemetry.seconds;
+    for (const int worker : late) {
+        detour.iterations.try_emplace(worker, view.history->record(worker, 0).iteration + kBack);
+    }
+    detour_ = std::move(detour);
+    std::erase_if(others_, [](const RatedPlan& one) {
+        return one.option.plan.late == SyncPlan::Late::kDrop;  // what is late would be lost
+    });
+    others_.insert(others_.begin(), std::move(freed));
+    return take(0, telemetry, reason_of(gain));
+}
+
+/// What was in force before, or what is better by more than noise.
+Decision AdaptivePolicy::end_detour(const Telemetry& telemetry) {
+    const Detour detour = *std::exchange(detour_, std::nullopt);
+    guard_.returned();
+    if (others_.empty()) {
+        return {};
+    }
+    const double least = (1 + SwitchGuard::kFresherGain + loads_.noise(live()));
+    const auto before = std::find_if(
+        others_.begin(), others_.end(),
+        [&](const RatedPlan& one) { return one.option.shape == detour.from; });
+    const bool as_good = before != others_.end() &&
+                         before->candidate.rate * least >= others_.front().candidate.rate;
+    const std::size_t choice =
+        as_good ? static_cast<std::size_t>(before - others_.begin()) : 0;
+    if (others_[choice].candidate.rate < kept_->candidate.rate) {
+        return {};
+    }
+    return take(choice, telemetry, "who was overdue is back");
+}
+
+}  // namespace cohort

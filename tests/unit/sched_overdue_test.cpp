@@ -1,0 +1,210 @@
+// Workers that are overdue: who is, from when on, and what the adaptive chooser does about it
+// before their pushes come.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "overdue.hpp"
+#include "support/chooser_run.hpp"
+
+namespace cohort::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST(RunningIterations, WhoWaitsIsAtNone) {
+    RunningIterations running(2);
+    EXPECT_FALSE(running.begun_s(0));
+    running.begun(0, 10, 64);
+    running.begun(1, 11, 32);
+    EXPECT_EQ(running.begun_s(0), 10);
+    EXPECT_EQ(running.samples(1), 32);
+    running.ended({.worker = 0, .samples = 64, .arrived_s = 12, .compute_s = 1});
+    EXPECT_FALSE(running.begun_s(0));
+    running.stopped(1);
+    EXPECT_FALSE(running.begun_s(1));
+}
+
+/// What an iteration takes beside the worker's own time, and one with an evaluation in it.
+TEST(RunningIterations, MeasuresWhatIterationsTakeBeside) {
+    RunningIterations running(1);
+    double now_s = 0;
+    const auto iteration = [&](double beside_s) {
+        running.begun(0, now_s, 64);
+        now_s += 1 + beside_s;
+        running.ended({.worker = 0, .samples = 64, .arrived_s = now_s, .compute_s = 1});
+    };
+    for (int i = 0; i < 20; ++i) {
+        iteration(i % 2 == 0 ? 0.1 : 0.3);
+    }
+    EXPECT_NEAR(running.beside_s(0), 0.2, 0.03);
+    EXPECT_NEAR(running.beside_noise_s(0), 0.1, 0.03);
+    iteration(30);
+    EXPECT_LT(running.beside_s(0), 0.4);
+    running.forget(0);
+    EXPECT_EQ(running.beside_s(0), 0);
+}
+
+class Watch : public ::testing::Test {
+protected:
+    /// Workers that take 1 s for 64 samples.
+    void expect(int workers, double noise = 0) {
+        const auto count = static_cast<std::size_t>(workers);
+        LoadEstimate load{.work = std::vector<CostLine>(count, {.sample_s = 1.0 / 64}),
+                          .transfer_s = std::vector<double>(count, 0),
+                          .capacity = {}};
+        std::vector<int> live;
+        for (int worker = 0; worker < workers; ++worker) {
+            live.push_back(worker);
+        }
+        watch.expect(std::move(load), std::move(live), {count, {.known = true, .noise = noise}});
+    }
+    std::vector<int> late(double now_s) {
+        std::vector<int> workers;
+        for (const OverdueWorker& one : watch.look(running, now_s)) {
+            workers.push_back(one.worker);
+        }
+        return workers;
+    }
+
+    OverdueWatch watch;
+    RunningIterations running{4};
+};
+
+TEST_F(Watch, OneAndAHalfOfTheUsualTimeIsTooLong) {
+    expect(4);
+    running.begun(2, 10, 64);
+    EXPECT_EQ(watch.wake_at(running), 11.5);
+    EXPECT_THAT(late(11.4), IsEmpty());
+    EXPECT_EQ(watch.wake_at(running), 11.5);
+    EXPECT_THAT(late(11.5), ElementsAre(2));
+    running.begun(2, 20, 128);  // twice the work
+    EXPECT_EQ(watch.wake_at(running), 23);
+    running.stopped(2);
+    EXPECT_EQ(watch.wake_at(running), std::nullopt);
+}
+
+/// Whatever moment it is woken at: the next one is later, and they are few.
+TEST_F(Watch, LooksAgainEachTimeThatAThirdHasBeenAdded) {
+    expect(4);
+    running.begun(2, 0.1, 64);
+    double last_s = 0;
+    int looks = 0;
+    while (const auto at_s = watch.wake_at(running)) {
+        ASSERT_GT(*at_s, last_s);
+        last_s = *at_s;
+        EXPECT_THAT(late(last_s), ElementsAre(2)) << last_s;
+        ++looks;
+    }
+    EXPECT_EQ(looks, 20);
+    EXPECT_GT(last_s, 300);
+}
+
+TEST_F(Watch, NoisyTimesMayTakeLonger) {
+    expect(4, 0.1);
+    running.begun(2, 0, 64);
+    EXPECT_THAT(late(1.75), IsEmpty());
+    EXPECT_THAT(late(1.85), ElementsAre(2));
+}
+
+TEST_F(Watch, WhenMostAreLateItIsNobodysFault) {
+    expect(4);
+    running.begun(0, 0, 64);
+    running.begun(1, 0.1, 64);
+    EXPECT_THAT(late(1.7), ElementsAre(0, 1));
+    running.begun(2, 0.2, 64);
+    EXPECT_THAT(late(1.7), IsEmpty()) << "worker 2 is nearly overdue";
+    EXPECT_GT(watch.wake_at(running), 1.69);
+    running.ended({.worker = 2, .samples = 64, .arrived_s = 1.8, .compute_s = 1.6});
+    EXPECT_THAT(late(1.8), ElementsAre(0, 1));
+}
+
+TEST(Overdue, TakesAsLongAsStragglersDoOrAsLongAgain) {
+    const OverdueWorker one{.worker = 3, .usual_s = 1, .lasted_s = 1.6, .least_s = 1.5};
+    EXPECT_DOUBLE_EQ(one.total_s(0), 3);
+    EXPECT_DOUBLE_EQ(one.total_s(5), 5);
+    EXPECT_DOUBLE_EQ(one.total_s(1.2), 3) << "it has lasted longer than that";
+    EXPECT_EQ(describe({one}), "worker 3 is overdue: 1.6 times its usual time");
+}
+
+/// Log-normal own times; worker 3 is slower by `slowness` from `from_s` to `to_s`.
+ChooserRun::Parts workers_of(double sigma, double slowness = 1, double from_s = 0,
+                             double to_s = 1e9) {
+    return [=, dice = std::make_shared<std::mt19937_64>(7)](int worker, double begin_s,
+                                                            std::int64_t samples) {
+        const bool slow = worker == 3 && begin_s >= from_s && begin_s < to_s;
+        std::normal_distribution<double> normal;
+        return second_of_work((slow ? slowness : 1) * std::exp(sigma * normal(*dice)), samples);
+    };
+}
+
+TEST(AdaptiveOverdue, AFrozenWorkerHoldsNobodyUpForLongerThanOneIteration) {
+    for (const double sigma : {0.0, 0.05}) {
+        ChooserRun run("adaptive", 8, workers_of(sigma, 1e6, 50));
+        run.until(54);
+        ASSERT_EQ(run.changes.size(), 1U) << sigma;
+        const ChooserRun::Change& change = run.changes.front();
+        EXPECT_LT(change.at_s, 53) << "begun at 50 to 51, overdue after 1.5";
+        EXPECT_THAT(change.decision.reason, HasSubstr("worker 3 is overdue: 1."));
+        EXPECT_THAT(change.decision.record->stragglers, ElementsAre(3));
+        const auto before = static_cast<double>(run.samples);
+        run.until(154);
+        EXPECT_GT((static_cast<double>(run.samples) - before) / 100, 0.8 * 7 * 64) << sigma;
+    }
+}
+
+TEST(AdaptiveOverdue, ALatePushStillCounts) {
+    ChooserRun run("adaptive", 8, workers_of(0, 10, 50, 50.5));
+    run.until(49.5);
+    const std::int64_t before = run.samples;
+    run.until(200);
+    // Worker 3 is late once, by 9 s: what it computed then counts as what the others did.
+    EXPECT_GT(run.samples - before, 64 * (7 * 147 + 135));
+    EXPECT_EQ(run.plan, "ssgd") << "it is as fast again";
+}
+
+TEST(AdaptiveOverdue, ANoisyHealthyHourIsLeftAlone) {
+    for (const double sigma : {0.03, 0.05, 0.08}) {
+        for (const int workers : {8, 16}) {
+            ChooserRun run("adaptive", workers, workers_of(sigma));
+            run.until(3600 / 0.25);  // iterations of 0.25 s
+            EXPECT_EQ(run.changes.size(), 0U) << sigma;
+            EXPECT_EQ(run.woken, 0) << sigma;
+        }
+    }
+}
+
+/// What it costs to ask: a few times for each iteration that is late.
+TEST(AdaptiveOverdue, IsAskedSeldom) {
+    ChooserRun run("adaptive", 8, workers_of(0, 1e6, 50));
+    run.until(2000);
+    EXPECT_GT(run.woken, 0);
+    EXPECT_LE(run.woken, 20);
+}
+
+TEST(AdaptiveOverdue, DeterministicRunsAreNotWoken) {
+    const auto policy = make_policy("adaptive", {.live = {true, true}, .own_seconds = {}});
+    (void)policy->start();
+    RunningIterations running(2);
+    running.begun(0, 0, 64);
+    Telemetry telemetry;
+    telemetry.workers.resize(2);
+    (void)policy->decide(telemetry);
+    EXPECT_FALSE(policy->wake_at(running));
+}
+
+TEST(AdaptiveOverdue, ModesThatDoNotLookAreNotWoken) {
+    for (const std::string mode : {"ssgd", "lb-bsp", "star-h", "star-ml", "dynamic"}) {
+        ChooserRun run(mode, 8, workers_of(0, 20, 50));
+        run.until(100);
+        EXPECT_EQ(run.woken, 0) << mode;
+    }
+}
+
+}  // namespace
+}  // namespace cohort::test
