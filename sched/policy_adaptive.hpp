@@ -77,15 +77,13 @@ private:
     struct Lateness {
         double begun_s = -1;  ///< that iteration
         double seen_s = -1;
-        double usual_s = 0;  ///< that it should have taken; 0: it has ended
+        double usual_s = 0;  ///< that it should have taken for a sample
         bool again = false;  ///< it was so a little before, too
     };
 
     // Who is overdue (policy_detour.cpp).
     void look_for_overdue(const LoadEstimate& load, const Telemetry& telemetry);
     void count_overdue(LoadEstimate& load, const LoadView& view) const;
-    void learn_lateness(const LoadView& view);
-    [[nodiscard]] double slowdown(const LoadView& view) const;
     [[nodiscard]] bool heeds(const OverdueWorker& late, const Telemetry& telemetry);
     [[nodiscard]] std::vector<int> slow_workers(const LoadView& view) const;
     [[nodiscard]] std::string reason_of(double gain) const;
@@ -109,8 +107,6 @@ private:
     OverdueWatch watch_;
     std::vector<OverdueWorker> overdue_;  ///< at the last look, those who are heeded
     std::vector<Lateness> lateness_;      ///< by worker
-    double lateness_times_ = 0;           ///< what late iterations took, times the usual, mean; 0:
-                                          ///< none has ended
     std::optional<Detour> detour_;
     PlanRater rater_;
     PaceRecord paces_;

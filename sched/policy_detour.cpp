@@ -14,6 +14,7 @@ namespace cohort {
 namespace {
 
 constexpr double kSoon = 24;               ///< iterations after which being late is not "again"
+constexpr double kQuick = 1.25;             ///< times what it took before it was late, at most
 constexpr double kPatience = 16;           ///< iterations that who is late again must last
 constexpr double kLongest = 8;             ///< iterations of a detour; then plans are looked at
 constexpr double kWays = 2;                ///< changes: there and back
@@ -77,30 +78,8 @@ void AdaptivePolicy::look_for_overdue(const LoadEstimate& load, const Telemetry&
     }
     watch_.expect(loads_.usual(load, live()), live(), std::move(sure));
     lateness_.resize(load.work.size());
-    learn_lateness(view);
     overdue_ = watch_.look(*view.running, telemetry.seconds);
     std::erase_if(overdue_, [&](const OverdueWorker& one) { return !heeds(one, telemetry); });
-}
-
-/// How long those have lasted in the end that were late.
-void AdaptivePolicy::learn_lateness(const LoadView& view) {
-    constexpr double kWeight = 0.3;
-    for (const int worker : live()) {
-        Lateness& late = lateness_[static_cast<std::size_t>(worker)];
-        if (late.usual_s == 0 || view.running->begun_s(worker) == late.begun_s) {
-            continue;
-        }
-        const double usual_s = std::exchange(late.usual_s, 0);
-        if (view.history->size(worker) > 0) {
-            const double lasted_s = view.history->record(worker, 0).arrived_s - late.begun_s;
-            const double times = std::max(1.0, lasted_s / usual_s);
-            lateness_times_ += lateness_times_ == 0 ? times : kWeight * (times - lateness_times_);
-        }
-    }
-}
-
-double AdaptivePolicy::slowdown(const LoadView& view) const {
-    return lateness_times_ > 0 ? lateness_times_ : view.stragglers->mean_slowdown();
 }
 
 /// Whatever makes its iteration long, less work would not have made it short: what it takes beyond
@@ -108,21 +87,27 @@ double AdaptivePolicy::slowdown(const LoadView& view) const {
 void AdaptivePolicy::count_overdue(LoadEstimate& load, const LoadView& view) const {
     for (const OverdueWorker& one : overdue_) {
         load.work[static_cast<std::size_t>(one.worker)].fixed_s +=
-            one.total_s(slowdown(view)) - one.usual_s;
+            one.total_s(view.stragglers->mean_slowdown()) - one.usual_s;
     }
 }
 
-/// Who is late every few iterations is only heeded when that lasts.
+/// Who is late every few iterations, and quick in between, is only heeded when that lasts; and what
+/// it makes the others wish for must last, too.
 bool AdaptivePolicy::heeds(const OverdueWorker& late, const Telemetry& telemetry) {
+    const RunningIterations& running = *telemetry.load->running;
     Lateness& before = lateness_[static_cast<std::size_t>(late.worker)];
-    const double begun_s = telemetry.seconds - late.lasted_s;
-    if (const double same = telemetry.load->running->begun_s(late.worker).value_or(begun_s);
-        before.begun_s != same) {
-        before.again = before.seen_s >= 0 && same - before.seen_s < kSoon * iteration_s_;
-        before.begun_s = same;
+    const double begun_s = running.begun_s(late.worker).value_or(telemetry.seconds);
+    if (before.begun_s != begun_s) {
+        const double usual_s = late.usual_s / static_cast<double>(running.samples(late.worker));
+        const bool soon = before.seen_s >= 0 && begun_s - before.seen_s < kSoon * iteration_s_;
+        before.again = soon && usual_s < kQuick * before.usual_s;
+        before.usual_s = soon ? std::min(before.usual_s, usual_s) : usual_s;
+        before.begun_s = begun_s;
+        if (before.again) {
+            guard_.flickered();
+        }
     }
     before.seen_s = telemetry.seconds;
-    before.usual_s = late.usual_s;
     return !before.again || late.lasted_s >= kPatience * late.usual_s;
 }
 
@@ -166,7 +151,7 @@ PlanOption AdaptivePolicy::apart(const std::vector<std::vector<int>>& groups,
     option.plan.fresh_leases = true;
     for (const OverdueWorker& one : overdue_) {
         std::int64_t& batch = option.batches[static_cast<std::size_t>(one.worker)];
-        const double share = one.usual_s / one.total_s(slowdown(view));
+        const double share = one.usual_s / one.total_s(view.stragglers->mean_slowdown());
         const auto less = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(batch)));
         batch = std::max(less, (batch + kLeastShare - 1) / kLeastShare);
     }
@@ -192,7 +177,7 @@ std::optional<Decision> AdaptivePolicy::begin_detour(const Telemetry& telemetry)
     const double gain = freed.candidate.rate / kept_->candidate.rate - 1;
     double lasts_s = 0;  // from now on
     for (const OverdueWorker& one : overdue_) {
-        lasts_s = std::max(lasts_s, one.total_s(slowdown(view)) - one.least_s);
+        lasts_s = std::max(lasts_s, one.total_s(view.stragglers->mean_slowdown()) - one.least_s);
     }
     const bool pays = gain / (1 + gain) * lasts_s > kWays * guard_.price_s();
     if (gain < SwitchGuard::kGain + loads_.noise(live()) || !pays ||

@@ -81,6 +81,10 @@ void SwitchGuard::returned() {
     rent_s_ = 0;
 }
 
+void SwitchGuard::flickered() {
+    patience_ = std::max(patience_, kLeastPatience);
+}
+
 void SwitchGuard::begin(double now_s, bool refines) {
     changed_s_ = now_s;
     if (!refines) {

@@ -37,6 +37,8 @@ public:
     /// A detour is over, on which the guard was not asked: something has happened that what was
     /// wished for and changed before knew nothing of, and the way back is no change.
     void returned();
+    /// Somebody is slow now and then, for short times.
+    void flickered();
     /// A change took so much longer than an update takes, seconds.
     void cost(double seconds);
 
