@@ -77,6 +77,7 @@ void SwitchGuard::changed_anyway(double now_s) {
 
 void SwitchGuard::returned() {
     changed_s_ = before_s_ = plan_s_ = -1;
+    patience_ /= kMorePatience;
     wished_s_ = -1;
     rent_s_ = 0;
 }

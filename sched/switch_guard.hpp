@@ -35,7 +35,8 @@ public:
     /// The same without a wish: workers left, the plan was forbidden.
     void changed_anyway(double now_s);
     /// A detour is over, on which the guard was not asked: something has happened that what was
-    /// wished for and changed before knew nothing of, and the way back is no change.
+    /// wished for and changed before knew nothing of: the way back is no change, and one bad change
+    /// is forgiven.
     void returned();
     /// Somebody is slow now and then, for short times.
     void flickered();
