@@ -10,7 +10,7 @@ namespace cohort {
 namespace {
 
 constexpr double kLate = 1.5;        ///< times the usual
-constexpr double kNoise = 8;         ///< mean distances beyond the usual
+constexpr double kNoise = 10;        ///< mean distances beyond the usual
 constexpr double kLater = 4.0 / 3;   ///< times as long, for another look
 constexpr int kMostSteps = 20;       ///< then it has lasted some hundred times as long
 constexpr double kNearly = 0.8;      ///< of what is allowed: others are late too

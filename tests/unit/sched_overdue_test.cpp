@@ -108,8 +108,8 @@ TEST_F(Watch, LooksAgainEachTimeThatAThirdHasBeenAdded) {
 TEST_F(Watch, NoisyTimesMayTakeLonger) {
     expect(4, 0.1);
     running.begun(2, 0, 64);
-    EXPECT_THAT(late(1.75), IsEmpty());
-    EXPECT_THAT(late(1.85), ElementsAre(2));
+    EXPECT_THAT(late(1.95), IsEmpty());
+    EXPECT_THAT(late(2.05), ElementsAre(2));
 }
 
 TEST_F(Watch, WhenMostAreLateItIsNobodysFault) {
@@ -158,6 +158,39 @@ TEST(AdaptiveOverdue, AFrozenWorkerHoldsNobodyUpForLongerThanOneIteration) {
     }
 }
 
+/// Who was late has shown with its next push how fast it is: one that was late once, and one that is
+/// slow from now on.
+TEST(AdaptiveOverdue, TheDetourEndsWhenItIsKnownHowFastItIs) {
+    for (const double to_s : {50.5, 1e9}) {
+        ChooserRun run("adaptive", 8, workers_of(0, 5, 50, to_s));
+        run.until(70);
+        ASSERT_GE(run.changes.size(), 2U);
+        EXPECT_EQ(run.changes[0].to, "dynamic");
+        EXPECT_LT(run.changes[0].batches[3], ChooserRun::kBatch) << "its next push comes soon";
+        EXPECT_EQ(run.changes[1].decision.reason, "who was overdue is back");
+        EXPECT_GT(run.changes[1].at_s, 55);
+        EXPECT_LT(run.changes[1].at_s, 58);
+        run.until(120);
+        const auto before = static_cast<double>(run.samples);
+        run.until(170);
+        const double best = to_s < 100 ? 8 : 7.2;
+        EXPECT_GT((static_cast<double>(run.samples) - before) / 50, 0.9 * best * 64) << to_s;
+    }
+}
+
+/// While it stands still for long the others may arrange themselves anew.
+TEST(AdaptiveOverdue, WhoSlowsDownDuringALongDetourIsAnswered) {
+    const auto parts = [](int worker, double begin_s, std::int64_t samples) {
+        const bool slow = worker == 5 && begin_s >= 80;
+        return second_of_work(worker == 3 && begin_s >= 50 ? 1e6 : slow ? 3 : 1, samples);
+    };
+    ChooserRun run("adaptive", 8, parts);
+    run.until(120);
+    const auto before = static_cast<double>(run.samples);
+    run.until(180);
+    EXPECT_GT((static_cast<double>(run.samples) - before) / 60, 0.85 * (6 + 1.0 / 3) * 64);
+}
+
 TEST(AdaptiveOverdue, ALatePushStillCounts) {
     ChooserRun run("adaptive", 8, workers_of(0, 10, 50, 50.5));
     run.until(49.5);
@@ -168,13 +201,14 @@ TEST(AdaptiveOverdue, ALatePushStillCounts) {
     EXPECT_EQ(run.plan, "ssgd") << "it is as fast again";
 }
 
+/// With more noise other batches may be wanted now and then, but nobody is late.
 TEST(AdaptiveOverdue, ANoisyHealthyHourIsLeftAlone) {
     for (const double sigma : {0.03, 0.05, 0.08}) {
         for (const int workers : {8, 16}) {
             ChooserRun run("adaptive", workers, workers_of(sigma));
             run.until(3600 / 0.25);  // iterations of 0.25 s
-            EXPECT_EQ(run.changes.size(), 0U) << sigma;
             EXPECT_EQ(run.woken, 0) << sigma;
+            EXPECT_TRUE(sigma > 0.03 || run.changes.empty()) << sigma;
         }
     }
 }

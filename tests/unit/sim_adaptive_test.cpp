@@ -77,7 +77,7 @@ TEST(AdaptiveRun, TheOthersAreFreedWhileAWorkerIsLate) {
     EXPECT_THAT(freed.why, testing::HasSubstr("worker 3 is overdue: 1."));
     EXPECT_LT(freed.train_seconds, 5 + 2 * 0.1) << "within two usual iterations";
     EXPECT_EQ(freed.in_force_s, 0);
-    EXPECT_EQ(freed.first_update_s, 0) << "those who had pushed go on at once";
+    EXPECT_LT(freed.first_update_s, 1.1 * 0.1) << "besides the one in which it came into force";
     ASSERT_THAT(late.decisions, SizeIs(Ge(1U)));
     EXPECT_THAT(late.decisions.front().stragglers, testing::ElementsAre(3));
     for (const std::size_t worker : {0U, 7U}) {
