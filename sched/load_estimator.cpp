@@ -17,7 +17,7 @@ constexpr double kNearly = 1;       ///< forecasts may be so much worse than the
 constexpr double kSlack = 0.001;    ///< and that much on top
 constexpr double kMostChange = 10;  ///< of a forecast, up or down
 constexpr std::size_t kWarmUp = 2;  ///< records of a worker: everything is cold at first
-constexpr std::size_t kSure = 4;    ///< that tell how its times vary
+constexpr std::size_t kSure = 8;    ///< that tell how its times vary
 
 /// The upper value of the lowest quarter.
 double lower_quarter(std::vector<double> values) {

@@ -149,9 +149,7 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
     LoadEstimate load = loads_.estimate(view, live(), kHorizon, guard_.flickers());
     const double iteration_s = mean_iteration_s(load);
     look_for_overdue(load, telemetry);
-    if (detour_ && lasts(*detour_, telemetry)) {
-        count_overdue(load, view);
-    }
+    count_overdue(load, view, false);
     if (news(load, view)) {
         paces_.restart();  // what was predicted was for another load
         rate_all(load, telemetry);
@@ -228,6 +226,9 @@ void AdaptivePolicy::rate_all(const LoadEstimate& load, const Telemetry& telemet
                            });
         if (known) {
             continue;
+        }
+        if (detour_ && option.plan.late == SyncPlan::Late::kDrop) {
+            continue;  // what is late would be lost
         }
         RatedPlan one = rated(std::move(option), telemetry);
         if (one.timing.mean_lag < view.lag_limit) {

@@ -69,7 +69,6 @@ protected:
 private:
     /// Nobody waits for those who are overdue until they have shown how fast they are.
     struct Detour {
-        double begun_s = 0;
         PlanShape from;                          ///< what was in force
         std::map<int, std::int64_t> iterations;  ///< by worker apart: with which it is back
     };
@@ -83,11 +82,10 @@ private:
 
     // Who is overdue (policy_detour.cpp).
     void look_for_overdue(const LoadEstimate& load, const Telemetry& telemetry);
-    void count_overdue(LoadEstimate& load, const LoadView& view) const;
+    void count_overdue(LoadEstimate& load, const LoadView& view, bool all) const;
     [[nodiscard]] bool heeds(const OverdueWorker& late, const Telemetry& telemetry);
     [[nodiscard]] std::vector<int> slow_workers(const LoadView& view) const;
     [[nodiscard]] std::string reason_of(double gain) const;
-    [[nodiscard]] bool lasts(const Detour& detour, const Telemetry& telemetry) const;
     [[nodiscard]] PlanOption apart(const std::vector<std::vector<int>>& groups,
                                    const LoadView& view) const;
     [[nodiscard]] std::optional<Decision> take_detour(const Telemetry& telemetry);
@@ -106,6 +104,7 @@ private:
     LoadEstimator loads_;
     OverdueWatch watch_;
     std::vector<OverdueWorker> overdue_;  ///< at the last look, those who are heeded
+    bool just_late_ = false;              ///< somebody is, not for long
     std::vector<Lateness> lateness_;      ///< by worker
     std::optional<Detour> detour_;
     PlanRater rater_;

@@ -13,13 +13,16 @@
 namespace cohort {
 namespace {
 
-constexpr double kSoon = 24;               ///< iterations after which being late is not "again"
-constexpr double kQuick = 1.25;             ///< times what it took before it was late, at most
-constexpr double kPatience = 16;           ///< iterations that who is late again must last
-constexpr double kLongest = 8;             ///< iterations of a detour; then plans are looked at
-constexpr double kWays = 2;                ///< changes: there and back
-constexpr std::int64_t kBack = 2;          ///< pushes: the late one and the next, which is short
-constexpr std::int64_t kLeastShare = 8;    ///< that one has at least such a part of its batch
+constexpr double kSoon = 24;             ///< iterations after which being late is not "again"
+constexpr double kQuick = 1.25;          ///< times what it took before it was late, at most
+constexpr double kPatience = 16;         ///< times the usual: who has been late for so long is slow
+constexpr double kWays = 2;              ///< changes: there and back
+constexpr std::int64_t kBack = 2;        ///< pushes: the late one and the next, which is short
+constexpr std::int64_t kLeastShare = 8;  ///< that one has at least such a part of its batch
+
+bool lasts(const OverdueWorker& late) {
+    return late.lasted_s >= kPatience * late.usual_s;
+}
 
 /// A cohort for each one that is late and would be waited for; the others of its cohort wait for
 /// all of theirs. Empty: nobody waits for those who are late.
@@ -30,8 +33,7 @@ std::vector<std::vector<int>> set_apart(const SyncPlan& plan, const std::set<int
         std::vector<int> rest;
         std::copy_if(cohort.members.begin(), cohort.members.end(), std::back_inserter(rest),
                      [&](int member) { return !late.contains(member); });
-        freed = freed ||
-                (!rest.empty() && static_cast<std::size_t>(cohort.quorum) > rest.size());
+        freed = freed || (!rest.empty() && static_cast<std::size_t>(cohort.quorum) > rest.size());
         for (const int member : cohort.members) {
             if (late.contains(member)) {
                 groups.push_back({member});
@@ -79,13 +81,18 @@ void AdaptivePolicy::look_for_overdue(const LoadEstimate& load, const Telemetry&
     watch_.expect(loads_.usual(load, live()), live(), std::move(sure));
     lateness_.resize(load.work.size());
     overdue_ = watch_.look(*view.running, telemetry.seconds);
+    just_late_ = std::any_of(overdue_.begin(), overdue_.end(),
+                             [](const OverdueWorker& one) { return !lasts(one); });
     std::erase_if(overdue_, [&](const OverdueWorker& one) { return !heeds(one, telemetry); });
 }
 
 /// Whatever makes its iteration long, less work would not have made it short: what it takes beyond
 /// the usual is fixed.
-void AdaptivePolicy::count_overdue(LoadEstimate& load, const LoadView& view) const {
+void AdaptivePolicy::count_overdue(LoadEstimate& load, const LoadView& view, bool all) const {
     for (const OverdueWorker& one : overdue_) {
+        if (!all && !lasts(one)) {
+            continue;
+        }
         load.work[static_cast<std::size_t>(one.worker)].fixed_s +=
             one.total_s(view.stragglers->mean_slowdown()) - one.usual_s;
     }
@@ -108,33 +115,28 @@ bool AdaptivePolicy::heeds(const OverdueWorker& late, const Telemetry& telemetry
         }
     }
     before.seen_s = telemetry.seconds;
-    return !before.again || late.lasted_s >= kPatience * late.usual_s;
+    return !before.again || lasts(late);
 }
 
-bool AdaptivePolicy::lasts(const Detour& detour, const Telemetry& telemetry) const {
-    return telemetry.seconds - detour.begun_s > kLongest * iteration_s_;
-}
-
-/// @return what to do about those who are late; none: look at the plans
+/// Nothing is changed while somebody is late and nobody knows by how much, but for long ones.
+/// @return what to do; none: look at the plans
 std::optional<Decision> AdaptivePolicy::take_detour(const Telemetry& telemetry) {
     if (!overdue_.empty()) {
         if (std::optional<Decision> begun = begin_detour(telemetry)) {
             return begun;
         }
     }
-    if (!detour_) {
-        return std::nullopt;
-    }
     const TelemetryHistory& history = *telemetry.load->history;
-    const bool back = std::all_of(
-        detour_->iterations.begin(), detour_->iterations.end(), [&](const auto& apart) {
+    const bool back =
+        detour_ &&
+        std::all_of(detour_->iterations.begin(), detour_->iterations.end(), [&](const auto& apart) {
             return history.size(apart.first) > 0 &&
                    history.record(apart.first, 0).iteration >= apart.second;
         });
     if (back) {
         return end_detour(telemetry);
     }
-    if (lasts(*detour_, telemetry)) {
+    if (!just_late_ && (!detour_ || !overdue_.empty())) {
         return std::nullopt;
     }
     (void)guard_.look(telemetry.seconds, iteration_s_, nullptr);
@@ -169,9 +171,11 @@ std::optional<Decision> AdaptivePolicy::begin_detour(const Telemetry& telemetry)
     if (groups.empty()) {
         return std::nullopt;
     }
+    const std::optional<Detour> before = detour_;
     const LoadEstimate healthy = load_;
     LoadEstimate load = load_;
-    count_overdue(load, view);
+    count_overdue(load, view, true);
+    detour_ = before.value_or(Detour{.from = current_.shape, .iterations = {}});
     rate_all(load, telemetry);
     RatedPlan freed = rated(apart(groups, view), telemetry);
     const double gain = freed.candidate.rate / kept_->candidate.rate - 1;
@@ -182,18 +186,13 @@ std::optional<Decision> AdaptivePolicy::begin_detour(const Telemetry& telemetry)
     const bool pays = gain / (1 + gain) * lasts_s > kWays * guard_.price_s();
     if (gain < SwitchGuard::kGain + loads_.noise(live()) || !pays ||
         freed.timing.mean_lag >= view.lag_limit) {
+        detour_ = before;
         rate_all(healthy, telemetry);
         return std::nullopt;
     }
-    Detour detour = detour_.value_or(Detour{.begun_s = 0, .from = current_.shape, .iterations = {}});
-    detour.begun_s = telemetry.seconds;
     for (const int worker : late) {
-        detour.iterations.try_emplace(worker, view.history->record(worker, 0).iteration + kBack);
+        detour_->iterations.try_emplace(worker, view.history->record(worker, 0).iteration + kBack);
     }
-    detour_ = std::move(detour);
-    std::erase_if(others_, [](const RatedPlan& one) {
-        return one.option.plan.late == SyncPlan::Late::kDrop;  // what is late would be lost
-    });
     others_.insert(others_.begin(), std::move(freed));
     return take(0, telemetry, reason_of(gain));
 }
@@ -202,17 +201,17 @@ std::optional<Decision> AdaptivePolicy::begin_detour(const Telemetry& telemetry)
 Decision AdaptivePolicy::end_detour(const Telemetry& telemetry) {
     const Detour detour = *std::exchange(detour_, std::nullopt);
     guard_.returned();
+    rate_anew(telemetry);
     if (others_.empty()) {
         return {};
     }
     const double least = (1 + SwitchGuard::kFresherGain + loads_.noise(live()));
-    const auto before = std::find_if(
-        others_.begin(), others_.end(),
-        [&](const RatedPlan& one) { return one.option.shape == detour.from; });
-    const bool as_good = before != others_.end() &&
-                         before->candidate.rate * least >= others_.front().candidate.rate;
-    const std::size_t choice =
-        as_good ? static_cast<std::size_t>(before - others_.begin()) : 0;
+    const auto before = std::find_if(others_.begin(), others_.end(), [&](const RatedPlan& one) {
+        return one.option.shape == detour.from;
+    });
+    const bool as_good =
+        before != others_.end() && before->candidate.rate * least >= others_.front().candidate.rate;
+    const std::size_t choice = as_good ? static_cast<std::size_t>(before - others_.begin()) : 0;
     if (others_[choice].candidate.rate < kept_->candidate.rate) {
         return {};
     }
