@@ -99,6 +99,7 @@ class Load(ProgramTest):
         """Long before it would be declared lost; what it pushes late is applied."""
         job = self.job(5, "--arch", "servers", "--mode", "adaptive", "--inject",
                        "rank=4,freeze=4s..10s", "--lost-after-s", 30, "--stall-limit-s", 60)
+        job.until("train")
         found = {}
         end = time.monotonic() + LIMIT
         while "worker 3 is overdue" not in found.get("why", "") and time.monotonic() < end:
