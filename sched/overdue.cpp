@@ -9,7 +9,9 @@
 namespace cohort {
 namespace {
 
-constexpr double kLate = 1.5;        ///< times the usual
+constexpr double kLate = 1.5;     ///< times the usual
+constexpr double kLenient = 1.5;  ///< times as long, after a false alarm
+constexpr double kMostLenient = 6;
 constexpr double kNoise = 10;        ///< mean distances beyond the usual
 constexpr double kLater = 4.0 / 3;   ///< times as long, for another look
 constexpr int kMostSteps = 20;       ///< then it has lasted some hundred times as long
@@ -46,6 +48,11 @@ void OverdueWatch::expect(LoadEstimate usual, std::vector<int> live, std::vector
     seen_.resize(sure_.size());
 }
 
+void OverdueWatch::learn(bool late) {
+    leniency_ =
+        late ? std::max(leniency_ / kLenient, 1.0) : std::min(leniency_ * kLenient, kMostLenient);
+}
+
 bool OverdueWatch::judges(const RunningIterations& running, int worker) const {
     return sure_[static_cast<std::size_t>(worker)].known && running.begun_s(worker).has_value();
 }
@@ -56,7 +63,7 @@ OverdueWatch::Limit OverdueWatch::limit(const RunningIterations& running, int wo
     const double usual_s = std::max(own_s + running.beside_s(worker), kLeastUsual * own_s);
     const double varies_s = sure_[i].noise * own_s + running.beside_noise_s(worker);
     return {.usual_s = usual_s,
-            .allowed_s = std::max(kLate * usual_s, usual_s + kNoise * varies_s)};
+            .allowed_s = std::max(leniency_ * kLate * usual_s, usual_s + kNoise * varies_s)};
 }
 
 std::vector<OverdueWorker> OverdueWatch::look(const RunningIterations& running, double now_s) {

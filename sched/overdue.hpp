@@ -25,9 +25,9 @@ struct OverdueWorker {
 /// Who is overdue, and when to look next.
 ///
 /// An iteration should be over within 1.5 times the worker's usual time, or later by as much as
-/// times vary. When more than half of the workers are late there is nobody to be set apart: it is
-/// the servers or the network. Who is late is looked at again each time that it has lasted by a
-/// third longer. Pure.
+/// times vary; where those who were late came soon after, it is given more time. When more than
+/// half of the workers are late there is nobody to be set apart: it is the servers or the network.
+/// Who is late is looked at again each time that it has lasted by a third longer. Pure.
 class OverdueWatch {
 public:
     /// How well a worker's times are known.
@@ -38,6 +38,9 @@ public:
 
     /// What iterations take, until the next call. @param live  workers  @param sure  by worker
     void expect(LoadEstimate usual, std::vector<int> live, std::vector<Sureness> sure);
+    /// Those who were taken for late came so much later, or at once. Each of the second kind
+    /// makes the time allowed longer by half, each of the first shorter again.
+    void learn(bool late);
     [[nodiscard]] std::vector<OverdueWorker> look(const RunningIterations& running, double now_s);
     /// The first moment at which somebody is late who was not so at the last look, or is later by a
     /// third; none: nobody can be.
@@ -57,6 +60,7 @@ private:
     [[nodiscard]] Limit limit(const RunningIterations& running, int worker) const;
 
     LoadEstimate usual_;
+    double leniency_ = 1;
     std::vector<int> live_;
     std::vector<Sureness> sure_;
     std::vector<Seen> seen_;

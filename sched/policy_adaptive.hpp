@@ -69,6 +69,7 @@ protected:
 private:
     /// Nobody waits for those who are overdue until they have shown how fast they are.
     struct Detour {
+        double begun_s = 0;
         PlanShape from;                          ///< what was in force
         std::map<int, std::int64_t> iterations;  ///< by worker apart: with which it is back
     };
@@ -90,6 +91,7 @@ private:
                                    const LoadView& view) const;
     [[nodiscard]] std::optional<Decision> take_detour(const Telemetry& telemetry);
     [[nodiscard]] std::optional<Decision> begin_detour(const Telemetry& telemetry);
+    [[nodiscard]] double saved_s(const Detour& detour, const TelemetryHistory& history) const;
     [[nodiscard]] Decision end_detour(const Telemetry& telemetry);
 
     [[nodiscard]] bool news(const LoadEstimate& load, const LoadView& view) const;

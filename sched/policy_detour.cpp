@@ -175,7 +175,8 @@ std::optional<Decision> AdaptivePolicy::begin_detour(const Telemetry& telemetry)
     const LoadEstimate healthy = load_;
     LoadEstimate load = load_;
     count_overdue(load, view, true);
-    detour_ = before.value_or(Detour{.from = current_.shape, .iterations = {}});
+    detour_ = before.value_or(
+        Detour{.begun_s = telemetry.seconds, .from = current_.shape, .iterations = {}});
     rate_all(load, telemetry);
     RatedPlan freed = rated(apart(groups, view), telemetry);
     const double gain = freed.candidate.rate / kept_->candidate.rate - 1;
@@ -197,9 +198,23 @@ std::optional<Decision> AdaptivePolicy::begin_detour(const Telemetry& telemetry)
     return take(0, telemetry, reason_of(gain));
 }
 
+/// For how long others would have waited for those who were late.
+double AdaptivePolicy::saved_s(const Detour& detour, const TelemetryHistory& history) const {
+    double saved_s = 0;
+    for (const auto& [worker, iteration] : detour.iterations) {
+        const std::int64_t newer = history.record(worker, 0).iteration - iteration + 1;
+        const auto age = static_cast<std::size_t>(newer);
+        if (age < history.size(worker)) {
+            saved_s = std::max(saved_s, history.record(worker, age).arrived_s - detour.begun_s);
+        }
+    }
+    return saved_s;
+}
+
 /// What was in force before, or what is better by more than noise.
 Decision AdaptivePolicy::end_detour(const Telemetry& telemetry) {
     const Detour detour = *std::exchange(detour_, std::nullopt);
+    watch_.learn(saved_s(detour, *telemetry.load->history) > kWays * guard_.price_s());
     guard_.returned();
     rate_anew(telemetry);
     if (others_.empty()) {

@@ -112,6 +112,24 @@ TEST_F(Watch, NoisyTimesMayTakeLonger) {
     EXPECT_THAT(late(2.05), ElementsAre(2));
 }
 
+/// As on a host where others get in the way now and then.
+TEST_F(Watch, AfterFalseAlarmsItWaitsLonger) {
+    expect(4);
+    running.begun(2, 0, 64);
+    watch.learn(true);
+    EXPECT_EQ(watch.wake_at(running), 1.5);
+    watch.learn(false);
+    EXPECT_EQ(watch.wake_at(running), 2.25);
+    for (int i = 0; i < 20; ++i) {
+        watch.learn(false);
+    }
+    EXPECT_EQ(watch.wake_at(running), 9) << "who stands still is seen, only later";
+    for (int i = 0; i < 20; ++i) {
+        watch.learn(true);
+    }
+    EXPECT_EQ(watch.wake_at(running), 1.5);
+}
+
 TEST_F(Watch, WhenMostAreLateItIsNobodysFault) {
     expect(4);
     running.begun(0, 0, 64);
