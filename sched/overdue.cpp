@@ -10,7 +10,7 @@ namespace cohort {
 namespace {
 
 constexpr double kLate = 1.5;     ///< times the usual
-constexpr double kLenient = 1.5;  ///< times as long, after a false alarm
+constexpr double kLenient = 1.25;  ///< times as long, after a false alarm
 constexpr double kMostLenient = 6;
 constexpr double kNoise = 10;        ///< mean distances beyond the usual
 constexpr double kLater = 4.0 / 3;   ///< times as long, for another look
@@ -49,8 +49,7 @@ void OverdueWatch::expect(LoadEstimate usual, std::vector<int> live, std::vector
 }
 
 void OverdueWatch::learn(bool late) {
-    leniency_ =
-        late ? std::max(leniency_ / kLenient, 1.0) : std::min(leniency_ * kLenient, kMostLenient);
+    leniency_ = late ? 1 : std::min(leniency_ * kLenient, kMostLenient);
 }
 
 bool OverdueWatch::judges(const RunningIterations& running, int worker) const {

@@ -39,7 +39,7 @@ public:
     /// What iterations take, until the next call. @param live  workers  @param sure  by worker
     void expect(LoadEstimate usual, std::vector<int> live, std::vector<Sureness> sure);
     /// Those who were taken for late came so much later, or at once. Each of the second kind
-    /// makes the time allowed longer by half, each of the first shorter again.
+    /// makes the time allowed longer by a quarter, until there is one of the first.
     void learn(bool late);
     [[nodiscard]] std::vector<OverdueWorker> look(const RunningIterations& running, double now_s);
     /// The first moment at which somebody is late who was not so at the last look, or is later by a

@@ -214,7 +214,7 @@ double AdaptivePolicy::saved_s(const Detour& detour, const TelemetryHistory& his
 /// What was in force before, or what is better by more than noise.
 Decision AdaptivePolicy::end_detour(const Telemetry& telemetry) {
     const Detour detour = *std::exchange(detour_, std::nullopt);
-    watch_.learn(saved_s(detour, *telemetry.load->history) > kWays * guard_.price_s());
+    watch_.learn(saved_s(detour, *telemetry.load->history) > guard_.price_s());
     guard_.returned();
     rate_anew(telemetry);
     if (others_.empty()) {
