@@ -9,7 +9,7 @@
 namespace cohort {
 namespace {
 
-constexpr double kLate = 1.5;     ///< times the usual
+constexpr double kLate = 1.5;      ///< times the usual
 constexpr double kLenient = 1.25;  ///< times as long, after a false alarm
 constexpr double kMostLenient = 6;
 constexpr double kNoise = 10;        ///< mean distances beyond the usual
