@@ -74,6 +74,12 @@ CommandLine::CommandLine() : app_("Trains neural networks data-parallel.", "coho
         make_ctl_command());
     add(app_, "profile", "Measure what a model costs on this machine, for simulations",
         make_profile_command());
+    CLI::App* chooser =
+        app_.add_subcommand("chooser", "The regressor of star-ml: training from runs, scores");
+    chooser->require_subcommand(1);
+    add(*chooser, "train", "Fit the regressor's weights to what runs measured, and say how well",
+        make_chooser_train_command());
+    add(*chooser, "score", "Apply weights to what runs measured", make_chooser_score_command());
     CLI::App* efficiency = app_.add_subcommand(
         "efficiency", "What stale gradients cost: training from sweeps, scores");
     efficiency->require_subcommand(1);

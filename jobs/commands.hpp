@@ -17,6 +17,8 @@ namespace cohort {
 [[nodiscard]] std::unique_ptr<Command> make_bench_engine_command();
 [[nodiscard]] std::unique_ptr<Command> make_bench_exchange_command();
 [[nodiscard]] std::unique_ptr<Command> make_profile_command();
+[[nodiscard]] std::unique_ptr<Command> make_chooser_train_command();
+[[nodiscard]] std::unique_ptr<Command> make_chooser_score_command();
 [[nodiscard]] std::unique_ptr<Command> make_efficiency_train_command();
 [[nodiscard]] std::unique_ptr<Command> make_efficiency_score_command();
 [[nodiscard]] std::unique_ptr<Command> make_predictor_train_command();

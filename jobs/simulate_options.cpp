@@ -22,6 +22,8 @@ void declare_job(CLI::App& app, SimulateOptions& o) {
     app.add_flag("--overwrite", o.overwrite, "Replace the result that --out holds");
     app.add_flag("--record-load", o.record_load,
                  "The result holds what every iteration took and could use: for cohort predictor");
+    app.add_flag("--record-rates", o.record_rates,
+                 "Measure whatever the mode what its plans achieve: for cohort chooser");
     app.add_flag("--no-train", o.no_train,
                  "Time only: gradients are not computed, nothing is learned");
 }

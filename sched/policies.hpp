@@ -43,6 +43,10 @@ namespace cohort {
                                                               const ModeSetting& setting,
                                                               const std::vector<double>& values);
 
+/// The policy of a mode, which also measures what its plans achieve (ModePolicy::take_windows).
+[[nodiscard]] std::unique_ptr<ModePolicy> make_recording_policy(const std::string& mode,
+                                                                const ModeSetting& setting);
+
 /// sync-switch's asgd: under the published rule a push of b of the B samples moves by b/B of the
 /// learning rate, which is that of ssgd's updates.
 [[nodiscard]] SyncPlan asynchronous_plan(const ModeSetting& setting);

@@ -8,6 +8,7 @@
 
 #include "cohort/core/error.hpp"
 #include "mode_table.hpp"
+#include "policies.hpp"
 #include "policy_base.hpp"
 
 namespace cohort {
@@ -41,6 +42,9 @@ std::optional<ScheduledMode> parse_entry(std::string_view piece) {
 std::unique_ptr<ModePolicy> make_policy(std::string_view mode, const ModeSetting& setting) {
     const ParsedMode parsed = parse_mode(mode, setting);
     (void)make_plan(mode, setting);  // what cannot work is said now
+    if (setting.chooser.record_rates) {
+        return make_recording_policy(std::string(mode), setting);
+    }
     if (parsed.entry->policy == nullptr) {
         return std::make_unique<PolicyBase>(std::string(mode), setting);
     }

@@ -115,20 +115,25 @@ Decision AdaptivePolicy::regroup(const Telemetry& telemetry, std::string reason)
             .record = std::move(record)};
 }
 
-PlanOption AdaptivePolicy::equal_option(const SyncPlan& plan) const {
-    return {.shape = PlanShape{.mode = plan.name},
+PlanOption AdaptivePolicy::option_of(const SyncPlan& plan,
+                                     std::vector<std::int64_t> batches) const {
+    batches.resize(setting().live.size(), setting().batch);
+    const bool equal = std::all_of(batches.begin(), batches.end(), [this](std::int64_t samples) {
+        return samples == setting().batch;
+    });
+    return {.shape = PlanShape{.mode = plan.name, .balanced = !equal},
             .plan = plan,
-            .batches = std::vector<std::int64_t>(setting().live.size(), setting().batch)};
+            .batches = std::move(batches)};
 }
 
-bool AdaptivePolicy::follows(const SyncPlan& plan) const {
-    return same_way(equal_option(plan), current_);
+bool AdaptivePolicy::follows(const PlanOption& option) const {
+    return same_way(option, current_);
 }
 
-void AdaptivePolicy::follow(const SyncPlan& plan, double now_s) {
+void AdaptivePolicy::follow(const PlanOption& option, double now_s) {
     guard_.changed_anyway(now_s);
     detour_.reset();
-    previous_ = std::exchange(current_, equal_option(plan));
+    previous_ = std::exchange(current_, option);
     current_.plan.fresh_leases = previous_.batches != current_.batches;
     kept_.reset();
     predicted_samples_s_ = 0;

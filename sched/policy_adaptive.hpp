@@ -51,10 +51,13 @@ protected:
     [[nodiscard]] Decision choose(const Telemetry& telemetry);
     /// Rates all plans for the load that is known: value() has changed.
     void rate_anew(const Telemetry& telemetry) { rate_all(LoadEstimate(load_), telemetry); }
-    /// Another one decided: this plan, with equal batches.
-    void follow(const SyncPlan& plan, double now_s);
-    /// This plan with equal batches is in force already.
-    [[nodiscard]] bool follows(const SyncPlan& plan) const;
+    /// A plan that another one made. @param batches  by worker; empty: equal ones
+    [[nodiscard]] PlanOption option_of(const SyncPlan& plan,
+                                       std::vector<std::int64_t> batches) const;
+    /// Another one decided.
+    void follow(const PlanOption& option, double now_s);
+    /// It is in force already.
+    [[nodiscard]] bool follows(const PlanOption& option) const;
     /// What is known of workers that are gone counts no more.
     void forget_gone();
     /// What a plan is worth: sets the candidate's rate.
@@ -98,7 +101,6 @@ private:
     void rate_all(const LoadEstimate& load, const Telemetry& telemetry);
     [[nodiscard]] RatedPlan rated(PlanOption option, const Telemetry& telemetry) const;
     [[nodiscard]] double entry_s(const PlanOption& option) const;
-    [[nodiscard]] PlanOption equal_option(const SyncPlan& plan) const;
     [[nodiscard]] SwitchGuard::Wish wish_for(const RatedPlan& other, const LoadView& view) const;
     [[nodiscard]] Decision take(std::size_t choice, const Telemetry& telemetry, std::string reason);
     [[nodiscard]] double mean_iteration_s(const LoadEstimate& load) const;

@@ -1,14 +1,18 @@
-#include "rate_regressor.hpp"
+#include "cohort/sched/rate_regressor.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "cohort/core/error.hpp"
+
 namespace cohort {
 namespace {
 
 constexpr double kForget = 0.99;  ///< weight of what was known when a measurement comes
-constexpr double kDoubt = 0.02;   ///< variance of the first weights, in those of a measurement
 constexpr double kMostDoubt = 1;  ///< of a weight: what is never seen to change stays unknown
 
 }  // namespace
@@ -24,12 +28,54 @@ void RateFeatures::set_times(std::vector<double> own_s) {
     }
 }
 
-RateRegressor::RateRegressor() {
-    weights_[RateFeatures::kTimedPace] = 1;
-    weights_[RateFeatures::kSampleWorth] = 1;
+const std::array<std::string_view, RateFeatures::kTerms>& RateFeatures::names() noexcept {
+    static constexpr std::array<std::string_view, kTerms> kNames{
+        "one",        "timed_pace",    "sample_worth", "spread",     "quartile_0",
+        "quartile_1", "quartile_2",    "quartile_3",   "quartile_4", "mean_lag",
+        "most_lag",   "waited_for",    "cohorts",      "balanced",   "parameters",
+        "operations", "learning_rate", "progress",     "noise_scale"};
+    return kNames;
+}
+
+RateRegressor::RateRegressor(const Weights& weights) : weights_(weights) {
     for (std::size_t i = 0; i < kTerms; ++i) {
         covariance_[i][i] = kDoubt;
     }
+}
+
+RateRegressor::Weights RateRegressor::start_weights() noexcept {
+    Weights weights{};
+    weights[RateFeatures::kTimedPace] = 1;
+    weights[RateFeatures::kSampleWorth] = 1;
+    return weights;
+}
+
+RateRegressor::Weights RateRegressor::weights_of(const NamedWeights& named,
+                                                 std::string_view where) {
+    const auto& names = RateFeatures::names();
+    Weights weights{};
+    std::array<bool, kTerms> known{};
+    for (std::size_t i = 0; i < named.terms.size(); ++i) {
+        const auto found = std::find(names.begin(), names.end(), named.terms[i]);
+        if (found == names.end()) {
+            fail<FileError>({.where = where,
+                             .what = "a term that this program does not know",
+                             .expected = fmt::format("{}", fmt::join(names, ", ")),
+                             .got = named.terms[i]});
+        }
+        const auto term = static_cast<std::size_t>(found - names.begin());
+        weights[term] = named.weights.at(i);
+        known[term] = true;
+    }
+    const auto missing = std::find(known.begin(), known.end(), false);
+    if (missing != known.end()) {
+        fail<FileError>({.where = where,
+                         .what = "a term has no weight",
+                         .expected = fmt::format("{}", fmt::join(names, ", ")),
+                         .got = fmt::format(
+                             "no {}", names[static_cast<std::size_t>(missing - known.begin())])});
+    }
+    return weights;
 }
 
 double RateRegressor::predict(const RateFeatures& features) const {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cohort/core/error.hpp"
+#include "least_squares.hpp"
 
 namespace cohort {
 namespace {
@@ -15,35 +16,6 @@ namespace {
 constexpr double kRidge = 0.01;         ///< of the terms' own mean squares, a row
 constexpr int kRounds = 20;             ///< until it is settled what is above 1
 constexpr double kEarnsItsKeep = 0.01;  ///< relative fall of the error
-
-using Matrix = std::vector<std::vector<double>>;  // symmetric, positive definite
-
-/// By Cholesky's decomposition.
-std::vector<double> solve(Matrix a, std::vector<double> b) {
-    const std::size_t n = b.size();
-    for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t j = 0; j <= i; ++j) {
-            double sum = a[i][j];
-            for (std::size_t k = 0; k < j; ++k) {
-                sum -= a[i][k] * a[j][k];
-            }
-            a[i][j] = i == j ? std::sqrt(sum) : sum / a[j][j];
-        }
-    }
-    for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t k = 0; k < i; ++k) {
-            b[i] -= a[i][k] * b[k];
-        }
-        b[i] /= a[i][i];
-    }
-    for (std::size_t i = n; i-- > 0;) {
-        for (std::size_t k = i + 1; k < n; ++k) {
-            b[i] -= a[k][i] * b[k];
-        }
-        b[i] /= a[i][i];
-    }
-    return b;
-}
 
 /// Values of some terms for every row.
 Matrix values_of(const std::vector<EfficiencyRow>& rows, const std::vector<std::string>& terms) {

@@ -215,6 +215,25 @@ void decision_fields(Io& io, Result& r) {
         [](auto& d, const std::string& text) { d.candidates = candidates_of_text(text); });
 }
 
+/// What plans achieved; a column for each term.
+template <class Io, class Result>
+void rate_fields(Io& io, Result& r) {
+    auto& rows = r.windows;
+    io.column(
+        "/rates/virtual_s", rows, [](auto& w) -> auto& { return w.seconds; });
+    io.column(
+        "/rates/samples", rows, [](auto& w) -> auto& { return w.samples; });
+    io.column(
+        "/rates/log_rate", rows, [](auto& w) -> auto& { return w.log_rate; });
+    io.texts(
+        "/rates", "plan", rows, [](auto& w) -> auto& { return w.plan; });
+    for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
+        io.column(
+            "/rates/" + std::string(RateFeatures::names()[term]),
+            rows, [term](auto& w) -> auto& { return w.features.values[term]; });
+    }
+}
+
 template <class Io, class Result>
 void result_fields(Io& io, Result& r) {
     io.value("/", "command", r.command);
@@ -254,6 +273,7 @@ void result_fields(Io& io, Result& r) {
     table_fields(io, r);
     load_fields(io, r);
     decision_fields(io, r);
+    rate_fields(io, r);
     for (auto& [name, text] : r.options) {
         io.value("/options", "--" + name, text);
     }

@@ -9,6 +9,7 @@
 #include "cohort/core/launch_env.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/model/zoo.hpp"
+#include "cohort/sim/chooser_file.hpp"
 #include "cohort/sim/efficiency_file.hpp"
 #include "cohort/sim/oracle_predictor.hpp"
 #include "cohort/sim/predictor_file.hpp"
@@ -66,6 +67,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     if (options.efficiency == "model") {
         spec.setting.chooser.coefficients = load_efficiency(options.efficiency_file);
     }
+    spec.setting.chooser.rate_weights = load_rate_weights(options.chooser_file);
     ClusterShape shape = shape_of(options, 0);
     spec.worker_nodes = std::move(shape.worker_nodes);
     spec.server_nodes = std::move(shape.server_nodes);

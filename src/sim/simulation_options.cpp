@@ -30,6 +30,7 @@ void each_option(Options& o, const Visit& visit) {
     visit("out", o.out);
     visit("overwrite", o.overwrite);
     visit("record-load", o.record_load);
+    visit("record-rates", o.record_rates);
     visit("no-train", o.no_train);
     visit("workers", o.workers);
     visit("servers", o.servers);
@@ -51,6 +52,7 @@ void each_option(Options& o, const Visit& visit) {
     visit("predictor-file", o.predictor_file);
     visit("efficiency", o.efficiency);
     visit("efficiency-file", o.efficiency_file);
+    visit("chooser-file", o.chooser_file);
     visit("staleness-guard", o.staleness_guard);
     visit("measure-gradients", o.measure_gradients);
     visit("samples", o.samples);

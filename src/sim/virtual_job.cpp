@@ -318,6 +318,11 @@ void VirtualJob::collect_switches() {
             decisions_.push_back(std::move(decision));
         }
     }
+    for (RateWindow& window : modes_.take_windows()) {
+        if (windows_.size() < SimulationResult::kWindows) {
+            windows_.push_back(std::move(window));
+        }
+    }
 }
 
 RunMoment VirtualJob::moment() {
@@ -390,6 +395,7 @@ void VirtualJob::report(SimulationResult& result) {
     result.evaluations = evaluations_;
     result.switches = switches_;
     result.decisions = decisions_;
+    result.windows = windows_;
     result.stragglers = stragglers_;
     for (int worker = 0; load_ && worker < workers(); ++worker) {
         const auto& open = load_->stragglers().open()[at(worker)];

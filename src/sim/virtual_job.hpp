@@ -281,6 +281,7 @@ private:
     std::vector<EvaluationPoint> evaluations_;
     std::vector<SwitchReport> switches_;
     std::vector<DecisionRecord> decisions_;
+    std::vector<RateWindow> windows_;
     std::vector<StragglerEpisode> stragglers_;
     std::vector<std::int64_t> lag_histogram_;
 };

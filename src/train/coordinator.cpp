@@ -10,6 +10,7 @@
 #include "cohort/core/live_line.hpp"
 #include "cohort/core/log.hpp"
 #include "cohort/core/process_usage.hpp"
+#include "cohort/sim/chooser_file.hpp"
 #include "cohort/sim/efficiency_file.hpp"
 #include "cohort/sim/predictor_file.hpp"
 #include "lease_codec.hpp"
@@ -186,6 +187,7 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
     if (options().efficiency == "model") {
         setting.chooser.coefficients = load_efficiency(options().efficiency_file);
     }
+    setting.chooser.rate_weights = load_rate_weights(options().chooser_file);
     setting.workers_at_start = std::max<std::int64_t>(1, parts_.reference_batch / options().batch);
     if (workers < setting.workers_at_start) {
         log_warn(

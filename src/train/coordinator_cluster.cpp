@@ -141,6 +141,11 @@ void Coordinator::report_switches() {
             hook->on_decision(*this, decision);
         }
     }
+    for (const RateWindow& window : modes_->take_windows()) {
+        for (const auto& hook : hooks_) {
+            hook->on_rate(*this, window);
+        }
+    }
 }
 
 void Coordinator::rank_news(const RankNews& news) {

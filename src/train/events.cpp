@@ -91,6 +91,8 @@ void TrainHook::on_checkpoint(TrainControl& /*run*/, const CheckpointReport& /*c
 }
 void TrainHook::on_switch(TrainControl& /*run*/, const SwitchReport& /*change*/) {
 }
+void TrainHook::on_rate(TrainControl& /*run*/, const RateWindow& /*window*/) {
+}
 void TrainHook::on_decision(TrainControl& /*run*/, const DecisionRecord& /*decision*/) {
 }
 void TrainHook::on_rank(TrainControl& /*run*/, const RankReport& /*rank*/) {

@@ -155,6 +155,21 @@ public:
         run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
     }
 
+    void on_rate(TrainControl& run, const RateWindow& window) override {
+        Json features = Json::object();
+        for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
+            features[std::string(RateFeatures::names()[term])] = window.features.values[term];
+        }
+        run.metrics().write(Json{
+            {"event", "rate"},
+            {"samples_applied", window.samples},
+            {"train_s", window.seconds},
+            {"plan", window.plan},
+            {"log_rate", window.log_rate},
+            {"features",
+             features}}.dump());
+    }
+
     void on_rank(TrainControl& run, const RankReport& rank) override {
         run.metrics().write(Json{
             {"event", rank.returned ? "joined" : "lost"},

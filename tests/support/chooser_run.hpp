@@ -105,6 +105,7 @@ public:
     };
     std::vector<Change> changes;
     std::vector<DecisionRecord> told;   ///< those that change nothing among them
+    std::vector<RateWindow> windows;    ///< what plans achieved
     std::string plan;                   ///< in force
     std::vector<std::int64_t> batches;  ///< of leases from now on
     std::int64_t samples = 0;           ///< applied
@@ -210,6 +211,9 @@ private:
             telemetry.workers[i].pushes = static_cast<std::int64_t>(workers_[i].pushes);
         }
         Decision decision = policy_->decide(telemetry);
+        for (RateWindow& window : policy_->take_windows()) {
+            windows.push_back(std::move(window));
+        }
         if (decision.record) {
             told.push_back(*decision.record);
         }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "cohort/core/error.hpp"
 #include "support/chooser_run.hpp"
 
 namespace cohort::test {
@@ -278,6 +279,75 @@ TEST(StarMl, TakesTheLeadWhenItErrsLessAndHandsItBack) {
     }
     EXPECT_THAT(leads, testing::StartsWith("rh"));
     EXPECT_LE(leads.size(), 12U) << "it must not flap";
+}
+
+/// The regressor's error when it first gets the lead; 1: never.
+double error_at_first_lead(const ChooserRun& run) {
+    for (const DecisionRecord& record : run.told) {
+        const std::size_t at = record.reason.find("errs by ");
+        if (record.reason.starts_with("the regressor decides") && at != std::string::npos) {
+            return std::stod(record.reason.substr(at + std::string("errs by ").size())) / 100;
+        }
+    }
+    return 1;
+}
+
+/// With noise the slowest of many is later than the slowest mean: the timing model cannot know.
+TEST(StarMl, BeginsWithWhatAnEarlierRunHasTaught) {
+    const auto noisy = [] {
+        return slow_third(
+            2, [](double) { return false; }, 0.05);
+    };
+    ChooserRun earlier("star-ml", 8, noisy());
+    earlier.until(3000);
+    ASSERT_THAT(earlier.windows, SizeIs(Ge(20U)));
+    double bias = 0;
+    for (const RateWindow& window : earlier.windows) {
+        bias += (window.log_rate - RateRegressor().predict(window.features)) /
+                static_cast<double>(earlier.windows.size());
+    }
+    ASSERT_LT(bias, -0.01) << "slower than timed";
+    NamedWeights taught{.trained_on = "", .terms = {}, .weights = {}};
+    const RateRegressor::Weights start = RateRegressor::start_weights();
+    taught.terms.assign(RateFeatures::names().begin(), RateFeatures::names().end());
+    taught.weights.assign(start.begin(), start.end());
+    taught.weights[RateFeatures::kOne] = bias;
+    ModeSetting setting;
+    setting.chooser.rate_weights = std::make_shared<const NamedWeights>(taught);
+    ChooserRun with("star-ml", 8, noisy(), setting);
+    ChooserRun without("star-ml", 8, noisy());
+    with.until(1000);
+    without.until(1000);
+    EXPECT_LT(error_at_first_lead(with), 0.7 * error_at_first_lead(without));
+}
+
+TEST(StarMl, WeightsThatAreNoneAreRefused) {
+    ModeSetting setting;
+    setting.chooser.rate_weights = std::make_shared<const NamedWeights>(
+        NamedWeights{.trained_on = "", .terms = {"moon"}, .weights = {1}});
+    EXPECT_THROW(ChooserRun("star-ml", 8, slow_third(2, [](double) { return false; }), setting),
+                 FileError);
+}
+
+/// Whatever decides, what its plans achieve can be measured beside it.
+TEST(RecordedRates, ComeFromAnyMode) {
+    const auto slow = slow_third(2, [](double) { return true; });
+    ModeSetting recording;
+    recording.chooser.record_rates = true;
+    for (const std::string mode : {"ssgd", "static:6", "asgd", "backup:1", "dynamic", "lb-bsp",
+                                   "star-h-exact", "adaptive"}) {
+        ChooserRun plain(mode, 8, slow);
+        ChooserRun recorded(mode, 8, slow, recording);
+        plain.until(300);
+        recorded.until(300);
+        EXPECT_THAT(plain.windows, IsEmpty()) << mode;
+        EXPECT_EQ(recorded.samples, plain.samples) << mode << ": recording changes nothing";
+        ASSERT_THAT(recorded.windows, SizeIs(Ge(10U))) << mode;
+        const RateWindow& last = recorded.windows.back();
+        EXPECT_NEAR(last.log_rate, RateRegressor().predict(last.features), 0.11)
+            << mode << ", " << last.plan
+            << ": without noise the timing model is right, but for an update more or less";
+    }
 }
 
 TEST(StarMl, LeavesTheLeadToTheHeuristicUntilItKnowsBetter) {

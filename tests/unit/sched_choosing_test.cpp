@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "batch_balance.hpp"
+#include "cohort/sched/rate_regressor.hpp"
 #include "plan_space.hpp"
-#include "rate_regressor.hpp"
 #include "switch_guard.hpp"
 #include "worker_costs.hpp"
 

@@ -103,11 +103,15 @@ TEST(SimulateOptionsTest, ChoosersAreToldWhatWasAskedFor) {
     SimulateOptions options = usable();
     options.predictor = "oracle";
     options.efficiency_file = "e.toml";
+    options.chooser_file = "c.toml";
+    options.record_rates = true;
     options.staleness_guard = "off";
     const ChooserOptions chooser = mode_setting(options).chooser;
     EXPECT_EQ(chooser.predictor, "oracle");
     EXPECT_EQ(chooser.efficiency, "model");
     EXPECT_EQ(chooser.efficiency_file, "e.toml");
+    EXPECT_EQ(chooser.chooser_file, "c.toml");
+    EXPECT_TRUE(chooser.record_rates);
     EXPECT_FALSE(chooser.guard);
 }
 
@@ -158,7 +162,7 @@ TEST(SimulateOptionsTest, EveryOptionHasItsOwnName) {
     for (const auto& [name, value] : option_values({})) {
         EXPECT_TRUE(names.insert(name).second) << name;
     }
-    EXPECT_EQ(names.size(), 41U);
+    EXPECT_EQ(names.size(), 43U);
 }
 
 }  // namespace

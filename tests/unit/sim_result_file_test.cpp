@@ -71,6 +71,15 @@ DecisionRecord a_decision(Numbers& n) {
     return one;
 }
 
+RateWindow a_window(Numbers& n) {
+    RateWindow one;
+    n.into(one.seconds), n.into(one.samples), n.into(one.plan), n.into(one.log_rate);
+    for (double& value : one.features.values) {
+        n.into(value);
+    }
+    return one;
+}
+
 void fill_tables(Numbers& n, SimulationResult& r) {
     r.workers = {a_worker(n), {}, a_worker(n)};
     for (auto* times : {&r.worker_busy_s, &r.worker_wait_s, &r.worker_cpu_s, &r.worker_bytes}) {
@@ -87,6 +96,7 @@ void fill_tables(Numbers& n, SimulationResult& r) {
     n.into(point.loss), n.into(point.test_samples);
     r.switches = {a_switch(n), {}, a_switch(n)};
     r.decisions = {a_decision(n), {}, a_decision(n)};
+    r.windows = {a_window(n), {}, a_window(n)};
     r.lag_histogram = {3, 0, 5};
     r.lanes = {{.worker = 1, .kind = LaneSpan::Kind::kLost, .begin_s = 0.25, .end_s = 0.75},
                {.worker = 0, .kind = LaneSpan::Kind::kDelay, .begin_s = 1, .end_s = 2}};
@@ -153,6 +163,11 @@ void expect_equal(const DecisionRecord& a, const DecisionRecord& b) {
     expect_equal(a.candidates, b.candidates);
 }
 
+void expect_equal(const RateWindow& a, const RateWindow& b) {
+    EXPECT_EQ(std::tie(a.seconds, a.samples, a.plan, a.features.values, a.log_rate),
+              std::tie(b.seconds, b.samples, b.plan, b.features.values, b.log_rate));
+}
+
 void expect_equal(const LaneSpan& a, const LaneSpan& b) {
     EXPECT_EQ(std::tie(a.worker, a.kind, a.begin_s, a.end_s),
               std::tie(b.worker, b.kind, b.begin_s, b.end_s));
@@ -185,6 +200,7 @@ void expect_equal(const SimulationResult& a, const SimulationResult& b) {
     expect_equal(a.evaluations, b.evaluations);
     expect_equal(a.switches, b.switches);
     expect_equal(a.decisions, b.decisions);
+    expect_equal(a.windows, b.windows);
     expect_equal(a.lanes, b.lanes);
     EXPECT_EQ(std::tie(a.lag_histogram, a.lanes_from_s, a.wall_s, a.engine_core_s, a.peak_bytes),
               std::tie(b.lag_histogram, b.lanes_from_s, b.wall_s, b.engine_core_s, b.peak_bytes));

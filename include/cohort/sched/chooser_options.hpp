@@ -6,11 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/sched/named_weights.hpp"
 #include "cohort/sched/timing.hpp"
 
 namespace cohort {
-
-struct EfficiencyCoefficients;  // efficiency.hpp
 
 /// How a chooser forms its opinion.
 struct ChooserOptions {
@@ -19,8 +18,12 @@ struct ChooserOptions {
     bool guard = true;                 ///< StalenessGuard
     std::string predictor_file;        ///< of `cohort predictor train`; empty: the shipped one
     std::string efficiency_file;       ///< of `cohort efficiency train`; empty: the shipped one
+    std::string chooser_file;   ///< of `cohort chooser train`; empty: the shipped one; "none": none
+    bool record_rates = false;  ///< RateWindows are measured whatever the mode
     /// What efficiency_file holds, or the shipped ones; null: there is no model, the prior counts.
-    std::shared_ptr<const EfficiencyCoefficients> coefficients = {};
+    std::shared_ptr<const NamedWeights> coefficients = {};
+    /// What a RateRegressor begins with, from chooser_file; null: RateRegressor::start_weights().
+    std::shared_ptr<const NamedWeights> rate_weights = {};
 };
 
 /// "on" or "off". Errors: UsageError naming the option.
@@ -42,7 +45,9 @@ template <class Options>
                            .efficiency = job.efficiency,
                            .guard = parse_switch(job.staleness_guard, "--staleness-guard"),
                            .predictor_file = job.predictor_file,
-                           .efficiency_file = job.efficiency_file};
+                           .efficiency_file = job.efficiency_file,
+                           .chooser_file = job.chooser_file,
+                           .record_rates = job.record_rates};
     check_chooser_options(options, more_predictors);
     return options;
 }

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/sched/named_weights.hpp"
+
 namespace cohort {
 
 /// What the cost of staleness is estimated from: dimensionless, known before a plan is tried.
@@ -47,11 +49,7 @@ public:
 
 /// Linear in terms of the features, on log e_s, with weights that `cohort efficiency train` finds
 /// from sweeps. All terms vanish with the lag: ssgd has e_s = 1.
-struct EfficiencyCoefficients {
-    std::string trained_on;  ///< one line
-    std::vector<std::string> terms;
-    std::vector<double> weights;  ///< of each term
-};
+using EfficiencyCoefficients = NamedWeights;
 class EfficiencyModel final : public StalenessCost {
 public:
     static constexpr double kLeast = 0.05;  ///< no plan is said to be worse than this

@@ -72,6 +72,8 @@ public:
     [[nodiscard]] std::vector<SwitchReport> take_reports();
     /// Decisions of choosers whose outcome is known since the last call.
     [[nodiscard]] std::vector<DecisionRecord> take_decisions() { return decisions_.take(); }
+    /// What plans achieved, measured since the last call.
+    [[nodiscard]] std::vector<RateWindow> take_windows() { return policy_->take_windows(); }
 
     /// The mode in charge, as `--mode` writes it.
     [[nodiscard]] const std::string& mode() const noexcept { return mode_; }

@@ -11,6 +11,7 @@
 #include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/modes.hpp"
 #include "cohort/sched/plan.hpp"
+#include "cohort/sched/rate_regressor.hpp"
 #include "cohort/sched/reports.hpp"
 
 namespace cohort {
@@ -83,11 +84,15 @@ public:
     [[nodiscard]] virtual bool wants_gradients() const { return false; }
     /// A change of this policy is complete: what it cost.
     virtual void switched(const SwitchReport& /*report*/) {}
+    /// What plans achieved, measured since the last call; of policies that measure it.
+    [[nodiscard]] virtual std::vector<RateWindow> take_windows() { return {}; }
 };
 
 /// The policy that `--mode` names: every mode of make_plan, and "lb-bsp", "sync-switch:SHARE",
 /// "flexrr", "cutoff", "dynamic", "ring:x", which change plans or batches as times change.
-/// @param setting  own_seconds may be empty. Errors: UsageError, as make_plan.
+/// With ChooserOptions::record_rates any of them measures what its plans achieve.
+/// @param setting  own_seconds may be empty. Errors: UsageError, as make_plan; FileError for
+/// weights that are none.
 [[nodiscard]] std::unique_ptr<ModePolicy> make_policy(std::string_view mode,
                                                       const ModeSetting& setting);
 

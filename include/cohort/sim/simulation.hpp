@@ -12,6 +12,7 @@
 #include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/modes.hpp"
 #include "cohort/sched/predictor.hpp"
+#include "cohort/sched/rate_regressor.hpp"
 #include "cohort/sched/reports.hpp"
 #include "cohort/sched/stragglers.hpp"
 #include "cohort/sim/profile.hpp"
@@ -43,9 +44,10 @@ struct SimulateOptions {
     std::string stale_momentum = "look-ahead";
     double noise_scale = 0;
     std::string predictor = "auto";  ///< as of `cohort train`, and "oracle": knows the trace
-    std::string predictor_file;      ///< as of `cohort train`, with the next three
+    std::string predictor_file;      ///< as of `cohort train`, with the next four
     std::string efficiency = "model";
     std::string efficiency_file;
+    std::string chooser_file;
     std::string staleness_guard = "on";
     bool measure_gradients = false;  ///< noise scale and curvature, whatever the mode
     std::string optimizer = "sgd";
@@ -59,6 +61,7 @@ struct SimulateOptions {
     bool no_train = false;                ///< time only
     int threads = 0;                      ///< that compute gradients; 0: all cores
     bool record_load = false;             ///< the result holds IterationRecords
+    bool record_rates = false;            ///< it holds RateWindows whatever the mode
     std::string out;                      ///< folder for result.h5; empty: none
     bool overwrite = false;
 };
@@ -128,6 +131,9 @@ struct SimulationResult {
     /// Of choosers; the first kDecisions.
     std::vector<DecisionRecord> decisions;
     static constexpr std::size_t kDecisions = 10'000;
+    /// What plans achieved, of modes that measure it or all with record_rates; the first kWindows.
+    std::vector<RateWindow> windows;
+    static constexpr std::size_t kWindows = 20'000;
     std::vector<std::int64_t>
         lag_histogram;  ///< pushes by lag, kLagBins per reference batch; the last holds the rest
     static constexpr int kLagBins = 8;

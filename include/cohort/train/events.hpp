@@ -10,6 +10,7 @@
 #include "cohort/sched/chooser.hpp"
 #include "cohort/sched/drop_record.hpp"
 #include "cohort/sched/load_desk.hpp"
+#include "cohort/sched/rate_regressor.hpp"
 #include "cohort/sched/reports.hpp"
 #include "cohort/sched/stragglers.hpp"
 #include "cohort/sched/telemetry.hpp"
@@ -166,6 +167,8 @@ public:
     virtual void on_switch(TrainControl& run, const SwitchReport& change);
     /// A decision of a chooser, once its outcome is known.
     virtual void on_decision(TrainControl& run, const DecisionRecord& decision);
+    /// What a plan achieved over a window.
+    virtual void on_rate(TrainControl& run, const RateWindow& window);
     virtual void on_rank(TrainControl& run, const RankReport& rank);
     /// A push is complete; what becomes of it is not known yet.
     virtual void on_push(TrainControl& run, const IterationRecord& record);

@@ -25,11 +25,12 @@ struct TrainOptions {
     double eval_share = 0.25;            ///< of a core of rank 0, evaluating in asynchronous modes
     std::string stale_momentum = "look-ahead";  ///< servers: "look-ahead" or "keep"
     std::string lr_rule = "per-sample";         ///< "per-sample", "published" or "adascale"
-    double noise_scale = 0;              ///< adascale: phi, samples; 0: measured as training goes
-    std::string predictor = "auto";      ///< for choosers: where times to come are taken from
-    std::string predictor_file;          ///< of `cohort predictor train`; empty: the shipped one
-    std::string efficiency = "model";    ///< for choosers: cost of staleness by "model" or "prior"
-    std::string efficiency_file;         ///< of `cohort efficiency train`; empty: the shipped one
+    double noise_scale = 0;            ///< adascale: phi, samples; 0: measured as training goes
+    std::string predictor = "auto";    ///< for choosers: where times to come are taken from
+    std::string predictor_file;        ///< of `cohort predictor train`; empty: the shipped one
+    std::string efficiency = "model";  ///< for choosers: cost of staleness by "model" or "prior"
+    std::string efficiency_file;       ///< of `cohort efficiency train`; empty: the shipped one
+    std::string chooser_file;  ///< of `cohort chooser train`; empty: the shipped one; "none": none
     std::string staleness_guard = "on";  ///< "on" or "off": no plans that have harmed the run
     int max_lost = -1;  ///< workers that may be lost before the job ends; -1: all but one
     std::string node_staging = "auto";     ///< servers: sum a node's gradients before they are sent
@@ -56,11 +57,12 @@ struct TrainOptions {
     double checkpoint_every_s = 600;            ///< 0 = not by time
     std::int64_t checkpoint_every_samples = 0;  ///< 0 = not by samples
     int keep_checkpoints = 2;
-    bool resume = false;       ///< continue from the newest valid checkpoint in `out`
-    bool overwrite = false;    ///< replace the results in `out`
-    double log_every_s = 5;    ///< progress lines and train metrics
-    std::string record_trace;  ///< file for the workers' own times as a trace; empty: none
-    std::string out;           ///< folder for model.h5, metrics.jsonl and checkpoints
+    bool resume = false;        ///< continue from the newest valid checkpoint in `out`
+    bool overwrite = false;     ///< replace the results in `out`
+    double log_every_s = 5;     ///< progress lines and train metrics
+    std::string record_trace;   ///< file for the workers' own times as a trace; empty: none
+    bool record_rates = false;  ///< RateWindows are measured whatever the mode
+    std::string out;            ///< folder for model.h5, metrics.jsonl and checkpoints
 };
 
 /// Server ranks that the options ask for: 0 with rings.

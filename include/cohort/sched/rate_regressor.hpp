@@ -2,7 +2,12 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
+
+#include "cohort/sched/named_weights.hpp"
 
 namespace cohort {
 
@@ -33,23 +38,46 @@ struct RateFeatures {
     void set_times(std::vector<double> own_s);
     [[nodiscard]] double& operator[](Term term) { return values[term]; }
     [[nodiscard]] double operator[](Term term) const { return values[term]; }
+    /// In the order of Term, as files have them.
+    [[nodiscard]] static const std::array<std::string_view, kTerms>& names() noexcept;
+};
+
+/// What a plan in force achieved over some reference batches.
+struct RateWindow {
+    double seconds = 0;        ///< of training, at its end
+    std::int64_t samples = 0;  ///< applied then
+    std::string plan;          ///< as `--mode` writes it
+    RateFeatures features;
+    double log_rate = 0;  ///< of progress, to all workers at the pace of the fastest
 };
 
 /// Linear regression of the logarithm of progress rates, made better with every measurement:
 /// recursive least squares with forgetting, which is ridge regression towards the weights that it
-/// begins with (those that take the timing model and the cost of staleness as they are). Pure.
+/// begins with. Pure.
 class RateRegressor {
 public:
-    RateRegressor();
+    using Weights = std::array<double, RateFeatures::kTerms>;
+    /// Variance of the weights that it begins with, in those of a measurement.
+    static constexpr double kDoubt = 0.02;
+
+    /// Begins with start_weights().
+    RateRegressor() : RateRegressor(start_weights()) {}
+    explicit RateRegressor(const Weights& weights);
 
     /// log of the rate.
     [[nodiscard]] double predict(const RateFeatures& features) const;
     /// A rate was measured. Costs the square of the number of features.
     void learn(const RateFeatures& features, double log_rate);
 
+    /// They take the timing model and the cost of staleness as they are.
+    [[nodiscard]] static Weights start_weights() noexcept;
+    /// @param where  for messages. Errors: FileError for terms that are missing or unknown.
+    [[nodiscard]] static Weights weights_of(const NamedWeights& named,
+                                            std::string_view where = "rate regressor");
+
 private:
     static constexpr std::size_t kTerms = RateFeatures::kTerms;
-    std::array<double, kTerms> weights_{};
+    Weights weights_;
     std::array<std::array<double, kTerms>, kTerms> covariance_{};
 };
 

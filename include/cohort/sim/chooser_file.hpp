@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cohort/sched/named_weights.hpp"
+
+namespace cohort {
+
+/// `--chooser-file` of a run that begins with RateRegressor::start_weights().
+inline constexpr const char* kNoChooserFile = "none";
+
+/// The weights of a file (as to_toml writes it) for a RateRegressor; of the empty one those that
+/// Cohort brings along; null for kNoChooserFile. Errors: FileError naming file and line, or a term
+/// that is missing or that the program does not know.
+[[nodiscard]] std::shared_ptr<const NamedWeights> load_rate_weights(const std::string& file);
+
+}  // namespace cohort
