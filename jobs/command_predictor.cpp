@@ -24,16 +24,18 @@ namespace {
 constexpr std::int64_t kMostCount = 1'000'000;
 
 void declare_runs(CLI::App& app, std::vector<std::string>& runs) {
-    app.add_option("runs,--runs", runs,
-                   "Folders of recorded runs (cohort simulate --record-load --out DIR); required")
-        ->type_name("DIR...");
+    app.add_option(
+           "runs,--runs", runs,
+           "Recorded runs: folders of cohort simulate --record-load --out DIR, files of cohort "
+           "train --record-load FILE; required")
+        ->type_name("PATH...");
 }
 
 void require_runs(const std::vector<std::string>& folders) {
     if (folders.empty()) {
         fail<UsageError>({.where = "--runs",
                           .what = "no recorded run is given",
-                          .expected = "folders",
+                          .expected = "folders or files",
                           .hint = "cohort simulate --record-load --out DIR"});
     }
 }

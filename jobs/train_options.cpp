@@ -99,6 +99,9 @@ void declare_reports(CLI::App& app, TrainOptions& o) {
     value(app, "--record-trace", o.record_trace,
           "Write the workers' own times as a trace (CSV) that cohort simulate can repeat")
         ->type_name("FILE");
+    value(app, "--record-load", o.record_load,
+          "Write what every iteration took and could use (CSV): for cohort predictor")
+        ->type_name("FILE");
     app.add_flag("--record-rates", o.record_rates,
                  "Measure whatever the mode what its plans achieve (metrics.jsonl): for cohort "
                  "chooser");

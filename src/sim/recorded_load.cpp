@@ -69,8 +69,12 @@ std::unique_ptr<Predictor> oracle_of(const RecordedLoad& load) {
 
 }  // namespace
 
-RecordedLoad read_recorded_load(const std::string& folder) {
-    const std::string file = (std::filesystem::path(folder) / kResultFile).string();
+RecordedLoad read_recorded_load(const std::string& path) {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(path, ignored)) {
+        return parse_recorded_load(path);
+    }
+    const std::string file = (std::filesystem::path(path) / kResultFile).string();
     SimulationResult result = read_result(file);
     if (result.records.empty()) {
         fail<FileError>({.where = file,

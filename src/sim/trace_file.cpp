@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
-#include <system_error>
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/text_file.hpp"
 #include "cohort/sim/trace.hpp"
+#include "csv_text.hpp"
 
 namespace cohort {
 namespace {
@@ -32,42 +31,8 @@ constexpr std::string_view kTarget = "target";
 constexpr std::string_view kHeader =
     "time_s,target,cpu_share,rx_share,tx_share,device_share,delay_s";
 
-std::string_view trimmed(std::string_view text) {
-    constexpr std::string_view kBlank = " \t\r";
-    const std::size_t begin = text.find_first_not_of(kBlank);
-    return begin == std::string_view::npos
-               ? std::string_view()
-               : text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
-}
-
-std::vector<std::string_view> fields_of(std::string_view line) {
-    std::vector<std::string_view> fields;
-    for (std::size_t comma = 0; comma != std::string_view::npos;) {
-        comma = line.find(',');
-        fields.push_back(trimmed(line.substr(0, comma)));
-        line.remove_prefix(comma == std::string_view::npos ? line.size() : comma + 1);
-    }
-    return fields;
-}
-
-/// Where an error is.
-struct Place {
-    const std::string& path;
-    int line = 0;
-    [[nodiscard]] std::string text(std::string_view field = "") const {
-        return fmt::format("{}, line {}{}{}", path, line, field.empty() ? "" : ", ", field);
-    }
-};
-
-template <class T>
-std::optional<T> parsed(std::string_view text) {
-    T number{};
-    const char* last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, number);
-    return error == std::errc() && end == last ? std::optional(number) : std::nullopt;
-}
-
-double number(const Place& place, std::string_view column, std::string_view text, bool is_share) {
+double number(const CsvPlace& place, std::string_view column, std::string_view text,
+              bool is_share) {
     const std::optional<double> value = parsed<double>(text);
     const bool good =
         value && std::isfinite(*value) && (is_share ? *value > 0 && *value <= 1 : *value >= 0);
@@ -80,7 +45,7 @@ double number(const Place& place, std::string_view column, std::string_view text
     return *value;
 }
 
-TraceTarget target(const Place& place, std::string_view text) {
+TraceTarget target(const CsvPlace& place, std::string_view text) {
     const std::size_t colon = std::min(text.find(':'), text.size());
     const std::string_view kind = text.substr(0, colon);
     const std::optional<int> index = parsed<int>(text.substr(std::min(colon + 1, text.size())));
@@ -95,7 +60,7 @@ TraceTarget target(const Place& place, std::string_view text) {
 }
 
 /// Checks the header. @return its columns
-std::vector<std::string_view> header(const Place& place, std::string_view line) {
+std::vector<std::string_view> header(const CsvPlace& place, std::string_view line) {
     std::vector<std::string_view> columns = fields_of(line);
     for (const std::string_view column : columns) {
         const bool known = column == kTime || column == kTarget ||
@@ -119,15 +84,9 @@ std::vector<std::string_view> header(const Place& place, std::string_view line) 
     return columns;
 }
 
-TraceRow row_of(const Place& place, const std::vector<std::string_view>& columns,
+TraceRow row_of(const CsvPlace& place, const std::vector<std::string_view>& columns,
                 std::string_view line) {
-    const std::vector<std::string_view> fields = fields_of(line);
-    if (fields.size() != columns.size()) {
-        fail<FileError>({.where = place.text(),
-                         .what = "fields and columns differ in number",
-                         .expected = std::to_string(columns.size()),
-                         .got = std::to_string(fields.size())});
-    }
+    const std::vector<std::string_view> fields = fields_of(place, columns.size(), line);
     TraceRow row;
     for (std::size_t i = 0; i < fields.size(); ++i) {
         if (columns[i] == kTime) {
@@ -159,21 +118,13 @@ std::vector<TraceRow> read_trace(const std::string& path) {
     const std::string text = read_text_file(path);
     std::vector<TraceRow> rows;
     std::vector<std::string_view> columns;
-    Place place{.path = path};
-    for (std::string_view rest = text; !rest.empty();) {
-        const std::size_t end = rest.find('\n');
-        const std::string_view line = trimmed(rest.substr(0, end));
-        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-        ++place.line;
-        if (line.empty() || line.front() == '#') {
-            continue;
-        }
+    each_csv_line(path, text, [&](const CsvPlace& place, std::string_view line) {
         if (columns.empty()) {
             columns = header(place, line);
         } else {
             rows.push_back(row_of(place, columns, line));
         }
-    }
+    });
     if (columns.empty()) {
         fail<FileError>({.where = path, .what = "there is no header", .expected = kHeader});
     }

@@ -229,6 +229,9 @@ void Coordinator::make_hooks() {
     if (!options().record_trace.empty()) {
         hooks_.push_back(make_trace_hook());
     }
+    if (!options().record_load.empty()) {
+        hooks_.push_back(make_load_hook());
+    }
     hooks_.push_back(make_target_hook());
     hooks_.push_back(make_stop_hook(environment_.stop_requested));
 }

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "cohort/core/error.hpp"
 #include "cohort/sim/recorded_load.hpp"
 #include "support/virtual_runs.hpp"
@@ -40,6 +42,34 @@ TEST(RecordedLoad, ComesBackFromTheResult) {
     const std::vector<PredictorSeries> series = series_of(load);
     ASSERT_EQ(series.size(), 3U);
     EXPECT_EQ(series[0].features.size(), 20U);
+}
+
+/// A real run's, nine digits of each number.
+TEST(RecordedLoad, ComesBackFromAFile) {
+    test::VirtualRuns runs;
+    runs.slow_workers({0.1, 0.1, 0.3});
+    const SimulationResult result = recorded(runs, true);
+    const TempFolder folder;
+    const std::string file = folder.file("load.csv");
+    write_recorded_load(file, result.records, 64);
+    const RecordedLoad load = read_recorded_load(file);
+    EXPECT_EQ(load.workers, 3);
+    EXPECT_EQ(load.batch, 64);
+    EXPECT_EQ(load.what, file);
+    ASSERT_EQ(load.records.size(), result.records.size());
+    for (std::size_t i = 0; i < load.records.size(); ++i) {
+        const IterationRecord& a = load.records[i];
+        const IterationRecord& b = result.records[i];
+        EXPECT_EQ(std::tie(a.worker, a.iteration, a.samples, a.version),
+                  std::tie(b.worker, b.iteration, b.samples, b.version));
+        EXPECT_NEAR(a.own_s(), b.own_s(), 1e-8 * b.own_s());
+        EXPECT_NEAR(a.arrived_s, b.arrived_s, 1e-8 * b.arrived_s);
+        EXPECT_NEAR(a.use.tx_bytes_s, b.use.tx_bytes_s, 1e-8 * b.use.tx_bytes_s);
+    }
+    EXPECT_EQ(series_of(load)[0].features.size(), series_of(load)[2].features.size());
+    EXPECT_THROW(write_recorded_load(folder.file("no/load.csv"), result.records, 64), FileError);
+    write_recorded_load(file, {}, 64);
+    EXPECT_THROW((void)read_recorded_load(file), FileError) << "nothing was recorded";
 }
 
 TEST(RecordedLoad, SaysWhichOptionOfTheRunIsMissingOrWrong) {

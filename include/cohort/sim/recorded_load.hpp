@@ -16,17 +16,24 @@ namespace cohort {
 /// What the workers of a run reported, in the order in which it arrived.
 struct RecordedLoad {
     std::string file;
-    std::string what;  ///< its pattern or trace
+    std::string what;  ///< its pattern or trace; of a real run the file
     int workers = 0;
     std::int64_t batch = 0;
     std::vector<IterationRecord> records;
-    std::map<std::string, std::string, std::less<>> options;  ///< of the run, by name
+    std::map<std::string, std::string, std::less<>> options;  ///< of a virtual run, by name
     double healthy_iteration_s = 0;
 };
 
-/// From a folder with the result of `cohort simulate --record-load`. Errors: FileError, also when
-/// it holds no records.
-[[nodiscard]] RecordedLoad read_recorded_load(const std::string& folder);
+/// From a folder with the result of `cohort simulate --record-load`, or the file of `cohort train
+/// --record-load`. Errors: FileError naming file, line and column; also when it holds no records.
+[[nodiscard]] RecordedLoad read_recorded_load(const std::string& path);
+
+/// What `cohort train --record-load` writes: CSV, a row per record. @param batch  --batch of the
+/// run. Errors: FileError.
+void write_recorded_load(const std::string& file, const std::vector<IterationRecord>& records,
+                         std::int64_t batch);
+/// Reads it; as read_recorded_load.
+[[nodiscard]] RecordedLoad parse_recorded_load(const std::string& file);
 
 /// Log-normal noise on what a record measured, as real machines have it and virtual ones have not.
 struct RecordNoise {

@@ -26,6 +26,10 @@ namespace cohort {
 /// error. Errors: FileError at the start when the file cannot be written; later this is said only.
 [[nodiscard]] std::unique_ptr<TrainHook> make_trace_hook();
 
+/// Writes `record_load`, every iteration of the workers as it was reported, for `cohort predictor`:
+/// at the end, after a signal, after an error. Errors: FileError as above.
+[[nodiscard]] std::unique_ptr<TrainHook> make_load_hook();
+
 /// Shows progress: one rewritten line on a terminal, else a plain line every `log_every_s`.
 /// @param terminal true: `write` gets lines to draw over the last one, several times a second
 /// @param write  receives each line

@@ -61,6 +61,7 @@ struct TrainOptions {
     bool overwrite = false;     ///< replace the results in `out`
     double log_every_s = 5;     ///< progress lines and train metrics
     std::string record_trace;   ///< file for the workers' own times as a trace; empty: none
+    std::string record_load;    ///< file for the workers' iterations; empty: none
     bool record_rates = false;  ///< RateWindows are measured whatever the mode
     std::string out;            ///< folder for model.h5, metrics.jsonl and checkpoints
 };

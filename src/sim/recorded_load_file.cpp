@@ -1,0 +1,145 @@
+// Records of a real run as a text: CSV with a header, a row per iteration of a worker.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <type_traits>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/data/text_file.hpp"
+#include "cohort/sim/recorded_load.hpp"
+#include "csv_text.hpp"
+
+namespace cohort {
+namespace {
+
+struct Column {
+    std::string_view name;
+    bool whole;  ///< a number without a fraction
+    double (*get)(const IterationRecord& record);
+    void (*set)(IterationRecord& record, double value);
+};
+
+template <auto Field>
+constexpr Column whole(std::string_view name) {
+    return {name, true, [](const IterationRecord& r) { return static_cast<double>(r.*Field); },
+            [](IterationRecord& r, double value) {
+                r.*Field = static_cast<std::remove_reference_t<decltype(r.*Field)>>(value);
+            }};
+}
+
+template <double IterationRecord::*Field>
+constexpr Column real(std::string_view name) {
+    return {name, false, [](const IterationRecord& r) { return r.*Field; },
+            [](IterationRecord& r, double value) { r.*Field = value; }};
+}
+
+template <double ResourceUse::*Field>
+constexpr Column used(std::string_view name) {
+    return {name, false, [](const IterationRecord& r) { return r.use.*Field; },
+            [](IterationRecord& r, double value) { r.use.*Field = value; }};
+}
+
+using Record = IterationRecord;
+constexpr std::array<Column, 16> kColumns{{
+    whole<&Record::worker>("worker"),
+    whole<&Record::iteration>("iteration"),
+    whole<&Record::samples>("samples"),
+    whole<&Record::version>("version"),
+    real<&Record::arrived_s>("arrived_s"),
+    real<&Record::input_s>("input_s"),
+    real<&Record::compute_s>("compute_s"),
+    real<&Record::push_s>("push_s"),
+    real<&Record::pull_s>("pull_s"),
+    real<&Record::wait_s>("wait_s"),
+    real<&Record::lag>("lag"),
+    used<&ResourceUse::cpu_share>("cpu_share"),
+    used<&ResourceUse::host_busy>("host_busy"),
+    used<&ResourceUse::host_steal>("host_steal"),
+    used<&ResourceUse::rx_bytes_s>("rx_bytes_s"),
+    used<&ResourceUse::tx_bytes_s>("tx_bytes_s"),
+}};
+constexpr std::string_view kBatch = "batch";  ///< the first column: --batch of the run
+constexpr int kMostWorkers = 1 << 16;
+
+std::string header() {
+    std::string text(kBatch);
+    for (const Column& column : kColumns) {
+        text += fmt::format(",{}", column.name);
+    }
+    return text;
+}
+
+double number(const CsvPlace& place, std::string_view column, std::string_view text, bool whole) {
+    const std::optional<double> value = parsed<double>(text);
+    if (!value || !std::isfinite(*value) || *value < 0 || (whole && std::floor(*value) != *value)) {
+        fail<FileError>({.where = place.text(column),
+                         .what = "cannot be used",
+                         .expected = whole ? "a whole number, from 0" : "a number, from 0",
+                         .got = fmt::format("'{}'", text)});
+    }
+    return *value;
+}
+
+IterationRecord record_of(const CsvPlace& place, const std::vector<std::string_view>& fields) {
+    IterationRecord record;
+    for (std::size_t i = 0; i < kColumns.size(); ++i) {
+        const Column& column = kColumns[i];
+        column.set(record, number(place, column.name, fields[i + 1], column.whole));
+    }
+    if (record.worker >= kMostWorkers) {
+        fail<FileError>({.where = place.text("worker"),
+                         .what = "cannot be used",
+                         .expected = fmt::format("below {}", kMostWorkers),
+                         .got = std::to_string(record.worker)});
+    }
+    return record;
+}
+
+}  // namespace
+
+void write_recorded_load(const std::string& file, const std::vector<IterationRecord>& records,
+                         std::int64_t batch) {
+    std::string text = header() + '\n';
+    for (const IterationRecord& record : records) {
+        text += std::to_string(batch);
+        for (const Column& column : kColumns) {
+            fmt::format_to(std::back_inserter(text), ",{:.9g}", column.get(record));
+        }
+        text += '\n';
+    }
+    replace_text_file(file, text);
+}
+
+RecordedLoad parse_recorded_load(const std::string& file) {
+    RecordedLoad load;
+    load.file = load.what = file;
+    bool headed = false;
+    const std::string columns = header();
+    each_csv_line(file, read_text_file(file), [&](const CsvPlace& place, std::string_view line) {
+        if (!std::exchange(headed, true)) {
+            if (line != columns) {
+                fail<FileError>({.where = place.text(),
+                                 .what = "not a file of cohort train --record-load",
+                                 .expected = columns,
+                                 .got = fmt::format("'{:.80}'", line)});
+            }
+            return;
+        }
+        const std::vector<std::string_view> fields = fields_of(place, kColumns.size() + 1, line);
+        load.batch = static_cast<std::int64_t>(number(place, kBatch, fields.front(), true));
+        load.records.push_back(record_of(place, fields));
+        load.workers = std::max(load.workers, load.records.back().worker + 1);
+    });
+    if (load.records.empty() || load.batch < 1) {
+        fail<FileError>({.where = file,
+                         .what = "nothing was recorded",
+                         .expected = "a file of cohort train --record-load"});
+    }
+    return load;
+}
+
+}  // namespace cohort

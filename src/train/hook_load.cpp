@@ -1,0 +1,62 @@
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
+#include "cohort/sim/recorded_load.hpp"
+#include "cohort/train/hooks.hpp"
+#include "cohort/train/options.hpp"
+
+namespace cohort {
+namespace {
+
+/// Every iteration as it arrived, until kMost are there.
+class LoadHook final : public TrainHook {
+public:
+    /// A file that cannot be written ends the run before it has begun; what is there stays until
+    /// there is something to replace it.
+    void on_start(TrainControl& run) override {
+        const std::string probe = run.options().record_load + ".part";
+        write_recorded_load(probe, {}, run.options().batch);
+        std::error_code ignored;
+        std::filesystem::remove(probe, ignored);
+    }
+
+    void on_push(TrainControl& /*run*/, const IterationRecord& record) override {
+        if (records_.size() < kMost && record.samples > 0) {
+            records_.push_back(record);
+        }
+    }
+
+    void on_end(TrainControl& run, StopReason /*reason*/) override { write(run); }
+    void on_failure(TrainControl& run) override { write(run); }
+
+private:
+    static constexpr std::size_t kMost = 200'000;
+
+    /// At the end of a run there is more to save than this: a full disk is said, not thrown.
+    void write(TrainControl& run) {
+        if (records_.empty()) {
+            return;
+        }
+        const std::string& file = run.options().record_load;
+        try {
+            write_recorded_load(file, records_, run.options().batch);
+            log_info("the workers' load: {} ({} iteration(s))", file, records_.size());
+        } catch (const FileError& error) {
+            log_error("the workers' load was not saved: {}", error.what());
+        }
+    }
+
+    std::vector<IterationRecord> records_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainHook> make_load_hook() {
+    return std::make_unique<LoadHook>();
+}
+
+}  // namespace cohort

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""What real ranks measure for predictors and choosers: loads, rates, gradients; what is learned meanwhile.
+
+cli_measured_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import h5py
+
+import cli_support
+from cli_support import ProgramTest, events, run
+
+MPIRUN = []
+
+
+class Measured(ProgramTest):
+
+    def train(self, ranks, *arguments, folder=None):
+        """A run to its end. Returns its folder."""
+        out = folder or self.out()
+        words = [*MPIRUN, "-n", ranks, cli_support.PROGRAM, "train", "--data", self.data, "--out", out,
+                 "--threads", 1, "--checkpoint-every-s", 0, *arguments]
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=150,
+                              check=False, env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return out
+
+    def test_a_recorded_run_trains_a_predictor(self):
+        load = self.folder / "load.csv"
+        self.train(3, "--arch", "servers", "--mode", "asgd", "--model", "softmax", "--batch", 10, "--compute",
+                   "sleep:5ms", "--inject", "rank=2,delay=10ms", "--samples", 4000, "--record-load", load)
+        lines = load.read_text().splitlines()
+        self.assertTrue(lines[0].startswith("batch,worker,iteration,samples,"))
+        rows = [dict(zip(lines[0].split(","), line.split(","))) for line in lines[1:]]
+        self.assertEqual({row["worker"] for row in rows}, {"0", "1"})
+        slow = [float(row["compute_s"]) for row in rows if row["worker"] == "1"]
+        self.assertGreater(sorted(slow)[len(slow) // 2], 0.014)
+        model = self.folder / "model.toml"
+        said = run("predictor", "train", load, "--out", model, "--epochs", 1).stdout
+        self.assertIn(f"trained on {len(rows)} records", said)
+        scores = [json.loads(line) for line in
+                  run("predictor", "score", load, "--model", model, "--predictors", "last,lstm",
+                      "--json").stdout.splitlines()]
+        self.assertEqual({score["predictor"] for score in scores}, {"last", "lstm"})
+        self.assertGreater(min(score["predictions"] for score in scores), 100)
+        self.assertIn("--profile", run("predictor", "score", load, "--predictors", "oracle", code=3).stderr)
+        load.write_text("\n".join([lines[0], lines[1], lines[2].replace(",", ",x", 1)]))
+        self.assertIn("line 3, worker", run("predictor", "score", load, code=3).stderr)
+        load.write_text("time_s,target\n")
+        self.assertIn("line 1", run("predictor", "score", load, code=3).stderr)
+
+    def test_what_plans_achieve_is_recorded_and_scored(self):
+        out = self.train(3, "--arch", "servers", "--mode", "ssgd", "--model", "softmax", "--batch", 10,
+                         "--compute", "sleep:5ms", "--samples", 8000, "--record-rates")
+        rates = events(out, "rate")
+        self.assertGreaterEqual(len(rates), 5)
+        self.assertEqual({rate["plan"] for rate in rates}, {"ssgd"})
+        weights = self.folder / "weights.toml"
+        self.assertIn(f"{len(rates)} windows of 1 runs", run("chooser", "train", out, "--out", weights).stdout)
+        self.assertIn("timed_pace", weights.read_text())
+
+
+
+if __name__ == "__main__":
+    rest = sys.argv[2:]
+    cut = rest.index("--") if "--" in rest else len(rest)
+    MPIRUN = rest[:cut]
+    sys.argv[2:] = rest[cut + 1:]
+    cli_support.main()
