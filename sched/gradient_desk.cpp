@@ -33,8 +33,8 @@ double position(const Fire& fire, double reference_batches) {
 
 }  // namespace
 
-GradientQuestion GradientDesk::ask(const Fire& fire, const SyncPlan& plan, const GradientWish& wish,
-                                   bool compare) {
+GradientQuestion GradientDesk::ask(const Fire& fire, const SyncPlan& plan,
+                                   const GradientWish& wish) {
     ++updates_;
     const double before = applied_;
     applied_ += static_cast<double>(fire.samples) / reference_batch_;
@@ -45,7 +45,7 @@ GradientQuestion GradientDesk::ask(const Fire& fire, const SyncPlan& plan, const
     alike_ = asked.norms.empty() ? alike_ : updates_;
     const bool turn = wish.now_and_then && updates_ - measured_ >= kEvery;
     GradientQuestion question{.norm = !asked.norms.empty() && (turn || wish.every_update)};
-    if (compare && wish.now_and_then && plain(fire, plan)) {
+    if (wish.now_and_then && plain(fire, plan)) {
         const double here = position(fire, before);
         const double distance = kept_ ? here - *kept_ : 0;
         question.compare = kept_ && distance >= kNear && distance <= kFar;
@@ -60,6 +60,7 @@ GradientQuestion GradientDesk::ask(const Fire& fire, const SyncPlan& plan, const
         }
     }
     measured_ = turn ? updates_ : measured_;
+    asked.keep = question.keep;
     asked.norms.resize(question.norm ? asked.norms.size() : 0);
     if (question.any()) {
         asked_[fire.version] = std::move(asked);
@@ -75,6 +76,24 @@ void GradientDesk::answered(std::int64_t version, const GradientAnswer& answer) 
         compare_with_kept(answer.product, found->second.distance);
     }
     asked_.erase(found);
+}
+
+void GradientDesk::answered(std::int64_t version, const GradientAnswer& answer,
+                            const std::vector<double>& norms) {
+    std::vector<GradientNorm>& asked = asked_.at(version).norms;
+    check_invariant(asked.empty() || asked.size() == norms.size(), "a norm for every push");
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+        asked[i].squares = norms[i] * norms[i];
+    }
+    answered(version, answer);
+}
+
+void GradientDesk::withdrawn(std::int64_t version, std::int64_t samples) {
+    applied_ -= static_cast<double>(samples) / reference_batch_;
+    const auto asked = asked_.extract(version);
+    if (!asked.empty() && asked.mapped().keep) {
+        kept_.reset();
+    }
 }
 
 void GradientDesk::compare_with_kept(double product, double distance) noexcept {

@@ -112,8 +112,7 @@ void VirtualJob::apply(const Fire& fire) {
         held_.erase(ticket.id);
         check_invariant(book_.mark_applied(id), "an applied lease is outstanding");
     }
-    const bool compares = spec_.setting.architecture == Architecture::kServers;
-    update.question = gradients_.ask(fire, engine_.plan(), wish(), compares);
+    update.question = gradients_.ask(fire, engine_.plan(), wish());
     const GradientAnswer answer = learner_.apply(update);
     if (update.question.any()) {
         gradients_.answered(fire.version, answer);

@@ -15,6 +15,7 @@ RingFlow::RingFlow(Links links, const JobParts& parts, RunBooks& books)
       parts_(parts),
       books_(books),
       seats_(static_cast<std::size_t>(links.map.workers())),
+      gradients_(parts.reference_batch),
       unused_(seats_.size()) {
 }
 
@@ -22,7 +23,6 @@ int RingFlow::begin(const BeginOrder& order, const UpdateExtras& extras) {
     for (int worker = 0; worker < links_.map.workers(); ++worker) {
         send(worker, MessageKind::kBegin, order);
     }
-    books_.engine().set_noise_scale(std::max(0.0, parts_.options.noise_scale));
     place(books_.engine().plan());
     const bool asked = extras.evaluation != 0 || !extras.snapshot.empty();
     const int parts = asked ? request(extras) : 0;
@@ -99,7 +99,9 @@ void RingFlow::go_on() {
 }
 
 void RingFlow::deal() {
-    for (const LeaseDesk::Dealt& dealt : books_.leases().top_up()) {
+    for (LeaseDesk::Dealt& dealt : books_.leases().top_up()) {
+        dealt.order.halves = seat(dealt.worker).role == RingRole::kRider &&
+                             gradients_.halve(books_.engine().plan(), dealt.order.count, wish());
         send(dealt.worker, MessageKind::kLease, dealt.order);
     }
 }
@@ -156,7 +158,9 @@ void RingFlow::describe(Granted& next) {
         order.group_round = group_rounds_ + 1;
         group_rounds_ += static_cast<std::uint64_t>(order.steps);
     }
-    order.fraction = fraction_of(next.samples, order.work);
+    next.noise_scale = noise_scale();
+    order.fraction = fraction_of(next);
+    order.question = gradients_.ask(fire_of(next), plan, wish());
     const RingIds::Names names = ids_.find(members_, plan.group);
     order.ring = names.ring;
     order.group_ring = names.group;
@@ -177,15 +181,17 @@ std::int32_t RingFlow::steps_of(const RoundOrder& order) const {
 }
 
 /// What the engine's fire will be worth: the round is over before the engine hears of it.
-double RingFlow::fraction_of(std::int64_t samples, Work work) const {
+double RingFlow::fraction_of(const Granted& next) const {
     const SyncPlan& plan = books_.engine().plan();
     const auto batch = static_cast<double>(parts_.reference_batch);
-    const double f = static_cast<double>(samples) / batch;
-    const double phi = parts_.options.noise_scale;
-    if (work == Work::kGradient && plan.lr_unit == SyncPlan::LrUnit::kPublished) {
-        return static_cast<double>(samples) / static_cast<double>(plan.published_unit);
+    const auto samples = static_cast<double>(next.samples);
+    const double f = samples / batch;
+    const double phi = next.noise_scale;
+    const bool gradient = next.order.work == Work::kGradient;
+    if (gradient && plan.lr_unit == SyncPlan::LrUnit::kPublished) {
+        return samples / static_cast<double>(plan.published_unit);
     }
-    if (work == Work::kGradient && plan.lr_unit == SyncPlan::LrUnit::kAdaScale && phi > 0) {
+    if (gradient && plan.lr_unit == SyncPlan::LrUnit::kAdaScale && phi > 0) {
         return f * (phi + batch) / (phi + f * batch);
     }
     return f;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/sched/gradient_desk.hpp"
 #include "flow_ring_ids.hpp"
 #include "protocol_ring.hpp"
 #include "update_flow.hpp"
@@ -45,6 +46,7 @@ private:
         std::uint32_t epoch = 0;  ///< of the oldest lease
         std::int64_t samples = 0;
         std::vector<PushId> riders;  ///< in order of arrival
+        double noise_scale = 0;      ///< that its fraction was reckoned with
     };
     /// What the coordinator knows of a worker.
     struct Seat {
@@ -100,7 +102,7 @@ private:
     void describe(Granted& next);
     void reported(const RoundReport& report);
     [[nodiscard]] std::int32_t steps_of(const RoundOrder& order) const;
-    [[nodiscard]] double fraction_of(std::int64_t samples, Work work) const;
+    [[nodiscard]] double fraction_of(const Granted& next) const;
     [[nodiscard]] int reporter() const;
     [[nodiscard]] std::optional<LeaseOrder> claim(int worker);
 
@@ -114,6 +116,16 @@ private:
     void tell_engine(const RoundMember& member);
     void void_round(const Granted& granted, const RoundReport& report);
     void give_back(int worker, std::uint64_t lease, ReturnReason reason);
+
+    // What their gradients tell (flow_ring_gradients.cpp).
+    [[nodiscard]] GradientWish wish() const;
+    [[nodiscard]] double noise_scale() const;
+    [[nodiscard]] Fire fire_of(const Granted& next) const;
+    void answered(const Granted& granted, const RoundReport& report,
+                  const std::vector<PushTicket>& tickets);
+    void withdrawn(const Granted& granted);
+    void halves(const Ticket& ticket);
+    void learned_of_gradients();
 
     // What they leave behind (flow_ring_requests.cpp).
     int ask_now(const UpdateExtras& extras);
@@ -180,6 +192,7 @@ private:
     std::deque<PushId> ready_;          ///< of those, complete and not granted, in order of arrival
     std::deque<Granted> granted_;       ///< rounds that have not been reported, oldest first
     RingIds ids_;
+    GradientDesk gradients_;
     std::uint64_t epoch_ = 0;  ///< counts losses of members
     std::uint64_t rounds_ = 0;
     std::uint64_t reported_ = 0;  ///< last round that was reported

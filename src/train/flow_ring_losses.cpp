@@ -254,6 +254,7 @@ std::uint64_t RingFlow::newest_round(const Recovery& done) {
 
 /// Step 3. Members that have not begun a lease skip its batch.
 void RingFlow::void_granted(const Granted& granted) {
+    withdrawn(granted);
     for (const RoundMember& member : granted.order.members) {
         if (member.lease == 0) {
             continue;

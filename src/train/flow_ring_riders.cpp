@@ -35,6 +35,7 @@ void RingFlow::take_ticket(const Ticket& ticket) {
     } else if (!non_finite_reason(ticket.loss_sum, ticket.finite).empty()) {
         refuse(ticket);
     } else {
+        halves(ticket);
         RiderWork& work = work_[ticket.push];
         work.ticket = ticket;
         if (work.parent) {

@@ -95,6 +95,7 @@ void RingFlow::fire(const Granted& granted, const RoundReport& report, const Bat
     UpdateEngine& engine = books_.engine();
     const std::int64_t computed_on = engine.version();
     const std::vector<PushTicket> tickets = tickets_of(granted, report);
+    engine.set_noise_scale(granted.noise_scale);
     UpdateRecord update{.fraction = granted.order.fraction,
                         .learning_rate = granted.order.lr,
                         .epoch = granted.epoch,
@@ -126,6 +127,7 @@ void RingFlow::fire(const Granted& granted, const RoundReport& report, const Bat
     for (const PushOutcome& outcome : outcomes) {
         books_.settled(outcome);
     }
+    answered(granted, report, tickets);
     books_.commit(update);
 }
 
@@ -180,6 +182,7 @@ void RingFlow::tell_engine(const RoundMember& member) {
 }
 
 void RingFlow::void_round(const Granted& granted, const RoundReport& report) {
+    withdrawn(granted);
     for (std::size_t i = 0; i < granted.order.members.size(); ++i) {
         const RoundMember& member = granted.order.members[i];
         const RoundMemberReport& said = report.members[i];

@@ -104,6 +104,7 @@ void RingFlow::skip(std::uint64_t last) {
     while (!granted_.empty() && granted_.back().order.round <= last) {
         const Granted granted = std::move(granted_.back());
         granted_.pop_back();
+        withdrawn(granted);
         for (const RoundMember& member : granted.order.members) {
             if (member.lease != 0 && seat(member.worker).live) {
                 unused_[static_cast<std::size_t>(member.worker)].push_front(

@@ -65,7 +65,7 @@ void ServersFlow::carry_out(const Fire& fire) {
         update.result.correct += held.mapped().correct;
         update.gradient_norm += push.ticket.gradient_norm / static_cast<double>(in_order.size());
     }
-    order.question = gradients_.ask(fire, books_.engine().plan(), wish(), true);
+    order.question = gradients_.ask(fire, books_.engine().plan(), wish());
     const UpdateExtras extras = books_.decide(books_.samples_applied() + fire.samples);
     order.snapshot = extras.snapshot;
     // With snapshots gathered for evaluation nobody else evaluates.

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "cohort/comm/ring_exchange.hpp"
+#include "cohort/sched/gradient_desk.hpp"
 #include "cohort/sched/ring_rules.hpp"
 #include "protocol.hpp"
 
@@ -86,13 +88,14 @@ struct RoundOrder {
     std::uint64_t group_round = 0;     ///< first of `steps` rounds of it
     std::vector<RoundMember> members;  ///< in ring order
     std::int32_t reporter = 0;         ///< worker that reports the round and takes the snapshot
+    GradientQuestion question;         ///< to it, about the mean gradient
     std::uint64_t evaluation = 0;      ///< afterwards; 0: none
     std::vector<std::int32_t> evaluators;  ///< workers: the i-th of n does part i of n
     SnapshotOrder snapshot;                ///< afterwards
     template <class Io>
     void fields(Io& io) {
         io(epoch, round, membership, ring, keep, fraction, lr, work, steps, group, group_ring,
-           group_round, members, reporter, evaluation, evaluators, snapshot);
+           group_round, members, reporter, question, evaluation, evaluators, snapshot);
     }
 };
 
@@ -118,9 +121,13 @@ struct RoundReport {
     double exchange_s = 0;                   ///< the reporter's
     double exposed_s = 0;
     std::uint64_t skip = 0;  ///< rounds after this one up to that number do not begin; 0: all do
+    GradientAnswer answer = kNoAnswer;
+    /// Nothing was asked, or who could answer is gone.
+    static constexpr GradientAnswer kNoAnswer{.squares = std::numeric_limits<double>::quiet_NaN(),
+                                              .product = std::numeric_limits<double>::quiet_NaN()};
     template <class Io>
     void fields(Io& io) {
-        io(round, version, members, exchange_s, exposed_s, skip);
+        io(round, version, members, exchange_s, exposed_s, skip, answer);
     }
 };
 

@@ -213,6 +213,9 @@ void RingExecutor::carry_out(const RoleOrder& order) {
     }
     role_ = order.role;
     parent_ = order.parent;
+    if (role_ != RingRole::kMember) {
+        kept_.clear();
+    }
     inbox_.drop(
         [&](const StateHeader& header) { return header.full && header.number <= order.number; });
     if (role_ != RingRole::kMember) {

@@ -74,7 +74,9 @@ private:
     void apply(const RoundOrder& order, std::span<float> sum);
     void add_delta(std::span<const float> delta);
     void release_riders(const RoundOrder& order, const RoundMember& mine);
-    void report(const RoundOrder& order, const MemberRounds::Sum& sum);
+    void report(const RoundOrder& order, const MemberRounds::Sum& sum,
+                const GradientAnswer& answer);
+    [[nodiscard]] GradientAnswer answer_to(const RoundOrder& order, std::span<const float> sum);
     void snapshot(const SnapshotOrder& order);
     void evaluate(const RoundOrder& order);
     [[nodiscard]] std::int64_t parameters() const {
@@ -102,6 +104,7 @@ private:
     std::uint64_t done_ = 0;        ///< grants carried out
     std::uint64_t skip_ = 0;        ///< rounds up to this one do not begin
     std::uint64_t last_round_ = 0;  ///< that was over here, void ones too
+    std::vector<float> kept_;       ///< mean gradient of a round, to compare; empty: none
     RoundReport last_report_;       ///< of it
     ShardWriter writer_;            ///< last: writes what is left before the rest goes
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cohort/core/error.hpp"
+#include "cohort/optim/vector_math.hpp"
 #include "worker_ring_executor.hpp"
 
 namespace cohort {
@@ -41,20 +42,56 @@ bool RingExecutor::round(const RoundOrder& order) {
     if (!sum) {
         return false;
     }
+    GradientAnswer answer = RoundReport::kNoAnswer;
     if (std::all_of(sum->tails.begin(), sum->tails.end(),
                     [](const RingTail& tail) { return tail.finite != 0; })) {
+        answer = answer_to(order, sum->floats);
         const Clock::Seconds start = context_.clock().now();
         apply(order, sum->floats);
         rounds_.applied((context_.clock().now() - start).count());
         last_round_ = order.round;
         release_riders(order, *mine);
+    } else if (order.question.keep) {
+        kept_.clear();
     }
     last_round_ = order.round;
     for (const RingTail& tail : sum->tails) {
         skip_ = std::max(skip_, tail.skip);
     }
-    report(order, *sum);
+    report(order, *sum, answer);
     return true;
+}
+
+/// Who reports the round says what was asked of its mean gradient; with any other member what was
+/// kept there would be of another time when it is its turn again.
+GradientAnswer RingExecutor::answer_to(const RoundOrder& order, std::span<const float> sum) {
+    GradientAnswer answer = RoundReport::kNoAnswer;
+    const GradientQuestion& asked = order.question;
+    if (!asked.any()) {
+        return answer;
+    }
+    if (context_.worker() != order.reporter) {
+        kept_.clear();
+        return answer;
+    }
+    std::vector<float> alone;
+    if (sum.empty()) {
+        alone.resize(replica_.gradients().size());
+        context_.copy(alone, replica_.gradients());
+    }
+    const std::span<const float> gradient =
+        sum.empty() ? std::span<const float>(alone) : sum.first(replica_.parameters().size());
+    if (asked.norm) {
+        answer.squares = sum_of_squares(gradient);
+    }
+    if (asked.compare && !kept_.empty()) {
+        answer.product = dot(gradient, kept_);
+        kept_.clear();
+    }
+    if (asked.keep) {
+        kept_.assign(gradient.begin(), gradient.end());
+    }
+    return answer;
 }
 
 std::vector<AddedPush> RingExecutor::pushes_of(const RoundOrder& order,
@@ -111,7 +148,8 @@ void RingExecutor::release_riders(const RoundOrder& order, const RoundMember& mi
     }
 }
 
-void RingExecutor::report(const RoundOrder& order, const MemberRounds::Sum& sum) {
+void RingExecutor::report(const RoundOrder& order, const MemberRounds::Sum& sum,
+                          const GradientAnswer& answer) {
     RoundReport report{.round = order.round, .version = version_, .members = {}};
     for (const RingTail& tail : sum.tails) {
         report.members.push_back({.samples = tail.samples,
@@ -124,6 +162,7 @@ void RingExecutor::report(const RoundOrder& order, const MemberRounds::Sum& sum)
                                   .load = tail.load});
     }
     report.skip = skip_ > order.round ? skip_ : 0;
+    report.answer = answer;
     report.exchange_s = sum.times.exchange_s;
     report.exposed_s = sum.times.exposed_s;
     if (context_.worker() == order.reporter) {

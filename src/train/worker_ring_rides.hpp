@@ -36,6 +36,9 @@ private:
         std::shared_ptr<OutgoingTransfer> transfer;  ///< the last one out of it
     };
     [[nodiscard]] Slot& free_slot();
+    /// A step's part of the ticket.
+    [[nodiscard]] Ticket step(const LoadedBatch& batch, const PushId& id, Address parent);
+    [[nodiscard]] Ticket step_in_halves(const LoadedBatch& batch, const PushId& id, Address parent);
 
     WorkerContext& context_;
     std::size_t floats_;

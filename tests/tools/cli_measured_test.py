@@ -63,6 +63,28 @@ class Measured(ProgramTest):
         self.assertIn(f"{len(rates)} windows of 1 runs", run("chooser", "train", out, "--out", weights).stdout)
         self.assertIn("timed_pace", weights.read_text())
 
+    def test_rings_measure_gradients_as_virtual_ones_do(self):
+        job = ("--arch", "ring", "--mode", "ring", "--model", "smallcnn", "--batch", 20, "--lr", 0.02,
+               "--momentum", 0, "--samples", 12000)
+        for option in ("--record-rates", "--lr-rule=adascale"):
+            out = self.train(3, *job, option, folder=self.folder / f"real{option}")
+            real = events(out, "train")[-1]
+            virtual = self.folder / f"virtual{option}"
+            run("simulate", "--data", self.data, "--workers", 3, "--time-as", "resnet50", "--out", virtual,
+                "--threads", 1, *job, "--measure-gradients" if option == "--record-rates" else option)
+            with h5py.File(virtual / "result.h5") as result:
+                found = dict(result.attrs)
+            self.assertAlmostEqual(real["noise_scale"] / found["noise_scale"], 1, delta=0.02)
+            if option == "--record-rates":
+                self.assertAlmostEqual(real["step_curvature"] / found["step_curvature"], 1, delta=0.02)
+            else:
+                self.assertIsNone(real["step_curvature"], "a step size needs none")
+
+    def test_riders_gradients_tell_too(self):
+        out = self.train(3, "--arch", "ring", "--mode", "ring:1", "--lr-rule", "adascale", "--model", "smallcnn",
+                         "--batch", 20, "--lr", 0.02, "--samples", 12000)
+        self.assertGreater(events(out, "train")[-1]["noise_scale"], 0)
+
 
 
 if __name__ == "__main__":

@@ -189,11 +189,11 @@ TEST(GradientDesk, AsksAsOftenAsSomebodyWantsToKnow) {
         for (int i = 0; i < 80; ++i) {
             static std::int64_t version = 0;
             ++version;
-            const GradientQuestion question =
-                desk.ask(fire_of(version, {push_of(64, version - 1), push_of(64, version - 1)}),
-                         plan, wish, false);
+            const GradientQuestion question = desk.ask(
+                fire_of(version, {push_of(64, version - 1), push_of(64, version - 1)}), plan, wish);
             count += question.norm ? 1 : 0;
-            EXPECT_FALSE(question.keep || question.compare) << "nothing can be kept here";
+            EXPECT_TRUE(wish.now_and_then || !(question.keep || question.compare))
+                << "a step size needs no curvature";
             if (question.any()) {
                 desk.answered(version, {.squares = 1});
             }
@@ -215,8 +215,11 @@ TEST(GradientDesk, HalvesLeasesWhereNoTwoPushesShareAVersion) {
     int halved = 0;
     for (int i = 0; i < 100; ++i) {
         const GradientQuestion question =
-            desk.ask(fire_of(++version, {push_of(64, version - 2)}), plan, kChooser, false);
-        EXPECT_FALSE(question.any());
+            desk.ask(fire_of(++version, {push_of(64, version - 2)}), plan, kChooser);
+        EXPECT_FALSE(question.norm);
+        if (question.any()) {
+            desk.answered(version, {.product = std::numeric_limits<double>::quiet_NaN()});
+        }
         if (desk.halve(plan, 64, kChooser)) {
             ++halved;
             desk.halves(64, {9, 5}, 5);
@@ -226,7 +229,7 @@ TEST(GradientDesk, HalvesLeasesWhereNoTwoPushesShareAVersion) {
         << "from the moment that it is clear that there are none";
     EXPECT_NEAR(desk.noise_scale(), 85.3333 / 2, 1e-3) << "as if each half had had 32 samples";
     EXPECT_DOUBLE_EQ(desk.gradient_squares(), 3);
-    EXPECT_EQ(desk.agreement(), 0) << "nothing was compared";
+    EXPECT_EQ(desk.agreement(), 0) << "who could compare kept nothing";
     SyncPlan deltas;
     deltas.work = Work::kDelta;
     for (int i = 0; i < 20; ++i) {
@@ -246,8 +249,7 @@ TEST(GradientDesk, TheProductOfSuccessiveGradientsTellsTheCurvature) {
     constexpr double kStep = 0.02;
     for (std::int64_t version = 1; version <= 2000; ++version) {
         const FiredPush push = push_of(64, version - 1, gradient);
-        const GradientQuestion question =
-            desk.ask(fire_of(version, {push, push}), plan, kChooser, true);
+        const GradientQuestion question = desk.ask(fire_of(version, {push, push}), plan, kChooser);
         EXPECT_FALSE(question.keep && question.compare);
         if (question.any()) {
             desk.answered(version, {.squares = gradient * gradient,
@@ -264,6 +266,46 @@ TEST(GradientDesk, TheProductOfSuccessiveGradientsTellsTheCurvature) {
     EXPECT_NEAR(desk.agreement(), 1 - kStep, 0.01);
 }
 
+/// A ring's round is asked about when it is granted; what its members computed comes later.
+TEST(GradientDesk, NormsMayComeWithTheAnswer) {
+    const SyncPlan plan;
+    GradientDesk before(256);
+    GradientDesk after(256);
+    for (std::int64_t version = 1; version <= 80; ++version) {
+        const double norm = version % 2 == 0 ? 3 : 2;
+        const GradientAnswer answer{.squares = 4};
+        const Fire computed =
+            fire_of(version, {push_of(64, version - 1, norm), push_of(64, version - 1, 2.5)});
+        const Fire granted =
+            fire_of(version, {push_of(64, version - 1, 0), push_of(64, version - 1, 0)});
+        const GradientQuestion question = before.ask(computed, plan, kAdaScale);
+        ASSERT_EQ(after.ask(granted, plan, kAdaScale).norm, question.norm);
+        before.answered(version, answer);
+        after.answered(version, answer, {norm, 2.5});
+    }
+    EXPECT_GT(before.noise_scale(), 0);
+    EXPECT_EQ(after.noise_scale(), before.noise_scale());
+}
+
+/// A gradient of a round that is void is not there to be compared with.
+TEST(GradientDesk, WhatDoesNotComeAboutIsForgotten) {
+    const SyncPlan plan;
+    GradientDesk desk(128);
+    std::int64_t version = 0;
+    int compared = 0;
+    for (int i = 0; i < 200; ++i) {
+        const Fire fire = fire_of(++version, {push_of(64, version - 1), push_of(64, version - 1)});
+        const GradientQuestion question = desk.ask(fire, plan, kChooser);
+        compared += question.compare ? 1 : 0;
+        if (question.keep) {
+            desk.withdrawn(version, fire.samples);
+        } else if (question.any()) {
+            desk.answered(version, {.squares = 1});
+        }
+    }
+    EXPECT_EQ(compared, 0);
+}
+
 /// Under asgd a push is an eighth of a reference batch: gradients are compared a whole one apart.
 TEST(GradientDesk, ComparesGradientsAReferenceBatchApart) {
     const SyncPlan plan;
@@ -271,8 +313,8 @@ TEST(GradientDesk, ComparesGradientsAReferenceBatchApart) {
     std::int64_t kept = 0;
     int compared = 0;
     for (std::int64_t version = 1; version <= 2000; ++version) {
-        const GradientQuestion question = desk.ask(
-            fire_of(version, {push_of(64, version - 8, 1, 7.0 / 8)}), plan, kChooser, true);
+        const GradientQuestion question =
+            desk.ask(fire_of(version, {push_of(64, version - 8, 1, 7.0 / 8)}), plan, kChooser);
         EXPECT_FALSE(question.norm);
         if (question.compare) {
             ++compared;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cohort/sched/gradient_desk.hpp"
 #include "support/ring_replay.hpp"
 
 namespace cohort {
@@ -241,6 +242,73 @@ TEST(RingFlow, WaitingForInputIsAMembersOwnTime) {
     job.finish();
     EXPECT_LT(job.books.own_s[0], kInput);
     EXPECT_GT(job.books.own_s[1], kInput) << "and computing";
+}
+
+/// As with servers: the norm now and then, two gradients a reference batch apart, halves of riders'
+/// mini-batches where updates mix versions.
+TEST(RingFlow, MeasuresGradientsOnlyWhereSomebodyWantsThem) {
+    for (const bool wants : {false, true}) {
+        RingJob job("smallcnn", 2, ring_plan({0, 1}), 32 * 120);
+        job.books.wants = wants;
+        job.begin();
+        job.finish();
+        EXPECT_EQ(job.books.gradients.empty(), !wants);
+        const auto asked =
+            std::count_if(job.messenger.rounds.begin(), job.messenger.rounds.end(),
+                          [](const auto& round) { return round.second.question.norm; });
+        EXPECT_EQ(asked, wants ? 120 / GradientDesk::kEvery : 0);
+        if (wants) {
+            EXPECT_GT(job.books.gradients.back().noise_scale, 0);
+            EXPECT_GT(job.books.gradients.back().curvature, 0);
+        }
+        expect_replayed(job, {0, 1});
+        expect_accounts(job, 32 * 120);
+    }
+}
+
+TEST(RingFlow, RidersHalveTheirMiniBatchesWhereNoUpdateIsOfOneVersion) {
+    RingJob job("smallcnn", 2, ring_plan({0}, {1}), 16 * 300);
+    job.books.wants = true;
+    job.begin();
+    job.finish();
+    const auto halved = std::count_if(job.tickets.begin(), job.tickets.end(),
+                                      [](const auto& ticket) { return ticket.second.halves; });
+    EXPECT_GE(halved, 5);
+    EXPECT_GT(job.books.gradients.back().noise_scale, 0);
+    expect_accounts(job, 16 * 300);
+}
+
+/// Half a reference batch is worth more than half an update, once the noise scale is known.
+TEST(RingFlow, AdaScaleUsesTheNoiseScaleThatIsMeasured) {
+    SyncPlan plan = ring_plan({0, 1});
+    plan.lr_unit = SyncPlan::LrUnit::kAdaScale;
+    RingJob job("smallcnn", 2, plan, 32 * 60);
+    job.begin();
+    job.until_updates(20);
+    job.flow->install(plan, {8, 8});
+    job.until([&] { return !job.books.installs.empty(); });
+    job.finish();
+    const UpdateRecord& last = job.books.updates[job.books.updates.size() - 2];
+    ASSERT_EQ(last.result.samples, 16);
+    EXPECT_GT(last.fraction, 0.5);
+    EXPECT_LT(last.fraction, 1);
+    expect_replayed(job, {0, 1});
+}
+
+/// Rounds that come to nothing are asked about anew.
+TEST(RingFlow, VoidAndLostRoundsAreNotMeasured) {
+    RingJob job("smallcnn", 3, ring_plan({0, 1, 2}), 48 * 200);
+    job.books.wants = true;
+    job.rounds.on_tail = [](std::uint64_t round, int rank, RingTail& tail) {
+        tail.finite = round % 5 == 3 && rank == 1 ? 0 : tail.finite;
+    };
+    job.begin();
+    job.until_updates(60);
+    job.lose(2);
+    job.finish();
+    EXPECT_FALSE(job.books.drops.empty());
+    EXPECT_GT(job.books.gradients.back().noise_scale, 0);
+    expect_accounts(job, 48 * 200);
 }
 
 TEST(RingFlow, AVoidRoundKeepsRidersGradientsForTheNext) {

@@ -4,156 +4,26 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <set>
 
 #include "cohort/core/error.hpp"
+#include "cohort/optim/vector_math.hpp"
 #include "cohort/train/snapshot.hpp"
 #include "protocol_ring.hpp"
-#include "support/local_rounds.hpp"
-#include "support/worker_rig.hpp"
+#include "support/worker_ring_rig.hpp"
 
 namespace cohort {
 namespace {
 
-using test::LocalRounds;
-using test::WorkerRig;
+using test::expect_equal;
+using test::Reference;
+using test::Ring;
+using test::same_bits;
 using testing::HasSubstr;
-
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
-}
-
-/// A rig whose coordinator gives leases and grants and takes what the workers hold.
-struct Ring : WorkerRig, TransferSink {
-    Ring(const std::string& model, int workers, double stall_limit_s = 60)
-        : WorkerRig(model, workers, 0, stall_limit_s) {
-        network.messenger(0).set_sink(Port::kCoordinator, this);
-    }
-    Ring(const Ring&) = delete;
-    Ring& operator=(const Ring&) = delete;
-    ~Ring() override { stop(); }
-    void start_all(const BeginOrder& order_to_begin = {}) {
-        for (int worker = 0; worker < network.map().workers(); ++worker) {
-            start(rounds.factory(worker));
-            order(worker, MessageKind::kBegin, order_to_begin);
-        }
-    }
-    std::span<std::byte> accept(const Message& /*announcement*/, std::uint64_t bytes) override {
-        gathered.resize(bytes / sizeof(float));
-        return std::as_writable_bytes(std::span(gathered));
-    }
-    /// A round in which member i has counts[i] samples; the leases follow one another.
-    RoundOrder grant(const std::vector<std::int64_t>& counts) {
-        RoundOrder order_of_round;
-        order_of_round.round = ++granted;
-        order_of_round.ring = 1;
-        order_of_round.keep = {1};
-        order_of_round.lr = 0.05;
-        std::int64_t samples = 0;
-        for (std::size_t worker = 0; worker < counts.size(); ++worker) {
-            RoundMember member{.worker = static_cast<std::int32_t>(worker), .riders = {}};
-            if (counts[worker] > 0) {
-                member.lease = ++leases;
-                member.samples = counts[worker];
-                lease(member.worker, member.lease, position, member.samples);
-                position += member.samples;
-                samples += member.samples;
-            }
-            order_of_round.members.push_back(member);
-        }
-        order_of_round.fraction =
-            static_cast<double>(samples) / static_cast<double>(job.reference_batch);
-        return order_of_round;
-    }
-    void send(const RoundOrder& round) {
-        for (int worker = 0; worker < network.map().workers(); ++worker) {
-            order(worker, MessageKind::kRound, round);
-        }
-    }
-    /// Worker 0's parameters, then its state.
-    std::vector<float> gather(std::int64_t version) {
-        RoundOrder ask;
-        ask.snapshot.gather = 77;
-        send(ask);
-        const auto header = told<GatheredHeader>(MessageKind::kGathered);
-        EXPECT_EQ(header.gather, 77U);
-        EXPECT_EQ(header.version, version);
-        EXPECT_EQ(header.part, 0);
-        return gathered;
-    }
-
-    LocalRounds rounds;
-    std::vector<float> gathered;
-    std::uint64_t granted = 0;
-    std::uint64_t leases = 0;
-    std::int64_t position = 0;
-};
-
-/// One process that does what a ring should: micro-batches weighted and summed in member order.
-struct Reference : test::LoneReplica {
-    explicit Reference(Ring& ring_to_follow)
-        : LoneReplica(ring_to_follow.job.graph),
-          ring(ring_to_follow),
-          optimizer(make_optimizer(ring.job.optimizer, ring.job.graph.parameters(), 0,
-                                   ring.job.graph.parameters().total(), *device,
-                                   replica.stream())) {
-        replica.initialise(ring.job.options.seed);
-    }
-    std::vector<BatchResult> round(const std::vector<std::int64_t>& counts) {
-        std::int64_t all = 0;
-        for (const std::int64_t count : counts) {
-            all += count;
-        }
-        std::vector<float> gradient(replica.gradients().size());
-        std::vector<float> statistics(replica.batch_state().size());
-        std::vector<BatchResult> results;
-        for (const std::int64_t count : counts) {
-            results.emplace_back();
-            if (count == 0) {
-                continue;
-            }
-            results.back() =
-                replica.train_step(view_of(ring.batch(position, count)), ring.job.options.seed);
-            position += count;
-            const auto weight =
-                static_cast<float>(static_cast<double>(count) / static_cast<double>(all));
-            add(gradient, replica.gradients(), weight);
-            add(statistics, replica.batch_state(), weight);
-        }
-        const double fraction =
-            static_cast<double>(all) / static_cast<double>(ring.job.reference_batch);
-        optimizer->update(replica.parameters(), gradient, fraction, 0.05);
-        cohort::fold_batch_statistics(replica.state(), statistics, 0.1, fraction);
-        return results;
-    }
-    static void add(std::vector<float>& to, std::span<const float> from, float weight) {
-        for (std::size_t i = 0; i < to.size(); ++i) {
-            const volatile float product = weight * from[i];  // rounded, never fused
-            to[i] += product;
-        }
-    }
-    [[nodiscard]] std::vector<float> values() {
-        std::vector<float> all(replica.parameters().begin(), replica.parameters().end());
-        all.insert(all.end(), replica.state().begin(), replica.state().end());
-        return all;
-    }
-    Ring& ring;
-    std::unique_ptr<Optimizer> optimizer;
-    std::int64_t position = 0;
-};
-
-/// -0 and +0 are one value.
-void expect_equal(std::span<const float> a, std::span<const float> b) {
-    ASSERT_EQ(a.size(), b.size());
-    std::size_t different = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        different += a[i] == b[i] ? 0 : 1;
-    }
-    EXPECT_EQ(different, 0U);
-}
 
 TEST(WorkerRing, OneMemberEqualsReplicaAndOptimizerBitForBit) {
     Ring ring("resnet20", 1);
@@ -209,6 +79,61 @@ TEST(WorkerRing, MembersEqualOneProcessThatSumsInTheirOrder) {
     expect_equal(ring.gather(3), reference.values());
     EXPECT_EQ(ring.rounds.made(), 3) << "one ring for equal members";
     EXPECT_GT(ring.rounds.pieces(), 7 * 20) << "pieces leave while backward runs";
+}
+
+/// What is kept is compared once; a ring of one answers too.
+TEST(WorkerRing, TheReporterAnswersWhatIsAskedOfTheMeanGradient) {
+    for (const std::vector<std::int64_t>& counts :
+         {std::vector<std::int64_t>{8, 8, 3}, std::vector<std::int64_t>{16}}) {
+        Ring ring("smallcnn", static_cast<int>(counts.size()));
+        ring.start_all();
+        Reference reference(ring);
+        const std::vector<GradientQuestion> questions{
+            {.norm = true, .keep = true}, {}, {.compare = true}, {.norm = true, .compare = true}};
+        std::vector<float> kept;
+        for (const GradientQuestion& question : questions) {
+            RoundOrder order = ring.grant(counts);
+            order.question = question;
+            ring.send(order);
+            const auto report = ring.told<RoundReport>(MessageKind::kRoundDone);
+            reference.round(counts);
+            if (question.keep) {
+                kept = reference.gradient;
+            }
+            if (question.norm) {
+                const double squares = sum_of_squares(reference.gradient);
+                EXPECT_NEAR(report.answer.squares, squares, 1e-5 * squares);
+            } else {
+                EXPECT_TRUE(std::isnan(report.answer.squares)) << "nobody asked";
+            }
+            if (question.compare && !kept.empty()) {
+                const double size =
+                    std::sqrt(sum_of_squares(kept)) * std::sqrt(sum_of_squares(reference.gradient));
+                EXPECT_NEAR(report.answer.product, dot(kept, reference.gradient), 1e-5 * size);
+                kept.clear();
+            } else {
+                EXPECT_TRUE(std::isnan(report.answer.product)) << "nothing to compare with";
+            }
+        }
+    }
+}
+
+/// Another member reports meanwhile: what the first one kept is of another time.
+TEST(WorkerRing, WhoStopsReportingForgetsWhatItKept) {
+    Ring ring("smallcnn", 2);
+    ring.start_all();
+    std::vector<RoundReport> reports;
+    const std::vector<std::pair<int, GradientQuestion>> rounds{
+        {0, {.keep = true}}, {1, {.keep = true}}, {0, {.compare = true}}, {1, {.compare = true}}};
+    for (const auto& [reporter, question] : rounds) {
+        RoundOrder order = ring.grant({8, 8});
+        order.reporter = reporter;
+        order.question = question;
+        ring.send(order);
+        reports.push_back(ring.told<RoundReport>(MessageKind::kRoundDone));
+    }
+    EXPECT_TRUE(std::isnan(reports[2].answer.product));
+    EXPECT_TRUE(std::isnan(reports[3].answer.product)) << "the one between was asked of another";
 }
 
 TEST(WorkerRing, WaitingForABatchIsReported) {
@@ -349,7 +274,7 @@ TEST(WorkerRing, GrantsBeforeStopAreCarriedOut) {
     Ring ring("smallcnn", 2);
     ring.start_all();
     for (int i = 0; i < 2; ++i) {
-        const RoundOrder order = ring.grant({16, 16});
+        const RoundOrder order = ring.grant({8, 8});
         ring.order(0, MessageKind::kRound, order);
         ring.order(1, MessageKind::kRound, order);
     }

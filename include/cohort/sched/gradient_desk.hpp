@@ -64,12 +64,18 @@ public:
     explicit GradientDesk(std::int64_t reference_batch)
         : reference_batch_(static_cast<double>(reference_batch)) {}
 
-    /// What to ask of an update; to be called for every one.
-    /// @param compare  whether gradients can be kept and compared where it is applied
+    /// What to ask of an update; to be called for every one. `fire.version` names it.
     [[nodiscard]] GradientQuestion ask(const Fire& fire, const SyncPlan& plan,
-                                       const GradientWish& wish, bool compare);
-    /// The answer about the update to `version`, of which something was asked.
+                                       const GradientWish& wish);
+    /// The answer about the update to `version`, of which something was asked. An answer that is
+    /// not a number says nothing.
     void answered(std::int64_t version, const GradientAnswer& answer);
+    /// The same of an update that was asked about before it was computed.
+    /// @param norms  |g| of its pushes, in their order
+    void answered(std::int64_t version, const GradientAnswer& answer,
+                  const std::vector<double>& norms);
+    /// An update of so many samples that was asked about does not come about.
+    void withdrawn(std::int64_t version, std::int64_t samples);
 
     /// Whether the next lease, of so many samples, is to be computed as two halves.
     [[nodiscard]] bool halve(const SyncPlan& plan, std::int64_t samples, const GradientWish& wish);
@@ -95,6 +101,7 @@ private:
     struct Asked {
         std::vector<GradientNorm> norms;
         double distance = 0;  ///< reference batches from the gradient kept; 0: not compared
+        bool keep = false;
     };
 
     void compare_with_kept(double product, double distance) noexcept;
