@@ -85,6 +85,16 @@ class Measured(ProgramTest):
                          "--batch", 20, "--lr", 0.02, "--samples", 12000)
         self.assertGreater(events(out, "train")[-1]["noise_scale"], 0)
 
+    def test_the_refiner_takes_steps(self):
+        out = self.train(3, "--arch", "servers", "--mode", "adaptive", "--predictor", "lstm", "--model", "softmax",
+                         "--batch", 10, "--compute", "sleep:10ms", "--samples", 10000)
+        summary = events(out, "summary")[0]
+        self.assertGreater(summary["refiner_steps"], 0)
+        self.assertGreater(summary["refiner_cpu_s"], 0)
+        self.assertEqual({score["predictor"] for score in summary["predictor_scores"]}, {"lstm"})
+        plain = self.train(3, "--arch", "servers", "--mode", "adaptive", "--predictor", "ewma", "--model", "softmax",
+                           "--batch", 10, "--compute", "sleep:10ms", "--samples", 1000, folder=self.folder / "plain")
+        self.assertEqual(events(plain, "summary")[0]["refiner_steps"], 0)
 
 
 if __name__ == "__main__":
