@@ -91,7 +91,7 @@ void AdaptivePolicy::forget_gone() {
     }
 }
 
-Decision AdaptivePolicy::regroup(const Telemetry& telemetry, std::string reason) {
+Decision AdaptivePolicy::begin_anew(const Telemetry& telemetry, std::string reason) {
     forget_gone();
     guard_.changed_anyway(telemetry.seconds);
     detour_.reset();

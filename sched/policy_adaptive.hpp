@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "load_estimator.hpp"
@@ -42,8 +43,12 @@ public:
 
 protected:
     Decision adapt(const Telemetry& telemetry) override;
-    Decision regroup(const Telemetry& telemetry, std::string reason) override;
+    Decision regroup(const Telemetry& telemetry, std::string reason) override {
+        return begin_anew(telemetry, std::move(reason));
+    }
 
+    /// The plan in force for the workers there are, with equal batches; all is to be rated anew.
+    [[nodiscard]] Decision begin_anew(const Telemetry& telemetry, std::string reason);
     /// Takes what is new, and rates all plans anew when that changes something.
     /// @return false: too little is known
     [[nodiscard]] bool observe(const Telemetry& telemetry);

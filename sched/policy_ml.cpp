@@ -152,7 +152,7 @@ Decision StarMlPolicy::regroup(const Telemetry& telemetry, std::string reason) {
     restart_window();
     Decision advice = ask_adviser(telemetry);
     if (leads_) {
-        return AdaptivePolicy::regroup(telemetry, std::move(reason));
+        return begin_anew(telemetry, std::move(reason));
     }
     forget_gone();
     return follow_heuristic(std::move(advice), telemetry);

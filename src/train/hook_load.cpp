@@ -8,6 +8,7 @@
 #include "cohort/sim/recorded_load.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/options.hpp"
+#include "earlier_file.hpp"
 
 namespace cohort {
 namespace {
@@ -43,6 +44,10 @@ private:
         }
         const std::string& file = run.options().record_load;
         try {
+            if (run.options().resume && !kept_) {
+                keep_earlier(file, "the load");
+                kept_ = true;
+            }
             write_recorded_load(file, records_, run.options().batch);
             log_info("the workers' load: {} ({} iteration(s))", file, records_.size());
         } catch (const FileError& error) {
@@ -51,6 +56,7 @@ private:
     }
 
     std::vector<IterationRecord> records_;
+    bool kept_ = false;
 };
 
 }  // namespace

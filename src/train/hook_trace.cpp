@@ -9,6 +9,7 @@
 #include "cohort/sim/trace.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/options.hpp"
+#include "earlier_file.hpp"
 #include "trace_recorder.hpp"
 
 namespace cohort {
@@ -51,7 +52,7 @@ private:
         try {
             const std::vector<TraceRow> rows = recorder_->rows();
             if (run.options().resume && !kept_) {
-                keep_earlier(file);
+                keep_earlier(file, "the trace");
                 kept_ = true;
             }
             write_trace(file, rows);
@@ -59,24 +60,6 @@ private:
         } catch (const FileError& error) {
             log_error("the trace was not saved: {}", error.what());
         }
-    }
-
-    /// A resumed run records its own part; the part before it becomes FILE.1, or the next number.
-    static void keep_earlier(const std::string& file) {
-        std::error_code error;
-        if (!std::filesystem::exists(file, error)) {
-            return;
-        }
-        int number = 1;
-        while (std::filesystem::exists(file + "." + std::to_string(number), error)) {
-            ++number;
-        }
-        const std::string name = file + "." + std::to_string(number);
-        std::filesystem::rename(file, name, error);
-        if (error) {
-            fail<FileError>({.where = name, .what = "cannot be made", .got = error.message()});
-        }
-        log_info("the trace of the run before it was resumed is now {}", name);
     }
 
     std::optional<TraceRecorder> recorder_;
