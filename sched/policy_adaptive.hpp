@@ -98,6 +98,7 @@ private:
     [[nodiscard]] PlanOption apart(const std::vector<std::vector<int>>& groups,
                                    const LoadView& view) const;
     [[nodiscard]] std::optional<Decision> take_detour(const Telemetry& telemetry);
+    [[nodiscard]] bool detour_pays(double gain, const LoadView& view) const;
     [[nodiscard]] std::optional<Decision> begin_detour(const Telemetry& telemetry);
     [[nodiscard]] double saved_s(const Detour& detour, const TelemetryHistory& history) const;
     [[nodiscard]] Decision end_detour(const Telemetry& telemetry);

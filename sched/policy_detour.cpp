@@ -160,6 +160,17 @@ PlanOption AdaptivePolicy::apart(const std::vector<std::vector<int>>& groups,
     return option;
 }
 
+/// It is better than noise, and what it gains until they come is more than changing there and back
+/// costs.
+bool AdaptivePolicy::detour_pays(double gain, const LoadView& view) const {
+    double lasts_s = 0;  // from now on
+    for (const OverdueWorker& one : overdue_) {
+        lasts_s = std::max(lasts_s, one.total_s(view.stragglers->mean_slowdown()) - one.least_s);
+    }
+    return gain > SwitchGuard::kGain + loads_.noise(live()) &&
+           gain / (1 + gain) * lasts_s > kWays * guard_.price_s();
+}
+
 /// @return none: nobody would be freed, or it does not pay
 std::optional<Decision> AdaptivePolicy::begin_detour(const Telemetry& telemetry) {
     const LoadView& view = *telemetry.load;
@@ -180,13 +191,7 @@ std::optional<Decision> AdaptivePolicy::begin_detour(const Telemetry& telemetry)
     rate_all(load, telemetry);
     RatedPlan freed = rated(apart(groups, view), telemetry);
     const double gain = freed.candidate.rate / kept_->candidate.rate - 1;
-    double lasts_s = 0;  // from now on
-    for (const OverdueWorker& one : overdue_) {
-        lasts_s = std::max(lasts_s, one.total_s(view.stragglers->mean_slowdown()) - one.least_s);
-    }
-    const bool pays = gain / (1 + gain) * lasts_s > kWays * guard_.price_s();
-    if (gain < SwitchGuard::kGain + loads_.noise(live()) || !pays ||
-        freed.timing.mean_lag >= view.lag_limit) {
+    if (!detour_pays(gain, view) || freed.timing.mean_lag >= view.lag_limit) {
         detour_ = before;
         rate_all(healthy, telemetry);
         return std::nullopt;
