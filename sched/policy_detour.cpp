@@ -18,7 +18,7 @@ constexpr double kQuick = 1.25;          ///< times what it took before it was l
 constexpr double kPatience = 16;         ///< times the usual: who has been late for so long is slow
 constexpr double kWays = 2;              ///< changes: there and back
 constexpr std::int64_t kBack = 2;        ///< pushes: the late one and the next, which is short
-constexpr std::int64_t kLeastShare = 3;  ///< that one has at least such a part of its batch
+constexpr std::int64_t kLeastShare = 8;  ///< that one has at least such a part of its batch
 
 bool lasts(const OverdueWorker& late) {
     return late.lasted_s >= kPatience * late.usual_s;
