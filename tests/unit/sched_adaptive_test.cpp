@@ -107,7 +107,14 @@ TEST(Adaptive, FlickeringFasterThanAChangePaysIsNotAnswered) {
     }
 }
 
-class Flicker : public testing::TestWithParam<const char*> {};
+class Flicker : public testing::TestWithParam<const char*> {
+protected:
+    /// Two decide in star-ml, each of whom leaves it alone: when the lead changes hands, the second
+    /// may try once, too.
+    [[nodiscard]] static std::size_t most(std::string_view mode) {
+        return mode == "star-ml" ? 5 : 4;
+    }
+};
 
 /// The same with noise, and forecasts of a predictor that finds the rhythm.
 TEST_P(Flicker, IsLeftAloneWithNoiseAndForecastsToo) {
@@ -117,7 +124,8 @@ TEST_P(Flicker, IsLeftAloneWithNoiseAndForecastsToo) {
             ChooserRun run(GetParam(), 8, slow_third(slowness, slow, 0.05));
             run.predict_by("auto");
             run.until(1000);
-            EXPECT_LE(run.changes.size(), 4U) << period << " " << slowness << changes_of(run);
+            EXPECT_LE(run.changes.size(), most(GetParam()))
+                << period << " " << slowness << changes_of(run);
         }
     }
 }
