@@ -190,14 +190,16 @@ void RingFlow::forget_pushes(int worker) {
     }
 }
 
-/// What a rider had begun when its parent was lost, and nobody living holds, is void.
+/// What a rider had begun when it lost its parent is void unless a member holds it: who has left
+/// the ring, and says only now that it got it, takes part in no round.
 void RingFlow::void_begun(int worker) {
     Seat& rider = seat(worker);
     const PushId last{.worker = worker,
                       .incarnation = books_.engine().incarnation(worker),
                       .sequence = rider.begun};
     const auto work = work_.find(last);
-    const bool held = work != work_.end() && work->second.parent && work->second.ticket;
+    const bool held = work != work_.end() && work->second.parent && work->second.ticket &&
+                      is_member(*work->second.parent);
     if (held) {
         rider.afresh = false;  // the round that takes it brings parameters
         rider.giver = *work->second.parent;

@@ -103,6 +103,8 @@ struct RingBooks final : RunBooks {
         drops.push_back(because);
     }
     void spent(double /*compute_s*/, double /*exposed_s*/, double /*exchange_s*/) override {}
+    void begun(int /*worker*/, std::int64_t /*samples*/) override {}
+    void stopped(int /*worker*/) override {}
     void timed(const IterationRecord& record) override {
         timed_samples[record.worker] += record.samples;
         own_s[record.worker] = record.input_s + record.compute_s;

@@ -133,6 +133,35 @@ TEST(RingFlow, OnlyTheNewestQueuedPlanCounts) {
     expect_accounts(job, 960);
 }
 
+/// A rider's gradient is on its way to the only member while another worker takes over; who was the
+/// member says that it has it just before the rider answers that it has a new parent.
+TEST(RingFlow, AGradientThatReachesAMemberThatHasLeftIsVoid) {
+    RingJob job("smallcnn", 3, ring_plan({0}, {1, 2}), 16 * 100'000);
+    constexpr auto kStaged = static_cast<std::uint16_t>(MessageKind::kStaged);
+    constexpr auto kTaken = static_cast<std::uint16_t>(RingMessageKind::kRoleTaken);
+    job.begin();
+    job.until([&job] { return applied_of(job, 2) > 0; });
+    job.holds = [](const Message& message) {
+        return message.kind == kStaged ? decode<Staged>(message.body).push.worker == 2
+                                       : message.kind == kTaken && message.from.rank == 2;
+    };
+    job.until([&job] { return !job.held.empty(); });
+    job.flow->install(ring_plan({1}, {0, 2}), {});
+    job.until([&job] { return job.held.size() == 2; });
+    ASSERT_EQ(job.books.installs.size(), 1U);
+    job.release({kStaged, kTaken});
+    const int applied = applied_of(job, 2);
+    job.until([&] { return applied_of(job, 2) > applied; });
+    job.books.stop = true;
+    job.finish();
+    EXPECT_TRUE(std::any_of(job.books.outcomes.begin(), job.books.outcomes.end(),
+                            [](const PushOutcome& one) {
+                                return one.worker == 2 && one.returned == ReturnReason::kLost;
+                            }));
+    expect_replayed(job, {1});
+    expect_accounts(job, job.books.applied);
+}
+
 TEST(RingFlow, BatchesOfUnequalSizeFollowThePlan) {
     RingJob job("smallcnn", 2, ring_plan({0, 1}), 960);
     job.begin();
