@@ -175,6 +175,18 @@ public:
     void until_updates(std::size_t updates) {
         until([&] { return books.updates.size() >= updates; });
     }
+    /// What `holds` kept back comes now, in the order of `kinds`; nothing is kept back after that.
+    void release(const std::vector<std::uint16_t>& kinds) {
+        holds = {};
+        for (const std::uint16_t kind : kinds) {
+            for (const Message& message : held) {
+                if (message.kind == kind) {
+                    handle(message);
+                }
+            }
+        }
+        held.clear();
+    }
     /// To the end of the budget.
     void finish() {
         until([&] { return books.stopping() && flow->quiet(); });
@@ -220,12 +232,18 @@ public:
     int begin_parts = 0;                      ///< of the evaluation to begin with
     std::map<std::uint64_t, Ticket> tickets;  ///< of riders, by lease
     std::function<void(const Message&)> on_message;
+    std::function<bool(const Message&)> holds;     ///< keeps a message back, see release()
+    std::vector<Message> held;                     ///< kept back
     std::function<void(const Message&)> on_other;  ///< what the flow does not want
 
 private:
     void handle(const Message& message) {
         if (lost.contains(message.from.rank)) {
             return;  // dropped by the network
+        }
+        if (holds && holds(message)) {
+            held.push_back(message);
+            return;
         }
         if (message.kind == static_cast<std::uint16_t>(MessageKind::kTicket)) {
             const auto ticket = decode<Ticket>(message.body);
