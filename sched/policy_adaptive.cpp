@@ -149,6 +149,7 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
     const LoadView& view = *telemetry.load;
     loads_.learn(view);
     if (!loads_.ready(live(), *view.history)) {
+        watch_.expect({}, {}, {});  // nobody: what was known is of other workers
         return false;
     }
     LoadEstimate load = loads_.estimate(view, live(), kHorizon, guard_.flickers());

@@ -240,6 +240,21 @@ TEST(AdaptiveOverdue, IsAskedSeldom) {
     EXPECT_LE(run.woken, 20);
 }
 
+/// Who is late while too little is known of those who came back is not asked about over and over.
+TEST(AdaptiveOverdue, IsNotWokenAgainBeforeEnoughIsKnown) {
+    const auto parts = [](int worker, double begin_s, std::int64_t samples) {
+        return second_of_work(worker == 0 && begin_s >= 59 ? 10 : 1, samples);
+    };
+    ChooserRun run("adaptive", 2, parts);
+    run.until(49.5);
+    run.lose(1);
+    run.until(59.5);
+    run.join(1);
+    run.until(68.5);
+    EXPECT_LE(run.woken, 1);
+    EXPECT_EQ(run.view().running->begun_s(0), 59) << "it has been late since 60.5";
+}
+
 TEST(AdaptiveOverdue, DeterministicRunsAreNotWoken) {
     const auto policy = make_policy("adaptive", {.live = {true, true}, .own_seconds = {}});
     (void)policy->start();
