@@ -19,6 +19,10 @@ public:
     AdvisedPolicy(std::string mode, const std::string& adviser, const ModeSetting& setting);
 
     Decision start() override;
+    /// When the adviser wants to be asked: whoever only measures changes nothing.
+    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override {
+        return adviser_->wake_at(running);
+    }
     void switched(const SwitchReport& report) override;
     [[nodiscard]] std::vector<RateWindow> take_windows() override;
 

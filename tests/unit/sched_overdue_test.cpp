@@ -274,5 +274,24 @@ TEST(AdaptiveOverdue, ModesThatDoNotLookAreNotWoken) {
     }
 }
 
+/// Recording asks a mode when it would be asked without.
+TEST(AdaptiveOverdue, RecordedModesAreWokenAsTheyAreWithout) {
+    const auto parts = [](int worker, double begin_s, std::int64_t samples) {
+        const bool late = worker == 3 && begin_s >= 50 && std::fmod(begin_s, 60) < 1;
+        return second_of_work(late ? 1.7 : 1, samples);
+    };
+    ModeSetting recording;
+    recording.chooser.record_rates = true;
+    for (const std::string mode : {"ssgd", "asgd", "adaptive"}) {
+        ChooserRun plain(mode, 8, parts);
+        ChooserRun recorded(mode, 8, parts, recording);
+        plain.until(600);
+        recorded.until(600);
+        EXPECT_EQ(plain.woken > 0, mode == "adaptive");
+        EXPECT_EQ(recorded.woken, plain.woken) << mode;
+        EXPECT_EQ(recorded.samples, plain.samples) << mode;
+    }
+}
+
 }  // namespace
 }  // namespace cohort::test
