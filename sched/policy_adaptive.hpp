@@ -79,6 +79,7 @@ private:
     struct Detour {
         double begun_s = 0;
         PlanShape from;                          ///< what was in force
+        std::vector<std::int64_t> batches;       ///< of it
         std::map<int, std::int64_t> iterations;  ///< by worker apart: with which it is back
     };
     /// When a worker was late last.

@@ -144,7 +144,7 @@ std::optional<Decision> AdaptivePolicy::take_detour(const Telemetry& telemetry) 
 }
 
 /// Who would be freed goes on without them. Their next mini-batches are short, as if they stayed so
-/// slow: the sooner they show how fast they are.
+/// slow: the sooner they show how fast they are. A detour has begun.
 PlanOption AdaptivePolicy::apart(const std::vector<std::vector<int>>& groups,
                                  const LoadView& view) const {
     PlanOption option = current_;
@@ -152,10 +152,11 @@ PlanOption AdaptivePolicy::apart(const std::vector<std::vector<int>>& groups,
     option.plan = grouped_plan(groups, setting());
     option.plan.fresh_leases = true;
     for (const OverdueWorker& one : overdue_) {
-        std::int64_t& batch = option.batches[static_cast<std::size_t>(one.worker)];
+        const auto i = static_cast<std::size_t>(one.worker);
+        const std::int64_t batch = detour_->batches[i];
         const double share = one.usual_s / one.total_s(view.stragglers->mean_slowdown());
         const auto less = static_cast<std::int64_t>(std::ceil(share * static_cast<double>(batch)));
-        batch = std::max(less, (batch + kLeastShare - 1) / kLeastShare);
+        option.batches[i] = std::max(less, (batch + kLeastShare - 1) / kLeastShare);
     }
     return option;
 }
@@ -186,8 +187,10 @@ std::optional<Decision> AdaptivePolicy::begin_detour(const Telemetry& telemetry)
     const LoadEstimate healthy = load_;
     LoadEstimate load = load_;
     count_overdue(load, view, true);
-    detour_ = before.value_or(
-        Detour{.begun_s = telemetry.seconds, .from = current_.shape, .iterations = {}});
+    detour_ = before.value_or(Detour{.begun_s = telemetry.seconds,
+                                     .from = current_.shape,
+                                     .batches = current_.batches,
+                                     .iterations = {}});
     rate_all(load, telemetry);
     RatedPlan freed = rated(apart(groups, view), telemetry);
     const double gain = freed.candidate.rate / kept_->candidate.rate - 1;

@@ -194,6 +194,21 @@ TEST(AdaptiveOverdue, TheDetourEndsWhenItIsKnownHowFastItIs) {
     }
 }
 
+/// Its next mini-batch is a part of the one it had before the detour, not of the shorter one.
+TEST(AdaptiveOverdue, WhenAnotherOneIsLateTheFirstKeepsAnEighthOfItsBatch) {
+    const auto parts = [](int worker, double begin_s, std::int64_t samples) {
+        const bool slow = (worker == 3 && begin_s >= 50) || (worker == 5 && begin_s >= 56);
+        return second_of_work(slow ? 1e6 : 1, samples);
+    };
+    ChooserRun run("adaptive", 8, parts);
+    run.until(59);
+    ASSERT_EQ(run.changes.size(), 2U);
+    EXPECT_THAT(run.changes[1].decision.reason, HasSubstr("worker 5 is overdue"));
+    EXPECT_LT(run.batches[3], run.changes[0].batches[3]) << "it is later now";
+    EXPECT_GE(run.batches[3], ChooserRun::kBatch / 8);
+    EXPECT_LT(run.batches[5], ChooserRun::kBatch);
+}
+
 /// While it stands still for long the others may arrange themselves anew.
 TEST(AdaptiveOverdue, WhoSlowsDownDuringALongDetourIsAnswered) {
     const auto parts = [](int worker, double begin_s, std::int64_t samples) {
