@@ -199,6 +199,7 @@ void RingExecutor::join(const JoinOrder& order) {
     staged_.clear();
     last_report_ = {};
     last_round_ = 0;
+    kept_.clear();
     role_ = RingRole::kHold;
     leave_ = false;
     broken_ = false;
@@ -213,12 +214,10 @@ void RingExecutor::carry_out(const RoleOrder& order) {
     }
     role_ = order.role;
     parent_ = order.parent;
-    if (role_ != RingRole::kMember) {
-        kept_.clear();
-    }
     inbox_.drop(
         [&](const StateHeader& header) { return header.full && header.number <= order.number; });
     if (role_ != RingRole::kMember) {
+        kept_.clear();
         last_round_ = 0;  // what it holds is not all that a member holds
     }
     if (order.afresh) {
