@@ -137,7 +137,7 @@ struct RoleOrder {
     std::uint64_t number = 0;  ///< of this order
     RingRole role = RingRole::kMember;
     std::int32_t parent = 0;   ///< kRider: gets its gradients
-    bool afresh = false;       ///< kRider: parameters come; those it has do not count
+    bool afresh = false;       ///< kRider: parameters come; those of older epochs do not count
     bool await_state = false;  ///< kMember: everything that a member holds comes, see StateHeader
     std::int32_t giver = 0;    ///< with `afresh` or `await_state`: the worker it comes from
     template <class Io>

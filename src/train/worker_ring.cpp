@@ -211,6 +211,7 @@ void RingExecutor::carry_out(const RoleOrder& order) {
     }
     if (role_ == RingRole::kMember && order.role != RingRole::kMember) {
         leave_ = true;  // its parameters are the newest
+        held_epoch_ = order.epoch;
     }
     role_ = order.role;
     parent_ = order.parent;
@@ -221,7 +222,7 @@ void RingExecutor::carry_out(const RoleOrder& order) {
         last_round_ = 0;  // what it holds is not all that a member holds
     }
     if (order.afresh) {
-        leave_ = false;
+        leave_ = leave_ && held_epoch_ >= order.epoch;  // else they are on their way
         parameters_epoch_ = order.epoch;
     }
     context_.tell_coordinator(
@@ -294,6 +295,7 @@ void RingExecutor::take_parameters() {
     if (const auto state = inbox_.take(mine_to_start())) {
         unpack_state(replica_, *optimizer_, state->all(), {}, false);
         version_ = state->header.version;
+        held_epoch_ = state->header.epoch;
         leave_ = true;
         rides_.pulled((SteadyClock().now() - state->announced).count());
     }

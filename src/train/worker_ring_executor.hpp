@@ -100,6 +100,7 @@ private:
     bool begun_ = false;
     std::uint64_t epoch_ = 0;             ///< of the newest order
     std::uint64_t parameters_epoch_ = 0;  ///< rider: parameters of older ones do not count
+    std::uint64_t held_epoch_ = 0;        ///< rider: of the parameters that it has
     std::int64_t version_ = 0;
     std::uint64_t done_ = 0;        ///< grants carried out
     std::uint64_t skip_ = 0;        ///< rounds up to this one do not begin

@@ -286,6 +286,38 @@ TEST(WorkerRing, GrantsBeforeStopAreCarriedOut) {
     EXPECT_GT(ring.told<Farewell>(MessageKind::kFarewell).peak_bytes, 0U);
 }
 
+/// Ordered to take a new parent's parameters, a rider goes on with those that it has unless a
+/// member was lost since.
+TEST(WorkerRing, ARiderKeepsItsParametersUntilALoss) {
+    for (const std::uint64_t epoch : {0, 1}) {
+        Ring ring("smallcnn", 2);
+        ring.start_all();
+        constexpr auto kRole = static_cast<MessageKind>(RingMessageKind::kRole);
+        constexpr auto kSendState = static_cast<MessageKind>(RingMessageKind::kSendState);
+        constexpr auto kTaken = static_cast<MessageKind>(RingMessageKind::kRoleTaken);
+        ring.order(1, kRole, RoleOrder{.number = 1, .role = RingRole::kRider});
+        EXPECT_EQ(ring.told<RoleTaken>(kTaken).number, 1U);
+        ring.order(
+            1, kRole,
+            RoleOrder{.epoch = epoch, .number = 2, .role = RingRole::kRider, .afresh = true});
+        EXPECT_EQ(ring.told<RoleTaken>(kTaken).number, 2U);
+        ring.lease(1, 1, 0, 16);
+        if (epoch > 0) {
+            EXPECT_TRUE(ring.quiet()) << "what it has may be of a lost member alone";
+            ring.order(0, kSendState, SendStateOrder{.epoch = epoch, .worker = 1});
+        }
+        std::set<std::uint16_t> came;  // in either order
+        while (came.size() < 2) {
+            const auto message =
+                ring.network.messenger(0).mailbox(Port::kCoordinator).receive(Clock::Seconds(20));
+            ASSERT_TRUE(message) << "it waits for parameters";
+            came.insert(message->kind);
+        }
+        EXPECT_EQ(came, (std::set{static_cast<std::uint16_t>(MessageKind::kTicket),
+                                  static_cast<std::uint16_t>(MessageKind::kStaged)}));
+    }
+}
+
 TEST(WorkerRing, StopsBeforeItBegins) {
     Ring ring("smallcnn", 1);
     ring.start();
