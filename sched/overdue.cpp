@@ -31,7 +31,7 @@ int step_of(double lasted_s, double allowed_s) {
 }
 
 double step_s(int step, double allowed_s) {
-    return allowed_s * std::pow(kLater, step - 1);
+    return step == 1 ? allowed_s : allowed_s * std::pow(kLater, step - 1);
 }
 
 }  // namespace
