@@ -33,6 +33,8 @@ void check_modes(const TrainOptions& options, int workers) {
             ">= 0 and finite", std::to_string(options.noise_scale));
     require(options.noise_scale == 0 || options.lr_rule == "adascale", "--noise-scale",
             "--lr-rule adascale", options.lr_rule);
+    require(!options.record_rates || !options.deterministic, "--record-rates",
+            "a run that looks at times", "--deterministic");
 }
 
 /// The last rank of each role must exist, and the mode must fit.

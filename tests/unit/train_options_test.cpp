@@ -143,6 +143,8 @@ TEST(TrainOptions, LossesAndStudiesAreChecked) {
     EXPECT_THAT(complaint([](TrainOptions& o) { o.max_lost = -2; }), HasSubstr("--max-lost"));
     EXPECT_THAT(complaint([](TrainOptions& o) { o.noise_scale = -1; }), HasSubstr("--noise-scale"));
     EXPECT_THAT(complaint([](TrainOptions& o) { o.noise_scale = 100; }), HasSubstr("adascale"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.record_rates = o.deterministic = true; }),
+                HasSubstr("--record-rates"));
     EXPECT_EQ(complaint([](TrainOptions& o) {
                   o.lr_rule = "adascale";
                   o.noise_scale = 100;
