@@ -8,11 +8,22 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)  # for clang-tidy
 add_library(cohort_build_settings INTERFACE)
 target_compile_features(cohort_build_settings INTERFACE cxx_std_20)
 # -Wno-restrict: GCC 12 reports `"x" + std::string` as overlapping memory (GCC bug 105651).
-target_compile_options(cohort_build_settings INTERFACE
+set(cohort_warnings
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
-  -Woverloaded-virtual -Wno-missing-field-initializers
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-  $<$<BOOL:${COHORT_WERROR}>:-Werror>)
+  -Woverloaded-virtual -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND cohort_warnings -Wno-restrict)
+endif()
+# nvcc's own warnings, and the host compiler's of the code it makes.
+set(cohort_cuda_options --expt-relaxed-constexpr --extended-lambda
+  -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers)
+if(COHORT_WERROR)
+  list(APPEND cohort_warnings -Werror)
+  list(APPEND cohort_cuda_options -Werror=all-warnings -Xcompiler=-Werror)
+endif()
+target_compile_options(cohort_build_settings INTERFACE
+  "$<$<COMPILE_LANGUAGE:C,CXX>:${cohort_warnings}>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:${cohort_cuda_options}>")
 if(COHORT_SANITIZE)
   target_compile_options(cohort_build_settings INTERFACE
     -fsanitize=${COHORT_SANITIZE} -fno-omit-frame-pointer)

@@ -66,6 +66,11 @@ struct RingSetting {
 /// kMpi. Collective over the members. Errors: RingBroken.
 [[nodiscard]] std::unique_ptr<RingEngine> make_mpi_engine(const RingSetting& setting);
 
+/// kNccl. Collective over the members. Errors: UsageError when two members have the same GPU (NCCL
+/// refuses that), DeviceError without NCCL or when its set-up takes too long, RingBroken.
+[[nodiscard]] std::unique_ptr<RingEngine> make_nccl_engine(const RingSetting& setting,
+                                                           Device& device, Stream& stream);
+
 /// kAuto: runs rounds of one bucket with both; the times of the slowest member decide, so that all
 /// members choose alike. Collective over the members. The first member logs the times. Errors:
 /// RingBroken.

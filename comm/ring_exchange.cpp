@@ -13,11 +13,12 @@
 namespace cohort {
 namespace {
 
-constexpr std::array<std::pair<AllReduceAlgorithm, std::string_view>, 4> kNames{
+constexpr std::array<std::pair<AllReduceAlgorithm, std::string_view>, 5> kNames{
     {{AllReduceAlgorithm::kAuto, "auto"},
      {AllReduceAlgorithm::kRing, "ring"},
      {AllReduceAlgorithm::kOrdered, "ordered"},
-     {AllReduceAlgorithm::kMpi, "mpi"}}};
+     {AllReduceAlgorithm::kMpi, "mpi"},
+     {AllReduceAlgorithm::kNccl, "nccl"}}};
 
 [[noreturn]] void fail_usage(const std::string& what, const std::string& expected,
                              const std::string& got) {
@@ -79,6 +80,19 @@ std::vector<int> nodes_of(const RankMap& map, const std::vector<int>& members,
     return told;
 }
 
+std::unique_ptr<RingEngine> make_engine(const RingSetting& setting, AllReduceAlgorithm algorithm,
+                                        const RingOptions& options) {
+    switch (algorithm) {
+        case AllReduceAlgorithm::kMpi: return make_mpi_engine(setting);
+        case AllReduceAlgorithm::kNccl:
+            if (options.device == nullptr || options.stream == nullptr) {
+                fail_usage("nccl sums memory of GPUs", "a member on a GPU", "one on the CPU");
+            }
+            return make_nccl_engine(setting, *options.device, *options.stream);
+        default: return make_shared_engine(setting, algorithm);
+    }
+}
+
 }  // namespace
 
 AllReduceAlgorithm parse_all_reduce(std::string_view text) {
@@ -89,7 +103,7 @@ AllReduceAlgorithm parse_all_reduce(std::string_view text) {
     }
     fail<UsageError>({.where = "--all-reduce",
                       .what = "unknown algorithm",
-                      .expected = "auto, ring, ordered or mpi",
+                      .expected = "auto, ring, ordered, mpi or nccl",
                       .got = text});
 }
 
@@ -165,9 +179,7 @@ RingExchange::RingExchange(World& world, std::vector<int> members, std::int64_t 
                               .epoch = options.epoch.value_or(thread.members().epoch())};
     impl_->algorithm = options.algorithm == AllReduceAlgorithm::kAuto ? choose_all_reduce(setting)
                                                                       : options.algorithm;
-    impl_->engine = impl_->algorithm == AllReduceAlgorithm::kMpi
-                        ? make_mpi_engine(setting)
-                        : make_shared_engine(setting, impl_->algorithm);
+    impl_->engine = make_engine(setting, impl_->algorithm, options);
 }
 
 RingExchange::~RingExchange() = default;

@@ -97,12 +97,8 @@ MadeKernel make_cpu_kernel(const AddSpec& spec, const KernelContext& context) {
     return std::make_unique<AddCpu>(spec, context);
 }
 
-void add_into(Device& device, Stream& stream, float* to, const float* from, std::int64_t count) {
-    if (device.kind() == DeviceKind::kCuda) {
-        cuda_add_into(stream, to, from, count);
-    } else {
-        accumulate(to, from, count);
-    }
+void add_into(float* to, const float* from, std::int64_t count) {
+    accumulate(to, from, count);
 }
 
 }  // namespace cohort

@@ -1,4 +1,4 @@
-// Batch normalisation: shapes and parameters. Kernels: batch_norm_cpu.cpp, batch_norm_cuda.cpp.
+// Batch normalisation: shapes and parameters. Kernels: batch_norm_cpu.cpp, cuda/batch_norm.cpp.
 #include "cohort/core/error.hpp"
 #include "kernels.hpp"
 

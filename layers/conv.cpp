@@ -1,4 +1,4 @@
-// 2-D convolution: shapes and parameters. The kernels are in conv_cpu.cpp and conv_cuda.cpp.
+// 2-D convolution: shapes and parameters. The kernels are in conv_cpu.cpp and cuda/conv.cpp.
 #include "cohort/core/error.hpp"
 #include "kernels.hpp"
 

@@ -4,8 +4,8 @@
 
 #include "cohort/layers/layer.hpp"
 
-// One maker per layer and backend. `*_cpu.cpp` defines the CPU's; the CUDA ones come from
-// `*_cuda.cpp`, or from kernels_no_cuda.cpp, which has the same symbols and refuses.
+// One maker per layer and backend. `*_cpu.cpp` defines the CPU's; the CUDA ones come from `cuda/`,
+// or from kernels_no_cuda.cpp, which has the same symbols and refuses.
 namespace cohort {
 
 struct ConvSpec {
@@ -85,7 +85,9 @@ MadeKernel make_kernel(const Spec& spec, const KernelContext& context) {
 [[nodiscard]] std::unique_ptr<LossKernel> make_cuda_loss(LossKind kind,
                                                          const KernelContext& context,
                                                          std::int64_t outputs);
-void cuda_add_into(Stream& stream, float* to, const float* from, std::int64_t count);
+[[nodiscard]] std::unique_ptr<KernelSupport> make_cuda_support(Device& device, Stream& stream,
+                                                               Precision precision,
+                                                               bool deterministic);
 
 /// The only input's shape; ShapeError unless there is exactly one of that rank (0: any rank).
 const Shape& only_input(std::string_view layer, std::span<const Shape> inputs, int rank);

@@ -49,8 +49,8 @@ std::unique_ptr<LossKernel> make_cuda_loss(LossKind /*kind*/, const KernelContex
                                            std::int64_t /*outputs*/) {
     refuse();
 }
-void cuda_add_into(Stream& /*stream*/, float* /*to*/, const float* /*from*/,
-                   std::int64_t /*count*/) {
+std::unique_ptr<KernelSupport> make_cuda_support(Device& /*device*/, Stream& /*stream*/,
+                                                 Precision /*precision*/, bool /*deterministic*/) {
     refuse();
 }
 

@@ -51,6 +51,20 @@ std::unique_ptr<LossKernel> make_loss(LossKind kind, const KernelContext& contex
                                                : make_cpu_cross_entropy(context, outputs);
 }
 
+std::unique_ptr<KernelSupport> make_kernel_support(Device& device, Stream& stream,
+                                                   Precision precision, bool deterministic) {
+    if (device.kind() == DeviceKind::kCuda) {
+        return make_cuda_support(device, stream, precision, deterministic);
+    }
+    if (precision != Precision::kF32) {
+        fail<UsageError>({.where = "--precision",
+                          .what = "the CPU computes in single precision",
+                          .expected = "f32",
+                          .got = to_text(precision)});
+    }
+    return nullptr;
+}
+
 void Kernel::bind(const KernelBinding& /*binding*/) {
 }
 KernelMemory Kernel::prepare(std::span<const std::int64_t> /*slice_sizes*/) {

@@ -7,18 +7,26 @@
 
 namespace cohort {
 
-/// Remembers which of several implementations was faster, by a text key of the problem.
+/// Remembers which of several implementations was faster, by a text key of the problem: one line
+/// that says everything the choice depends on (on a GPU also the GPU and the library's version).
 class TuningCache {
 public:
+    TuningCache() = default;
+    /// @param file  see make_tuning_cache
+    explicit TuningCache(std::string file);
+
     /// The remembered choice, or -1.
     [[nodiscard]] int find(const std::string& key) const {
         const auto found = choices_.find(key);
         return found == choices_.end() ? -1 : found->second;
     }
-    void remember(const std::string& key, int choice) { choices_[key] = choice; }
+    /// Remembers the choice and adds it to the file: one write at its end, so that ranks may share
+    /// the file; of several lines with one key the last counts.
+    void remember(const std::string& key, int choice);
 
 private:
     std::map<std::string, int> choices_;
+    std::string file_;
 };
 
 }  // namespace cohort

@@ -33,8 +33,7 @@ CompiledGraph::CompiledGraph(const Graph& source, Device& device, Stream& stream
 }
 
 std::size_t CompiledGraph::sample_bytes(int value) const {
-    return static_cast<std::size_t>(formats[static_cast<std::size_t>(value)].sample_floats()) *
-           sizeof(float);
+    return formats[static_cast<std::size_t>(value)].sample_bytes();
 }
 
 bool CompiledGraph::wants_gradient_of(int value) const {

@@ -34,7 +34,6 @@ Executor::Executor(const Graph& graph, Device& device, Stream& stream, bool trai
                    bool deterministic, TuningCache* tuning)
     : graph_(graph),
       device_(device),
-      stream_(stream),
       compiled_(graph, device, stream, training, deterministic, tuning) {
     times_.resize(graph.nodes().size());
 }
@@ -154,7 +153,7 @@ void Executor::run_step(const PlannedStep& planned, Member& member) {
     }
     run_kernel(planned, member);
     const auto add = [&](const Place& to, const float* from) {
-        add_into(device_, stream_, address(to, member), from,
+        add_into(address(to, member), from,
                  static_cast<std::int64_t>(to.sample_bytes / sizeof(float)) * member.samples);
     };
     for (const GradientWrite& write : planned.writes) {

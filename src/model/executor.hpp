@@ -62,7 +62,6 @@ private:
 
     const Graph& graph_;
     Device& device_;
-    Stream& stream_;
     CompiledGraph compiled_;
     std::map<std::int64_t, ExecutionPlan> plans_;
     bool profiling_ = false;

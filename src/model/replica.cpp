@@ -20,7 +20,8 @@ struct Replica::Impl {
         : graph(std::move(source)),
           device(on),
           stream(on.create_stream()),
-          tuning(make_tuning_cache()),
+          tuning(make_tuning_cache(options.tuning_file)),
+          support(make_kernel_support(on, *stream, options.precision, options.deterministic)),
           training(graph, on, *stream, true, options.deterministic, tuning.get()),
           inference(graph, on, *stream, false, options.deterministic, tuning.get()) {
         const auto bytes = [](const FlatLayout& layout) {
@@ -87,6 +88,7 @@ struct Replica::Impl {
     Device& device;
     std::unique_ptr<Stream> stream;
     std::shared_ptr<TuningCache> tuning;
+    std::unique_ptr<KernelSupport> support;
     Executor training;
     Executor inference;
     Arena arena;
@@ -192,6 +194,10 @@ void Replica::infer(const BatchView& batch, std::span<float> logits) {
                           .expected = "at least one sample"});
     }
     impl_->inference.run({.batch = &batch, .logits = logits.data()}, impl_->arena);
+}
+
+std::optional<double> Replica::step_seconds() const {
+    return std::nullopt;
 }
 
 std::size_t Replica::arena_bytes() const noexcept {

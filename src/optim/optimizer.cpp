@@ -8,6 +8,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/cpu_team.hpp"
 #include "cpu_optimizer.hpp"
+#include "cuda_optim.hpp"
 
 namespace cohort {
 namespace {
@@ -113,11 +114,8 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options, const
                                           Stream& stream) {
     check_options(options);
     check_range(layout, begin, end);
-    if (device.kind() != DeviceKind::kCpu) {
-        fail<DeviceError>({.where = "optimizer",
-                           .what = "no update rule runs on this device",
-                           .expected = "the CPU",
-                           .got = device.description()});
+    if (device.kind() == DeviceKind::kCuda) {
+        return make_cuda_optimizer(options, layout, begin, end, device, stream);
     }
     return options.kind == OptimizerKind::kSgd
                ? make_cpu_sgd(options, layout, begin, end, device, stream)

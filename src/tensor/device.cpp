@@ -8,10 +8,10 @@
 namespace cohort {
 
 std::unique_ptr<Device> make_device(std::string_view name, int threads) {
-    if (name == "cpu") {
+    if (name == "cpu" || (name == "auto" && cuda_status().device_count == 0)) {
         return make_cpu_device(threads);
     }
-    if (name == "cuda") {
+    if (name == "cuda" || name == "auto") {
         return make_cuda_device(0);
     }
     constexpr std::string_view kPrefix = "cuda:";
@@ -25,7 +25,7 @@ std::unique_ptr<Device> make_device(std::string_view name, int threads) {
     }
     fail<UsageError>({.where = "--device",
                       .what = "unknown device",
-                      .expected = "cpu, cuda or cuda:<index>",
+                      .expected = "auto, cpu, cuda or cuda:<index>",
                       .got = name});
 }
 

@@ -84,10 +84,13 @@ public:
             std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
         void* data = std::aligned_alloc(alignment, rounded);
         if (data == nullptr) {
-            fail<DeviceError>({.where = "cpu",
+            const std::uint64_t free = host_memory().free_bytes;
+            throw OutOfMemory(
+                error_message({.where = "cpu",
                                .what = "out of memory: asked for " + format_bytes(rounded) + ", " +
-                                       format_bytes(host_memory().free_bytes) + " available",
-                               .hint = "a smaller --batch"});
+                                       format_bytes(free) + " available",
+                               .hint = "a smaller --batch"}),
+                rounded, free);
         }
         if (alignment == kHugePage) {
             // Streaming through activations is bound by address translation otherwise. Advice

@@ -39,7 +39,8 @@ EXTERNAL = (
     ("toml++", re.compile(r"toml\+\+/"), ("sim", "report", "jobs")),
     ("CUDA", re.compile(r"(cuda\w*|cublas\w*|cudnn\w*|curand\w*|nvrtc)\.h$|(cub|thrust|cuda)/"), ()),
 )
-CUDA_FILE = re.compile(r"(_cuda(_\w+)?\.(cpp|hpp)|\.cuh?)$")
+# Files of the CUDA backend: those below a folder cuda/, the NCCL files of comm, kernels.
+CUDA_FILE = re.compile(r"(^|/)cuda/[^/]+\.(cpp|hpp)$|^comm/nccl\w*\.(cpp|hpp)$|\.cuh?$")
 ENVIRONMENT_READER = "src/core/launch_env.cpp"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -82,10 +83,10 @@ def external_violation(module, relative, header):
             continue
         if relative.parts[0] == "include":
             return f"a public header includes {name}"
-        if name == "CUDA" and (CUDA_FILE.search(relative.name) or relative.stem == "nccl"):
+        if name == "CUDA" and CUDA_FILE.search(relative.as_posix()):
             return None
         if module not in owners:
-            place = "src/tensor's *_cuda files" if name == "CUDA" else ", ".join(owners)
+            place = "the backend's files" if name == "CUDA" else ", ".join(owners)
             return f"{module} -> {name}; only {place} may include it"
     return None
 
@@ -165,12 +166,12 @@ PLANTED = {
     "include/cohort/nowhere/a.hpp": ("", ":1: nowhere is not a module"),
     "src/tensor/a.cpp": ('#include "cohort/core/a.hpp"\n', None),
     "src/tensor/b.cpp": ("#include <cuda_runtime.h>\n", ":1: tensor -> CUDA"),
-    "src/tensor/device_cuda.cpp": ("#include <cuda_runtime.h>\n", None),
+    "src/tensor/cuda/device.cpp": ("#include <cuda_runtime.h>\n", None),
     "src/tensor/secret.hpp": ("", None),
     "src/core/launch_env.cpp": ('const char* x = std::getenv("X");\n', None),
     "src/core/other.cpp": ('const char* x = std::getenv("X");\n', ":1: reads the environment"),
     "layers/conv.cpp": ('#include "cohort/comm/x.hpp"\n', ":1: layers -> comm"),
-    "layers/conv_cuda.cpp": ("#include <cudnn.h>\n", None),
+    "layers/cuda/conv.cpp": ("#include <cudnn.h>\n", None),
     "layers/pool.cpp": ('#include "secret.hpp"\n', ":1: layers includes a private header of tensor"),
     "layers/relative.cpp": ('#include "../data/p.hpp"\n', ":1: layers -> data"),
     "data/p.hpp": ("", None),

@@ -12,6 +12,7 @@
 #include "cohort/comm/world.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/resource_use.hpp"
+#include "cohort/tensor/device.hpp"
 
 namespace cohort {
 
@@ -20,7 +21,8 @@ enum class AllReduceAlgorithm : std::uint8_t {
     kAuto,     ///< the faster of kRing and kMpi, measured at start
     kRing,     ///< own ring between nodes, shared memory inside
     kOrdered,  ///< own, every sum in member order: the same bits however ranks are placed
-    kMpi       ///< MPI_Iallreduce
+    kMpi,      ///< MPI_Iallreduce
+    kNccl      ///< NCCL, between GPUs: buffers in device memory
 };
 
 /// "auto", "ring", "ordered", "mpi". Errors: UsageError.
@@ -44,6 +46,10 @@ struct RingOptions {
     /// World ranks besides the members whose loss breaks the ring too: those without whom nobody
     /// needs its sums.
     std::vector<int> watched = {};
+    /// kNccl: where this member's buffer lies, and the stream in whose order its parts become final
+    /// (the replica's). Both outlive the exchange; null: kNccl cannot be used, kAuto does not.
+    Device* device = nullptr;
+    Stream* stream = nullptr;
 };
 
 /// What a member knows of its load when it hands in its part of a round.
@@ -117,6 +123,11 @@ public:
     [[nodiscard]] RingTimes times() const noexcept;  ///< of the last round
     /// What is used, after kAuto was decided.
     [[nodiscard]] AllReduceAlgorithm algorithm() const noexcept;
+    /// The buffer is memory of RingOptions::device: it is written by work queued on
+    /// RingOptions::stream before ready(), and read by work queued there after wait().
+    [[nodiscard]] bool on_device() const noexcept {
+        return algorithm() == AllReduceAlgorithm::kNccl;
+    }
 
 private:
     struct Impl;

@@ -4,25 +4,85 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cohort/tensor/device.hpp"
+#include "cohort/tensor/element.hpp"
 #include "cohort/tensor/shape.hpp"
 
 namespace cohort {
 
-/// Order of one sample's elements in memory.
+/// Order and type of one sample's elements in memory.
 struct TensorFormat {
     Shape shape;             ///< [C,H,W], [T,F] or [F], without the batch
-    std::int64_t block = 1;  ///< 1: row-major; b: [ceil(C/b),H,W,b], missing channels are zero
+    std::int64_t block = 1;  ///< 1: row-major; b: [ceil(C/b),H,W,b], missing channels are zero;
+                             ///< so C or more is NHWC, how the GPU has every [C,H,W]
+    ElementType type = ElementType::kF32;
 
-    /// Floats of one sample in memory, padding included.
+    /// Elements of one sample in memory, padding included.
     [[nodiscard]] std::int64_t sample_floats() const noexcept;
+    [[nodiscard]] std::size_t sample_bytes() const noexcept {
+        return static_cast<std::size_t>(sample_floats()) * element_bytes(type);
+    }
     friend bool operator==(const TensorFormat&, const TensorFormat&) noexcept = default;
 };
 
 /// Choices by measurement that kernels of one replica share, so that equal layers measure once.
 class TuningCache;
+
+/// What changes from one step to the next and kernels read when they run. It lies in device memory,
+/// so that work which was recorded once sees the values of the step it is queued for.
+struct StepValues {
+    std::uint64_t seed = 0;      ///< keys of dropout
+    std::uint32_t epoch = 0;     ///< likewise
+    float loss_scale = 1;        ///< kF16: the loss's gradient is multiplied by it; a power of two
+    std::uint32_t overflow = 0;  ///< set by unscale(): a gradient was infinite or NaN
+    std::uint32_t unused = 0;
+};
+
+/// What the kernels of one replica share on a device with memory of its own: library handles,
+/// copies of the weights in the type and order that kernels read, values that change from step to
+/// step. The CPU has none. Calls from refresh_weights() to unscale() queue work and can be
+/// recorded.
+class KernelSupport {
+public:
+    KernelSupport() = default;
+    KernelSupport(const KernelSupport&) = delete;
+    KernelSupport& operator=(const KernelSupport&) = delete;
+    virtual ~KernelSupport() = default;
+
+    /// How kernels want the network's input: NHWC, in the activations' type, channels padded with
+    /// zeros to 16 bytes; [F] and [T,F] row-major.
+    [[nodiscard]] virtual TensorFormat input_format(const Shape& input) const = 0;
+    /// After kernels were made and bound, before they run: memory for the copies of weights. Again
+    /// after others were bound. Errors: DeviceError.
+    virtual void prepare() = 0;
+    /// Device memory, at one address for good.
+    [[nodiscard]] virtual StepValues* step_values() noexcept = 0;
+
+    /// Copies of all weights from the flat buffer as it is now, in one launch; before each run.
+    virtual void refresh_weights() = 0;
+    /// `from` is single precision, row-major [samples, shape]; both in device memory.
+    virtual void load_input(const TensorFormat& format, const float* from, void* to,
+                            std::int64_t samples) = 0;
+    /// The other way about; for what infer() returns.
+    virtual void read_output(const TensorFormat& format, const void* from, float* to,
+                             std::int64_t samples) = 0;
+    /// to += from, `count` elements of that type, sums in single precision.
+    virtual void add_into(ElementType type, void* to, const void* from, std::int64_t count) = 0;
+    /// kF16: gradients[0, count) /= loss_scale, exactly (a power of two); sets `overflow`.
+    virtual void unscale(float* gradients, std::int64_t count) = 0;
+
+    /// Device memory that it holds.
+    [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
+};
+
+/// nullptr on the CPU. Errors: UsageError for a precision that the device does not have,
+/// DeviceError when a library is missing.
+[[nodiscard]] std::unique_ptr<KernelSupport> make_kernel_support(Device& device, Stream& stream,
+                                                                 Precision precision,
+                                                                 bool deterministic);
 
 /// What a layer knows when its kernel is made.
 struct KernelContext {
@@ -33,6 +93,8 @@ struct KernelContext {
     bool deterministic = false;        ///< no choice by measurement
     bool input_gradient = true;        ///< false: the gradient of the inputs is never asked for
     TuningCache* tuning = nullptr;
+    Precision precision = Precision::kF32;
+    KernelSupport* support = nullptr;  ///< null on the CPU; outlives the kernel
 };
 
 /// Where a kernel's slices of the flat buffers lie (one pointer per TensorSpec, canonical order).
@@ -68,7 +130,9 @@ struct KernelMemory {
 };
 
 /// One slice of a batch: consecutive samples, handled by one team member. All pointers are
-/// already moved to the slice's first sample.
+/// already moved to the slice's first sample. Tensors are of the type that their TensorFormat says;
+/// where it is not kF32 the pointers stand for that type's. On a GPU the slice is the whole batch,
+/// and seed and epoch are read from KernelSupport::step_values() instead.
 struct KernelSlice {
     std::int64_t samples = 0;
     int member = 0;  ///< selects per-member accumulators
@@ -128,7 +192,8 @@ struct LossSums {
     std::int64_t correct = 0;
 };
 
-/// One slice of outputs and what they should be.
+/// One slice of outputs and what they should be. Logits and gradient are of the type of the
+/// context's only input, which is their format; kF32 where it has none.
 struct LossSlice {
     std::int64_t samples = 0;
     int member = 0;
@@ -140,7 +205,8 @@ struct LossSlice {
     float* gradient = nullptr;
 };
 
-/// The loss at the end of a network.
+/// The loss at the end of a network. begin() and run() only queue work and can be recorded;
+/// finish() waits.
 class LossKernel {
 public:
     LossKernel() = default;
@@ -155,9 +221,12 @@ public:
 [[nodiscard]] std::unique_ptr<LossKernel> make_loss(LossKind kind, const KernelContext& context,
                                                     std::int64_t outputs);
 
-/// to += from, `count` floats of the device's memory; used where a tensor has several consumers.
-void add_into(Device& device, Stream& stream, float* to, const float* from, std::int64_t count);
+/// to += from, `count` floats of host memory; used where a tensor has several consumers. On a GPU
+/// KernelSupport::add_into does it.
+void add_into(float* to, const float* from, std::int64_t count);
 
-[[nodiscard]] std::shared_ptr<TuningCache> make_tuning_cache();
+/// @param file  where choices are kept from run to run, one per line; empty: nowhere. A file that
+/// cannot be read or written costs only the measurements: it is said once in the log.
+[[nodiscard]] std::shared_ptr<TuningCache> make_tuning_cache(const std::string& file = {});
 
 }  // namespace cohort

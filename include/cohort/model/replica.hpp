@@ -9,6 +9,7 @@
 
 #include "cohort/model/graph.hpp"
 #include "cohort/tensor/device.hpp"
+#include "cohort/tensor/element.hpp"
 
 namespace cohort {
 
@@ -39,11 +40,14 @@ public:
     StepObserver& operator=(const StepObserver&) = delete;
     virtual ~StepObserver() = default;
     /// gradients[begin, end) (floats) are final for this step, in the order of the replica's stream
-    /// (record an event there to wait elsewhere). Called in backward order, each range once, at the
-    /// latest some 64 KiB of weights after it was computed, while earlier layers still have to run.
+    /// (record an event there to wait elsewhere). Called in backward order, each range once. On the
+    /// CPU at the latest some 64 KiB of weights after it was computed, on a GPU some 4 MiB of
+    /// gradients, while earlier layers still have to run; with Precision::kF16 when the whole step
+    /// is done, because it may have to be repeated with another loss scale.
     virtual void gradient_ready(std::int64_t begin, std::int64_t end);
     /// Asked between groups of layers (at least before forward, after the loss, and where gradients
-    /// are announced); true abandons the step (its gradients are then meaningless).
+    /// are announced); true abandons the step (its gradients are then meaningless). A GPU is at
+    /// most two groups behind the calling thread.
     virtual bool should_interrupt();
 };
 
@@ -58,6 +62,11 @@ struct LayerProfile {
 
 struct ReplicaOptions {
     bool deterministic = false;  ///< no choice by measurement: bit-identical from run to run
+    Precision precision = Precision::kF32;  ///< the CPU has kF32 alone
+    /// On a GPU: a step is recorded once per batch size and then queued as a whole; false: every
+    /// kernel by itself (tests compare the two).
+    bool recorded = true;
+    std::string tuning_file = {};  ///< see make_tuning_cache
 };
 
 /// A network with its memory on one device: one flat parameter buffer, one flat gradient buffer,
@@ -91,8 +100,9 @@ public:
     void initialise(std::uint64_t seed);
 
     /// Forward and backward. Gradients are *assigned* the mean over the batch. Blocks until the
-    /// result is known. Errors: ShapeError, UsageError for a batch without the
-    /// labels or targets of the loss, or labels outside the classes.
+    /// result is known. Errors: OutOfMemory that says which batch would fit (parameters and state
+    /// are as before), ShapeError, UsageError for a batch without the labels or targets of the
+    /// loss, or labels outside the classes.
     /// @param seed keys dropout together with the sample ids and the epoch
     /// @return std::nullopt when the observer interrupted the step
     std::optional<BatchResult> train_step(const BatchView& batch, std::uint64_t seed,
@@ -101,6 +111,10 @@ public:
 
     /// Forward in inference mode (running statistics, no dropout).
     BatchResult evaluate(const BatchView& batch);
+    /// Seconds of the last train_step as the device saw it, from its first piece of work to its
+    /// last; nothing where the device keeps no time of its own (the CPU) or the step was
+    /// interrupted.
+    [[nodiscard]] std::optional<double> step_seconds() const;
     /// Logits, or the outputs of a regression, in inference mode: [N, outputs], host memory. Needs
     /// no labels or targets.
     void infer(const BatchView& batch, std::span<float> logits);

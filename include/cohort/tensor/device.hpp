@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "cohort/core/error.hpp"
+
 namespace cohort {
 
 enum class DeviceKind { kCpu, kCuda };
@@ -25,6 +27,18 @@ public:
     [[nodiscard]] virtual double seconds_since(const Event& earlier) const = 0;
 };
 
+/// Work of a stream that was recorded once and can be queued again as a whole. Memory that it reads
+/// and writes must stay where it was; values that change between two runs live in that memory.
+class Recording {
+public:
+    Recording() = default;
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+    virtual ~Recording() = default;
+    /// Queues all of it on the stream that it was recorded on. Errors: DeviceError.
+    virtual void queue() = 0;
+};
+
 /// An in-order queue of device work. Calls return at once where the device is asynchronous; on
 /// the CPU the work is done when the call returns, which callers must not rely on.
 class Stream {
@@ -42,6 +56,14 @@ public:
     virtual void wait_for(const Event& event) = 0;
     /// Blocks until all work is done. Errors: DeviceError when it failed.
     virtual void synchronize() = 0;
+
+    /// Where the device can record (a CUDA graph): work queued from now on is recorded instead of
+    /// done, until end_recording(). Nothing may wait for the stream, allocate or free device memory
+    /// meanwhile. @return false: this device cannot, work is done as ever
+    [[nodiscard]] virtual bool begin_recording() { return false; }
+    /// Ends what begin_recording() began; nothing of it has been done yet. Errors: DeviceError when
+    /// something was queued that cannot be recorded; the stream can be used all the same.
+    [[nodiscard]] virtual std::unique_ptr<Recording> end_recording() { return nullptr; }
 };
 
 /// Owned memory, 64-byte aligned, contents undefined at first.
@@ -64,6 +86,14 @@ struct DeviceMemory {
     std::uint64_t total_bytes = 0;
 };
 
+/// A device has less memory than was asked for. What was there before is untouched.
+struct OutOfMemory : DeviceError {
+    OutOfMemory(const std::string& message, std::uint64_t asked_bytes, std::uint64_t free_bytes)
+        : DeviceError(message), asked(asked_bytes), free(free_bytes) {}
+    std::uint64_t asked;  ///< bytes
+    std::uint64_t free;   ///< bytes
+};
+
 /// A place that computes. Backends: `cpu` (oneDNN) and `cuda`; a build without CUDA has a stub
 /// in the latter's place, so callers never ask which backends were compiled in.
 class Device {
@@ -75,7 +105,7 @@ public:
     [[nodiscard]] virtual DeviceKind kind() const = 0;
     /// "cpu: 2 threads, avx512_core_bf16" or "cuda:0: NVIDIA H200".
     [[nodiscard]] virtual std::string description() const = 0;
-    /// Errors: DeviceError with what was asked and what is free.
+    /// Errors: OutOfMemory with what was asked and what is free.
     [[nodiscard]] virtual Buffer allocate(std::size_t bytes) = 0;
     /// Host memory that Stream::copy moves fastest (pinned where the device has a use for it).
     [[nodiscard]] virtual Buffer allocate_host(std::size_t bytes) = 0;
@@ -103,7 +133,8 @@ struct CudaStatus {
 /// oneDNN's version, e.g. "2.6.3".
 [[nodiscard]] std::string dnnl_version_text();
 
-/// Makes the device named by `--device`: "cpu", "cuda", "cuda:1".
+/// Makes the device named by `--device`: "cpu", "cuda", "cuda:1", or "auto": the first GPU where
+/// there is a usable one, else the CPU.
 /// Errors: UsageError for another name; those of make_cuda_device.
 [[nodiscard]] std::unique_ptr<Device> make_device(std::string_view name, int threads);
 

@@ -1,26 +1,17 @@
-// CUDA as a device: memory, streams, events and copies. CUDA headers stay in this file.
+// CUDA as a device: memory, streams, events, copies and recordings.
 #include <cuda_runtime_api.h>
 
-#include <source_location>
 #include <string>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/units.hpp"
+#include "cohort/tensor/cuda.hpp"
 #include "cohort/tensor/device.hpp"
 
 namespace cohort {
 namespace {
 
-void check(cudaError_t result, const char* operation,
-           std::source_location where = std::source_location::current()) {
-    if (result == cudaSuccess) {
-        return;
-    }
-    fail<DeviceError>({.where = operation,
-                       .what = std::string(cudaGetErrorName(result)) + ": " +
-                               cudaGetErrorString(result) + " (" + where.file_name() + ":" +
-                               std::to_string(where.line()) + ")"});
-}
+using cuda::check;
 
 /// A thread starts on GPU 0 whatever the others use: set it before anything that depends on it.
 void use_device(int index) {
@@ -57,6 +48,26 @@ private:
     cudaEvent_t event_ = nullptr;
 };
 
+/// A CUDA graph, instantiated.
+class CudaRecording final : public Recording {
+public:
+    /// @param graph  belongs to the caller
+    CudaRecording(int device, cudaStream_t stream, cudaGraph_t graph)
+        : device_(device), stream_(stream) {
+        check(cudaGraphInstantiate(&executable_, graph, 0), "cudaGraphInstantiate");
+    }
+    ~CudaRecording() override { cudaGraphExecDestroy(executable_); }
+    void queue() override {
+        use_device(device_);
+        check(cudaGraphLaunch(executable_, stream_), "cudaGraphLaunch");
+    }
+
+private:
+    int device_;
+    cudaStream_t stream_;
+    cudaGraphExec_t executable_ = nullptr;
+};
+
 class CudaStream final : public Stream {
 public:
     explicit CudaStream(int device) : device_(device) {
@@ -81,6 +92,21 @@ public:
         }
     }
     void synchronize() override { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+    [[nodiscard]] bool begin_recording() override {
+        use_device(device_);
+        check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+              "cudaStreamBeginCapture");
+        return true;
+    }
+    [[nodiscard]] std::unique_ptr<Recording> end_recording() override {
+        cudaGraph_t graph = nullptr;
+        const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+        const std::unique_ptr<CUgraph_st, void (*)(cudaGraph_t)> owned(
+            graph, [](cudaGraph_t unused) { cudaGraphDestroy(unused); });
+        check(ended, "cudaStreamEndCapture");
+        return std::make_unique<CudaRecording>(device_, stream_, graph);
+    }
+    [[nodiscard]] cudaStream_t get() const { return stream_; }
 
 private:
     int device_;
@@ -93,21 +119,36 @@ public:
         use_device(index);
         // A rank that waits for its GPU must not burn a core.
         check(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "cudaSetDeviceFlags");
-        check(cudaGetDeviceProperties(&properties_, index), "cudaGetDeviceProperties");
+        cudaDeviceProp properties{};
+        check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+        char bus[32] = {};
+        check(cudaDeviceGetPCIBusId(bus, sizeof bus, index), "cudaDeviceGetPCIBusId");
+        facts_ = {.index = index,
+                  .name = properties.name,
+                  .bus = bus,
+                  .major = properties.major,
+                  .minor = properties.minor,
+                  .multiprocessors = properties.multiProcessorCount,
+                  .l2_bytes = static_cast<std::size_t>(properties.l2CacheSize)};
+        check(cudaDriverGetVersion(&facts_.driver), "cudaDriverGetVersion");
     }
     [[nodiscard]] DeviceKind kind() const override { return DeviceKind::kCuda; }
     [[nodiscard]] std::string description() const override {
-        return "cuda:" + std::to_string(index_) + ": " + properties_.name;
+        return "cuda:" + std::to_string(index_) + ": " + facts_.name;
     }
     [[nodiscard]] Buffer allocate(std::size_t bytes) override {
         use_device(index_);
         void* data = nullptr;
         const cudaError_t result = cudaMalloc(&data, bytes);
         if (result == cudaErrorMemoryAllocation) {
-            fail<DeviceError>({.where = description(),
+            static_cast<void>(cudaGetLastError());  // it does not stick
+            const std::uint64_t free = memory().free_bytes;
+            throw OutOfMemory(
+                error_message({.where = description(),
                                .what = "out of memory: asked for " + format_bytes(bytes) + ", " +
-                                       format_bytes(memory().free_bytes) + " free",
-                               .hint = "a smaller --batch"});
+                                       format_bytes(free) + " free",
+                               .hint = "a smaller --batch"}),
+                bytes, free);
         }
         check(result, "cudaMalloc");
         return {data, bytes, [](void* p) noexcept { cudaFree(p); }};
@@ -128,10 +169,11 @@ public:
         check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
         return {free, total};
     }
+    [[nodiscard]] const cuda::GpuFacts& facts() const { return facts_; }
 
 private:
     int index_;
-    cudaDeviceProp properties_{};
+    cuda::GpuFacts facts_;
 };
 
 std::string toolkit_version() {
@@ -164,5 +206,47 @@ std::unique_ptr<Device> make_cuda_device(int index) {
     }
     return std::make_unique<CudaDevice>(index);
 }
+
+namespace cuda {
+
+void* native_stream(Stream& stream) {
+    auto* of_cuda = dynamic_cast<CudaStream*>(&stream);
+    if (of_cuda == nullptr) {
+        fail<DeviceError>({.where = "cuda", .what = "a stream of another device"});
+    }
+    return of_cuda->get();
+}
+
+const GpuFacts& gpu_facts(const Device& device) {
+    const auto* of_cuda = dynamic_cast<const CudaDevice*>(&device);
+    if (of_cuda == nullptr) {
+        fail<DeviceError>({.where = "cuda",
+                           .what = "not a CUDA device",
+                           .expected = "cuda",
+                           .got = device.description()});
+    }
+    return of_cuda->facts();
+}
+
+void use(const Device& device) {
+    use_device(gpu_facts(device).index);
+}
+
+void check(int result, const char* operation, std::source_location where) {
+    if (result == cudaSuccess) {
+        return;
+    }
+    const auto error = static_cast<cudaError_t>(result);
+    fail<DeviceError>({.where = operation,
+                       .what = std::string(cudaGetErrorName(error)) + ": " +
+                               cudaGetErrorString(error) + " (" + where.file_name() + ":" +
+                               std::to_string(where.line()) + ")"});
+}
+
+void check_launch(const char* kernel, std::source_location where) {
+    check(cudaGetLastError(), kernel, where);
+}
+
+}  // namespace cuda
 
 }  // namespace cohort

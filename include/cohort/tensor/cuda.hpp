@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <string>
+
+#include "cohort/tensor/device.hpp"
+
+/// What the CUDA parts of other modules need of the CUDA device, without CUDA's own headers. In a
+/// build without the toolkit every function here throws DeviceError.
+namespace cohort::cuda {
+
+/// The stream's cudaStream_t. Errors: DeviceError for a stream of another device.
+[[nodiscard]] void* native_stream(Stream& stream);
+
+/// What is fixed about a GPU.
+struct GpuFacts {
+    int index = 0;     ///< among the visible ones
+    std::string name;  ///< "NVIDIA H200"
+    std::string bus;   ///< PCI address: two devices are the same GPU when host and bus are
+    int major = 0;     ///< compute capability
+    int minor = 0;
+    int multiprocessors = 0;
+    std::size_t l2_bytes = 0;
+    int driver = 0;  ///< CUDA version of the driver, 13000 for 13.0
+};
+/// Errors: DeviceError for another kind of device.
+[[nodiscard]] const GpuFacts& gpu_facts(const Device& device);
+
+/// Makes the calling thread use the device's GPU; a thread starts on GPU 0. Calls of the libraries
+/// (cuDNN, cuBLASLt, NCCL) and launches come after it. Errors: DeviceError.
+void use(const Device& device);
+
+/// Throws DeviceError unless `result` (a cudaError_t) is cudaSuccess: the error's name and text,
+/// the operation, file and line.
+void check(int result, const char* operation,
+           std::source_location where = std::source_location::current());
+
+/// After a launch: cudaGetLastError() through check().
+void check_launch(const char* kernel, std::source_location where = std::source_location::current());
+
+}  // namespace cohort::cuda

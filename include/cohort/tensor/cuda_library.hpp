@@ -1,0 +1,33 @@
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+namespace cohort::cuda {
+
+/// A shared library that is opened when it is first needed (cuDNN, cuBLASLt, NCCL): loading them
+/// takes a tenth of a second and more, which commands without a GPU do not pay, and a machine
+/// without them can run everything else. Never closed: the libraries do not survive it.
+class Library {
+public:
+    /// @param what   for messages, "cuDNN 9"
+    /// @param names  file names, the first that opens is taken
+    /// Errors: DeviceError with the loader's words when none opens.
+    Library(std::string what, std::initializer_list<const char*> names);
+
+    /// Errors: DeviceError when the library has no such function.
+    [[nodiscard]] void* symbol(const char* name) const;
+
+    /// library.load(table.matmul, "cublasLtMatmul"), where `table.matmul` is declared as
+    /// decltype(&cublasLtMatmul): the header's own signature.
+    template <class Function>
+    void load(Function*& function, const char* name) const {
+        function = reinterpret_cast<Function*>(symbol(name));
+    }
+
+private:
+    std::string what_;
+    void* handle_ = nullptr;
+};
+
+}  // namespace cohort::cuda

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace cohort {
+
+/// Type of a tensor's elements in device memory. The CPU computes in kF32 alone.
+enum class ElementType : std::uint8_t { kF32, kBf16, kF16 };
+
+[[nodiscard]] constexpr std::size_t element_bytes(ElementType type) noexcept {
+    return type == ElementType::kF32 ? 4 : 2;
+}
+
+/// What a replica computes in. Parameters, their gradients, statistics, sums and the optimizer are
+/// single precision in all of them.
+enum class Precision : std::uint8_t {
+    kF32,   ///< single precision throughout
+    kTf32,  ///< as kF32, products of convolutions, linear and recurrent layers rounded to tf32
+    kBf16,  ///< activations, their gradients and copies of the weights in bfloat16
+    kF16,   ///< the same in half precision; the loss is scaled, see docs/cuda.md
+};
+
+/// "f32", "tf32", "bf16", "f16". Errors: UsageError for another name.
+[[nodiscard]] Precision parse_precision(std::string_view text);
+[[nodiscard]] std::string_view to_text(Precision precision) noexcept;
+[[nodiscard]] std::string_view to_text(ElementType type) noexcept;
+
+/// Type of activations in that precision.
+[[nodiscard]] constexpr ElementType activation_type(Precision precision) noexcept {
+    return precision == Precision::kBf16  ? ElementType::kBf16
+           : precision == Precision::kF16 ? ElementType::kF16
+                                          : ElementType::kF32;
+}
+
+}  // namespace cohort

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <cstdint>
+
+#include "cohort/layers/kernel.hpp"
+#include "cohort/tensor/cuda.hpp"
+#include "cohort/tensor/cuda_library.hpp"
+
+namespace cohort::cuda {
+
+/// cuDNN, opened at first use; the program is not linked to it. Functions are loaded from it into
+/// tables of pointers that are declared with the header's signatures (see Library::load).
+/// Errors: DeviceError when it is missing.
+[[nodiscard]] const Library& dnn_library();
+
+/// In which type and order a kernel reads a parameter of the flat buffer.
+struct WeightForm {
+    /// The parameter as it lies in the flat buffer, row-major [outer, channels, inner]: a
+    /// convolution's [O, I/groups, KH KW], a matrix's [O, F, 1].
+    std::int64_t outer = 1;
+    std::int64_t channels = 1;
+    std::int64_t inner = 1;
+    std::int64_t padded_channels = 1;  ///< in the copy, >= channels: the rest is zero
+    /// The copy is [outer, inner, padded_channels] (filters of NHWC); false: as in the flat buffer.
+    bool channels_last = false;
+    ElementType type = ElementType::kF32;
+
+    friend bool operator==(const WeightForm&, const WeightForm&) noexcept = default;
+    /// Elements of the copy.
+    [[nodiscard]] std::int64_t elements() const noexcept {
+        return outer * inner * (channels_last ? padded_channels : channels);
+    }
+    /// The flat buffer itself has this form.
+    [[nodiscard]] bool as_is() const noexcept {
+        const bool same_order = !channels_last || inner == 1 || channels == 1;
+        return type == ElementType::kF32 && same_order && padded_channels == channels;
+    }
+};
+
+/// Every kernel's view of what its replica's kernels share.
+class Support : public KernelSupport {
+public:
+    [[nodiscard]] virtual Device& device() noexcept = 0;
+    [[nodiscard]] virtual cudaStream_t stream() noexcept = 0;
+    [[nodiscard]] virtual Precision precision() const noexcept = 0;
+    [[nodiscard]] virtual bool deterministic() const noexcept = 0;
+    /// Bound to stream(); made at first use. Errors: DeviceError.
+    [[nodiscard]] virtual cudnnHandle_t dnn_handle() = 0;
+
+    /// Wants a copy of the parameter in that form, renewed by refresh_weights(). Called from
+    /// Kernel::bind; the same parameter in the same form is copied once for all that want it.
+    /// @return a number for weight()
+    virtual int want_weight(const float* parameter, const WeightForm& form) = 0;
+    /// Where the copy lies, or the parameter itself where its form is as_is(); after prepare().
+    [[nodiscard]] virtual const void* weight(int number) const noexcept = 0;
+    /// Queues the way back: a gradient in that form becomes the parameter's in the flat buffer.
+    virtual void store_gradient(const WeightForm& form, const void* from, float* gradient) = 0;
+};
+
+/// The support of a kernel's context.
+[[nodiscard]] inline Support& support_of(const KernelContext& context) {
+    return static_cast<Support&>(*context.support);
+}
+
+}  // namespace cohort::cuda

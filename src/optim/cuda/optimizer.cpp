@@ -1,0 +1,28 @@
+// Optimizers and vector sums on a GPU.
+#include "cohort/core/error.hpp"
+#include "cuda_optim.hpp"
+
+namespace cohort {
+namespace {
+
+[[noreturn]] void refuse(const Device& device) {
+    fail<DeviceError>({.where = "optimizer",
+                       .what = "no update rule runs on this device",
+                       .expected = "the CPU",
+                       .got = device.description()});
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_cuda_optimizer(const OptimizerOptions& /*options*/,
+                                               const FlatLayout& /*layout*/, std::int64_t /*begin*/,
+                                               std::int64_t /*end*/, Device& device,
+                                               Stream& /*stream*/) {
+    refuse(device);
+}
+
+std::unique_ptr<DeviceMath> make_cuda_math(Device& device, Stream& /*stream*/) {
+    refuse(device);
+}
+
+}  // namespace cohort

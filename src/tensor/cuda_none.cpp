@@ -1,0 +1,44 @@
+// Stands in for src/tensor/cuda/device.cpp in a build without the CUDA toolkit: the same symbols.
+#include "cohort/core/error.hpp"
+#include "cohort/tensor/cuda.hpp"
+#include "cohort/tensor/device.hpp"
+
+namespace cohort {
+namespace {
+
+[[noreturn]] void refuse(const std::string& where) {
+    fail<DeviceError>({.where = where,
+                       .what = "this build has no CUDA backend",
+                       .hint = "--device cpu, or a build with -DCOHORT_CUDA=ON"});
+}
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device(int index) {
+    refuse("cuda:" + std::to_string(index));
+}
+
+CudaStatus cuda_status() {
+    return {.compiled = false, .device_count = 0, .detail = "built without the CUDA toolkit"};
+}
+
+namespace cuda {
+
+void* native_stream(Stream& /*stream*/) {
+    refuse("cuda");
+}
+const GpuFacts& gpu_facts(const Device& /*device*/) {
+    refuse("cuda");
+}
+void use(const Device& /*device*/) {
+    refuse("cuda");
+}
+void check(int /*result*/, const char* operation, std::source_location /*where*/) {
+    refuse(operation);
+}
+void check_launch(const char* kernel, std::source_location /*where*/) {
+    refuse(kernel);
+}
+
+}  // namespace cuda
+}  // namespace cohort

@@ -1,0 +1,1 @@
+# Tests of the CUDA backend: convolution, batch norm, pooling, layouts.

@@ -1,0 +1,1 @@
+# Tests of the CUDA backend: device, recordings, executor, NCCL rings.

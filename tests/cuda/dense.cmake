@@ -1,0 +1,1 @@
+# Tests of the CUDA backend: products, elementwise layers, losses, optimizers.
