@@ -1,22 +1,26 @@
 #include "execution_plan.hpp"
+#include "executor.hpp"
 
 namespace cohort {
 
-CompiledGraph::CompiledGraph(const Graph& source, Device& device, Stream& stream, bool for_training,
-                             bool deterministic, TuningCache* tuning)
-    : graph(source),
-      training(for_training),
-      formats(static_cast<std::size_t>(source.values())),
-      wants_gradient(static_cast<std::size_t>(source.values()), char{0}) {
-    formats[0] = {graph.input_shape(), 1};
+CompiledGraph::CompiledGraph(const ExecutorSetting& setting)
+    : graph(setting.graph),
+      training(setting.training),
+      formats(static_cast<std::size_t>(graph.values())),
+      wants_gradient(static_cast<std::size_t>(graph.values()), char{0}) {
+    formats[0] = setting.support == nullptr ? TensorFormat{graph.input_shape(), 1}
+                                            : setting.support->input_format(graph.input_shape());
+    const KernelContext common{.device = setting.device,
+                               .stream = setting.stream,
+                               .inputs = {},
+                               .training = training,
+                               .deterministic = setting.deterministic,
+                               .input_gradient = false,
+                               .tuning = setting.tuning,
+                               .precision = setting.precision,
+                               .support = setting.support};
     for (const Graph::Node& node : graph.nodes()) {
-        KernelContext context{.device = device,
-                              .stream = stream,
-                              .inputs = {},
-                              .training = training,
-                              .deterministic = deterministic,
-                              .input_gradient = false,
-                              .tuning = tuning};
+        KernelContext context = common;
         for (const int input : node.inputs) {
             context.inputs.push_back(formats[static_cast<std::size_t>(input)]);
             context.input_gradient |= wants_gradient[static_cast<std::size_t>(input)] != 0;
@@ -27,9 +31,9 @@ CompiledGraph::CompiledGraph(const Graph& source, Device& device, Stream& stream
         wants_gradient[output] =
             context.input_gradient || !node.parameter_ranges.empty() ? char{1} : char{0};
     }
-    loss = make_loss(graph.loss(),
-                     {.device = device, .stream = stream, .inputs = {}, .tuning = tuning},
-                     graph.classes());
+    KernelContext of_loss = common;
+    of_loss.inputs.push_back(formats[static_cast<std::size_t>(graph.logits().index)]);
+    loss = make_loss(graph.loss(), of_loss, graph.classes());
 }
 
 std::size_t CompiledGraph::sample_bytes(int value) const {

@@ -1,8 +1,8 @@
 // From a graph to the order of kernel calls:
 //  1. list the calls: forward, loss, backward in reverse, one per pass;
 //  2. decide for every gradient contribution whether it assigns, adds or shares memory;
-//  3. cut the list into segments: where a pass needs the whole batch, where slice sizes differ,
-//     after the loss, and in backward often enough to announce gradients early.
+//  3. for slices, cut the list into segments: where a pass needs the whole batch, where slice sizes
+//     differ, after the loss, and in backward often enough to announce gradients early.
 #include "execution_order.hpp"
 
 #include <algorithm>
@@ -48,18 +48,30 @@ public:
           activations_(compiled.graph.values()),
           gradients_(compiled.graph.values()) {}
 
-    ExecutionOrder run() {
+    ExecutionOrder run_cut() {
+        list();
+        cut_segments();
+        return take();
+    }
+    ExecutionOrder run_whole() {
+        list();
+        segments_.push_back({std::move(steps_), member_samples_});
+        return take();
+    }
+
+private:
+    void list() {
         list_forward();
         steps_.push_back({{StepKind::kLoss, -1, 0, true}, {}, {}});
         if (compiled_.training) {
             list_backward();
             resolve_gradients();
         }
-        cut_segments();
+    }
+    [[nodiscard]] ExecutionOrder take() {
         return {std::move(segments_), activations_.all(), gradients_.all()};
     }
 
-private:
     [[nodiscard]] const Graph::Node& node_at(int node) const {
         return nodes_[static_cast<std::size_t>(node)];
     }
@@ -209,7 +221,11 @@ private:
 
 ExecutionOrder order_execution(const CompiledGraph& compiled, std::int64_t member_samples,
                                std::size_t cache_bytes) {
-    return Orderer(compiled, member_samples, cache_bytes).run();
+    return Orderer(compiled, member_samples, cache_bytes).run_cut();
+}
+
+ExecutionOrder order_whole_batch(const CompiledGraph& compiled, std::int64_t batch) {
+    return Orderer(compiled, batch, 0).run_whole();
 }
 
 }  // namespace cohort

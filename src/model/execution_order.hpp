@@ -19,4 +19,7 @@ struct ExecutionOrder {
 [[nodiscard]] ExecutionOrder order_execution(const CompiledGraph& compiled,
                                              std::int64_t member_samples, std::size_t cache_bytes);
 
+/// The same calls as one segment.
+[[nodiscard]] ExecutionOrder order_whole_batch(const CompiledGraph& compiled, std::int64_t batch);
+
 }  // namespace cohort

@@ -2,130 +2,13 @@
 #include "execution_plan.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
-#include "cohort/tensor/arena.hpp"
 #include "execution_order.hpp"
+#include "lives.hpp"
 
 namespace cohort {
 namespace {
-
-/// First and last step that touches something.
-struct Life {
-    int first = std::numeric_limits<int>::max();
-    int last = -1;
-    std::size_t sample_bytes = 0;
-
-    void touch(int step) {
-        first = std::min(first, step);
-        last = std::max(last, step);
-    }
-    [[nodiscard]] bool used() const { return last >= 0; }
-};
-
-/// Collects the lives of everything that needs memory.
-class Lives {
-public:
-    Lives(const CompiledGraph& compiled, const ExecutionOrder& order)
-        : activations(static_cast<std::size_t>(compiled.graph.values())),
-          gradients(activations.size()),
-          saved(compiled.graph.nodes().size()),
-          forward(saved.size()),
-          backward(saved.size()),
-          compiled_(compiled),
-          order_(order) {
-        for (std::size_t value = 0; value < activations.size(); ++value) {
-            const std::size_t bytes = compiled.sample_bytes(static_cast<int>(value));
-            activations[value].sample_bytes = bytes;
-            gradients[value].sample_bytes = bytes;
-        }
-        int at = 0;
-        for (const Segment& segment : order.segments) {
-            for (const PlannedStep& planned : segment.steps) {
-                touch(planned, at++);
-                segment_of.push_back(static_cast<int>(&segment - order.segments.data()));
-            }
-        }
-    }
-
-    std::vector<Life> activations;  ///< per value that owns memory
-    std::vector<Life> gradients;    ///< likewise
-    std::vector<Life> saved;        ///< per node
-    std::vector<Life> forward;      ///< per node: from its first to its last forward pass
-    std::vector<Life> backward;
-    std::vector<int> segment_of;  ///< per step
-
-private:
-    [[nodiscard]] Life& activation(int value) {
-        return activations[static_cast<std::size_t>(
-            order_.activation_storage[static_cast<std::size_t>(value)])];
-    }
-    [[nodiscard]] Life& gradient(int value) {
-        return gradients[static_cast<std::size_t>(
-            order_.gradient_storage[static_cast<std::size_t>(value)])];
-    }
-
-    void touch(const PlannedStep& planned, int at) {
-        const Step& step = planned.step;
-        if (step.kind == StepKind::kLoss) {
-            activation(compiled_.graph.logits().index).touch(at);
-            if (compiled_.training) {
-                gradient(compiled_.graph.logits().index).touch(at);
-            }
-            return;
-        }
-        const auto index = static_cast<std::size_t>(step.node);
-        const Graph::Node& node = compiled_.graph.nodes()[index];
-        const KernelTraits& t = compiled_.kernels[index]->traits();
-        const bool is_forward = step.kind == StepKind::kForward;
-        (is_forward ? forward : backward)[index].touch(at);
-        saved[index].sample_bytes = t.saved_bytes;
-        saved[index].touch(at);
-        if (!t.is_view && (is_forward || t.backward_reads_inputs)) {
-            for (const int input : node.inputs) {
-                activation(input).touch(at);
-            }
-        }
-        if (is_forward ? step.last_pass : t.backward_reads_output) {
-            activation(node.output).touch(at);
-        }
-        if (!is_forward) {
-            touch_gradients(planned, node.output, at);
-        }
-    }
-
-    void touch_gradients(const PlannedStep& planned, int output, int at) {
-        gradient(output).touch(at);
-        for (const GradientWrite& write : planned.writes) {
-            gradient(write.value).touch(at);
-        }
-        for (const GradientAddition& addition : planned.additions) {
-            gradient(addition.to_value).touch(at);
-        }
-    }
-
-    const CompiledGraph& compiled_;
-    const ExecutionOrder& order_;
-};
-
-/// Memory to be placed, and where to note the result.
-struct Request {
-    ArenaRequest arena;
-    std::size_t* offset;
-};
-
-std::size_t resolve(const std::vector<Request>& requests) {
-    std::vector<ArenaRequest> plain;
-    for (const Request& request : requests) {
-        plain.push_back(request.arena);
-    }
-    const ArenaPlan planned = plan_arena(plain);
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-        *requests[i].offset = planned.offsets[i];
-    }
-    return planned.total_bytes;
-}
 
 class Planner {
 public:
@@ -145,7 +28,7 @@ public:
         request_additions();
         request_shared(lives_.forward, &KernelMemory::forward_shared, plan_.forward_shared);
         request_shared(lives_.backward, &KernelMemory::backward_shared, plan_.backward_shared);
-        lay_out(resolve(batch_requests_), resolve(slice_requests_));
+        lay_out(place_requests(batch_requests_), place_requests(slice_requests_));
         share_places(order_.activation_storage, plan_.activations);
         share_places(order_.gradient_storage, plan_.gradients);
         return std::move(plan_);
@@ -270,12 +153,6 @@ private:
         plan_.member_bytes = pages(slice_bytes + scratch_bytes_);
         plan_.arena_bytes =
             plan_.member_base + plan_.member_bytes * static_cast<std::size_t>(members_);
-    }
-
-    static void share_places(const std::vector<int>& storage, std::vector<Place>& places) {
-        for (std::size_t value = 0; value < places.size(); ++value) {
-            places[value] = places[static_cast<std::size_t>(storage[value])];
-        }
     }
 
     CompiledGraph& compiled_;

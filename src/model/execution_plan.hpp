@@ -7,10 +7,11 @@
 
 namespace cohort {
 
+struct ExecutorSetting;
+
 /// The kernels of a network for one device, in training or inference form.
 struct CompiledGraph {
-    CompiledGraph(const Graph& graph, Device& device, Stream& stream, bool training,
-                  bool deterministic, TuningCache* tuning);
+    explicit CompiledGraph(const ExecutorSetting& setting);
 
     [[nodiscard]] std::size_t sample_bytes(int value) const;
     [[nodiscard]] bool wants_gradient_of(int value) const;

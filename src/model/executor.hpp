@@ -1,9 +1,8 @@
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "cohort/model/replica.hpp"
@@ -12,9 +11,19 @@
 namespace cohort {
 
 /// Memory for activations, grown to the largest plan that has run.
-struct Arena {
-    Buffer buffer;
-    void reserve(Device& device, std::size_t bytes);
+class Arena {
+public:
+    explicit Arena(Device& device) : device_(device) {}
+    /// Errors: OutOfMemory; what it held before is gone then too.
+    void reserve(std::size_t bytes);
+    [[nodiscard]] std::byte* data() const noexcept {
+        return static_cast<std::byte*>(buffer_.data());
+    }
+    [[nodiscard]] std::size_t bytes() const noexcept { return buffer_.bytes(); }
+
+private:
+    Device& device_;
+    Buffer buffer_;
 };
 
 /// What one run works on.
@@ -25,52 +34,75 @@ struct RunInput {
     float* logits = nullptr;  ///< [N, outputs] to copy what comes out to; then there is no loss
 };
 
-/// Runs one compiled form of a network over batches of any size, slice by slice.
+/// Where the flat buffers of a replica lie.
+struct FlatBuffers {
+    float* parameters = nullptr;
+    float* gradients = nullptr;
+    float* state = nullptr;
+    float* batch_state = nullptr;
+};
+
+/// Runs one compiled form of a network over batches of any size.
 class Executor {
 public:
-    Executor(const Graph& graph, Device& device, Stream& stream, bool training, bool deterministic,
-             TuningCache* tuning);
+    Executor() = default;
+    Executor(const Executor&) = delete;
+    Executor& operator=(const Executor&) = delete;
+    virtual ~Executor() = default;
 
     /// Gives every kernel its slices of the flat buffers.
-    void bind(float* parameters, float* gradients, float* state, float* batch_state);
+    virtual void bind(const FlatBuffers& buffers) = 0;
+    /// Forward, loss and (in training form) backward. nullopt: interrupted by the observer. Errors:
+    /// OutOfMemory.
+    virtual std::optional<BatchResult> run(const RunInput& input, Arena& arena) = 0;
+    /// Of the last run in training form as the device saw it, where it keeps a time of its own.
+    [[nodiscard]] virtual std::optional<double> seconds() const { return std::nullopt; }
 
-    /// Forward, loss and (in training form) backward. nullopt: interrupted by the observer.
-    std::optional<BatchResult> run(const RunInput& input, Arena& arena);
-
-    void set_profiling(bool on);
+    virtual void set_profiling(bool on) = 0;
     /// Adds this executor's times to `profile`, one entry per node.
-    void add_profile(std::vector<LayerProfile>& profile) const;
+    virtual void add_profile(std::vector<LayerProfile>& profile) const = 0;
+};
+
+/// What both executors keep of a network.
+struct ExecutorSetting {
+    const Graph& graph;
+    Device& device;
+    Stream& stream;
+    bool training = true;
+    bool deterministic = false;
+    bool recorded = true;
+    Precision precision = Precision::kF32;
+    TuningCache* tuning = nullptr;
+    KernelSupport* support = nullptr;
+    /// A whole batch: gradients are announced at the latest when so many bytes of them are final.
+    std::size_t piece_bytes = std::size_t{4} << 20;
+};
+
+/// Sums of seconds per layer.
+class LayerTimes {
+public:
+    explicit LayerTimes(std::size_t nodes) : times_(nodes) {}
+    void add(const Step& step, double seconds) {
+        NodeTime& time = times_[static_cast<std::size_t>(step.node)];
+        (step.kind == StepKind::kForward ? time.forward_s : time.backward_s) += seconds;
+    }
+    void clear() { times_.assign(times_.size(), {}); }
+    void add_to(std::vector<LayerProfile>& profile) const;
 
 private:
     struct NodeTime {
         double forward_s = 0;
         double backward_s = 0;
     };
-    struct Member;
-
-    ExecutionPlan& plan_for(std::int64_t batch);
-    void begin(const Segment& segment);
-    void run_slices(const Segment& segment, int member);
-    void run_step(const PlannedStep& planned, Member& member);
-    void run_kernel(const PlannedStep& planned, Member& member);
-    void run_loss(Member& member);
-    void end(const Segment& segment);
-    void announce_gradients(const Graph::Node& node);
-    [[nodiscard]] float* address(const Place& place, const Member& member) const;
-    template <class F>
-    void timed(const Step& step, bool count, F&& f);
-
-    const Graph& graph_;
-    Device& device_;
-    CompiledGraph compiled_;
-    std::map<std::int64_t, ExecutionPlan> plans_;
-    bool profiling_ = false;
     std::vector<NodeTime> times_;
-
-    // The run in progress.
-    const ExecutionPlan* plan_ = nullptr;
-    RunInput input_;
-    std::byte* arena_ = nullptr;
 };
+
+/// Every kernel gets its slices of the flat buffers, in canonical order.
+void bind_kernels(CompiledGraph& compiled, const FlatBuffers& buffers);
+
+/// On the CPU: slice by slice, on all team members.
+[[nodiscard]] std::unique_ptr<Executor> make_slice_executor(const ExecutorSetting& setting);
+/// On a GPU: the whole batch at once, work queued on one stream.
+[[nodiscard]] std::unique_ptr<Executor> make_whole_batch_executor(const ExecutorSetting& setting);
 
 }  // namespace cohort

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
+#include "cohort/tensor/cuda.hpp"
 #include "executor.hpp"
 
 namespace cohort {
@@ -22,8 +24,9 @@ struct Replica::Impl {
           stream(on.create_stream()),
           tuning(make_tuning_cache(options.tuning_file)),
           support(make_kernel_support(on, *stream, options.precision, options.deterministic)),
-          training(graph, on, *stream, true, options.deterministic, tuning.get()),
-          inference(graph, on, *stream, false, options.deterministic, tuning.get()) {
+          training(make_executor(options, true)),
+          inference(make_executor(options, false)),
+          arena(on) {
         const auto bytes = [](const FlatLayout& layout) {
             return static_cast<std::size_t>(layout.total()) * sizeof(float);
         };
@@ -33,10 +36,41 @@ struct Replica::Impl {
         for (Buffer* buffer : {&state, &batch_state}) {
             *buffer = zeroed(bytes(graph.state()));
         }
-        for (Executor* executor : {&training, &inference}) {
-            executor->bind(parameters.floats(), gradients.floats(), state.floats(),
-                           batch_state.floats());
+        for (Executor* executor : {training.get(), inference.get()}) {
+            executor->bind({.parameters = parameters.floats(),
+                            .gradients = gradients.floats(),
+                            .state = state.floats(),
+                            .batch_state = batch_state.floats()});
         }
+        if (support != nullptr) {
+            support->prepare();
+        }
+    }
+    Impl(const Impl&) = delete;
+    Impl& operator=(const Impl&) = delete;
+    ~Impl() {
+        if (device.kind() == DeviceKind::kCuda) {
+            try {  // what the kernels hold belongs to this GPU, whatever the thread used last
+                cuda::use(device);
+                stream->synchronize();
+            } catch (const DeviceError& error) {
+                log_warn("{}", error.what());
+            }
+        }
+    }
+
+    std::unique_ptr<Executor> make_executor(const ReplicaOptions& options, bool for_training) {
+        const ExecutorSetting setting{.graph = graph,
+                                      .device = device,
+                                      .stream = *stream,
+                                      .training = for_training,
+                                      .deterministic = options.deterministic,
+                                      .recorded = options.recorded,
+                                      .precision = options.precision,
+                                      .tuning = tuning.get(),
+                                      .support = support.get()};
+        return device.kind() == DeviceKind::kCuda ? make_whole_batch_executor(setting)
+                                                  : make_slice_executor(setting);
     }
 
     Buffer zeroed(std::size_t bytes) {
@@ -89,13 +123,14 @@ struct Replica::Impl {
     std::unique_ptr<Stream> stream;
     std::shared_ptr<TuningCache> tuning;
     std::unique_ptr<KernelSupport> support;
-    Executor training;
-    Executor inference;
+    std::unique_ptr<Executor> training;
+    std::unique_ptr<Executor> inference;
     Arena arena;
     Buffer parameters;
     Buffer gradients;
     Buffer state;
     Buffer batch_state;
+    Buffer host_state;  ///< two copies of a state, made when it is first needed
 };
 
 Replica::Replica(Graph graph, Device& device, const ReplicaOptions& options)
@@ -140,14 +175,18 @@ void Replica::fold_batch_statistics(double a, double fraction) {
         return;
     }
     // A few floats per channel: not worth a kernel.
-    std::vector<float> running(state().size());
-    std::vector<float> batch(batch_state().size());
+    const std::size_t bytes = impl_->state.bytes();
+    if (impl_->host_state.bytes() < 2 * bytes) {
+        impl_->host_state = impl_->device.allocate_host(2 * bytes);
+    }
+    const std::span<float> running(impl_->host_state.floats(), bytes / sizeof(float));
+    const std::span<float> batch(running.data() + running.size(), running.size());
     Stream& s = *impl_->stream;
-    s.copy(running.data(), impl_->state.data(), impl_->state.bytes());
-    s.copy(batch.data(), impl_->batch_state.data(), impl_->batch_state.bytes());
+    s.copy(running.data(), impl_->state.data(), bytes);
+    s.copy(batch.data(), impl_->batch_state.data(), bytes);
     s.synchronize();
     cohort::fold_batch_statistics(running, batch, a, fraction);
-    s.copy(impl_->state.data(), running.data(), impl_->state.bytes());
+    s.copy(impl_->state.data(), running.data(), bytes);
     s.synchronize();
 }
 
@@ -166,18 +205,18 @@ void Replica::initialise(std::uint64_t seed) {
 std::optional<BatchResult> Replica::train_step(const BatchView& batch, std::uint64_t seed,
                                                StepObserver& observer) {
     impl_->check_training(batch);
-    return impl_->training.run({.batch = &batch, .seed = seed, .observer = &observer},
-                               impl_->arena);
+    return impl_->training->run({.batch = &batch, .seed = seed, .observer = &observer},
+                                impl_->arena);
 }
 
 BatchResult Replica::train_step(const BatchView& batch, std::uint64_t seed) {
     impl_->check_training(batch);
-    return *impl_->training.run({.batch = &batch, .seed = seed}, impl_->arena);
+    return *impl_->training->run({.batch = &batch, .seed = seed}, impl_->arena);
 }
 
 BatchResult Replica::evaluate(const BatchView& batch) {
     impl_->check(batch);
-    return *impl_->inference.run({.batch = &batch}, impl_->arena);
+    return *impl_->inference->run({.batch = &batch}, impl_->arena);
 }
 
 void Replica::infer(const BatchView& batch, std::span<float> logits) {
@@ -193,24 +232,25 @@ void Replica::infer(const BatchView& batch, std::span<float> logits) {
                           .what = "empty batch",
                           .expected = "at least one sample"});
     }
-    impl_->inference.run({.batch = &batch, .logits = logits.data()}, impl_->arena);
+    impl_->inference->run({.batch = &batch, .logits = logits.data()}, impl_->arena);
 }
 
 std::optional<double> Replica::step_seconds() const {
-    return std::nullopt;
+    return impl_->training->seconds();
 }
 
 std::size_t Replica::arena_bytes() const noexcept {
-    return impl_->arena.buffer.bytes();
+    return impl_->arena.bytes();
 }
 std::size_t Replica::total_bytes() const noexcept {
     return arena_bytes() + impl_->parameters.bytes() + impl_->gradients.bytes() +
-           impl_->state.bytes() + impl_->batch_state.bytes();
+           impl_->state.bytes() + impl_->batch_state.bytes() +
+           (impl_->support == nullptr ? 0 : impl_->support->bytes());
 }
 
 void Replica::set_profiling(bool on) {
-    impl_->training.set_profiling(on);
-    impl_->inference.set_profiling(on);
+    impl_->training->set_profiling(on);
+    impl_->inference->set_profiling(on);
 }
 
 std::vector<LayerProfile> Replica::profile() const {
@@ -221,8 +261,8 @@ std::vector<LayerProfile> Replica::profile() const {
                            .kind = std::string(kind),
                            .is_convolution = kind.starts_with("conv")});
     }
-    impl_->training.add_profile(profile);
-    impl_->inference.add_profile(profile);
+    impl_->training->add_profile(profile);
+    impl_->inference->add_profile(profile);
     return profile;
 }
 

@@ -6,8 +6,6 @@
 namespace cohort {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
-
 struct Placed {
     std::size_t begin;
     std::size_t end;
@@ -32,7 +30,7 @@ std::size_t lowest_free_offset(const std::vector<Placed>& placed, const ArenaReq
 
 }  // namespace
 
-ArenaPlan plan_arena(const std::vector<ArenaRequest>& requests) {
+ArenaPlan plan_arena(const std::vector<ArenaRequest>& requests, std::size_t alignment) {
     std::vector<std::size_t> order(requests.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -43,7 +41,7 @@ ArenaPlan plan_arena(const std::vector<ArenaRequest>& requests) {
     std::vector<Placed> placed;
     for (const std::size_t index : order) {
         ArenaRequest request = requests[index];
-        request.bytes = (request.bytes + kAlignment - 1) / kAlignment * kAlignment;
+        request.bytes = (request.bytes + alignment - 1) / alignment * alignment;
         const std::size_t offset = lowest_free_offset(placed, request);
         plan.offsets[index] = offset;
         if (request.bytes == 0) {

@@ -1,122 +1,76 @@
-// CUDA as a device: memory, streams, events, copies and recordings.
+// CUDA as a device: memory, and what is known about GPUs.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
 #include "cohort/core/units.hpp"
 #include "cohort/tensor/cuda.hpp"
 #include "cohort/tensor/device.hpp"
+#include "stream.hpp"
 
 namespace cohort {
 namespace {
 
 using cuda::check;
+using cuda::CudaStream;
+using cuda::use_gpu;
 
-/// A thread starts on GPU 0 whatever the others use: set it before anything that depends on it.
-void use_device(int index) {
-    check(cudaSetDevice(index), "cudaSetDevice");
+/// Frees memory of GPU `gpu`; the thread that does so may never have used it.
+template <std::size_t gpu>
+void free_device(void* data) noexcept {
+    static_cast<void>(cudaSetDevice(static_cast<int>(gpu)));
+    static_cast<void>(cudaFree(data));
+}
+template <std::size_t gpu>
+void free_host(void* data) noexcept {
+    static_cast<void>(cudaSetDevice(static_cast<int>(gpu)));
+    static_cast<void>(cudaFreeHost(data));
 }
 
-class CudaEvent final : public Event {
-public:
-    CudaEvent(int device, cudaStream_t stream) {
-        use_device(device);
-        check(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync), "cudaEventCreate");
-        check(cudaEventRecord(event_, stream), "cudaEventRecord");
-    }
-    ~CudaEvent() override { cudaEventDestroy(event_); }
-    [[nodiscard]] bool done() const override {
-        const cudaError_t state = cudaEventQuery(event_);
-        if (state == cudaErrorNotReady) {
-            return false;
-        }
-        check(state, "cudaEventQuery");
-        return true;
-    }
-    void wait() const override { check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
-    [[nodiscard]] double seconds_since(const Event& earlier) const override {
-        const auto* other = dynamic_cast<const CudaEvent*>(&earlier);
-        check_invariant(other != nullptr, "events of two devices compared");
-        float milliseconds = 0;
-        check(cudaEventElapsedTime(&milliseconds, other->event_, event_), "cudaEventElapsedTime");
-        return milliseconds * 1e-3;
-    }
-    [[nodiscard]] cudaEvent_t get() const { return event_; }
-
-private:
-    cudaEvent_t event_ = nullptr;
+struct Frees {
+    Buffer::Free device;
+    Buffer::Free host;
 };
 
-/// A CUDA graph, instantiated.
-class CudaRecording final : public Recording {
-public:
-    /// @param graph  belongs to the caller
-    CudaRecording(int device, cudaStream_t stream, cudaGraph_t graph)
-        : device_(device), stream_(stream) {
-        check(cudaGraphInstantiate(&executable_, graph, 0), "cudaGraphInstantiate");
-    }
-    ~CudaRecording() override { cudaGraphExecDestroy(executable_); }
-    void queue() override {
-        use_device(device_);
-        check(cudaGraphLaunch(executable_, stream_), "cudaGraphLaunch");
-    }
+template <std::size_t... gpus>
+constexpr std::array<Frees, sizeof...(gpus)> frees_of(std::index_sequence<gpus...> /*all*/) {
+    return {{{free_device<gpus>, free_host<gpus>}...}};
+}
 
-private:
-    int device_;
-    cudaStream_t stream_;
-    cudaGraphExec_t executable_ = nullptr;
-};
+/// A Buffer carries no more than a function: one for each GPU.
+constexpr auto kFrees = frees_of(std::make_index_sequence<cuda::kMostGpus>());
 
-class CudaStream final : public Stream {
-public:
-    explicit CudaStream(int device) : device_(device) {
-        use_device(device);
-        check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+/// Where the driver pins no memory, as containers may forbid it: copies work, but slower and not
+/// while the host goes on.
+Buffer plain_host_memory(std::size_t bytes, const char* reason) {
+    static std::once_flag said;
+    std::call_once(said, [&] {
+        log_warn("The GPU's driver pins no host memory ({}): copies to and from it are slower",
+                 reason);
+    });
+    constexpr std::size_t kAlignment = 64;
+    const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    void* data = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
+    if (data == nullptr) {
+        throw OutOfMemory(error_message({.where = "host memory",
+                                         .what = "out of memory: asked for " + format_bytes(bytes),
+                                         .hint = "a smaller --batch"}),
+                          bytes, 0);
     }
-    ~CudaStream() override { cudaStreamDestroy(stream_); }
-    void copy(void* to, const void* from, std::size_t bytes) override {
-        check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
-    }
-    void fill_zero(void* to, std::size_t bytes) override {
-        check(cudaMemsetAsync(to, 0, bytes, stream_), "cudaMemsetAsync");
-    }
-    [[nodiscard]] std::unique_ptr<Event> record() override {
-        return std::make_unique<CudaEvent>(device_, stream_);
-    }
-    void wait_for(const Event& event) override {
-        if (const auto* cuda = dynamic_cast<const CudaEvent*>(&event)) {
-            check(cudaStreamWaitEvent(stream_, cuda->get(), 0), "cudaStreamWaitEvent");
-        } else {
-            event.wait();
-        }
-    }
-    void synchronize() override { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
-    [[nodiscard]] bool begin_recording() override {
-        use_device(device_);
-        check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
-              "cudaStreamBeginCapture");
-        return true;
-    }
-    [[nodiscard]] std::unique_ptr<Recording> end_recording() override {
-        cudaGraph_t graph = nullptr;
-        const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
-        const std::unique_ptr<CUgraph_st, void (*)(cudaGraph_t)> owned(
-            graph, [](cudaGraph_t unused) { cudaGraphDestroy(unused); });
-        check(ended, "cudaStreamEndCapture");
-        return std::make_unique<CudaRecording>(device_, stream_, graph);
-    }
-    [[nodiscard]] cudaStream_t get() const { return stream_; }
-
-private:
-    int device_;
-    cudaStream_t stream_ = nullptr;
-};
+    return {data, bytes, [](void* p) noexcept { std::free(p); }};
+}
 
 class CudaDevice final : public Device {
 public:
     explicit CudaDevice(int index) : index_(index) {
-        use_device(index);
+        use_gpu(index);
         // A rank that waits for its GPU must not burn a core.
         check(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "cudaSetDeviceFlags");
         cudaDeviceProp properties{};
@@ -137,7 +91,10 @@ public:
         return "cuda:" + std::to_string(index_) + ": " + facts_.name;
     }
     [[nodiscard]] Buffer allocate(std::size_t bytes) override {
-        use_device(index_);
+        if (bytes == 0) {
+            return {};
+        }
+        use_gpu(index_);
         void* data = nullptr;
         const cudaError_t result = cudaMalloc(&data, bytes);
         if (result == cudaErrorMemoryAllocation) {
@@ -151,19 +108,23 @@ public:
                 bytes, free);
         }
         check(result, "cudaMalloc");
-        return {data, bytes, [](void* p) noexcept { cudaFree(p); }};
+        return {data, bytes, frees().device};
     }
     [[nodiscard]] Buffer allocate_host(std::size_t bytes) override {
-        use_device(index_);
+        use_gpu(index_);
         void* data = nullptr;
-        check(cudaMallocHost(&data, bytes), "cudaMallocHost");
-        return {data, bytes, [](void* p) noexcept { cudaFreeHost(p); }};
+        const cudaError_t result = cudaMallocHost(&data, bytes);
+        if (result != cudaSuccess) {
+            static_cast<void>(cudaGetLastError());  // it does not stick
+            return plain_host_memory(bytes, cudaGetErrorString(result));
+        }
+        return {data, bytes, frees().host};
     }
     [[nodiscard]] std::unique_ptr<Stream> create_stream() override {
         return std::make_unique<CudaStream>(index_);
     }
     [[nodiscard]] DeviceMemory memory() const override {
-        use_device(index_);
+        use_gpu(index_);
         std::size_t free = 0;
         std::size_t total = 0;
         check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
@@ -172,6 +133,8 @@ public:
     [[nodiscard]] const cuda::GpuFacts& facts() const { return facts_; }
 
 private:
+    [[nodiscard]] const Frees& frees() const { return kFrees[static_cast<std::size_t>(index_)]; }
+
     int index_;
     cuda::GpuFacts facts_;
 };
@@ -186,6 +149,7 @@ CudaStatus cuda_status() {
     CudaStatus status{.compiled = true, .device_count = 0, .detail = ""};
     int count = 0;
     const cudaError_t result = cudaGetDeviceCount(&count);
+    static_cast<void>(cudaGetLastError());
     if (result == cudaSuccess) {
         status.device_count = count;
         status.detail = "CUDA " + toolkit_version() + ", " + std::to_string(count) + " GPU" +
@@ -199,7 +163,7 @@ CudaStatus cuda_status() {
 
 std::unique_ptr<Device> make_cuda_device(int index) {
     const CudaStatus status = cuda_status();
-    if (index >= status.device_count) {
+    if (index >= std::min(status.device_count, cuda::kMostGpus)) {
         fail<DeviceError>({.where = "cuda:" + std::to_string(index),
                            .what = "no such GPU: " + status.detail,
                            .hint = "--device cpu"});
@@ -229,13 +193,15 @@ const GpuFacts& gpu_facts(const Device& device) {
 }
 
 void use(const Device& device) {
-    use_device(gpu_facts(device).index);
+    use_gpu(gpu_facts(device).index);
 }
 
 void check(int result, const char* operation, std::source_location where) {
     if (result == cudaSuccess) {
         return;
     }
+    static_cast<void>(
+        cudaGetLastError());  // said here: not once more by the next check of a launch
     const auto error = static_cast<cudaError_t>(result);
     fail<DeviceError>({.where = operation,
                        .what = std::string(cudaGetErrorName(error)) + ": " +

@@ -1,0 +1,496 @@
+// Runs a WholeBatchPlan on one stream. The numbered steps of one run:
+//  1. Batch and step values are copied to the device.
+//  2. Piece by piece: the thread waits for the last but one, the observer may interrupt, the piece
+//  is
+//     queued (its recording, where there is one), gradients that are final are announced.
+//  3. The loss is waited for. In half precision a step that overflowed is repeated from 1. with a
+//     smaller loss scale, and gradients are announced only now.
+// The first run of a batch size queues every kernel, the second records the pieces.
+#include <array>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
+#include "cohort/core/units.hpp"
+#include "cohort/tensor/cuda.hpp"
+#include "executor.hpp"
+#include "loss_scale.hpp"
+#include "whole_batch_plan.hpp"
+
+namespace cohort {
+namespace {
+
+/// What was recorded of one kind of run.
+struct Recorded {
+    bool ran = false;  ///< once at least, so that libraries have loaded what they need
+    std::vector<std::unique_ptr<Recording>> pieces;
+};
+
+/// Batch size, with an observer, without a loss.
+using RunKind = std::tuple<std::int64_t, bool, bool>;
+
+class WholeBatchExecutor final : public Executor {
+public:
+    explicit WholeBatchExecutor(const ExecutorSetting& setting)
+        : graph_(setting.graph),
+          device_(setting.device),
+          stream_(setting.stream),
+          support_(setting.support),
+          scaled_(setting.training && setting.precision == Precision::kF16),
+          recording_(setting.recorded),
+          piece_bytes_(setting.piece_bytes),
+          compiled_(setting),
+          values_(device_.allocate_host(2 * sizeof(StepValues))),
+          times_(graph_.nodes().size()) {}
+
+    void bind(const FlatBuffers& buffers) override {
+        gradients_ = buffers.gradients;
+        bind_kernels(compiled_, buffers);
+    }
+    std::optional<BatchResult> run(const RunInput& input, Arena& arena) override;
+    [[nodiscard]] std::optional<double> seconds() const override { return seconds_; }
+    void set_profiling(bool on) override {
+        profiling_ = on;
+        if (on) {
+            times_.clear();
+        }
+    }
+    void add_profile(std::vector<LayerProfile>& profile) const override { times_.add_to(profile); }
+
+private:
+    /// The device's time when a step was done; no step: when a piece began.
+    struct Mark {
+        const Step* step;
+        std::unique_ptr<Event> event;
+    };
+
+    void prepare(const RunInput& input, Arena& arena);
+    void reserve(Arena& arena);
+    std::optional<BatchResult> run_prepared();
+    void upload_batch();
+    void upload_values();
+    [[nodiscard]] bool queue_pieces();
+    void queue_piece(std::size_t index);
+    [[nodiscard]] bool record_piece(const Piece& piece);
+    void queue_work(const Piece& piece);
+    void queue_arrival();
+    void queue_step(const PlannedStep& planned);
+    void queue_kernel(const PlannedStep& planned);
+    void queue_additions(const PlannedStep& planned);
+    void queue_add(int value, const Place& to, const Place& from);
+    void queue_loss();
+    [[nodiscard]] bool overflowed() const;
+    void announce(const Piece& piece);
+    void take_times();
+
+    [[nodiscard]] std::byte* at(std::size_t offset) const { return arena_ + offset; }
+    [[nodiscard]] float* at(const Place& place) const {
+        return place.kind == Place::Kind::kNone ? nullptr
+                                                : reinterpret_cast<float*>(at(place.offset));
+    }
+    [[nodiscard]] const Place& activation(int value) const {
+        return plan_->activations[static_cast<std::size_t>(value)];
+    }
+    [[nodiscard]] const Place& gradient(int value) const {
+        return plan_->gradients[static_cast<std::size_t>(value)];
+    }
+    /// What goes to the device; what came back is behind it.
+    [[nodiscard]] StepValues* host_values() const {
+        return static_cast<StepValues*>(values_.data());
+    }
+
+    const Graph& graph_;
+    Device& device_;
+    Stream& stream_;
+    KernelSupport* support_;
+    bool scaled_;
+    bool recording_;
+    std::size_t piece_bytes_;
+    CompiledGraph compiled_;
+    Buffer values_;
+    float* gradients_ = nullptr;
+    std::map<std::int64_t, WholeBatchPlan> plans_;
+    std::map<RunKind, Recorded> recorded_;
+    std::byte* recorded_at_ = nullptr;  ///< the arena that recordings know
+    LossScale scale_;
+    bool profiling_ = false;
+    LayerTimes times_;
+    std::optional<double> seconds_;
+
+    // The run in progress.
+    const WholeBatchPlan* plan_ = nullptr;
+    RunInput input_;
+    std::byte* arena_ = nullptr;
+    std::vector<Piece> pieces_;
+    Recorded* recordings_ = nullptr;
+    std::unique_ptr<Event> start_;
+    std::array<std::unique_ptr<Event>, 2> ends_;  ///< of the last two pieces
+    std::vector<Mark> marks_;
+    std::vector<const float*> inputs_;
+    std::vector<float*> input_gradients_;
+};
+
+std::optional<BatchResult> WholeBatchExecutor::run(const RunInput& input, Arena& arena) {
+    prepare(input, arena);
+    try {
+        return run_prepared();
+    } catch (...) {
+        // The device may still read the caller's memory.
+        try {
+            stream_.synchronize();
+        } catch (const DeviceError&) {
+            static_cast<void>(0);  // the first error counts
+        }
+        throw;
+    }
+}
+
+void WholeBatchExecutor::prepare(const RunInput& input, Arena& arena) {
+    if (device_.kind() == DeviceKind::kCuda) {
+        cuda::use(device_);
+    }
+    const std::int64_t batch = input.batch->size;
+    auto found = plans_.find(batch);
+    if (found == plans_.end()) {
+        found =
+            plans_.emplace(batch, plan_whole_batch(compiled_, batch, support_ != nullptr)).first;
+    }
+    plan_ = &found->second;
+    input_ = input;
+    seconds_.reset();
+    marks_.clear();
+    reserve(arena);
+    arena_ = arena.data();
+    if (arena_ != recorded_at_) {
+        for (auto& [kind, recorded] : recorded_) {
+            recorded.pieces.clear();
+        }
+        recorded_at_ = arena_;
+    }
+    const bool observed = input.observer != nullptr;
+    recordings_ = &recorded_[{batch, observed, input.logits != nullptr}];
+    pieces_ = observed ? cut_pieces(graph_, plan_->steps, piece_bytes_)
+                       : std::vector<Piece>{{0, plan_->steps.size()}};
+}
+
+void WholeBatchExecutor::reserve(Arena& arena) {
+    try {
+        arena.reserve(plan_->arena_bytes);
+    } catch (const OutOfMemory& error) {
+        const std::int64_t fits =
+            largest_batch_within(compiled_, *plan_, support_ != nullptr, error.free);
+        const std::string where = graph_.name() + " on " + device_.description();
+        const std::string hint =
+            fits > 0 ? "a batch of at most " + std::to_string(fits) + ", the largest that fits"
+                     : "a device with more memory: not even a batch of 1 fits";
+        throw OutOfMemory(
+            error_message({.where = where,
+                           .what = "out of memory: a batch of " + std::to_string(plan_->batch) +
+                                   " asks for " + format_bytes(error.asked) + " at once, " +
+                                   format_bytes(error.free) + " free",
+                           .hint = hint}),
+            error.asked, error.free);
+    }
+}
+
+std::optional<BatchResult> WholeBatchExecutor::run_prepared() {
+    start_ = stream_.record();
+    for (;;) {
+        upload_batch();  // a step that is repeated has written over its samples
+        upload_values();
+        if (!queue_pieces()) {
+            stream_.synchronize();
+            return std::nullopt;
+        }
+        LossSums sums;
+        if (input_.logits != nullptr) {
+            const auto logits = graph_.logits().index;
+            const void* from = support_ == nullptr
+                                   ? static_cast<const void*>(at(activation(logits)))
+                                   : at(plan_->outputs);
+            stream_.copy(input_.logits, from,
+                         static_cast<std::size_t>(plan_->batch * graph_.classes()) * sizeof(float));
+            stream_.synchronize();
+        } else {
+            if (scaled_) {
+                stream_.copy(host_values() + 1, support_->step_values(), sizeof(StepValues));
+            }
+            sums = compiled_.loss->finish();
+        }
+        take_times();
+        if (!scaled_ || !scale_.repeat_after(overflowed())) {
+            recordings_->ran = true;
+            if (scaled_) {
+                announce({0, plan_->steps.size()});
+            }
+            return BatchResult{sums.loss, sums.correct, plan_->batch};
+        }
+    }
+}
+
+void WholeBatchExecutor::upload_batch() {
+    const BatchView& batch = *input_.batch;
+    const auto size = static_cast<std::size_t>(batch.size);
+    const auto floats = static_cast<std::size_t>(graph_.input_shape().elements());
+    const auto outputs = static_cast<std::size_t>(graph_.classes());
+    void* samples =
+        support_ == nullptr ? static_cast<void*>(at(activation(0))) : at(plan_->samples);
+    stream_.copy(samples, batch.samples, size * floats * sizeof(float));
+    if (input_.logits == nullptr && graph_.loss() == LossKind::kSoftmaxCrossEntropy) {
+        stream_.copy(at(plan_->labels), batch.labels, size * sizeof(std::int32_t));
+    } else if (input_.logits == nullptr) {
+        stream_.copy(at(plan_->targets), batch.targets, size * outputs * sizeof(float));
+    }
+    if (compiled_.training && batch.sample_ids != nullptr) {
+        stream_.copy(at(plan_->ids), batch.sample_ids, size * sizeof(std::int64_t));
+    }
+}
+
+void WholeBatchExecutor::upload_values() {
+    if (support_ != nullptr) {
+        *host_values() = {.seed = input_.seed,
+                          .epoch = input_.batch->epoch,
+                          .loss_scale = scaled_ ? scale_.value() : 1.0F};
+        stream_.copy(support_->step_values(), host_values(), sizeof(StepValues));
+    }
+}
+
+/// False: interrupted.
+bool WholeBatchExecutor::queue_pieces() {
+    for (std::size_t index = 0; index < pieces_.size(); ++index) {
+        if (index >= ends_.size()) {
+            ends_[index % ends_.size()]->wait();
+        }
+        if (input_.observer != nullptr && input_.observer->should_interrupt()) {
+            return false;
+        }
+        queue_piece(index);
+        ends_[index % ends_.size()] = stream_.record();
+        if (!scaled_) {
+            announce(pieces_[index]);
+        }
+    }
+    return true;
+}
+
+void WholeBatchExecutor::queue_piece(std::size_t index) {
+    if (!profiling_ && index < recordings_->pieces.size()) {
+        recordings_->pieces[index]->queue();
+        return;
+    }
+    const bool may_record = recording_ && !profiling_ && recordings_->ran;
+    if (!may_record || !record_piece(pieces_[index])) {
+        queue_work(pieces_[index]);
+    }
+}
+
+/// Records and queues it. False: that cannot be done, nothing is queued.
+bool WholeBatchExecutor::record_piece(const Piece& piece) {
+    if (!stream_.begin_recording()) {
+        recording_ = false;
+        return false;
+    }
+    std::string failure;
+    try {
+        queue_work(piece);
+    } catch (const std::exception& error) {
+        failure = error.what();
+    }
+    std::unique_ptr<Recording> recording;
+    try {
+        recording = stream_.end_recording();
+    } catch (const DeviceError& error) {
+        failure = failure.empty() ? error.what() : failure;
+    }
+    if (!failure.empty()) {
+        recording_ = false;
+        log_warn("Steps of {} cannot be recorded, their kernels are queued one by one: {}",
+                 graph_.name(), failure);
+        return false;
+    }
+    recording->queue();
+    recordings_->pieces.push_back(std::move(recording));
+    return true;
+}
+
+void WholeBatchExecutor::queue_work(const Piece& piece) {
+    if (piece.begin == 0) {
+        queue_arrival();
+    }
+    if (profiling_) {
+        marks_.push_back({nullptr, stream_.record()});
+    }
+    for (std::size_t i = piece.begin; i < piece.end; ++i) {
+        queue_step(plan_->steps[i]);
+        if (profiling_) {
+            marks_.push_back({&plan_->steps[i].step, stream_.record()});
+        }
+    }
+    if (piece.end < plan_->steps.size() || support_ == nullptr) {
+        return;
+    }
+    const int logits = graph_.logits().index;
+    if (input_.logits != nullptr) {
+        support_->read_output(compiled_.formats[static_cast<std::size_t>(logits)],
+                              at(activation(logits)), reinterpret_cast<float*>(at(plan_->outputs)),
+                              plan_->batch);
+    }
+    if (scaled_) {
+        support_->unscale(gradients_, graph_.parameters().total());
+    }
+}
+
+void WholeBatchExecutor::queue_arrival() {
+    if (support_ != nullptr) {
+        support_->refresh_weights();
+        support_->load_input(compiled_.formats[0],
+                             reinterpret_cast<const float*>(at(plan_->samples)), at(activation(0)),
+                             plan_->batch);
+    }
+    if (input_.logits == nullptr) {
+        compiled_.loss->begin();
+    }
+}
+
+void WholeBatchExecutor::queue_step(const PlannedStep& planned) {
+    const Step& step = planned.step;
+    if (step.kind == StepKind::kLoss) {
+        if (input_.logits == nullptr) {
+            queue_loss();
+        }
+        return;
+    }
+    const auto index = static_cast<std::size_t>(step.node);
+    Kernel& kernel = *compiled_.kernels[index];
+    if (kernel.traits().is_view) {
+        queue_additions(planned);
+    } else if (step.kind == StepKind::kForward) {
+        std::byte* shared = at(plan_->forward_shared[index]);
+        if (step.pass == 0) {
+            kernel.begin_forward(shared);
+        }
+        queue_kernel(planned);
+        kernel.end_forward(step.pass, plan_->batch, shared);
+    } else {
+        std::byte* shared = at(plan_->backward_shared[index]);
+        if (step.pass == 0) {
+            kernel.begin_backward(shared);
+        }
+        queue_kernel(planned);
+        queue_additions(planned);
+        kernel.end_backward(step.pass, plan_->batch, shared);
+    }
+}
+
+void WholeBatchExecutor::queue_kernel(const PlannedStep& planned) {
+    const Step& step = planned.step;
+    const auto index = static_cast<std::size_t>(step.node);
+    const Graph::Node& node = graph_.nodes()[index];
+    const BatchView& batch = *input_.batch;
+    inputs_.clear();
+    for (const int input : node.inputs) {
+        inputs_.push_back(at(activation(input)));
+    }
+    const bool has_ids = compiled_.training && batch.sample_ids != nullptr;
+    KernelSlice slice{
+        .samples = plan_->batch,
+        .inputs = inputs_,
+        .output = at(activation(node.output)),
+        .saved = reinterpret_cast<std::byte*>(at(plan_->saved[index])),
+        .sample_ids = has_ids ? reinterpret_cast<const std::int64_t*>(at(plan_->ids)) : nullptr,
+        .seed = input_.seed,
+        .epoch = batch.epoch};
+    if (step.kind == StepKind::kForward) {
+        slice.scratch = at(plan_->forward_scratch[index]);
+        slice.shared = at(plan_->forward_shared[index]);
+        compiled_.kernels[index]->forward(step.pass, slice);
+        return;
+    }
+    slice.scratch = at(plan_->backward_scratch[index]);
+    slice.shared = at(plan_->backward_shared[index]);
+    slice.output_gradient = at(gradient(node.output));
+    input_gradients_.assign(node.inputs.size(), nullptr);
+    for (const GradientWrite& write : planned.writes) {
+        input_gradients_[static_cast<std::size_t>(write.input)] =
+            at(write.accumulate ? write.scratch : gradient(write.value));
+    }
+    slice.input_gradients = input_gradients_;
+    compiled_.kernels[index]->backward(step.pass, slice);
+}
+
+void WholeBatchExecutor::queue_additions(const PlannedStep& planned) {
+    for (const GradientWrite& write : planned.writes) {
+        if (write.accumulate) {
+            queue_add(write.value, gradient(write.value), write.scratch);
+        }
+    }
+    for (const GradientAddition& addition : planned.additions) {
+        queue_add(addition.to_value, gradient(addition.to_value), gradient(addition.from_value));
+    }
+}
+
+void WholeBatchExecutor::queue_add(int value, const Place& to, const Place& from) {
+    const TensorFormat& format = compiled_.formats[static_cast<std::size_t>(value)];
+    const std::int64_t count = format.sample_floats() * plan_->batch;
+    if (support_ != nullptr) {
+        support_->add_into(format.type, at(to), at(from), count);
+    } else {
+        add_into(at(to), at(from), count);
+    }
+}
+
+void WholeBatchExecutor::queue_loss() {
+    const int logits = graph_.logits().index;
+    const bool classes = graph_.loss() == LossKind::kSoftmaxCrossEntropy;
+    compiled_.loss->run(
+        {.samples = plan_->batch,
+         .logits = at(activation(logits)),
+         .labels = classes ? reinterpret_cast<const std::int32_t*>(at(plan_->labels)) : nullptr,
+         .targets = classes ? nullptr : reinterpret_cast<const float*>(at(plan_->targets)),
+         .scale = 1.0F / static_cast<float>(plan_->batch),
+         .gradient = at(gradient(logits))});
+}
+
+bool WholeBatchExecutor::overflowed() const {
+    return host_values()[1].overflow != 0;
+}
+
+void WholeBatchExecutor::announce(const Piece& piece) {
+    if (input_.observer == nullptr) {
+        return;
+    }
+    for (std::size_t i = piece.begin; i < piece.end; ++i) {
+        const Step& step = plan_->steps[i].step;
+        if (step.kind != StepKind::kBackward || !step.last_pass) {
+            continue;
+        }
+        for (const int index :
+             graph_.nodes()[static_cast<std::size_t>(step.node)].parameter_ranges) {
+            const FlatRange& range = graph_.parameters().ranges()[static_cast<std::size_t>(index)];
+            input_.observer->gradient_ready(range.offset, range.offset + range.size);
+        }
+    }
+}
+
+/// After the run's end was waited for.
+void WholeBatchExecutor::take_times() {
+    seconds_ = ends_[(pieces_.size() - 1) % ends_.size()]->seconds_since(*start_);
+    for (std::size_t i = 1; i < marks_.size(); ++i) {
+        const Step* step = marks_[i].step;
+        if (step != nullptr && step->kind != StepKind::kLoss) {
+            times_.add(*step, marks_[i].event->seconds_since(*marks_[i - 1].event));
+        }
+    }
+    marks_.clear();
+}
+
+}  // namespace
+
+std::unique_ptr<Executor> make_whole_batch_executor(const ExecutorSetting& setting) {
+    return std::make_unique<WholeBatchExecutor>(setting);
+}
+
+}  // namespace cohort
