@@ -63,6 +63,10 @@ OperationBoard::OperationBoard(Clock::Seconds limit, std::shared_ptr<const Clock
 
 OperationBoard::~OperationBoard() = default;
 
+Clock::Seconds OperationBoard::limit() const noexcept {
+    return Clock::Seconds(state_->limit);
+}
+
 OperationBoard::Wait OperationBoard::begin(std::string_view name, std::uint64_t sequence,
                                            std::function<std::vector<int>()> missing,
                                            WaitLimit limit) {

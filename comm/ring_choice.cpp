@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <array>
+#include <set>
+#include <string>
+#include <string_view>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/log.hpp"
@@ -31,25 +34,50 @@ double measure(const RingSetting& setting, RingEngine& engine) {
     return *std::min_element(seconds.begin(), seconds.end());  // without what others do meanwhile
 }
 
-/// That of the slowest member, the same number on all.
-double slowest(const RingSetting& setting, double seconds) {
+/// All members' times, and where their devices are.
+std::vector<SetUpRecord> gather_times(const RingSetting& setting, double seconds,
+                                      const std::string& place) {
     SetUpRecord own;
     own.seconds = seconds;
+    own.set_place(place);
+    return gather_records(setting, own);
+}
+
+/// That of the slowest member, the same number on all.
+double slowest(const std::vector<SetUpRecord>& records) {
     double most = 0;
-    for (const SetUpRecord& record : gather_records(setting, own)) {
+    for (const SetUpRecord& record : records) {
         most = std::max(most, record.seconds);
     }
     return most;
 }
 
+bool places_of_their_own(const std::vector<SetUpRecord>& records) {
+    std::set<std::string_view> places;
+    for (const SetUpRecord& record : records) {
+        const std::string_view place(record.place.data());
+        if (place.empty() || !places.insert(place).second) {
+            return false;
+        }
+    }
+    return true;
+}
+
 }  // namespace
 
-AllReduceAlgorithm choose_all_reduce(const RingSetting& setting) {
+AllReduceAlgorithm choose_all_reduce(const RingSetting& setting, const std::string& place) {
     RingSetting trial = setting;
     trial.buckets.floats = std::min(setting.buckets.floats, setting.buckets.size);
-    const double ring =
-        slowest(trial, measure(trial, *make_shared_engine(trial, AllReduceAlgorithm::kRing)));
-    const double mpi = slowest(trial, measure(trial, *make_mpi_engine(trial)));
+    const std::vector<SetUpRecord> of_ring = gather_times(
+        trial, measure(trial, *make_shared_engine(trial, AllReduceAlgorithm::kRing)), place);
+    if (places_of_their_own(of_ring)) {
+        if (setting.self == 0) {
+            log_info("All-reduce: nccl (every member has a GPU of its own)");
+        }
+        return AllReduceAlgorithm::kNccl;
+    }
+    const double ring = slowest(of_ring);
+    const double mpi = slowest(gather_times(trial, measure(trial, *make_mpi_engine(trial)), ""));
     const auto chosen = ring <= mpi ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kMpi;
     if (setting.self == 0) {
         log_info("All-reduce: {} (a bucket of {}: ring {:.0f} us, mpi {:.0f} us)", to_text(chosen),

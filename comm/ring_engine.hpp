@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "cohort/comm/ring_exchange.hpp"
@@ -10,6 +11,8 @@
 #include "ring_buckets.hpp"
 
 namespace cohort {
+
+class DeviceSumsLibrary;
 
 /// How the buckets of a round become sums. The caller's thread calls these in the order of
 /// RingExchange; ordinals of rounds count 1, 2, ...
@@ -70,10 +73,19 @@ struct RingSetting {
 /// refuses that), DeviceError without NCCL or when its set-up takes too long, RingBroken.
 [[nodiscard]] std::unique_ptr<RingEngine> make_nccl_engine(const RingSetting& setting,
                                                            Device& device, Stream& stream);
+/// The same with another library in NCCL's place.
+[[nodiscard]] std::unique_ptr<RingEngine> make_device_sums_engine(const RingSetting& setting,
+                                                                  Device& device, Stream& stream,
+                                                                  DeviceSumsLibrary& library);
+/// Where NCCL would find this member; empty: it cannot take part.
+[[nodiscard]] std::string nccl_place(const Device* device, const Stream* stream);
 
-/// kAuto: runs rounds of one bucket with both; the times of the slowest member decide, so that all
-/// members choose alike. Collective over the members. The first member logs the times. Errors:
-/// RingBroken.
-[[nodiscard]] AllReduceAlgorithm choose_all_reduce(const RingSetting& setting);
+/// kAuto. Members that all have a GPU of their own take kNccl. Else rounds of one bucket are run
+/// with kRing and kMpi; the times of the slowest member decide, so that all members choose alike.
+/// Collective over the members. The first member logs the times.
+/// @param place  of this member, see nccl_place
+/// Errors: RingBroken.
+[[nodiscard]] AllReduceAlgorithm choose_all_reduce(const RingSetting& setting,
+                                                   const std::string& place);
 
 }  // namespace cohort

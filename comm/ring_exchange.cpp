@@ -85,7 +85,8 @@ std::unique_ptr<RingEngine> make_engine(const RingSetting& setting, AllReduceAlg
     switch (algorithm) {
         case AllReduceAlgorithm::kMpi: return make_mpi_engine(setting);
         case AllReduceAlgorithm::kNccl:
-            if (options.device == nullptr || options.stream == nullptr) {
+            if (options.device == nullptr || options.stream == nullptr ||
+                options.device->kind() != DeviceKind::kCuda) {
                 fail_usage("nccl sums memory of GPUs", "a member on a GPU", "one on the CPU");
             }
             return make_nccl_engine(setting, *options.device, *options.stream);
@@ -164,7 +165,10 @@ RingExchange::RingExchange(World& world, std::vector<int> members, std::int64_t 
     }
     impl_ = std::make_unique<Impl>(floats, options.bucket_bytes);
     std::vector<int> nodes = nodes_of(world.map(), members, options.nodes);
-    if (members.size() == 1) {
+    const bool alone = members.size() == 1;
+    const bool automatic = options.algorithm == AllReduceAlgorithm::kAuto;
+    const std::string place = automatic ? nccl_place(options.device, options.stream) : "";
+    if (alone && options.algorithm != AllReduceAlgorithm::kNccl && place.empty()) {
         impl_->engine = make_solo_engine(impl_->buckets);
         return;
     }
@@ -177,8 +181,11 @@ RingExchange::RingExchange(World& world, std::vector<int> members, std::int64_t 
                               .buckets = impl_->buckets,
                               .asked = options.algorithm,
                               .epoch = options.epoch.value_or(thread.members().epoch())};
-    impl_->algorithm = options.algorithm == AllReduceAlgorithm::kAuto ? choose_all_reduce(setting)
-                                                                      : options.algorithm;
+    if (!automatic) {
+        impl_->algorithm = options.algorithm;
+    } else {
+        impl_->algorithm = alone ? AllReduceAlgorithm::kNccl : choose_all_reduce(setting, place);
+    }
     impl_->engine = make_engine(setting, impl_->algorithm, options);
 }
 

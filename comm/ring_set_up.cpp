@@ -188,6 +188,14 @@ void SetUpRecord::set_error(const char* text) noexcept {
     std::strncpy(error.data(), text, error.size() - 1);
 }
 
+void SetUpRecord::set_id(std::string_view bytes) noexcept {
+    bytes.copy(id.data(), id.size());
+}
+
+void SetUpRecord::set_place(std::string_view text) noexcept {
+    text.copy(place.data(), place.size() - 1);
+}
+
 std::vector<SetUpRecord> gather_records(const RingSetting& setting, const SetUpRecord& own) {
     if (setting.members.size() == 1) {
         return {own};

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "comm_thread.hpp"
@@ -18,8 +19,12 @@ struct SetUpRecord {
     std::int64_t algorithm = 0;     ///< AllReduceAlgorithm that the options ask for
     double seconds = 0;             ///< a measurement
     std::array<char, 256> error{};  ///< why it cannot take part; empty: it can
+    std::array<char, 128> id{};     ///< of a communicator of devices, from the first member
+    std::array<char, 128> place{};  ///< of its device; empty: none that can take part
 
     void set_error(const char* text) noexcept;
+    void set_id(std::string_view bytes) noexcept;
+    void set_place(std::string_view text) noexcept;
 };
 
 /// The members' records in their order, after all have come. Collective over the members, blocking,

@@ -2,3 +2,8 @@
 cohort_add_unit_test(NAME cuda_executor_test SOURCES unit/cuda_executor_test.cpp
   LIBS cohort_test_reference)
 target_include_directories(cuda_executor_test PRIVATE ${PROJECT_SOURCE_DIR}/src/model)
+
+# With stand-ins for GPU and NCCL, so that it runs everywhere.
+cohort_add_mpi_test(NAME nccl_ring_test SOURCES mpi/nccl_ring_test.cpp LIBS cohort::comm
+  RANKS 1 2 4 TIMEOUT 120)
+target_include_directories(nccl_ring_test PRIVATE ${PROJECT_SOURCE_DIR}/comm)

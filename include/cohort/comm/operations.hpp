@@ -37,6 +37,9 @@ public:
     OperationBoard(Clock::Seconds limit, std::shared_ptr<const Clock> clock);
     ~OperationBoard();
 
+    /// After which a wait is a stall.
+    [[nodiscard]] Clock::Seconds limit() const noexcept;
+
     /// A wait from begin() to the end of this object's life. Movable.
     class Wait {
     public:

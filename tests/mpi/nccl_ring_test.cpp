@@ -1,0 +1,206 @@
+// Rings that sum in device memory, with stand-ins for the GPU and for NCCL (support/host_sums.hpp):
+// what is tested is the engine, its set-up, its order of work and what it does about losses.
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "cohort/core/error.hpp"
+#include "comm_thread.hpp"
+#include "mpi/ring_rounds.hpp"
+#include "ring_engine.hpp"
+#include "support/host_sums.hpp"
+
+namespace cohort::test {
+namespace {
+
+using testing::HasSubstr;
+
+/// A member: its device, the stream that it computes on, its engine.
+class Member {
+public:
+    explicit Member(const std::string& place = "gpu of rank " + std::to_string(test_world().rank()))
+        : library(place) {}
+
+    void make(const std::vector<int>& members, std::int64_t floats, std::int64_t bucket_bytes) {
+        CommThread& thread = comm_thread(test_world());
+        std::vector<int> nodes;
+        for (const int rank : members) {
+            nodes.push_back(test_world().map().ranks[static_cast<std::size_t>(rank)].node);
+        }
+        const auto self = std::find(members.begin(), members.end(), test_world().rank());
+        buckets = Buckets(floats, bucket_bytes);
+        const RingSetting setting{.thread = thread,
+                                  .members = members,
+                                  .nodes = nodes,
+                                  .self = static_cast<int>(self - members.begin()),
+                                  .buckets = buckets,
+                                  .asked = AllReduceAlgorithm::kNccl,
+                                  .epoch = thread.members().epoch()};
+        engine = make_device_sums_engine(setting, device, stream, library);
+    }
+
+    /// One round; every part is written late, in the order of the stream. @return what the stream
+    /// sees in the buffer after the round
+    std::vector<float> round(std::uint64_t ordinal, int pieces, std::vector<RingTail>* tails) {
+        float* buffer = engine->begin(ordinal, ordinal);
+        const int rank = test_world().rank();
+        std::int64_t written = buckets.floats;
+        for (int piece = 1; piece <= pieces; ++piece) {
+            const std::int64_t count = buckets.count() * piece / pieces;
+            const std::int64_t from = count == 0 ? buckets.floats : buckets.range(count - 1).begin;
+            stream.push([=, end = written] {
+                std::this_thread::sleep_for(std::chrono::microseconds(300));
+                for (std::int64_t i = from; i < end; ++i) {
+                    buffer[i] = exact_value(rank, i, ordinal);
+                }
+            });
+            written = from;
+            if (count > 0 && piece < pieces) {
+                engine->arrive(count);
+            }
+        }
+        engine->hand_in(own_tail(ordinal));
+        const auto all = engine->wait();
+        if (!all) {
+            return {};
+        }
+        if (tails != nullptr) {
+            *tails = *all;
+        }
+        std::vector<float> seen(static_cast<std::size_t>(buckets.floats));
+        stream.copy(seen.data(), buffer, seen.size() * sizeof(float));
+        stream.synchronize();
+        return seen;
+    }
+
+    ThreadDevice device;
+    ThreadStream stream;
+    HostSumsLibrary library;
+    Buckets buckets{1, 64};
+    std::unique_ptr<RingEngine> engine;
+};
+
+void expect_rounds(Member& member, const std::vector<int>& members, std::uint64_t rounds) {
+    for (std::uint64_t ordinal = 1; ordinal <= rounds; ++ordinal) {
+        std::vector<RingTail> tails;
+        const std::vector<float> got =
+            member.round(ordinal, 1 + static_cast<int>(ordinal % 3), &tails);
+        ASSERT_EQ(got, serial_sum(members, member.buckets.floats, ordinal, exact_value));
+        ASSERT_EQ(tails.size(), members.size());
+        for (std::size_t i = 0; i < tails.size(); ++i) {
+            EXPECT_EQ(tails[i].samples, members[i] + 10 * static_cast<std::int64_t>(ordinal));
+        }
+    }
+}
+
+TEST(DeviceSumsRing, SumsWhatTheStreamHasWrittenAndGoesOnInItsOrder) {
+    const std::vector<int> members = all_ranks();
+    for (const std::int64_t floats : {1, 17, 1000, 70001}) {
+        SCOPED_TRACE(floats);
+        Member member;
+        member.make(members, floats, 4096);
+        expect_rounds(member, members, 6);
+    }
+}
+
+TEST(DeviceSumsRing, IsLetGoInTheMiddleOfARound) {
+    Member member;
+    member.make(all_ranks(), 5000, 4096);
+    static_cast<void>(member.engine->begin(1, 1));
+    member.engine->arrive(1);
+}
+
+TEST(DeviceSumsRing, EndsWhenAMemberIsLostAndTheOthersMakeANewOne) {
+    World& world = test_world();
+    const int lost = world.size() - 1;
+    if (lost == 0) {
+        GTEST_SKIP() << "one rank";
+    }
+    if (world.rank() == 0) {
+        world.membership().watch([](const RankEvent&) {});
+    }
+    const std::vector<int> members = all_ranks();
+    std::vector<int> left(members.begin(), members.end() - 1);
+    Member member;
+    member.make(members, 5000, 4096);
+    expect_rounds(member, members, 2);
+    if (world.rank() == lost) {
+        // It takes part in some buckets, but never hands in the others.
+        static_cast<void>(member.engine->begin(3, 3));
+        member.engine->arrive(2);
+        while (!world.membership().excluded(lost)) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        member.engine.reset();
+    } else {
+        std::thread decider;
+        if (world.rank() == 0) {
+            decider = std::thread([&] {
+                std::this_thread::sleep_for(std::chrono::milliseconds(300));
+                world.membership().exclude(lost);
+            });
+        }
+        EXPECT_TRUE(member.round(3, 2, nullptr).empty());
+        if (decider.joinable()) {
+            decider.join();
+        }
+        member.engine.reset();
+        member.make(left, 3000, 4096);
+        expect_rounds(member, left, 3);
+    }
+    if (world.rank() == 0) {
+        world.membership().admit(lost);
+    }
+    while (world.membership().excluded(lost)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
+TEST(DeviceSumsRing, RefusesTwoMembersInOnePlaceAndNamesThem) {
+    if (test_world().size() == 1) {
+        GTEST_SKIP() << "one rank";
+    }
+    Member member("host 0000:1b:00.0");
+    try {
+        member.make(all_ranks(), 100, 4096);
+        FAIL() << "two members on one GPU";
+    } catch (const UsageError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("host 0000:1b:00.0"));
+        EXPECT_THAT(error.what(), HasSubstr("rank 0"));
+        EXPECT_THAT(error.what(), HasSubstr("rank 1"));
+    }
+}
+
+TEST(DeviceSumsRing, IsRefusedByAllWhenOneCannotNameOrJoinIt) {
+    Member member;
+    member.library.fails_naming = test_world().rank() == 0;
+    EXPECT_THROW(member.make(all_ranks(), 100, 4096), DeviceError);
+    if (test_world().size() == 2) {  // takes the stall limit
+        Member other;
+        other.library.fails_joining = test_world().rank() == 1;
+        try {
+            other.make(all_ranks(), 100, 4096);
+            FAIL();
+        } catch (const DeviceError& error) {
+            EXPECT_THAT(error.what(), testing::AnyOf(HasSubstr("no card"), HasSubstr("too long")));
+        }
+    }
+    Member again;
+    again.make(all_ranks(), 100, 4096);
+    expect_rounds(again, all_ranks(), 1);
+}
+
+TEST(NcclRing, IsRefusedWithoutAGpu) {
+    Member member;
+    EXPECT_THROW(RingExchange(test_world(), all_ranks(), 100,
+                              {.algorithm = AllReduceAlgorithm::kNccl,
+                               .device = &member.device,
+                               .stream = &member.stream}),
+                 UsageError);
+    RingExchange automatic(test_world(), all_ranks(), 100,
+                           {.device = &member.device, .stream = &member.stream});
+    EXPECT_FALSE(automatic.on_device());
+}
+
+}  // namespace
+}  // namespace cohort::test
