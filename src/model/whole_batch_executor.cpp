@@ -97,6 +97,9 @@ private:
     [[nodiscard]] const Place& gradient(int value) const {
         return plan_->gradients[static_cast<std::size_t>(value)];
     }
+    [[nodiscard]] bool has_ids() const {
+        return plan_->reads_ids && input_.batch->sample_ids != nullptr;
+    }
     /// What goes to the device; what came back is behind it.
     [[nodiscard]] StepValues* host_values() const {
         return static_cast<StepValues*>(values_.data());
@@ -180,8 +183,10 @@ void WholeBatchExecutor::reserve(Arena& arena) {
     try {
         arena.reserve(plan_->arena_bytes);
     } catch (const OutOfMemory& error) {
+        // Libraries load kernels and make recordings later: not the last byte is for the arena.
+        const std::uint64_t room = error.free - error.free / 64;
         const std::int64_t fits =
-            largest_batch_within(compiled_, *plan_, support_ != nullptr, error.free);
+            largest_batch_within(compiled_, *plan_, support_ != nullptr, room);
         const std::string where = graph_.name() + " on " + device_.description();
         const std::string hint =
             fits > 0 ? "a batch of at most " + std::to_string(fits) + ", the largest that fits"
@@ -244,7 +249,7 @@ void WholeBatchExecutor::upload_batch() {
     } else if (input_.logits == nullptr) {
         stream_.copy(at(plan_->targets), batch.targets, size * outputs * sizeof(float));
     }
-    if (compiled_.training && batch.sample_ids != nullptr) {
+    if (has_ids()) {
         stream_.copy(at(plan_->ids), batch.sample_ids, size * sizeof(std::int64_t));
     }
 }
@@ -394,13 +399,12 @@ void WholeBatchExecutor::queue_kernel(const PlannedStep& planned) {
     for (const int input : node.inputs) {
         inputs_.push_back(at(activation(input)));
     }
-    const bool has_ids = compiled_.training && batch.sample_ids != nullptr;
     KernelSlice slice{
         .samples = plan_->batch,
         .inputs = inputs_,
         .output = at(activation(node.output)),
         .saved = reinterpret_cast<std::byte*>(at(plan_->saved[index])),
-        .sample_ids = has_ids ? reinterpret_cast<const std::int64_t*>(at(plan_->ids)) : nullptr,
+        .sample_ids = has_ids() ? reinterpret_cast<const std::int64_t*>(at(plan_->ids)) : nullptr,
         .seed = input_.seed,
         .epoch = batch.epoch};
     if (step.kind == StepKind::kForward) {

@@ -27,6 +27,7 @@ struct WholeBatchPlan {
     std::size_t samples = 0;  ///< single precision, row-major; where a support makes the input
     std::size_t labels = 0;
     std::size_t ids = 0;
+    bool reads_ids = false;  ///< some layer draws by them
     std::size_t targets = 0;
     std::size_t outputs = 0;  ///< single precision; inference with a support
     std::size_t arena_bytes = 0;

@@ -7,3 +7,11 @@ target_include_directories(cuda_executor_test PRIVATE ${PROJECT_SOURCE_DIR}/src/
 cohort_add_mpi_test(NAME nccl_ring_test SOURCES mpi/nccl_ring_test.cpp LIBS cohort::comm
   RANKS 1 2 4 TIMEOUT 120)
 target_include_directories(nccl_ring_test PRIVATE ${PROJECT_SOURCE_DIR}/comm)
+
+cohort_add_unit_test(NAME cuda_device_test SOURCES unit/cuda_device_test.cpp LIBS cohort::tensor
+  LABELS fast gpu)
+if(COHORT_HAVE_NCCL)
+  cohort_add_unit_test(NAME cuda_library_test SOURCES unit/cuda_library_test.cpp
+    LIBS cohort::comm cohort_nccl_headers)
+  target_include_directories(cuda_library_test PRIVATE ${PROJECT_SOURCE_DIR}/comm)
+endif()

@@ -33,7 +33,7 @@ struct GpuFacts {
 void use(const Device& device);
 
 /// Throws DeviceError unless `result` (a cudaError_t) is cudaSuccess: the error's name and text,
-/// the operation, file and line.
+/// the operation, file and line. OutOfMemory when the runtime itself is short, sizes unknown.
 void check(int result, const char* operation,
            std::source_location where = std::source_location::current());
 

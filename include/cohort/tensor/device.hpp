@@ -90,8 +90,8 @@ struct DeviceMemory {
 struct OutOfMemory : DeviceError {
     OutOfMemory(const std::string& message, std::uint64_t asked_bytes, std::uint64_t free_bytes)
         : DeviceError(message), asked(asked_bytes), free(free_bytes) {}
-    std::uint64_t asked;  ///< bytes
-    std::uint64_t free;   ///< bytes
+    std::uint64_t asked;  ///< bytes; 0: unknown
+    std::uint64_t free;   ///< bytes; 0: unknown
 };
 
 /// A place that computes. Backends: `cpu` (oneDNN) and `cuda`; a build without CUDA has a stub

@@ -203,10 +203,14 @@ void check(int result, const char* operation, std::source_location where) {
     static_cast<void>(
         cudaGetLastError());  // said here: not once more by the next check of a launch
     const auto error = static_cast<cudaError_t>(result);
-    fail<DeviceError>({.where = operation,
-                       .what = std::string(cudaGetErrorName(error)) + ": " +
-                               cudaGetErrorString(error) + " (" + where.file_name() + ":" +
-                               std::to_string(where.line()) + ")"});
+    const std::string what = std::string(cudaGetErrorName(error)) + ": " +
+                             cudaGetErrorString(error) + " (" + where.file_name() + ":" +
+                             std::to_string(where.line()) + ")";
+    if (error == cudaErrorMemoryAllocation) {  // the runtime's own wants, which it does not tell
+        throw OutOfMemory(
+            error_message({.where = operation, .what = what, .hint = "a smaller --batch"}), 0, 0);
+    }
+    fail<DeviceError>({.where = operation, .what = what});
 }
 
 void check_launch(const char* kernel, std::source_location where) {
