@@ -13,7 +13,8 @@ namespace cohort {
 class DeviceSums {
 public:
     enum class State : std::uint8_t {
-        kWorking,  ///< being made: all_reduce() may not be called yet
+        kWorking,  ///< being made, or still queueing the last all_reduce(): neither another may be
+                   ///< called yet, nor is what is queued on its stream now behind it
         kReady,
         kFailed  ///< a member is gone, or the library has failed: only abort() is left
     };

@@ -10,6 +10,8 @@
 //             that is lost meanwhile leaves the others' devices waiting: they abort the
 //             communicator.
 // Cost: the library's; memory: two buffers on the device.
+#include <sched.h>
+
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -177,9 +179,24 @@ private:
         }
     }
 
-    /// Queues what has arrived, as far as the communicator takes it. True: all of the buffer is.
+    /// The library queues by itself, shortly after the call: only then may more follow. The first
+    /// sums of a ring take long, because connections are made: they are left to later calls.
+    [[nodiscard]] bool ready() {
+        constexpr std::chrono::milliseconds kPatience{2};
+        const auto end = std::chrono::steady_clock::now() + kPatience;
+        while (sums_->state() == DeviceSums::State::kWorking) {
+            if (std::chrono::steady_clock::now() > end) {
+                return false;
+            }
+            sched_yield();
+        }
+        return sums_->state() == DeviceSums::State::kReady;
+    }
+
+    /// Queues what has arrived, as far as the communicator takes it. True: all of the buffer is
+    /// queued.
     bool post() {
-        while (posted_ < arrived_ && sums_->state() == DeviceSums::State::kReady) {
+        while (posted_ < arrived_ && ready()) {
             const FloatRange range = setting_.buckets.range(posted_);
             sums_->all_reduce(buffer_ + range.begin, range.size(), *own_);
             ++posted_;
@@ -188,7 +205,7 @@ private:
             setting_.thread.count_sent(bytes, messages);  // what a ring would move
             setting_.thread.count_received(bytes, messages);
         }
-        return posted_ == setting_.buckets.count();
+        return posted_ == setting_.buckets.count() && ready();
     }
 
     /// False: a member was lost.

@@ -169,18 +169,34 @@ public:
                                        static_cast<std::size_t>(self))) {
         work_->memory.get().joined.fetch_add(1);
     }
-    ~HostSums() override { abort(); }
+    ~HostSums() override {
+        abort();
+        if (queueing_.joinable()) {
+            queueing_.join();
+        }
+    }
     [[nodiscard]] State state() override {
         if (work_->aborted.load()) {
             return State::kFailed;
         }
         const int joined = work_->memory.get().joined.load();
-        return joined == static_cast<int>(work_->members) ? State::kReady : State::kWorking;
+        const bool made = joined == static_cast<int>(work_->members);
+        return made && work_->queued.load() == number_ ? State::kReady : State::kWorking;
     }
     [[nodiscard]] std::string error() const override { return "aborted"; }
+    /// As NCCL does without blocking: it is queued by another thread, a little later.
     void all_reduce(float* buffer, std::int64_t floats, Stream& on) override {
-        dynamic_cast<ThreadStream&>(on).push([work = work_, buffer, floats, number = ++number_] {
-            work->sum(buffer, static_cast<std::size_t>(floats), number);
+        check_invariant(state() == State::kReady, "a sum before the last one was queued");
+        if (queueing_.joinable()) {
+            queueing_.join();
+        }
+        ++number_;
+        queueing_ = std::thread([work = work_, buffer, floats, &on, number = number_] {
+            std::this_thread::sleep_for(std::chrono::microseconds(number % 2 == 0 ? 50 : 3000));
+            dynamic_cast<ThreadStream&>(on).push([work, buffer, floats, number] {
+                work->sum(buffer, static_cast<std::size_t>(floats), number);
+            });
+            work->queued.store(number);
         });
     }
     void abort() noexcept override { work_->aborted.store(true); }
@@ -227,9 +243,11 @@ private:
         std::size_t members;
         std::size_t self;
         std::atomic<bool> aborted{false};
+        std::atomic<std::uint64_t> queued{0};  ///< sums
     };
     std::shared_ptr<Work> work_;
     std::uint64_t number_ = 0;
+    std::thread queueing_;
 };
 
 class HostSumsLibrary final : public DeviceSumsLibrary {
