@@ -79,7 +79,7 @@ void use_gpu(int index) {
 
 EventPool::~EventPool() {
     static_cast<void>(cudaSetDevice(gpu_));
-    for (const cudaEvent_t event : free_) {
+    for (auto* event : free_) {
         static_cast<void>(cudaEventDestroy(event));
     }
 }
@@ -88,7 +88,7 @@ cudaEvent_t EventPool::take() {
     {
         const std::lock_guard lock(mutex_);
         if (!free_.empty()) {
-            const cudaEvent_t event = free_.back();
+            auto* event = free_.back();
             free_.pop_back();
             return event;
         }
