@@ -1,10 +1,322 @@
+// 2-D convolution on a GPU through cuDNN's graphs; images have channels last, filters are copies
+// [K, R, R, C/groups] of the flat buffer's (see WeightForm).
+//
+// Bias and ReLU are part of the graph where an engine with them is measured to be faster and keeps
+// NaN; else a kernel of our own follows. Backward: that kernel's counterpart masks the gradient and
+// sums the bias gradient, then the filters' gradient is made, in single precision where an engine
+// offers it, then the input's.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "conv_graphs.hpp"
+#include "conv_kernels.hpp"
+#include "dnn_choice.hpp"
 #include "kernels.hpp"
-#include "refuse.hpp"
+#include "support.hpp"
 
 namespace cohort {
+namespace cuda {
+namespace {
 
-MadeKernel make_cuda_kernel(const ConvSpec& /*spec*/, const KernelContext& /*context*/) {
-    cuda::refuse_layer("conv");
+std::size_t padded(std::size_t bytes) {
+    constexpr std::size_t kAlignment = 256;
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+class ConvCuda final : public Kernel {
+public:
+    ConvCuda(const ConvSpec& spec, const KernelContext& context)
+        : spec_(spec),
+          support_(support_of(context)),
+          input_(context.inputs.at(0)),
+          stored_(std::max(input_.block, input_.shape[0])),
+          tuning_(context.tuning),
+          training_(context.training),
+          input_gradient_(context.input_gradient),
+          multiprocessors_(gpu_facts(context.device).multiprocessors) {
+        const auto [height, width] = conv_extents(spec.options, input_.shape);
+        const Shape output{spec.options.channels, height, width};
+        traits_.output = {output, spec.options.channels, input_.type};
+        traits_.backward_reads_output = spec.relu;
+        traits_.weight_bytes =
+            static_cast<std::size_t>(form(input_.type).elements()) * element_bytes(input_.type);
+    }
+
+    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
+
+    void bind(const KernelBinding& binding) override {
+        binding_ = binding;
+        weight_ = support_.want_weight(binding.parameters[0], form(input_.type));
+    }
+
+    [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
+        KernelMemory memory;
+        for (const std::int64_t samples : slice_sizes) {
+            const Plans& plans = plans_for(samples);
+            memory.forward_scratch = std::max(
+                memory.forward_scratch, packed_bytes(samples) + plans.forward->plan->workspace());
+            if (training_) {
+                memory.backward_scratch =
+                    std::max(memory.backward_scratch, backward_bytes(samples, plans));
+            }
+        }
+        return memory;
+    }
+
+    void forward(int /*pass*/, const KernelSlice& slice) override {
+        const ChosenPlan& chosen = *plans_.at(slice.samples).forward;
+        const DnnPlace places[] = {{kImage, packed_input(slice)},
+                                   {kFilter, const_cast<void*>(support_.weight(weight_))},
+                                   {kBias, const_cast<float*>(bias())},
+                                   {kResult, slice.output}};
+        chosen.plan->run(support_.dnn_handle(), places,
+                         slice.scratch + packed_bytes(slice.samples));
+        if (chosen.variant == 0 && has_tail()) {
+            add_bias_relu(support_.stream(), rows(slice.samples), bias(), spec_.relu, slice.output);
+        }
+    }
+
+    void backward(int /*pass*/, const KernelSlice& slice) override {
+        const Plans& plans = plans_.at(slice.samples);
+        if (has_tail()) {
+            relu_bias_gradient(support_.stream(), rows(slice.samples), spec_.relu, slice.output,
+                               slice.output_gradient, reinterpret_cast<float*>(slice.scratch),
+                               spec_.options.bias ? binding_.gradients[1] : nullptr);
+        }
+        filter_gradient(slice, *plans.filter);
+        if (slice.input_gradients[0] == nullptr) {
+            return;
+        }
+        const DnnPlace places[] = {{kResult, slice.output_gradient},
+                                   {kFilter, const_cast<void*>(support_.weight(weight_))},
+                                   {kImage, slice.input_gradients[0]}};
+        plans.data->plan->run(support_.dnn_handle(), places, slice.scratch);
+    }
+
+private:
+    /// Of one batch size; they belong to the support.
+    struct Plans {
+        const ChosenPlan* forward = nullptr;
+        const ChosenPlan* data = nullptr;    ///< nullptr: never asked for
+        const ChosenPlan* filter = nullptr;  ///< variant 0: single precision; 1: the input's type
+    };
+
+    // Channels that pad the network's input are zeros: the filters have zeros for them, too. With
+    // groups they would belong to none, so such an input is copied without its gaps.
+    [[nodiscard]] bool packs() const {
+        return spec_.options.groups > 1 && stored_ != input_.shape[0];
+    }
+    [[nodiscard]] std::size_t packed_bytes(std::int64_t samples) const {
+        return packs() ? padded(static_cast<std::size_t>(samples * input_.shape.elements()) *
+                                element_bytes(input_.type))
+                       : 0;
+    }
+    /// The input as cuDNN reads it; a copy lies at the beginning of the scratch memory.
+    [[nodiscard]] void* packed_input(const KernelSlice& slice) const {
+        if (!packs()) {
+            return const_cast<float*>(slice.inputs[0]);
+        }
+        const Shape& x = input_.shape;
+        const std::size_t element = element_bytes(input_.type);
+        const std::size_t row = static_cast<std::size_t>(x[0]) * element;
+        check(cudaMemcpy2DAsync(slice.scratch, row, slice.inputs[0],
+                                static_cast<std::size_t>(stored_) * element, row,
+                                static_cast<std::size_t>(slice.samples * x[1] * x[2]),
+                                cudaMemcpyDeviceToDevice, support_.stream()),
+              "cudaMemcpy2DAsync");
+        return slice.scratch;
+    }
+
+    [[nodiscard]] ConvProblem problem(std::int64_t samples) const {
+        const Shape& y = traits_.output.shape;
+        return {.samples = samples,
+                .channels = packs() ? input_.shape[0] : stored_,
+                .height = input_.shape[1],
+                .width = input_.shape[2],
+                .out_height = y[1],
+                .out_width = y[2],
+                .options = spec_.options,
+                .type = input_.type};
+    }
+    [[nodiscard]] RowProblem rows(std::int64_t samples) const {
+        const Shape& y = traits_.output.shape;
+        const std::int64_t count = samples * y[1] * y[2];
+        return {.rows = count,
+                .channels = y[0],
+                .type = input_.type,
+                .tiles = channel_tiles(count, y[0], input_.type, multiprocessors_)};
+    }
+    [[nodiscard]] WeightForm form(ElementType type) const {
+        const ConvOptions& o = spec_.options;
+        const std::int64_t channels = input_.shape[0] / o.groups;
+        return {.outer = o.channels,
+                .channels = channels,
+                .inner = o.kernel * o.kernel,
+                .padded_channels = o.groups > 1 ? channels : stored_,
+                .channels_last = true,
+                .type = type};
+    }
+    [[nodiscard]] const float* bias() const {
+        return spec_.options.bias ? binding_.parameters[1] : nullptr;
+    }
+    [[nodiscard]] bool has_tail() const { return spec_.options.bias || spec_.relu; }
+    [[nodiscard]] ConvTail tail() const {
+        return spec_.options.bias ? (spec_.relu ? ConvTail::kBiasRelu : ConvTail::kBias)
+               : spec_.relu       ? ConvTail::kRelu
+                                  : ConvTail::kNone;
+    }
+
+    [[nodiscard]] ElementType filter_type(const ChosenPlan& chosen) const {
+        return chosen.variant == 0 ? ElementType::kF32 : input_.type;
+    }
+    /// The gradient of the filters is made where it belongs.
+    [[nodiscard]] bool filter_in_place(const ChosenPlan& chosen) const {
+        return form(filter_type(chosen)).as_is();
+    }
+    [[nodiscard]] std::size_t filter_bytes(const ChosenPlan& chosen) const {
+        const WeightForm made = form(filter_type(chosen));
+        return filter_in_place(chosen)
+                   ? 0
+                   : padded(static_cast<std::size_t>(made.elements()) * element_bytes(made.type));
+    }
+    [[nodiscard]] std::size_t backward_bytes(std::int64_t samples, const Plans& plans) const {
+        const std::size_t sums =
+            spec_.options.bias ? bias_partial_bytes(rows(samples)) : std::size_t{0};
+        const std::size_t data =
+            plans.data == nullptr ? std::size_t{0} : plans.data->plan->workspace();
+        const std::size_t filter =
+            packed_bytes(samples) + filter_bytes(*plans.filter) + plans.filter->plan->workspace();
+        return std::max({sums, data, filter});
+    }
+
+    void filter_gradient(const KernelSlice& slice, const ChosenPlan& chosen) {
+        std::byte* made = slice.scratch + packed_bytes(slice.samples);
+        const bool in_place = filter_in_place(chosen);
+        const DnnPlace places[] = {
+            {kImage, packed_input(slice)},
+            {kResult, slice.output_gradient},
+            {kFilter, in_place ? static_cast<void*>(binding_.gradients[0]) : made}};
+        chosen.plan->run(support_.dnn_handle(), places, made + filter_bytes(chosen));
+        if (!in_place) {
+            support_.store_gradient(form(filter_type(chosen)), made, binding_.gradients[0]);
+        }
+    }
+
+    const Plans& plans_for(std::int64_t samples) {
+        Plans& plans = plans_[samples];
+        if (plans.forward == nullptr) {
+            const ConvProblem wanted = problem(samples);
+            plans.forward = &forward_plan(wanted);
+            if (training_) {
+                plans.filter = &filter_plan(wanted);
+            }
+            if (training_ && input_gradient_) {
+                plans.data = &data_plan(wanted);
+            }
+        }
+        return plans;
+    }
+
+    [[nodiscard]] PlanRequest request(const std::string& what, const ConvProblem& wanted) const {
+        const Precision precision = support_.precision();
+        return {.what = "conv " + what + " " + problem_text(wanted) + " " +
+                        std::string(to_text(precision)),
+                .rules = {.tensor_cores = precision != Precision::kF32,
+                          .deterministic = support_.deterministic()},
+                .variants = {},
+                .tensors = {},
+                .tuning = tuning_};
+    }
+
+    const ChosenPlan& forward_plan(const ConvProblem& wanted) {
+        constexpr std::array kNames{"forward", "forward bias", "forward bias relu", "forward relu"};
+        PlanRequest asked = request(kNames[static_cast<std::size_t>(tail())], wanted);
+        asked.tensors = {image_of(wanted), filter_of(wanted, wanted.type), bias_of(wanted),
+                         result_of(wanted)};
+        asked.variants = [this, wanted] {
+            std::vector<PlanVariant> variants;
+            variants.push_back(
+                {.graph = forward_graph(support_.dnn_handle(), wanted, ConvTail::kNone),
+                 .rest = tail_alone(wanted.samples)});
+            if (has_tail() && !support_.deterministic()) {
+                add_fused(wanted, variants);
+            }
+            return variants;
+        };
+        return support_.plans().get(support_, asked);
+    }
+
+    [[nodiscard]] std::function<void(std::span<void* const>)> tail_alone(std::int64_t samples) {
+        if (!has_tail()) {
+            return {};
+        }
+        return [this, samples](std::span<void* const> memory) {
+            const auto* sums = static_cast<const float*>(memory[2]);
+            add_bias_relu(support_.stream(), rows(samples), spec_.options.bias ? sums : nullptr,
+                          spec_.relu, memory[3]);
+        };
+    }
+    /// Nothing where cuDNN does not know the graph.
+    void add_fused(const ConvProblem& wanted, std::vector<PlanVariant>& variants) {
+        try {
+            variants.push_back({.graph = forward_graph(support_.dnn_handle(), wanted, tail()),
+                                .rest = {},
+                                .must_keep_nan = spec_.relu});
+        } catch (const DeviceError&) {
+            return;
+        }
+    }
+
+    const ChosenPlan& data_plan(const ConvProblem& wanted) {
+        PlanRequest asked = request("gradient of input", wanted);
+        asked.tensors = {result_of(wanted), filter_of(wanted, wanted.type), image_of(wanted)};
+        asked.variants = [this, wanted] {
+            std::vector<PlanVariant> variants;
+            variants.push_back({.graph = data_graph(support_.dnn_handle(), wanted), .rest = {}});
+            return variants;
+        };
+        return support_.plans().get(support_, asked);
+    }
+
+    const ChosenPlan& filter_plan(const ConvProblem& wanted) {
+        PlanRequest asked = request("gradient of weight", wanted);
+        asked.tensors = {image_of(wanted), result_of(wanted), filter_of(wanted, ElementType::kF32)};
+        asked.variants = [this, wanted] {
+            std::vector<PlanVariant> variants;
+            variants.push_back(
+                {.graph = filter_graph(support_.dnn_handle(), wanted, ElementType::kF32),
+                 .rest = {}});
+            if (wanted.type != ElementType::kF32) {
+                variants.push_back(
+                    {.graph = filter_graph(support_.dnn_handle(), wanted, wanted.type),
+                     .rest = {}});
+            }
+            return variants;
+        };
+        return support_.plans().get(support_, asked);
+    }
+
+    ConvSpec spec_;
+    Support& support_;
+    TensorFormat input_;
+    std::int64_t stored_;  ///< channels of a pixel in memory
+    TuningCache* tuning_;
+    bool training_;
+    bool input_gradient_;
+    int multiprocessors_;
+    KernelTraits traits_;
+    KernelBinding binding_;
+    int weight_ = -1;  ///< number of the copy of the filters
+    std::map<std::int64_t, Plans> plans_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+MadeKernel make_cuda_kernel(const ConvSpec& spec, const KernelContext& context) {
+    return std::make_unique<cuda::ConvCuda>(spec, context);
 }
 
 }  // namespace cohort

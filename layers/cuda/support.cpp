@@ -1,7 +1,16 @@
 #include "support.hpp"
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "cohort/core/error.hpp"
+#include "dnn_api.hpp"
+#include "dnn_choice.hpp"
+#include "element_kernels.hpp"
 #include "kernels.hpp"
-#include "refuse.hpp"
+#include "weight_copies.hpp"
 
 namespace cohort {
 namespace cuda {
@@ -11,11 +20,217 @@ const Library& dnn_library() {
     return library;
 }
 
+namespace {
+
+WeightOrder order_of(const WeightForm& form) {
+    return {form.outer, form.channels, form.inner, form.padded_channels, form.channels_last};
+}
+
+ImageOrder order_of(const TensorFormat& format) {
+    const Shape& s = format.shape;
+    return {s[0], std::max(format.block, s[0]), s[1] * s[2]};
+}
+
+/// A [C,H,W] whose elements are not in row-major order as they are.
+bool reordered(const TensorFormat& format) {
+    return format.shape.rank() == 3 && (format.block > 1 || format.shape[0] > 1);
+}
+
+std::size_t padded(std::size_t bytes) {
+    constexpr std::size_t kAlignment = 256;
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// A copy of a weight that some kernel wants.
+struct Wanted {
+    const float* parameter = nullptr;
+    WeightForm form;
+    const void* place = nullptr;  ///< after prepare()
+};
+
+class CudaSupport final : public Support {
+public:
+    CudaSupport(Device& device, Stream& stream, Precision precision, bool deterministic)
+        : device_(device),
+          stream_(stream),
+          native_(static_cast<cudaStream_t>(native_stream(stream))),
+          precision_(precision),
+          deterministic_(deterministic) {
+        step_values_ = device.allocate(sizeof(StepValues));
+        stream.fill_zero(step_values_.data(), sizeof(StepValues));
+    }
+    CudaSupport(const CudaSupport&) = delete;
+    CudaSupport& operator=(const CudaSupport&) = delete;
+    ~CudaSupport() override {
+        plans_ = {};  // before the handle that they were made with
+        if (handle_ != nullptr) {
+            dnn().destroy(handle_);
+        }
+    }
+
+    [[nodiscard]] TensorFormat input_format(const Shape& input) const override {
+        const ElementType type = activation_type(precision_);
+        if (input.rank() != 3) {
+            return {input, 1, type};
+        }
+        const auto lanes = static_cast<std::int64_t>(16 / element_bytes(type));
+        return {input, (input[0] + lanes - 1) / lanes * lanes, type};
+    }
+
+    void prepare() override {
+        const std::size_t first = placed_;
+        std::size_t bytes = 0;
+        for (std::size_t i = first; i < wanted_.size(); ++i) {
+            bytes += copy_bytes(wanted_[i]);
+        }
+        if (bytes > 0) {  // earlier copies stay where they are: recordings know their addresses
+            std::byte* place = static_cast<std::byte*>(keep(bytes));
+            for (std::size_t i = first; i < wanted_.size(); ++i) {
+                if (!wanted_[i].form.as_is()) {
+                    wanted_[i].place = place;
+                    place += copy_bytes(wanted_[i]);
+                }
+            }
+        }
+        placed_ = wanted_.size();
+        if (first != placed_) {
+            make_table();
+        }
+    }
+
+    [[nodiscard]] StepValues* step_values() noexcept override {
+        return static_cast<StepValues*>(step_values_.data());
+    }
+
+    void refresh_weights() override {
+        refresh_copies(native_, table_, table_entries_, table_blocks_);
+    }
+
+    void load_input(const TensorFormat& format, const float* from, void* to,
+                    std::int64_t samples) override {
+        if (reordered(format)) {
+            images_to_channels_last(native_, order_of(format), format.type, from, to, samples);
+        } else {
+            cast_elements(native_, format.type, to, ElementType::kF32, from,
+                          samples * format.sample_floats());
+        }
+    }
+
+    void read_output(const TensorFormat& format, const void* from, float* to,
+                     std::int64_t samples) override {
+        if (reordered(format)) {
+            images_to_row_major(native_, order_of(format), format.type, from, to, samples);
+        } else {
+            cast_elements(native_, ElementType::kF32, to, format.type, from,
+                          samples * format.sample_floats());
+        }
+    }
+
+    void add_into(ElementType type, void* to, const void* from, std::int64_t count) override {
+        add_elements(native_, type, to, from, count);
+    }
+    void unscale(float* gradients, std::int64_t count) override {
+        unscale_elements(native_, gradients, count, step_values());
+    }
+
+    [[nodiscard]] std::size_t bytes() const noexcept override {
+        std::size_t sum = step_values_.bytes();
+        for (const Buffer& buffer : kept_) {
+            sum += buffer.bytes();
+        }
+        return sum;
+    }
+
+    [[nodiscard]] Device& device() noexcept override { return device_; }
+    [[nodiscard]] cudaStream_t stream() noexcept override { return native_; }
+    [[nodiscard]] Precision precision() const noexcept override { return precision_; }
+    [[nodiscard]] bool deterministic() const noexcept override { return deterministic_; }
+    [[nodiscard]] DnnPlans& plans() noexcept override { return plans_; }
+
+    [[nodiscard]] cudnnHandle_t dnn_handle() override {
+        if (handle_ == nullptr) {
+            use(device_);
+            dnn_check(dnn().create(&handle_), "cudnnCreate");
+            dnn_check(dnn().set_stream(handle_, native_), "cudnnSetStream");
+        }
+        return handle_;
+    }
+
+    int want_weight(const float* parameter, const WeightForm& form) override {
+        for (std::size_t i = 0; i < wanted_.size(); ++i) {
+            if (wanted_[i].parameter == parameter && wanted_[i].form == form) {
+                return static_cast<int>(i);
+            }
+        }
+        wanted_.push_back({parameter, form, form.as_is() ? parameter : nullptr});
+        return static_cast<int>(wanted_.size()) - 1;
+    }
+    [[nodiscard]] const void* weight(int number) const noexcept override {
+        return wanted_[static_cast<std::size_t>(number)].place;
+    }
+    void store_gradient(const WeightForm& form, const void* from, float* gradient) override {
+        store_weight_gradient(native_, order_of(form), form.type, from, gradient);
+    }
+
+private:
+    [[nodiscard]] static std::size_t copy_bytes(const Wanted& wanted) {
+        return wanted.form.as_is() ? 0
+                                   : padded(static_cast<std::size_t>(wanted.form.elements()) *
+                                            element_bytes(wanted.form.type));
+    }
+
+    /// Device memory for as long as this lives.
+    void* keep(std::size_t bytes) {
+        kept_.push_back(device_.allocate(bytes));
+        return kept_.back().data();
+    }
+
+    /// The table of all copies. An earlier one stays: recordings know its address.
+    void make_table() {
+        std::vector<WeightCopy> copies;
+        table_blocks_ = 0;
+        for (const Wanted& wanted : wanted_) {
+            if (!wanted.form.as_is()) {
+                const WeightOrder order = order_of(wanted.form);
+                copies.push_back({wanted.parameter, const_cast<void*>(wanted.place), order,
+                                  wanted.form.type, table_blocks_});
+                table_blocks_ += blocks_of_copy(order);
+            }
+        }
+        table_entries_ = static_cast<int>(copies.size());
+        if (copies.empty()) {
+            return;
+        }
+        const std::size_t bytes = copies.size() * sizeof(WeightCopy);
+        const Buffer staging = device_.allocate_host(bytes);
+        std::memcpy(staging.data(), static_cast<const void*>(copies.data()), bytes);
+        table_ = static_cast<const WeightCopy*>(keep(bytes));
+        stream_.copy(kept_.back().data(), staging.data(), bytes);
+        stream_.synchronize();
+    }
+
+    Device& device_;
+    Stream& stream_;
+    cudaStream_t native_;
+    Precision precision_;
+    bool deterministic_;
+    cudnnHandle_t handle_ = nullptr;
+    DnnPlans plans_;
+    Buffer step_values_;
+    std::vector<Buffer> kept_;
+    std::vector<Wanted> wanted_;
+    std::size_t placed_ = 0;  ///< of wanted_, have their place
+    const WeightCopy* table_ = nullptr;
+    int table_entries_ = 0;
+    std::int64_t table_blocks_ = 0;
+};
+
+}  // namespace
 }  // namespace cuda
 
-std::unique_ptr<KernelSupport> make_cuda_support(Device& /*device*/, Stream& /*stream*/,
-                                                 Precision /*precision*/, bool /*deterministic*/) {
-    cuda::refuse_layer("network");
+std::unique_ptr<KernelSupport> make_cuda_support(Device& device, Stream& stream,
+                                                 Precision precision, bool deterministic) {
+    return std::make_unique<cuda::CudaSupport>(device, stream, precision, deterministic);
 }
 
 }  // namespace cohort

@@ -40,6 +40,8 @@ struct WeightForm {
     }
 };
 
+class DnnPlans;
+
 /// Every kernel's view of what its replica's kernels share.
 class Support : public KernelSupport {
 public:
@@ -49,6 +51,8 @@ public:
     [[nodiscard]] virtual bool deterministic() const noexcept = 0;
     /// Bound to stream(); made at first use. Errors: DeviceError.
     [[nodiscard]] virtual cudnnHandle_t dnn_handle() = 0;
+    /// Plans made so far, for all kernels (see dnn_choice.hpp).
+    [[nodiscard]] virtual DnnPlans& plans() noexcept = 0;
 
     /// Wants a copy of the parameter in that form, renewed by refresh_weights(). Called from
     /// Kernel::bind; the same parameter in the same form is copied once for all that want it.

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+
+#include "cohort/core/host_device.hpp"
+#include "cohort/tensor/element.hpp"
+
+// Index arithmetic and numerics of kernels over [rows, channels] with channels fastest: batch norm,
+// bias, pooling. No CUDA in it.
+namespace cohort::cuda {
+
+constexpr int kTileThreads = 256;
+
+/// How [rows, channels] is cut among blocks of kTileThreads threads: `lanes` of them side by side,
+/// each with `vector` channels, in as many rows as that leaves. Blocks stride on by the grid.
+struct ChannelTiles {
+    int vector = 1;           ///< 16 bytes of channels, or 1
+    int lanes = 1;            ///< a power of two, <= 32
+    std::int64_t groups = 1;  ///< of `vector` channels each
+    unsigned blocks_x = 1;    ///< along the channels
+    unsigned blocks_y = 1;    ///< along the rows
+
+    [[nodiscard]] COHORT_HD constexpr int rows() const { return kTileThreads / lanes; }
+};
+
+/// @param channels  stored in a row
+/// @param vectors  false: one channel per thread whatever divides
+[[nodiscard]] constexpr ChannelTiles channel_tiles(std::int64_t rows, std::int64_t channels,
+                                                   ElementType type, int multiprocessors,
+                                                   bool vectors = true) noexcept {
+    constexpr std::int64_t kRowsPerThread = 8;  // at least, so that sums are worth their folding
+    constexpr std::int64_t kBlocksPerMultiprocessor = 8;
+    ChannelTiles tiles;
+    const auto most = static_cast<int>(16 / element_bytes(type));
+    tiles.vector = vectors && channels % most == 0 ? most : 1;
+    tiles.groups = channels / tiles.vector;
+    while (tiles.lanes < 32 && tiles.lanes < tiles.groups) {
+        tiles.lanes *= 2;
+    }
+    const std::int64_t across = (tiles.groups + tiles.lanes - 1) / tiles.lanes;
+    const std::int64_t rows_of_block = tiles.rows() * kRowsPerThread;
+    const std::int64_t wanted = (rows + rows_of_block - 1) / rows_of_block;
+    const std::int64_t most_blocks =
+        (kBlocksPerMultiprocessor * multiprocessors + across - 1) / across;
+    tiles.blocks_x = static_cast<unsigned>(across);
+    tiles.blocks_y = static_cast<unsigned>(
+        wanted < 1 ? 1 : (wanted < most_blocks ? wanted : (most_blocks < 1 ? 1 : most_blocks)));
+    return tiles;
+}
+
+/// Rows that block `block` of `blocks` sees when tiles of `tile` rows are dealt out in turn.
+COHORT_HD constexpr std::int64_t rows_of_block(std::int64_t rows, std::int64_t tile,
+                                               std::int64_t blocks, std::int64_t block) {
+    const std::int64_t tiles = (rows + tile - 1) / tile;
+    const std::int64_t own = tiles > block ? (tiles - block + blocks - 1) / blocks : 0;
+    const std::int64_t missing = tiles * tile - rows;  // from the last tile
+    const bool has_last = own > 0 && (tiles - 1) % blocks == block;
+    return own * tile - (has_last ? missing : 0);
+}
+
+/// Count, mean and sum of squared distances from it, of some numbers; sets are merged without
+/// cancelling (Chan et al. 1979).
+template <class Real>
+struct Moments {
+    Real count = 0;
+    Real mean = 0;
+    Real squares = 0;
+};
+
+template <class Real>
+COHORT_HD constexpr Moments<Real> merge(const Moments<Real>& a, const Moments<Real>& b) {
+    const Real count = a.count + b.count;
+    if (count == Real{0}) {
+        return a;
+    }
+    const Real delta = b.mean - a.mean;
+    const Real share = b.count / count;
+    return {count, a.mean + delta * share, a.squares + b.squares + delta * delta * a.count * share};
+}
+
+/// Moments from sums of (x - shift) and (x - shift)^2. With one of the numbers as the shift nothing
+/// cancels that matters.
+template <class Real>
+COHORT_HD constexpr Moments<Real> moments_of_sums(Real count, Real shift, Real sum, Real squares) {
+    if (count == Real{0}) {
+        return {};
+    }
+    const Real mean = sum / count;
+    const Real rest = squares - sum * mean;
+    return {count, shift + mean, rest > Real{0} || rest != rest ? rest : Real{0}};
+}
+
+/// ReLU that keeps NaN.
+COHORT_HD constexpr float relu_of(float value) {
+    return value < 0.0F ? 0.0F : value;
+}
+/// Gradient behind a ReLU whose output was `output`; where that is NaN it passes.
+COHORT_HD constexpr float relu_gradient(float output, float gradient) {
+    return output <= 0.0F ? 0.0F : gradient;
+}
+
+}  // namespace cohort::cuda
