@@ -238,7 +238,7 @@ private:
         asked.variants = [this, wanted] {
             std::vector<PlanVariant> variants;
             variants.push_back(
-                {.graph = forward_graph(support_.dnn_handle(), wanted, ConvTail::kNone),
+                {.graph = forward_graph(support_.dnn_target(), wanted, ConvTail::kNone),
                  .rest = tail_alone(wanted.samples)});
             if (has_tail() && !support_.deterministic()) {
                 add_fused(wanted, variants);
@@ -261,7 +261,7 @@ private:
     /// Nothing where cuDNN does not know the graph.
     void add_fused(const ConvProblem& wanted, std::vector<PlanVariant>& variants) {
         try {
-            variants.push_back({.graph = forward_graph(support_.dnn_handle(), wanted, tail()),
+            variants.push_back({.graph = forward_graph(support_.dnn_target(), wanted, tail()),
                                 .rest = {},
                                 .must_keep_nan = spec_.relu});
         } catch (const DeviceError&) {
@@ -274,7 +274,7 @@ private:
         asked.tensors = {result_of(wanted), filter_of(wanted, wanted.type), image_of(wanted)};
         asked.variants = [this, wanted] {
             std::vector<PlanVariant> variants;
-            variants.push_back({.graph = data_graph(support_.dnn_handle(), wanted), .rest = {}});
+            variants.push_back({.graph = data_graph(support_.dnn_target(), wanted), .rest = {}});
             return variants;
         };
         return support_.plans().get(support_, asked);
@@ -286,11 +286,11 @@ private:
         asked.variants = [this, wanted] {
             std::vector<PlanVariant> variants;
             variants.push_back(
-                {.graph = filter_graph(support_.dnn_handle(), wanted, ElementType::kF32),
+                {.graph = filter_graph(support_.dnn_target(), wanted, ElementType::kF32),
                  .rest = {}});
             if (wanted.type != ElementType::kF32) {
                 variants.push_back(
-                    {.graph = filter_graph(support_.dnn_handle(), wanted, wanted.type),
+                    {.graph = filter_graph(support_.dnn_target(), wanted, wanted.type),
                      .rest = {}});
             }
             return variants;

@@ -89,7 +89,7 @@ DnnDescriptor pointwise(cudnnPointwiseMode_t mode, std::vector<DnnDescriptor>& p
     return made;
 }
 
-std::shared_ptr<const DnnGraph> plain_graph(cudnnHandle_t handle, const ConvProblem& problem,
+std::shared_ptr<const DnnGraph> plain_graph(const DnnTarget& target, const ConvProblem& problem,
                                             const OperationNames& names, ElementType filter_type) {
     std::vector<DnnDescriptor> parts;
     parts.push_back(convolution(problem.options));
@@ -98,7 +98,7 @@ std::shared_ptr<const DnnGraph> plain_graph(cudnnHandle_t handle, const ConvProb
     parts.push_back(make_descriptor(result_of(problem)));
     std::vector<DnnDescriptor> operations;
     operations.push_back(operation(names, parts[0], parts[1], parts[2], parts[3]));
-    return std::make_shared<const DnnGraph>(handle,
+    return std::make_shared<const DnnGraph>(target,
                                             std::vector<std::int64_t>{kImage, kFilter, kResult},
                                             std::move(parts), std::move(operations));
 }
@@ -138,10 +138,10 @@ DnnTensor result_of(const ConvProblem& p) {
                          p.type);
 }
 
-std::shared_ptr<const DnnGraph> forward_graph(cudnnHandle_t handle, const ConvProblem& problem,
+std::shared_ptr<const DnnGraph> forward_graph(const DnnTarget& target, const ConvProblem& problem,
                                               ConvTail tail) {
     if (tail == ConvTail::kNone) {
-        return plain_graph(handle, problem, kForwardNames, problem.type);
+        return plain_graph(target, problem, kForwardNames, problem.type);
     }
     const bool bias = tail != ConvTail::kRelu;
     const bool relu = tail != ConvTail::kBias;
@@ -174,17 +174,17 @@ std::shared_ptr<const DnnGraph> forward_graph(cudnnHandle_t handle, const ConvPr
     if (bias) {
         tensors.push_back(kBias);
     }
-    return std::make_shared<const DnnGraph>(handle, std::move(tensors), std::move(parts),
+    return std::make_shared<const DnnGraph>(target, std::move(tensors), std::move(parts),
                                             std::move(operations));
 }
 
-std::shared_ptr<const DnnGraph> data_graph(cudnnHandle_t handle, const ConvProblem& problem) {
-    return plain_graph(handle, problem, kDataNames, problem.type);
+std::shared_ptr<const DnnGraph> data_graph(const DnnTarget& target, const ConvProblem& problem) {
+    return plain_graph(target, problem, kDataNames, problem.type);
 }
 
-std::shared_ptr<const DnnGraph> filter_graph(cudnnHandle_t handle, const ConvProblem& problem,
+std::shared_ptr<const DnnGraph> filter_graph(const DnnTarget& target, const ConvProblem& problem,
                                              ElementType type) {
-    return plain_graph(handle, problem, kFilterNames, type);
+    return plain_graph(target, problem, kFilterNames, type);
 }
 
 }  // namespace cohort::cuda

@@ -47,14 +47,14 @@ enum ConvTensor : std::int64_t {
 
 /// What follows the products within the graph.
 enum class ConvTail { kNone, kBias, kBiasRelu, kRelu };
-[[nodiscard]] std::shared_ptr<const DnnGraph> forward_graph(cudnnHandle_t handle,
+[[nodiscard]] std::shared_ptr<const DnnGraph> forward_graph(const DnnTarget& target,
                                                             const ConvProblem& problem,
                                                             ConvTail tail);
 /// kImage becomes the gradient of the input from kFilter and kResult, the output's gradient.
-[[nodiscard]] std::shared_ptr<const DnnGraph> data_graph(cudnnHandle_t handle,
+[[nodiscard]] std::shared_ptr<const DnnGraph> data_graph(const DnnTarget& target,
                                                          const ConvProblem& problem);
 /// kFilter becomes the gradient of the filters, in `type`, from kImage and kResult.
-[[nodiscard]] std::shared_ptr<const DnnGraph> filter_graph(cudnnHandle_t handle,
+[[nodiscard]] std::shared_ptr<const DnnGraph> filter_graph(const DnnTarget& target,
                                                            const ConvProblem& problem,
                                                            ElementType type);
 

@@ -23,16 +23,28 @@ struct Candidate {
     DnnDescriptor config;
 };
 
-std::vector<Candidate> candidates_of(const std::vector<PlanVariant>& variants,
+std::vector<Candidate> candidates_of(const DnnTarget& target,
+                                     const std::vector<PlanVariant>& variants,
                                      const EngineRules& rules) {
     std::vector<Candidate> candidates;
     for (std::size_t v = 0; v < variants.size(); ++v) {
-        std::vector<DnnDescriptor> configs = engine_configs(*variants[v].graph, rules);
-        for (DnnDescriptor& config : configs) {
+        for (DnnDescriptor& config : engine_configs(target, *variants[v].graph, rules)) {
             candidates.push_back({static_cast<int>(v), std::move(config)});
         }
     }
     return candidates;
+}
+
+/// The plan is nullptr when the engine cannot, or wants too much memory.
+ChosenPlan make_plan(const DnnTarget& target, const std::vector<PlanVariant>& variants,
+                     Candidate& candidate) {
+    std::unique_ptr<DnnPlan> plan =
+        DnnPlan::make(target, variants[static_cast<std::size_t>(candidate.variant)].graph,
+                      std::move(candidate.config));
+    if (plan != nullptr && plan->workspace() > kMostWorkspace) {
+        plan = nullptr;
+    }
+    return {std::move(plan), candidate.variant};
 }
 
 /// Memory to measure on, filled with zeros.
@@ -106,9 +118,9 @@ class Choice {
 public:
     Choice(Support& support, const PlanRequest& request)
         : support_(support),
+          target_(support.dnn_target()),
           request_(request),
-          variants_(request.variants()),
-          candidates_(candidates_of(variants_, request.rules)) {}
+          variants_(request.variants()) {}
 
     [[nodiscard]] ChosenPlan choose() {
         if (request_.rules.deterministic || request_.tuning == nullptr) {
@@ -117,90 +129,72 @@ public:
         const std::string key = request_.what + " | " + gpu_facts(support_.device()).name +
                                 " | cuDNN " + std::to_string(dnn().version());
         const int known = request_.tuning->find(key);
-        if (known >= 0 && static_cast<std::size_t>(known) < candidates_.size()) {
-            if (std::optional<ChosenPlan> plan = make(static_cast<std::size_t>(known))) {
-                return std::move(*plan);
+        std::vector<Candidate> candidates = candidates_of(target_, variants_, request_.rules);
+        if (known >= 0 && static_cast<std::size_t>(known) < candidates.size()) {
+            ChosenPlan chosen =
+                make_plan(target_, variants_, candidates[static_cast<std::size_t>(known)]);
+            if (chosen.plan != nullptr) {
+                return chosen;
             }
-            candidates_ = candidates_of(variants_, request_.rules);  // `make` consumed one
+            candidates = candidates_of(target_, variants_, request_.rules);  // one is used up
         }
         int fastest = -1;
-        ChosenPlan chosen = measured(fastest);
-        if (fastest >= 0) {
-            request_.tuning->remember(key, fastest);
+        ChosenPlan chosen = measured(candidates, fastest);
+        if (chosen.plan == nullptr) {  // too little memory to measure in, or no engine at all
+            return first();
         }
+        request_.tuning->remember(key, fastest);
         return chosen;
     }
 
 private:
-    /// nullopt: the engine cannot, or wants too much memory.
-    std::optional<ChosenPlan> make(std::size_t index) {
-        Candidate& candidate = candidates_[index];
-        const auto variant = static_cast<std::size_t>(candidate.variant);
-        std::unique_ptr<DnnPlan> plan = DnnPlan::make(
-            support_.dnn_handle(), variants_[variant].graph, std::move(candidate.config));
-        if (plan == nullptr || plan->workspace() > kMostWorkspace) {
-            return std::nullopt;
-        }
-        return ChosenPlan{std::move(plan), candidate.variant};
-    }
-
-    /// Of a variant that needs no trial run: the first engine that can.
     [[nodiscard]] ChosenPlan first() {
-        for (std::size_t i = 0; i < candidates_.size(); ++i) {
-            if (variants_[static_cast<std::size_t>(candidates_[i].variant)].must_keep_nan) {
-                continue;
-            }
-            if (std::optional<ChosenPlan> plan = make(i)) {
-                return std::move(*plan);
-            }
+        ChosenPlan chosen = first_plan(target_, variants_, request_.rules);
+        if (chosen.plan == nullptr) {
+            fail<DeviceError>(
+                {.where = request_.what,
+                 .what = "cuDNN has no engine for it on " + gpu_facts(support_.device()).name,
+                 .hint = "another --precision, or --device cpu"});
         }
-        fail<DeviceError>(
-            {.where = request_.what,
-             .what = "cuDNN has no engine for it on " + gpu_facts(support_.device()).name,
-             .hint = "another --precision, or --device cpu"});
+        return chosen;
     }
 
-    /// @param fastest  -1: nothing could be measured
-    [[nodiscard]] ChosenPlan measured(int& fastest) {
+    [[nodiscard]] ChosenPlan measured(std::vector<Candidate>& candidates, int& fastest) {
         std::optional<Ground> ground;
         try {
             ground.emplace(support_, request_.tensors);
         } catch (const OutOfMemory&) {
-            return first();
+            return {};
         }
-        std::optional<ChosenPlan> best;
+        ChosenPlan best;
         double best_seconds = std::numeric_limits<double>::infinity();
         std::vector<std::size_t> tried(variants_.size(), 0);
-        for (std::size_t i = 0; i < candidates_.size(); ++i) {
-            std::size_t& count = tried[static_cast<std::size_t>(candidates_[i].variant)];
+        for (std::size_t i = 0; i < candidates.size(); ++i) {
+            std::size_t& count = tried[static_cast<std::size_t>(candidates[i].variant)];
             if (count == kMostPerVariant) {
                 continue;
             }
-            std::optional<ChosenPlan> plan = make(i);
-            if (!plan) {
+            ChosenPlan chosen = make_plan(target_, variants_, candidates[i]);
+            if (chosen.plan == nullptr) {
                 continue;
             }
             ++count;
-            const double seconds = seconds_of(*plan, *ground);
+            const double seconds = seconds_of(chosen, *ground);
             if (seconds < best_seconds) {
                 best_seconds = seconds;
-                best = std::move(plan);
+                best = std::move(chosen);
                 fastest = static_cast<int>(i);
             }
         }
-        if (!best) {  // none could be measured: the heuristics' first, or the error that says why
-            candidates_ = candidates_of(variants_, request_.rules);
-            return first();
-        }
-        return std::move(*best);
+        return best;
     }
 
     /// Infinite where the workspace does not fit, the engine refuses to run or loses a NaN.
-    double seconds_of(const ChosenPlan& plan, Ground& ground) {
+    double seconds_of(const ChosenPlan& chosen, Ground& ground) {
         try {
             const Buffer workspace =
-                support_.device().allocate(std::max<std::size_t>(plan.plan->workspace(), 1));
-            return measure(support_, plan, variants_[static_cast<std::size_t>(plan.variant)],
+                support_.device().allocate(std::max<std::size_t>(chosen.plan->workspace(), 1));
+            return measure(support_, chosen, variants_[static_cast<std::size_t>(chosen.variant)],
                            ground, workspace.data());
         } catch (const DeviceError&) {
             return std::numeric_limits<double>::infinity();
@@ -208,12 +202,29 @@ private:
     }
 
     Support& support_;
+    const DnnTarget& target_;
     const PlanRequest& request_;
     std::vector<PlanVariant> variants_;
-    std::vector<Candidate> candidates_;
 };
 
 }  // namespace
+
+ChosenPlan first_plan(const DnnTarget& target, const std::vector<PlanVariant>& variants,
+                      const EngineRules& rules) {
+    for (std::size_t v = 0; v < variants.size(); ++v) {
+        if (variants[v].must_keep_nan) {
+            continue;
+        }
+        for (DnnDescriptor& config : engine_configs(target, *variants[v].graph, rules)) {
+            Candidate candidate{static_cast<int>(v), std::move(config)};
+            ChosenPlan chosen = make_plan(target, variants, candidate);
+            if (chosen.plan != nullptr) {
+                return chosen;
+            }
+        }
+    }
+    return {};
+}
 
 const ChosenPlan& DnnPlans::get(Support& support, const PlanRequest& request) {
     const auto found = plans_.find(request.what);

@@ -45,6 +45,12 @@ struct ChosenPlan {
     int variant = 0;
 };
 
+/// Without measuring: the first engine that can, of the first variant that has one and needs no
+/// trial run. A plan that is nullptr: there is none.
+[[nodiscard]] ChosenPlan first_plan(const DnnTarget& target,
+                                    const std::vector<PlanVariant>& variants,
+                                    const EngineRules& rules);
+
 /// Plans of one replica: layers with the same problem share them.
 class DnnPlans {
 public:

@@ -93,7 +93,16 @@ DnnDescriptor make_descriptor(const DnnTensor& tensor) {
     return made;
 }
 
-DnnGraph::DnnGraph(cudnnHandle_t handle, std::vector<std::int64_t> tensors,
+void HandleTarget::set_on_graph(DnnDescriptor& graph) const {
+    graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle_);
+}
+void HandleTarget::set_on_heuristics(DnnDescriptor& /*heuristics*/) const {
+}  // they know it from the graph
+void HandleTarget::set_on_plan(DnnDescriptor& plan) const {
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle_);
+}
+
+DnnGraph::DnnGraph(const DnnTarget& target, std::vector<std::int64_t> tensors,
                    std::vector<DnnDescriptor> parts, std::vector<DnnDescriptor> operations)
     : tensors_(std::move(tensors)),
       parts_(std::move(parts)),
@@ -103,7 +112,7 @@ DnnGraph::DnnGraph(cudnnHandle_t handle, std::vector<std::int64_t> tensors,
     for (const DnnDescriptor& operation : operations_) {
         descriptors.push_back(operation.get());
     }
-    graph_.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle);
+    target.set_on_graph(graph_);
     graph_.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                static_cast<std::int64_t>(descriptors.size()),
                static_cast<const void*>(descriptors.data()));
@@ -149,11 +158,12 @@ std::vector<cudnnBackendNumericalNote_t> notes_of(const DnnDescriptor& config) {
 }
 
 /// Adds one mode's configurations; a mode that has none, or cannot be asked, adds nothing.
-void add_configs(const DnnGraph& graph, cudnnBackendHeurMode_t mode, const EngineRules& rules,
-                 std::vector<DnnDescriptor>& configs) {
+void add_configs(const DnnTarget& target, const DnnGraph& graph, cudnnBackendHeurMode_t mode,
+                 const EngineRules& rules, std::vector<DnnDescriptor>& configs) {
     DnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.descriptor());
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    target.set_on_heuristics(heuristics);
     std::int64_t count = 0;
     if (!heuristics.try_finalize() ||
         dnn().get_attribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
@@ -181,17 +191,19 @@ void add_configs(const DnnGraph& graph, cudnnBackendHeurMode_t mode, const Engin
 
 }  // namespace
 
-std::vector<DnnDescriptor> engine_configs(const DnnGraph& graph, const EngineRules& rules) {
+std::vector<DnnDescriptor> engine_configs(const DnnTarget& target, const DnnGraph& graph,
+                                          const EngineRules& rules) {
     std::vector<DnnDescriptor> configs;
-    add_configs(graph, CUDNN_HEUR_MODE_A, rules, configs);
-    add_configs(graph, CUDNN_HEUR_MODE_FALLBACK, rules, configs);
+    add_configs(target, graph, CUDNN_HEUR_MODE_A, rules, configs);
+    add_configs(target, graph, CUDNN_HEUR_MODE_FALLBACK, rules, configs);
     return configs;
 }
 
-std::unique_ptr<DnnPlan> DnnPlan::make(cudnnHandle_t handle, std::shared_ptr<const DnnGraph> graph,
+std::unique_ptr<DnnPlan> DnnPlan::make(const DnnTarget& target,
+                                       std::shared_ptr<const DnnGraph> graph,
                                        DnnDescriptor config) {
     DnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
+    target.set_on_plan(plan);
     plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     if (!plan.try_finalize()) {
         return nullptr;

@@ -58,13 +58,39 @@ struct DnnTensor {
 [[nodiscard]] std::size_t tensor_bytes(const DnnTensor& tensor) noexcept;
 [[nodiscard]] DnnDescriptor make_descriptor(const DnnTensor& tensor);
 
+/// What plans are made for: a GPU that is there, or one that is only described (tests).
+class DnnTarget {
+public:
+    DnnTarget() = default;
+    DnnTarget(const DnnTarget&) = delete;
+    DnnTarget& operator=(const DnnTarget&) = delete;
+    virtual ~DnnTarget() = default;
+    /// Sets what tells descriptors of these kinds which GPU it is, before they are finalized.
+    virtual void set_on_graph(DnnDescriptor& graph) const = 0;
+    virtual void set_on_heuristics(DnnDescriptor& heuristics) const = 0;
+    virtual void set_on_plan(DnnDescriptor& plan) const = 0;
+};
+
+/// The GPU of a handle.
+class HandleTarget final : public DnnTarget {
+public:
+    /// @param handle  outlives this
+    explicit HandleTarget(cudnnHandle_t handle) : handle_(handle) {}
+    void set_on_graph(DnnDescriptor& graph) const override;
+    void set_on_heuristics(DnnDescriptor& heuristics) const override;
+    void set_on_plan(DnnDescriptor& plan) const override;
+
+private:
+    cudnnHandle_t handle_;
+};
+
 /// Operations that refer to tensors, with everything that they refer to.
 class DnnGraph {
 public:
     /// @param tensors  numbers of those that a run gives places for
     /// @param parts  what the operations refer to; kept
     /// Errors: DeviceError.
-    DnnGraph(cudnnHandle_t handle, std::vector<std::int64_t> tensors,
+    DnnGraph(const DnnTarget& target, std::vector<std::int64_t> tensors,
              std::vector<DnnDescriptor> parts, std::vector<DnnDescriptor> operations);
     [[nodiscard]] const DnnDescriptor& descriptor() const noexcept { return graph_; }
     [[nodiscard]] bool has(std::int64_t tensor) const noexcept;
@@ -87,7 +113,8 @@ struct EngineRules {
 
 /// Configurations of engines for a graph that keep the rules: those of the heuristics, best first,
 /// then the fallbacks.
-[[nodiscard]] std::vector<DnnDescriptor> engine_configs(const DnnGraph& graph,
+[[nodiscard]] std::vector<DnnDescriptor> engine_configs(const DnnTarget& target,
+                                                        const DnnGraph& graph,
                                                         const EngineRules& rules);
 
 /// A tensor's place for one run.
@@ -100,7 +127,7 @@ struct DnnPlace {
 class DnnPlan {
 public:
     /// nullptr: the engine cannot do it after all.
-    [[nodiscard]] static std::unique_ptr<DnnPlan> make(cudnnHandle_t handle,
+    [[nodiscard]] static std::unique_ptr<DnnPlan> make(const DnnTarget& target,
                                                        std::shared_ptr<const DnnGraph> graph,
                                                        DnnDescriptor config);
     /// Bytes of memory that a run needs besides.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -156,6 +157,13 @@ public:
         return handle_;
     }
 
+    [[nodiscard]] const DnnTarget& dnn_target() override {
+        if (!target_) {
+            target_.emplace(dnn_handle());
+        }
+        return *target_;
+    }
+
     int want_weight(const float* parameter, const WeightForm& form) override {
         for (std::size_t i = 0; i < wanted_.size(); ++i) {
             if (wanted_[i].parameter == parameter && wanted_[i].form == form) {
@@ -215,6 +223,7 @@ private:
     Precision precision_;
     bool deterministic_;
     cudnnHandle_t handle_ = nullptr;
+    std::optional<HandleTarget> target_;
     DnnPlans plans_;
     Buffer step_values_;
     std::vector<Buffer> kept_;

@@ -41,6 +41,7 @@ struct WeightForm {
 };
 
 class DnnPlans;
+class DnnTarget;
 
 /// Every kernel's view of what its replica's kernels share.
 class Support : public KernelSupport {
@@ -51,6 +52,8 @@ public:
     [[nodiscard]] virtual bool deterministic() const noexcept = 0;
     /// Bound to stream(); made at first use. Errors: DeviceError.
     [[nodiscard]] virtual cudnnHandle_t dnn_handle() = 0;
+    /// The same GPU as what plans are made for (see dnn_graph.hpp).
+    [[nodiscard]] virtual const DnnTarget& dnn_target() = 0;
     /// Plans made so far, for all kernels (see dnn_choice.hpp).
     [[nodiscard]] virtual DnnPlans& plans() noexcept = 0;
 
