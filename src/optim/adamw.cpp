@@ -1,16 +1,16 @@
 #include <cmath>
 
-#include "cpu_optimizer.hpp"
+#include "range_optimizer.hpp"
 
 namespace cohort {
 namespace {
 
 /// AdamW over fractions of a reference batch; the rules stand at Optimizer.
-class CpuAdamW final : public CpuOptimizer {
+class AdamW final : public RangeOptimizer {
 public:
-    CpuAdamW(const OptimizerOptions& options, const FlatLayout& layout, std::int64_t begin,
-             std::int64_t end, Device& device, Stream& stream)
-        : CpuOptimizer(options, layout, begin, end, device, stream),
+    AdamW(const OptimizerOptions& options, std::int64_t size, Device& device, Stream& stream,
+          std::unique_ptr<Updates> updates)
+        : RangeOptimizer(options, size, device, stream, std::move(updates)),
           beta1_(options.beta1),
           first_(add_slot("first_moment")),
           second_(add_slot("second_moment")),
@@ -34,18 +34,13 @@ public:
 protected:
     void set_factors(double fraction, double lr) override;
 
-    void run(kernels::Decay decay, std::int64_t offset, float* theta, const float* g,
-             std::int64_t n) override {
-        kernels::adamw(factors_, decay, theta, first_ + offset, second_ + offset, partial_ + offset,
-                       g, n);
+    void run(const UpdatePiece& piece) override {
+        updates().adamw(factors_, decay(), piece, first_, second_, partial_);
     }
 
     void set_delta_factors(double /*fraction*/, double /*lr*/) override {}
 
-    void run_delta(std::int64_t /*offset*/, float* theta, const float* delta,
-                   std::int64_t n) override {
-        kernels::add_delta(theta, delta, n);
-    }
+    void run_delta(const UpdatePiece& piece) override { updates().add_delta(piece); }
 
 private:
     void accumulate(double fraction);
@@ -60,7 +55,7 @@ private:
     kernels::AdamFactors factors_;
 };
 
-void CpuAdamW::set_scalar(std::string_view name, double value) {
+void AdamW::set_scalar(std::string_view name, double value) {
     if (name == "beta1") {
         set_momentum(value);
     } else if (name == "first_moment_weight") {
@@ -75,7 +70,7 @@ void CpuAdamW::set_scalar(std::string_view name, double value) {
 }
 
 /// Moves the sum of fractions on and picks the rule that fills the second moment.
-void CpuAdamW::accumulate(double fraction) {
+void AdamW::accumulate(double fraction) {
     using Rule = kernels::AdamFactors::Rule;
     constexpr double kRounding = 1e-9;  // ten tenths are a whole
     const double beta2 = options().beta2;
@@ -98,7 +93,7 @@ void CpuAdamW::accumulate(double fraction) {
     filled_ = rest;
 }
 
-void CpuAdamW::set_factors(double fraction, double lr) {
+void AdamW::set_factors(double fraction, double lr) {
     const double keep_theta = keep_parameters(fraction, lr);
     const double keep = fraction == 1 ? beta1_ : std::pow(beta1_, fraction);
     first_product_ *= keep;
@@ -118,10 +113,10 @@ void CpuAdamW::set_factors(double fraction, double lr) {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_cpu_adamw(const OptimizerOptions& options, const FlatLayout& layout,
-                                          std::int64_t begin, std::int64_t end, Device& device,
-                                          Stream& stream) {
-    return std::make_unique<CpuAdamW>(options, layout, begin, end, device, stream);
+std::unique_ptr<Optimizer> make_adamw(const OptimizerOptions& options, std::int64_t size,
+                                      Device& device, Stream& stream,
+                                      std::unique_ptr<Updates> updates) {
+    return std::make_unique<AdamW>(options, size, device, stream, std::move(updates));
 }
 
 }  // namespace cohort

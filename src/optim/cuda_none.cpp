@@ -14,10 +14,9 @@ namespace {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_cuda_optimizer(const OptimizerOptions& /*options*/,
-                                               const FlatLayout& /*layout*/, std::int64_t /*begin*/,
-                                               std::int64_t /*end*/, Device& device,
-                                               Stream& /*stream*/) {
+std::unique_ptr<Updates> make_cuda_updates(const FlatLayout& /*layout*/, std::int64_t /*begin*/,
+                                           std::int64_t /*end*/, Device& device,
+                                           Stream& /*stream*/) {
     refuse(device);
 }
 

@@ -2,50 +2,19 @@
 // without contraction into fused multiply-add, so every instruction set gives the same bits.
 #include "kernels.hpp"
 
-#include <cmath>
-
 #include "cohort/core/simd.hpp"
+#include "rules.hpp"
 
 namespace cohort::kernels {
 namespace {
-
-template <Decay kDecay>
-[[gnu::always_inline]] inline float decayed_gradient(float g, float theta, float lambda) {
-    if constexpr (kDecay == Decay::kCoupled) {
-        return g + lambda * theta;
-    } else {
-        return g;
-    }
-}
-
-template <Decay kDecay>
-[[gnu::always_inline]] inline float decayed_parameter(float theta, float keep) {
-    if constexpr (kDecay == Decay::kDecoupled) {
-        return theta * keep;
-    } else {
-        return theta;
-    }
-}
 
 template <SgdFactors::Rule kRule, Decay kDecay>
 [[gnu::always_inline]] inline void sgd_loop(const SgdFactors& factors, float* __restrict theta,
                                             float* __restrict u, const float* __restrict g,
                                             std::int64_t n) {
-    using Rule = SgdFactors::Rule;
     const SgdFactors k = factors;
     for (std::int64_t i = 0; i < n; ++i) {
-        const float gradient = decayed_gradient<kDecay>(g[i], theta[i], k.lambda);
-        const float old = u[i];
-        const float next = k.keep_u * old + k.take_g * gradient;
-        u[i] = next;
-        const float kept = decayed_parameter<kDecay>(theta[i], k.keep_theta);
-        if constexpr (kRule == Rule::kUnit) {
-            theta[i] = kept - k.step * next;
-        } else if constexpr (kRule == Rule::kUnitNesterov) {
-            theta[i] = kept - k.step * (k.take_g * gradient + k.keep_u * next);
-        } else {
-            theta[i] = kept - (k.step_g * gradient + k.step_u * old);
-        }
+        sgd_element<kRule, kDecay>(k, theta[i], u[i], g[i]);
     }
 }
 
@@ -54,31 +23,9 @@ template <AdamFactors::Rule kRule, Decay kDecay>
                                               float* __restrict m, float* __restrict v,
                                               float* __restrict partial, const float* __restrict g,
                                               std::int64_t n) {
-    using Rule = AdamFactors::Rule;
     const AdamFactors k = factors;
     for (std::int64_t i = 0; i < n; ++i) {
-        const float gradient = decayed_gradient<kDecay>(g[i], theta[i], k.lambda);
-        const float first = k.keep_m * m[i] + k.take_g * gradient;
-        m[i] = first;
-        float root;
-        if constexpr (kRule == Rule::kWhole) {
-            const float second = k.keep_v * v[i] + k.take_v * (gradient * gradient);
-            v[i] = second;
-            root = std::sqrt(second);
-        } else if constexpr (kRule == Rule::kComplete) {
-            const float sum = partial[i] + k.finish * gradient;
-            const float second = k.keep_v * v[i] + k.take_v * (sum * sum);
-            const float all = k.keep_repeat * second + k.take_repeat * (gradient * gradient);
-            v[i] = all;
-            partial[i] = k.start * gradient;
-            root = std::sqrt(all);
-        } else {
-            const float sum = partial[i] + k.add * gradient;
-            partial[i] = sum;
-            root = kRule == Rule::kFirst ? std::fabs(sum) : std::sqrt(v[i]);
-        }
-        const float kept = decayed_parameter<kDecay>(theta[i], k.keep_theta);
-        theta[i] = kept - k.step * first / (root * k.root_scale + k.epsilon);
+        adamw_element<kRule, kDecay>(k, theta[i], m[i], v[i], partial[i], g[i]);
     }
 }
 
@@ -142,12 +89,12 @@ COHORT_SIMD_CLONES void adamw(const AdamFactors& factors, Decay decay, float* th
     }
 }
 
-COHORT_SIMD_CLONES void sgd_delta(float keep, float take, float* __restrict theta,
+COHORT_SIMD_CLONES void sgd_delta(const DeltaFactors& factors, float* __restrict theta,
                                   float* __restrict u, const float* __restrict delta,
                                   std::int64_t n) {
+    const DeltaFactors k = factors;
     for (std::int64_t i = 0; i < n; ++i) {
-        u[i] = keep * u[i] + take * delta[i];
-        theta[i] += delta[i];
+        sgd_delta_element(k, theta[i], u[i], delta[i]);
     }
 }
 

@@ -23,8 +23,15 @@ struct SgdFactors {
 void sgd(const SgdFactors& factors, Decay decay, float* theta, float* u, const float* g,
          std::int64_t n);
 
+/// How the velocity follows a delta.
+struct DeltaFactors {
+    float keep = 1;  ///< m^f
+    float take = 0;  ///< -(1 - m^f) (1-m) / (eta f)
+};
+
 /// theta += delta; u = keep u + take delta, n elements of each.
-void sgd_delta(float keep, float take, float* theta, float* u, const float* delta, std::int64_t n);
+void sgd_delta(const DeltaFactors& factors, float* theta, float* u, const float* delta,
+               std::int64_t n);
 /// theta += delta.
 void add_delta(float* theta, const float* delta, std::int64_t n);
 

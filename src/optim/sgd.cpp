@@ -1,16 +1,16 @@
 #include <cmath>
 
-#include "cpu_optimizer.hpp"
+#include "range_optimizer.hpp"
 
 namespace cohort {
 namespace {
 
 /// Heavy ball integrated over the fraction f; the formulas stand at Optimizer.
-class CpuSgd final : public CpuOptimizer {
+class Sgd final : public RangeOptimizer {
 public:
-    CpuSgd(const OptimizerOptions& options, const FlatLayout& layout, std::int64_t begin,
-           std::int64_t end, Device& device, Stream& stream)
-        : CpuOptimizer(options, layout, begin, end, device, stream),
+    Sgd(const OptimizerOptions& options, std::int64_t size, Device& device, Stream& stream,
+        std::unique_ptr<Updates> updates)
+        : RangeOptimizer(options, size, device, stream, std::move(updates)),
           momentum_(options.momentum),
           velocity_(add_slot("momentum")) {}
 
@@ -35,23 +35,21 @@ public:
 protected:
     void set_factors(double fraction, double lr) override;
 
-    void run(kernels::Decay decay, std::int64_t offset, float* theta, const float* g,
-             std::int64_t n) override {
-        kernels::sgd(factors_, decay, theta, velocity_ + offset, g, n);
+    void run(const UpdatePiece& piece) override {
+        updates().sgd(factors_, decay(), piece, velocity_);
     }
 
     void set_delta_factors(double fraction, double lr) override;
 
-    void run_delta(std::int64_t offset, float* theta, const float* delta, std::int64_t n) override {
-        kernels::sgd_delta(keep_u_, take_delta_, theta, velocity_ + offset, delta, n);
+    void run_delta(const UpdatePiece& piece) override {
+        updates().sgd_delta(delta_factors_, piece, velocity_);
     }
 
 private:
     double momentum_;
     float* velocity_;  // normalised, [size]
     kernels::SgdFactors factors_;
-    float keep_u_ = 1;  // of a delta
-    float take_delta_ = 0;
+    kernels::DeltaFactors delta_factors_;
 };
 
 /// 1 - m^f without cancellation for small f.
@@ -59,7 +57,7 @@ double share_of_new(double m, double fraction) {
     return m == 0 ? 1 : -std::expm1(fraction * std::log(m));
 }
 
-void CpuSgd::set_factors(double fraction, double lr) {
+void Sgd::set_factors(double fraction, double lr) {
     using Rule = kernels::SgdFactors::Rule;
     const bool nesterov = options().nesterov;
     const double m = momentum_;
@@ -78,18 +76,19 @@ void CpuSgd::set_factors(double fraction, double lr) {
     factors_.keep_theta = static_cast<float>(keep_parameters(fraction, lr));
 }
 
-void CpuSgd::set_delta_factors(double fraction, double lr) {
+void Sgd::set_delta_factors(double fraction, double lr) {
     const double take = lr > 0 ? share_of_new(momentum_, fraction) : 0;
-    keep_u_ = static_cast<float>(1 - take);
-    take_delta_ = lr > 0 ? static_cast<float>(-take * (1 - momentum_) / (lr * fraction)) : 0;
+    delta_factors_.keep = static_cast<float>(1 - take);
+    delta_factors_.take =
+        lr > 0 ? static_cast<float>(-take * (1 - momentum_) / (lr * fraction)) : 0;
 }
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_cpu_sgd(const OptimizerOptions& options, const FlatLayout& layout,
-                                        std::int64_t begin, std::int64_t end, Device& device,
-                                        Stream& stream) {
-    return std::make_unique<CpuSgd>(options, layout, begin, end, device, stream);
+std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options, std::int64_t size,
+                                    Device& device, Stream& stream,
+                                    std::unique_ptr<Updates> updates) {
+    return std::make_unique<Sgd>(options, size, device, stream, std::move(updates));
 }
 
 }  // namespace cohort

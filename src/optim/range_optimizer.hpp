@@ -6,15 +6,16 @@
 #include <vector>
 
 #include "cohort/optim/optimizer.hpp"
-#include "kernels.hpp"
+#include "updates.hpp"
 
 namespace cohort {
 
-/// What the CPU optimizers share: the decay table of the range, slots, argument checks.
-class CpuOptimizer : public Optimizer {
+/// What the optimizers share on every device: slots, argument checks, pieces. Derived classes say
+/// what an update's factors are; `Updates` is the device's way to run them.
+class RangeOptimizer : public Optimizer {
 public:
-    CpuOptimizer(const OptimizerOptions& options, const FlatLayout& layout, std::int64_t begin,
-                 std::int64_t end, Device& device, Stream& stream);
+    RangeOptimizer(const OptimizerOptions& options, std::int64_t size, Device& device,
+                   Stream& stream, std::unique_ptr<Updates> updates);
 
     void begin_update(double fraction, double lr) final;
     void begin_delta(double fraction, double lr) final;
@@ -27,6 +28,7 @@ protected:
     /// Adds a zeroed slot and returns its floats, owned by this object.
     float* add_slot(std::string_view name);
     [[nodiscard]] const OptimizerOptions& options() const noexcept { return options_; }
+    [[nodiscard]] Updates& updates() noexcept { return *updates_; }
     /// How decay enters ranges that have it.
     [[nodiscard]] kernels::Decay decay() const noexcept;
     /// (1 - eta lambda)^f, checked.
@@ -34,22 +36,14 @@ protected:
 
     virtual void set_factors(double fraction, double lr) = 0;
     virtual void set_delta_factors(double fraction, double lr) = 0;
-    /// Elements [offset, offset + n) of the range; theta and g point at the first.
-    virtual void run(kernels::Decay decay, std::int64_t offset, float* theta, const float* g,
-                     std::int64_t n) = 0;
+    virtual void run(const UpdatePiece& piece) = 0;
     /// The same for a delta.
-    virtual void run_delta(std::int64_t offset, float* theta, const float* delta,
-                           std::int64_t n) = 0;
+    virtual void run_delta(const UpdatePiece& piece) = 0;
 
 private:
     /// Checks that an update like this may begin now, and begins it.
     void begin(double fraction, double lr);
 
-    struct Run {
-        std::int64_t begin;
-        std::int64_t end;
-        bool decay;
-    };
     struct Slot {
         std::string_view name;
         Buffer buffer;
@@ -59,20 +53,19 @@ private:
     std::int64_t size_;
     Device& device_;
     Stream& stream_;
-    std::vector<Run> runs_;  // tensors of the range without padding, neighbours joined
+    std::unique_ptr<Updates> updates_;
     std::vector<Slot> slots_;
     bool delta_ = false;                 // the running update is one
     std::atomic<std::int64_t> rest_{0};  // floats of the running update not yet applied
 };
 
-[[nodiscard]] std::unique_ptr<Optimizer> make_cpu_sgd(const OptimizerOptions& options,
-                                                      const FlatLayout& layout, std::int64_t begin,
-                                                      std::int64_t end, Device& device,
-                                                      Stream& stream);
-[[nodiscard]] std::unique_ptr<Optimizer> make_cpu_adamw(const OptimizerOptions& options,
-                                                        const FlatLayout& layout,
-                                                        std::int64_t begin, std::int64_t end,
-                                                        Device& device, Stream& stream);
+[[nodiscard]] std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options,
+                                                  std::int64_t size, Device& device, Stream& stream,
+                                                  std::unique_ptr<Updates> updates);
+[[nodiscard]] std::unique_ptr<Optimizer> make_adamw(const OptimizerOptions& options,
+                                                    std::int64_t size, Device& device,
+                                                    Stream& stream,
+                                                    std::unique_ptr<Updates> updates);
 
 /// Errors: UsageError unless 0 <= value < 1.
 void check_decay_rate(std::string_view name, double value);
