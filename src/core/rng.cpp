@@ -5,42 +5,9 @@
 
 namespace cohort {
 
-std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
-                                        std::array<std::uint32_t, 2> key) noexcept {
-    constexpr std::uint64_t kMul0 = 0xD2511F53U;
-    constexpr std::uint64_t kMul1 = 0xCD9E8D57U;
-    constexpr std::uint32_t kWeyl0 = 0x9E3779B9U;
-    constexpr std::uint32_t kWeyl1 = 0xBB67AE85U;
-    constexpr int kRounds = 10;
-    for (int round = 0; round < kRounds; ++round) {
-        const std::uint64_t p0 = kMul0 * counter[0];
-        const std::uint64_t p1 = kMul1 * counter[2];
-        counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key[0],
-                   static_cast<std::uint32_t>(p1),
-                   static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key[1],
-                   static_cast<std::uint32_t>(p0)};
-        key[0] += kWeyl0;
-        key[1] += kWeyl1;
-    }
-    return counter;
-}
-
-namespace {
-
-// The user's 64-bit seed and the purpose are mixed into the 64-bit Philox key by one extra
-// Philox call, so that neighbouring seeds give unrelated keys.
-std::array<std::uint32_t, 2> derive_key(std::uint64_t seed, RngPurpose purpose) noexcept {
-    const auto words =
-        philox4x32({static_cast<std::uint32_t>(purpose), 0, 0, 0},
-                   {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
-    return {words[0], words[1]};
-}
-
-}  // namespace
-
 Rng::Rng(std::uint64_t seed, RngPurpose purpose, std::uint64_t stream,
          std::uint32_t substream) noexcept
-    : key_(derive_key(seed, purpose)),
+    : key_(rng_key(seed, purpose)),
       base_{static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32),
             substream} {
 }

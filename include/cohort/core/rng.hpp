@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 
+#include "cohort/core/host_device.hpp"
+
 namespace cohort {
 
 /// What a random stream is for. Part of the key, so that streams never overlap.
@@ -19,6 +21,51 @@ enum class RngPurpose : std::uint32_t {
     kPredictor = 10,
     kTest = 100,
 };
+
+/// The raw Philox4x32-10 bijection; known-answer tests use it.
+[[nodiscard]] COHORT_HD constexpr std::array<std::uint32_t, 4> philox4x32(
+    std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) noexcept {
+    constexpr std::uint64_t kMul0 = 0xD2511F53U;
+    constexpr std::uint64_t kMul1 = 0xCD9E8D57U;
+    constexpr std::uint32_t kWeyl0 = 0x9E3779B9U;
+    constexpr std::uint32_t kWeyl1 = 0xBB67AE85U;
+    constexpr int kRounds = 10;
+    for (int round = 0; round < kRounds; ++round) {
+        const std::uint64_t p0 = kMul0 * counter[0];
+        const std::uint64_t p1 = kMul1 * counter[2];
+        counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key[0],
+                   static_cast<std::uint32_t>(p1),
+                   static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key[1],
+                   static_cast<std::uint32_t>(p0)};
+        key[0] += kWeyl0;
+        key[1] += kWeyl1;
+    }
+    return counter;
+}
+
+/// The generator's key: seed and purpose are mixed by one extra Philox call, so that neighbouring
+/// seeds give unrelated keys.
+[[nodiscard]] COHORT_HD constexpr std::array<std::uint32_t, 2> rng_key(
+    std::uint64_t seed, RngPurpose purpose) noexcept {
+    const std::array<std::uint32_t, 4> words =
+        philox4x32({static_cast<std::uint32_t>(purpose), 0, 0, 0},
+                   {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+    return {words[0], words[1]};
+}
+
+/// Rng(seed, purpose, stream, substream).block(index), given the key: for draws on a GPU.
+[[nodiscard]] COHORT_HD constexpr std::array<std::uint32_t, 4> rng_block(
+    std::array<std::uint32_t, 2> key, std::uint64_t stream, std::uint32_t substream,
+    std::uint32_t index) noexcept {
+    return philox4x32({index, static_cast<std::uint32_t>(stream),
+                       static_cast<std::uint32_t>(stream >> 32), substream},
+                      key);
+}
+
+/// 32 random bits as a number, uniform in [0, 1), 24 bits.
+[[nodiscard]] COHORT_HD constexpr float uniform_of(std::uint32_t word) noexcept {
+    return static_cast<float>(word >> 8) * 0x1p-24F;
+}
 
 /// Counter-based generator Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as
 /// 1, 2, 3", SC 2011). A pure function of (seed, purpose, stream, counter): two calls with the
@@ -38,7 +85,7 @@ public:
     /// Next 32 random bits, sequential access.
     std::uint32_t next_u32() noexcept;
     /// Uniform in [0, 1), 24 bits.
-    float next_uniform() noexcept { return static_cast<float>(next_u32() >> 8) * 0x1p-24F; }
+    float next_uniform() noexcept { return uniform_of(next_u32()); }
     /// Uniform integer in [0, n), n > 0, without modulo bias.
     std::uint32_t next_below(std::uint32_t n) noexcept;
     /// Standard normal (Box-Muller).
@@ -51,9 +98,5 @@ private:
     unsigned used_ = 4;
     std::array<std::uint32_t, 4> words_{};
 };
-
-/// The raw Philox4x32-10 bijection; known-answer tests use it.
-[[nodiscard]] std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
-                                                      std::array<std::uint32_t, 2> key) noexcept;
 
 }  // namespace cohort
