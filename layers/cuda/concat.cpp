@@ -1,10 +1,95 @@
+// Concatenation on a GPU: channels of NHWC and features alike are columns, every part is copied to
+// its columns of the whole.
+#include "concat_kernels.hpp"
 #include "kernels.hpp"
-#include "refuse.hpp"
+#include "support.hpp"
 
 namespace cohort {
+namespace {
 
-MadeKernel make_cuda_kernel(const ConcatSpec& /*spec*/, const KernelContext& /*context*/) {
-    cuda::refuse_layer("concat");
+/// A tensor as rows of columns: pixels of channels, positions of features.
+struct Columns {
+    std::int64_t rows;    ///< of a sample
+    std::int64_t used;    ///< columns of the tensor
+    std::int64_t stored;  ///< with padding
+};
+Columns columns_of(const TensorFormat& format) {
+    const Shape& shape = format.shape;
+    switch (shape.rank()) {
+        case 1: return {1, shape[0], shape[0]};
+        case 2: return {shape[0], shape[1], shape[1]};
+        default: return {shape[1] * shape[2], shape[0], format.block};
+    }
+}
+
+TensorFormat joined(const std::vector<TensorFormat>& parts) {
+    std::int64_t width = 0;
+    for (const TensorFormat& part : parts) {
+        width += columns_of(part).used;
+    }
+    const TensorFormat& first = parts.at(0);
+    switch (first.shape.rank()) {
+        case 1: return {Shape{width}, 1, first.type};
+        case 2: return {Shape{first.shape[0], width}, 1, first.type};
+        default: return {Shape{width, first.shape[1], first.shape[2]}, width, first.type};
+    }
+}
+
+class ConcatCuda final : public Kernel {
+public:
+    explicit ConcatCuda(const KernelContext& context)
+        : inputs_(context.inputs), support_(cuda::support_of(context)) {
+        traits_.output = joined(inputs_);
+        traits_.backward_reads_inputs = false;
+    }
+    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
+
+    void forward(int /*pass*/, const KernelSlice& slice) override {
+        const Columns whole = columns_of(traits_.output);
+        std::int64_t column = 0;
+        for (std::size_t k = 0; k < inputs_.size(); ++k) {
+            const Columns part = columns_of(inputs_[k]);
+            cuda::copy_columns(support_.stream(), traits_.output.type,
+                               {.rows = slice.samples * part.rows,
+                                .width = part.used,
+                                .filled = part.used,
+                                .from_stride = part.stored,
+                                .to_stride = whole.stored,
+                                .to_column = column},
+                               slice.output, slice.inputs[k]);
+            column += part.used;
+        }
+    }
+
+    void backward(int /*pass*/, const KernelSlice& slice) override {
+        const Columns whole = columns_of(traits_.output);
+        std::int64_t column = 0;
+        for (std::size_t k = 0; k < inputs_.size(); ++k) {
+            const Columns part = columns_of(inputs_[k]);
+            if (slice.input_gradients[k] != nullptr) {
+                cuda::copy_columns(support_.stream(), traits_.output.type,
+                                   {.rows = slice.samples * part.rows,
+                                    .width = part.used,
+                                    .filled = part.stored,
+                                    .from_stride = whole.stored,
+                                    .from_column = column,
+                                    .to_stride = part.stored},
+                                   slice.input_gradients[k], slice.output_gradient);
+            }
+            column += part.used;
+        }
+    }
+
+private:
+    std::vector<TensorFormat> inputs_;
+    cuda::Support& support_;
+    KernelTraits traits_;
+};
+
+}  // namespace
+
+MadeKernel make_cuda_kernel(const ConcatSpec& /*spec*/, const KernelContext& context) {
+    return std::make_unique<ConcatCuda>(context);
 }
 
 }  // namespace cohort

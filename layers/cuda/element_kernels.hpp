@@ -6,7 +6,8 @@
 
 #include "cohort/layers/kernel.hpp"
 
-// Elementwise kernels that several layers and the support queue; device memory throughout.
+// Elementwise kernels that several layers and the support queue; device memory throughout. A result
+// may take an operand's place.
 namespace cohort::cuda {
 
 /// to += from, `count` elements of that type, sums in single precision.
@@ -17,5 +18,15 @@ void cast_elements(cudaStream_t stream, ElementType to_type, void* to, ElementTy
                    const void* from, std::int64_t count);
 /// values /= step->loss_scale, exactly; sets step->overflow where one is infinite or NaN.
 void unscale_elements(cudaStream_t stream, float* values, std::int64_t count, StepValues* step);
+
+/// y = x > 0 ? x : 0.
+void relu_elements(cudaStream_t stream, ElementType type, void* y, const void* x,
+                   std::int64_t count);
+/// gradient_out = y > 0 ? gradient : 0; y is the ReLU's output.
+void relu_mask_elements(cudaStream_t stream, ElementType type, void* gradient_out, const void* y,
+                        const void* gradient, std::int64_t count);
+/// y = a + b, then ReLU when asked.
+void add_two_elements(cudaStream_t stream, ElementType type, void* y, const void* a, const void* b,
+                      std::int64_t count, bool relu);
 
 }  // namespace cohort::cuda

@@ -48,6 +48,13 @@ void with_type(ElementType type, F&& f) {
     }
 }
 
+/// 16 bytes of elements: what a thread reads and writes at once.
+template <class T>
+struct alignas(16) Pack {
+    static constexpr int kSize = 16 / static_cast<int>(sizeof(T));
+    T at[kSize];
+};
+
 /// Threads of a block and blocks of a grid for `count` independent elements; kernels stride on by
 /// the grid where a grid has fewer threads than elements.
 struct Launch {
@@ -60,5 +67,8 @@ struct Launch {
     const std::int64_t blocks = wanted < 1 ? 1 : (wanted < most_blocks ? wanted : most_blocks);
     return {static_cast<unsigned>(blocks), 256};
 }
+
+/// Blocks of 256 threads that fill the largest GPU this is compiled for.
+inline constexpr int kMostBlocks = 132 * 8;
 
 }  // namespace cohort::cuda

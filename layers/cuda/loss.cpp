@@ -1,11 +1,63 @@
+// The two losses on a GPU. Logits may be of any type, the rest is single and double precision.
+#include "cohort/core/error.hpp"
 #include "kernels.hpp"
-#include "refuse.hpp"
+#include "loss_kernels.hpp"
+#include "support.hpp"
 
 namespace cohort {
+namespace {
 
-std::unique_ptr<LossKernel> make_cuda_loss(LossKind /*kind*/, const KernelContext& /*context*/,
-                                           std::int64_t /*outputs*/) {
-    cuda::refuse_layer("loss");
+class LossCuda final : public LossKernel {
+public:
+    LossCuda(LossKind kind, const KernelContext& context, std::int64_t outputs)
+        : kind_(kind),
+          outputs_(outputs),
+          type_(context.inputs.empty() ? ElementType::kF32 : context.inputs[0].type),
+          stream_(context.stream),
+          support_(cuda::support_of(context)),
+          sums_(context.device.allocate((cuda::kMostLossSums + 1) * sizeof(LossSums))),
+          result_(context.device.allocate_host(sizeof(LossSums))) {}
+
+    void begin() override { stream_.fill_zero(sums_.data(), sizeof(LossSums)); }
+
+    void run(const LossSlice& slice) override {
+        auto* total = static_cast<LossSums*>(sums_.data());
+        const cuda::LossWork work{.slice = slice,
+                                  .outputs = outputs_,
+                                  .type = type_,
+                                  .step = support_.step_values(),
+                                  .partial = total + 1,
+                                  .total = total};
+        if (kind_ == LossKind::kMeanSquaredError) {
+            check_invariant(slice.targets != nullptr, "squared error needs targets");
+            cuda::squared_error(support_.stream(), work);
+        } else {
+            check_invariant(slice.labels != nullptr, "cross entropy needs labels");
+            cuda::cross_entropy(support_.stream(), work);
+        }
+    }
+
+    [[nodiscard]] LossSums finish() override {
+        stream_.copy(result_.data(), sums_.data(), sizeof(LossSums));
+        stream_.synchronize();
+        return *static_cast<const LossSums*>(result_.data());
+    }
+
+private:
+    LossKind kind_;
+    std::int64_t outputs_;
+    ElementType type_;
+    Stream& stream_;
+    cuda::Support& support_;
+    Buffer sums_;    ///< the total, then the blocks' sums
+    Buffer result_;  ///< pinned
+};
+
+}  // namespace
+
+std::unique_ptr<LossKernel> make_cuda_loss(LossKind kind, const KernelContext& context,
+                                           std::int64_t outputs) {
+    return std::make_unique<LossCuda>(kind, context, outputs);
 }
 
 }  // namespace cohort

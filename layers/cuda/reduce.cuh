@@ -1,0 +1,31 @@
+#pragma once
+
+/// Sums in an order that does not depend on chance: the same numbers give the same bits.
+namespace cohort::cuda {
+
+/// The sum over the 32 threads of a warp, for all of them.
+template <class T>
+__device__ T warp_sum(T value) {
+    for (int step = 16; step > 0; step /= 2) {
+        value += __shfl_xor_sync(0xffffffffU, value, step);
+    }
+    return value;
+}
+
+/// The sum over a block of kThreads threads, for its first: halves are added until one is left. Not
+/// to be called twice in a kernel without a barrier in between.
+template <int kThreads, class T>
+__device__ T block_sum(T value) {
+    __shared__ T sums[kThreads];
+    const int thread = static_cast<int>(threadIdx.x);
+    sums[thread] = value;
+    for (int half = kThreads / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (thread < half) {
+            sums[thread] += sums[thread + half];
+        }
+    }
+    return sums[0];
+}
+
+}  // namespace cohort::cuda
