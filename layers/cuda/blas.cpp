@@ -1,20 +1,13 @@
 #include "blas.hpp"
 
 #include <array>
-#include <map>
-#include <mutex>
-#include <vector>
 
 #include "cohort/core/error.hpp"
-#include "cohort/tensor/cuda.hpp"
-#include "support.hpp"
-#include "tuning.hpp"
+#include "cohort/tensor/cuda_library.hpp"
 
 namespace cohort::cuda {
 namespace {
 
-constexpr std::size_t kMostScratch = std::size_t{32} << 20;
-constexpr int kMostCandidates = 8;
 constexpr std::uint32_t kAlignment = 16;  // bytes that all matrices are aligned to
 
 BlasTable load_table() {
@@ -23,7 +16,7 @@ BlasTable load_table() {
     BlasTable table;
     library.load(table.create, "cublasLtCreate");
     library.load(table.version, "cublasLtGetVersion");
-    library.load(table.status_string, "cublasLtGetStatusString");
+    library.load(table.status_name, "cublasLtGetStatusName");
     library.load(table.matmul, "cublasLtMatmul");
     library.load(table.heuristic, "cublasLtMatmulAlgoGetHeuristic");
     library.load(table.operation_create, "cublasLtMatmulDescCreate");
@@ -35,19 +28,6 @@ BlasTable load_table() {
     library.load(table.preference_destroy, "cublasLtMatmulPreferenceDestroy");
     library.load(table.preference_set, "cublasLtMatmulPreferenceSetAttribute");
     return table;
-}
-
-/// One handle per GPU, for good: it may be shared by threads.
-cublasLtHandle_t blas_handle(const Device& device) {
-    static std::mutex mutex;
-    static std::map<int, cublasLtHandle_t> handles;
-    const std::lock_guard lock(mutex);
-    use(device);
-    cublasLtHandle_t& handle = handles[gpu_facts(device).index];
-    if (handle == nullptr) {
-        check_blas(blas().create(&handle), "cublasLtCreate");
-    }
-    return handle;
 }
 
 cudaDataType_t data_type(ElementType type) {
@@ -71,32 +51,8 @@ cublasLtEpilogue_t library_epilogue(Epilogue epilogue) {
     }
 }
 
-bool has_bias(Epilogue epilogue) {
-    return epilogue == Epilogue::kBias || epilogue == Epilogue::kBiasRelu;
-}
-
-/// A descriptor of the library and the function that destroys it.
-template <class T>
-class Owned {
-public:
-    explicit Owned(cublasStatus_t (*destroy)(T)) : destroy_(destroy) {}
-    Owned(const Owned&) = delete;
-    Owned& operator=(const Owned&) = delete;
-    ~Owned() {
-        if (value_ != nullptr) {
-            static_cast<void>(destroy_(value_));
-        }
-    }
-    [[nodiscard]] T* to_make() noexcept { return &value_; }
-    [[nodiscard]] T get() const noexcept { return value_; }
-
-private:
-    T value_ = nullptr;
-    cublasStatus_t (*destroy_)(T);
-};
-using Layout = Owned<cublasLtMatrixLayout_t>;
-
-void make_layout(Layout& layout, const ColumnMajor& matrix, ElementType type) {
+void make_layout(BlasDescriptor<cublasLtMatrixLayout_t>& layout, const ColumnMajor& matrix,
+                 ElementType type) {
     check_blas(blas().layout_create(layout.to_make(), data_type(type),
                                     static_cast<std::uint64_t>(matrix.rows),
                                     static_cast<std::uint64_t>(matrix.columns), matrix.stride()),
@@ -117,7 +73,7 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
 
 void fill_preference(cublasLtMatmulPreference_t preference, bool deterministic) {
     set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-        static_cast<std::uint64_t>(kMostScratch));
+        static_cast<std::uint64_t>(kMostProductScratch));
     // Sums that meet in the output come in an order of chance.
     const auto all = static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_MASK);
     const auto in_place = static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_INPLACE);
@@ -139,9 +95,8 @@ const BlasTable& blas() {
 
 void check_blas(cublasStatus_t status, const char* operation) {
     if (status != CUBLAS_STATUS_SUCCESS) {
-        fail<DeviceError>(
-            {.where = operation,
-             .what = std::string("cuBLASLt reported ") + blas().status_string(status)});
+        fail<DeviceError>({.where = operation,
+                           .what = std::string("cuBLASLt reported ") + blas().status_name(status)});
     }
 }
 
@@ -165,193 +120,43 @@ std::string product_key(const ProductShape& shape, Precision precision) {
            (shape.transpose_b ? "T" : "N") + kEpilogues[static_cast<std::size_t>(shape.epilogue)];
 }
 
-struct Product::Impl {
-    Impl(const ProductShape& asked, const KernelContext& context)
-        : shape(asked),
-          device(context.device),
-          stream(context.stream),
-          native(static_cast<cudaStream_t>(native_stream(context.stream))),
-          handle(blas_handle(context.device)),
-          operation(blas().operation_destroy),
-          first(blas().layout_destroy),
-          second(blas().layout_destroy),
-          result(blas().layout_destroy) {
-        describe(context.precision);
-        find_candidates(context.deterministic);
-        choose(context);
-    }
-
-    void describe(Precision precision) {
-        const ColumnMajorProduct product = column_major(shape);
-        make_layout(first, product.first, shape.in);
-        make_layout(second, product.second, shape.in);
-        make_layout(result, product.result, shape.out);
-        check_blas(
-            blas().operation_create(operation.to_make(), compute_type(precision), CUDA_R_32F),
-            "cublasLtMatmulDescCreate");
-        const auto transposed = [](const ColumnMajor& m) {
-            return static_cast<std::int32_t>(m.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-        };
-        set(operation.get(), CUBLASLT_MATMUL_DESC_TRANSA, transposed(product.first));
-        set(operation.get(), CUBLASLT_MATMUL_DESC_TRANSB, transposed(product.second));
-    }
-
-    /// Without the epilogue where no algorithm has it.
-    void find_candidates(bool deterministic) {
-        Owned<cublasLtMatmulPreference_t> preference(blas().preference_destroy);
-        check_blas(blas().preference_create(preference.to_make()),
-                   "cublasLtMatmulPreferenceCreate");
-        fill_preference(preference.get(), deterministic);
-        if (!ask(preference.get()) && shape.epilogue != Epilogue::kNone) {
-            shape.epilogue = Epilogue::kNone;
-            static_cast<void>(ask(preference.get()));
-        }
-        if (candidates.empty()) {
-            fail<DeviceError>(
-                {.where = "matrix product",
-                 .what = "cuBLASLt has no algorithm for " + product_key(shape, Precision::kF32)});
-        }
-    }
-
-    [[nodiscard]] bool ask(cublasLtMatmulPreference_t preference) {
-        set(operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
-            static_cast<std::uint32_t>(library_epilogue(shape.epilogue)));
-        if (has_bias(shape.epilogue)) {
-            set(operation.get(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
-                static_cast<std::int32_t>(data_type(shape.out)));
-            // Not read here: its value says how the bias will be aligned.
-            set_bias(reinterpret_cast<const void*>(std::uintptr_t{kAlignment}));
-        }
-        std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> found{};
-        int count = 0;
-        const cublasStatus_t status =
-            blas().heuristic(handle, operation.get(), first.get(), second.get(), result.get(),
-                             result.get(), preference, kMostCandidates, found.data(), &count);
-        if (status != CUBLAS_STATUS_NOT_SUPPORTED) {
-            check_blas(status, "cublasLtMatmulAlgoGetHeuristic");
-        }
-        for (int i = 0; i < count; ++i) {
-            if (found[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS) {
-                candidates.push_back(found[static_cast<std::size_t>(i)]);
-            }
-        }
-        return !candidates.empty();
-    }
-
-    void set_bias(const void* bias) {
-        set(operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-    }
-
-    /// The first candidate, or what was fastest when it was measured.
-    void choose(const KernelContext& context) {
-        if (context.deterministic || context.tuning == nullptr || candidates.size() == 1) {
-            return;
-        }
-        const std::string key = gpu_facts(device).name + " cublaslt " +
-                                std::to_string(blas().version()) + " " +
-                                product_key(shape, context.precision);
-        int remembered = context.tuning->find(key);
-        if (remembered < 0) {
-            remembered = measure();
-            context.tuning->remember(key, remembered);
-        }
-        if (static_cast<std::size_t>(remembered) < candidates.size()) {
-            chosen = static_cast<std::size_t>(remembered);
-        }
-    }
-
-    /// The fastest candidate; the first when there is no memory to try them.
-    [[nodiscard]] int measure() {
-        try {
-            const auto bytes = [](std::int64_t elements, ElementType type) {
-                return static_cast<std::size_t>(elements) * element_bytes(type);
-            };
-            const Buffer a = zeros(bytes(shape.rows * shape.depth, shape.in));
-            const Buffer b = zeros(bytes(shape.depth * shape.columns, shape.in));
-            const Buffer d = zeros(bytes(shape.rows * shape.columns, shape.out));
-            const Buffer bias = zeros(bytes(shape.columns, shape.out));
-            const Buffer scratch = device.allocate(kMostScratch);
-            if (has_bias(shape.epilogue)) {
-                set_bias(bias.data());
-            }
-            std::size_t best = 0;
-            double least = 0;
-            for (std::size_t i = 0; i < candidates.size(); ++i) {
-                const double seconds = time(i, a.data(), b.data(), d.data(), scratch.data());
-                if (seconds > 0 && (least == 0 || seconds < least)) {
-                    least = seconds;
-                    best = i;
-                }
-            }
-            return static_cast<int>(best);
-        } catch (const OutOfMemory&) {
-            return 0;
-        }
-    }
-
-    [[nodiscard]] Buffer zeros(std::size_t bytes) {
-        Buffer buffer = device.allocate(bytes);
-        stream.fill_zero(buffer.data(), bytes);
-        return buffer;
-    }
-
-    /// Seconds of a few runs, the first not counted; 0 for a candidate that does not run.
-    [[nodiscard]] double time(std::size_t candidate, const void* a, const void* b, void* d,
-                              void* scratch) {
-        constexpr int kRuns = 5;
-        if (launch(candidate, a, b, d, scratch) != CUBLAS_STATUS_SUCCESS) {
-            return 0;
-        }
-        const std::unique_ptr<Event> start = stream.record();
-        for (int i = 0; i < kRuns; ++i) {
-            check_blas(launch(candidate, a, b, d, scratch), "cublasLtMatmul");
-        }
-        const std::unique_ptr<Event> end = stream.record();
-        end->wait();
-        return end->seconds_since(*start);
-    }
-
-    [[nodiscard]] cublasStatus_t launch(std::size_t candidate, const void* a, const void* b,
-                                        void* d, void* scratch) const {
-        const float one = 1;
-        const float zero = 0;
-        const cublasLtMatmulHeuristicResult_t& algorithm = candidates[candidate];
-        return blas().matmul(handle, operation.get(), &one, b, first.get(), a, second.get(), &zero,
-                             d, result.get(), d, result.get(), &algorithm.algo, scratch,
-                             algorithm.workspaceSize, native);
-    }
-
-    ProductShape shape;
-    Device& device;
-    Stream& stream;
-    cudaStream_t native;
-    cublasLtHandle_t handle;
-    Owned<cublasLtMatmulDesc_t> operation;
-    Layout first;
-    Layout second;
-    Layout result;
-    std::vector<cublasLtMatmulHeuristicResult_t> candidates;
-    std::size_t chosen = 0;
-};
-
-Product::Product(const ProductShape& shape, const KernelContext& context)
-    : impl_(std::make_unique<Impl>(shape, context)) {
-}
-Product::~Product() = default;
-
-std::size_t Product::scratch_bytes() const noexcept {
-    return impl_->candidates[impl_->chosen].workspaceSize;
+ProductDescription::ProductDescription(const ProductShape& shape, Precision precision,
+                                       bool deterministic)
+    : out_(shape.out),
+      operation_(blas().operation_destroy),
+      first_(blas().layout_destroy),
+      second_(blas().layout_destroy),
+      result_(blas().layout_destroy),
+      preference_(blas().preference_destroy) {
+    const ColumnMajorProduct product = column_major(shape);
+    make_layout(first_, product.first, shape.in);
+    make_layout(second_, product.second, shape.in);
+    make_layout(result_, product.result, shape.out);
+    check_blas(blas().operation_create(operation_.to_make(), compute_type(precision), CUDA_R_32F),
+               "cublasLtMatmulDescCreate");
+    const auto transposed = [](const ColumnMajor& m) {
+        return static_cast<std::int32_t>(m.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    };
+    set(operation(), CUBLASLT_MATMUL_DESC_TRANSA, transposed(product.first));
+    set(operation(), CUBLASLT_MATMUL_DESC_TRANSB, transposed(product.second));
+    set_epilogue(shape.epilogue);
+    check_blas(blas().preference_create(preference_.to_make()), "cublasLtMatmulPreferenceCreate");
+    fill_preference(preference(), deterministic);
 }
 
-Epilogue Product::epilogue() const noexcept {
-    return impl_->shape.epilogue;
+void ProductDescription::set_epilogue(Epilogue epilogue) {
+    set(operation(), CUBLASLT_MATMUL_DESC_EPILOGUE,
+        static_cast<std::uint32_t>(library_epilogue(epilogue)));
+    if (has_bias(epilogue)) {
+        set(operation(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+            static_cast<std::int32_t>(data_type(out_)));
+        // Nobody reads it yet: its value says how the bias will be aligned.
+        set_bias(reinterpret_cast<const void*>(std::uintptr_t{kAlignment}));
+    }
 }
 
-void Product::run(const void* a, const void* b, void* d, const void* bias, void* scratch) {
-    if (has_bias(impl_->shape.epilogue)) {
-        impl_->set_bias(bias);
-    }
-    check_blas(impl_->launch(impl_->chosen, a, b, d, scratch), "cublasLtMatmul");
+void ProductDescription::set_bias(const void* bias) {
+    set(operation(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
 }
 
 }  // namespace cohort::cuda

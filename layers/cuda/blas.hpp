@@ -3,20 +3,18 @@
 #include <cublasLt.h>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "cohort/layers/kernel.hpp"
-#include "cohort/tensor/cuda_library.hpp"
 
-// Matrix products by cuBLASLt.
+// cuBLASLt: its functions, and products as it wants them described.
 namespace cohort::cuda {
 
 /// The functions of cuBLASLt that are used, with the header's signatures.
 struct BlasTable {
     decltype(&cublasLtCreate) create = nullptr;
     decltype(&cublasLtGetVersion) version = nullptr;
-    decltype(&cublasLtGetStatusString) status_string = nullptr;
+    decltype(&cublasLtGetStatusName) status_name = nullptr;
     decltype(&cublasLtMatmul) matmul = nullptr;
     decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
     decltype(&cublasLtMatmulDescCreate) operation_create = nullptr;
@@ -28,6 +26,9 @@ struct BlasTable {
     decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy = nullptr;
     decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
 };
+/// Most scratch memory that an algorithm may want.
+inline constexpr std::size_t kMostProductScratch = std::size_t{32} << 20;
+
 /// Loaded at first use. Errors: DeviceError when the library or one of them is missing.
 [[nodiscard]] const BlasTable& blas();
 
@@ -70,26 +71,56 @@ struct ColumnMajorProduct {
 /// TuningCache: "f32 tf32 128x10x512 ...".
 [[nodiscard]] std::string product_key(const ProductShape& shape, Precision precision);
 
-/// A product with its algorithm. Making one may measure: it queues work and waits for it.
-class Product {
+/// A descriptor of the library and the function that destroys it.
+template <class T>
+class BlasDescriptor {
 public:
-    /// Errors: DeviceError when the library has no algorithm for it.
-    Product(const ProductShape& shape, const KernelContext& context);
-    Product(const Product&) = delete;
-    Product& operator=(const Product&) = delete;
-    ~Product();
-
-    /// Device memory that run() wants.
-    [[nodiscard]] std::size_t scratch_bytes() const noexcept;
-    /// The shape's epilogue, or kNone where no algorithm has it: the caller's work then.
-    [[nodiscard]] Epilogue epilogue() const noexcept;
-    /// Queues the product; can be recorded. @param bias  null where the epilogue has none
-    /// @param scratch  aligned to 256 bytes; matrices and bias to 16
-    void run(const void* a, const void* b, void* d, const void* bias, void* scratch);
+    explicit BlasDescriptor(cublasStatus_t (*destroy)(T)) : destroy_(destroy) {}
+    BlasDescriptor(const BlasDescriptor&) = delete;
+    BlasDescriptor& operator=(const BlasDescriptor&) = delete;
+    ~BlasDescriptor() {
+        if (value_ != nullptr) {
+            static_cast<void>(destroy_(value_));
+        }
+    }
+    [[nodiscard]] T* to_make() noexcept { return &value_; }
+    [[nodiscard]] T get() const noexcept { return value_; }
 
 private:
-    struct Impl;
-    std::unique_ptr<Impl> impl_;
+    T value_ = nullptr;
+    cublasStatus_t (*destroy_)(T);
 };
+
+/// A product as the library describes it; needs no GPU.
+class ProductDescription {
+public:
+    /// Errors: DeviceError.
+    ProductDescription(const ProductShape& shape, Precision precision, bool deterministic);
+
+    /// Another epilogue than the shape's. A bias's type and alignment are said along with it.
+    void set_epilogue(Epilogue epilogue);
+    void set_bias(const void* bias);
+
+    [[nodiscard]] cublasLtMatmulDesc_t operation() const noexcept { return operation_.get(); }
+    [[nodiscard]] cublasLtMatrixLayout_t first() const noexcept { return first_.get(); }
+    [[nodiscard]] cublasLtMatrixLayout_t second() const noexcept { return second_.get(); }
+    [[nodiscard]] cublasLtMatrixLayout_t result() const noexcept { return result_.get(); }
+    [[nodiscard]] cublasLtMatmulPreference_t preference() const noexcept {
+        return preference_.get();
+    }
+
+private:
+    ElementType out_;
+    BlasDescriptor<cublasLtMatmulDesc_t> operation_;
+    BlasDescriptor<cublasLtMatrixLayout_t> first_;
+    BlasDescriptor<cublasLtMatrixLayout_t> second_;
+    BlasDescriptor<cublasLtMatrixLayout_t> result_;
+    BlasDescriptor<cublasLtMatmulPreference_t> preference_;
+};
+
+/// Whether an epilogue reads a bias.
+[[nodiscard]] constexpr bool has_bias(Epilogue epilogue) noexcept {
+    return epilogue == Epilogue::kBias || epilogue == Epilogue::kBiasRelu;
+}
 
 }  // namespace cohort::cuda

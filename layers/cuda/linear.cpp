@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <map>
 
-#include "blas.hpp"
 #include "cohort/tensor/cuda.hpp"
 #include "element_kernels.hpp"
 #include "kernels.hpp"
 #include "linear_kernels.hpp"
+#include "product.hpp"
 #include "support.hpp"
 
 namespace cohort {

@@ -52,9 +52,34 @@ cudnnMathType_t math_type(Precision precision) {
     }
 }
 
-/// [samples, positions, width], all sequences of full length.
-void set_data(cudnnRNNDataDescriptor_t data, const LstmShape& shape, std::int64_t samples,
-              std::int64_t width) {
+}  // namespace
+
+const RnnTable& rnn_table() {
+    static const RnnTable table = load_table();
+    return table;
+}
+
+void check_rnn(cudnnStatus_t status, const char* operation) {
+    if (status != CUDNN_STATUS_SUCCESS) {
+        fail<DeviceError>(
+            {.where = operation,
+             .what = std::string("cuDNN reported ") + rnn_table().error_string(status)});
+    }
+}
+
+void set_lstm_network(cudnnRNNDescriptor_t network, const LstmShape& shape, Precision precision,
+                      cudnnDropoutDescriptor_t dropout) {
+    const auto hidden = static_cast<std::int32_t>(shape.hidden);
+    check_rnn(rnn_table().set(network, CUDNN_RNN_ALGO_STANDARD, CUDNN_LSTM,
+                              CUDNN_RNN_SINGLE_INP_BIAS, CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT,
+                              data_type(shape.type), CUDNN_DATA_FLOAT, math_type(precision),
+                              static_cast<std::int32_t>(shape.features), hidden, hidden, 1, dropout,
+                              CUDNN_RNN_PADDED_IO_ENABLED),
+              "cudnnSetRNNDescriptor_v8");
+}
+
+void set_lstm_data(cudnnRNNDataDescriptor_t data, const LstmShape& shape, std::int64_t samples,
+                   std::int64_t width) {
     const auto positions = static_cast<int>(shape.positions);
     const std::vector<int> lengths(static_cast<std::size_t>(samples), positions);
     check_rnn(rnn_table().data_set(data, data_type(shape.type),
@@ -81,28 +106,13 @@ std::int64_t packed_elements(cudnnTensorDescriptor_t tensor) {
     return packed ? elements : -1;
 }
 
-}  // namespace
-
-const RnnTable& rnn_table() {
-    static const RnnTable table = load_table();
-    return table;
-}
-
-void check_rnn(cudnnStatus_t status, const char* operation) {
-    if (status != CUDNN_STATUS_SUCCESS) {
-        fail<DeviceError>(
-            {.where = operation,
-             .what = std::string("cuDNN reported ") + rnn_table().error_string(status)});
-    }
-}
-
 LstmBatch::LstmBatch(const LstmShape& shape, std::int64_t samples, cudnnHandle_t handle,
                      cudnnRNNDescriptor_t network, bool training)
     : input_(rnn_table().data_create, rnn_table().data_destroy),
       output_(rnn_table().data_create, rnn_table().data_destroy),
       state_(rnn_table().tensor_create, rnn_table().tensor_destroy) {
-    set_data(input_.get(), shape, samples, shape.features);
-    set_data(output_.get(), shape, samples, shape.hidden);
+    set_lstm_data(input_.get(), shape, samples, shape.features);
+    set_lstm_data(output_.get(), shape, samples, shape.hidden);
     const auto hidden = static_cast<int>(shape.hidden);
     const std::array<int, 3> extents = {1, static_cast<int>(samples), hidden};
     const std::array<int, 3> strides = {extents[1] * hidden, hidden, 1};
@@ -121,13 +131,7 @@ LstmNetwork::LstmNetwork(const LstmShape& shape, Support& support)
     const RnnTable& table = rnn_table();
     check_rnn(table.dropout_set(dropout_.get(), support.dnn_handle(), 0.0F, nullptr, 0, 0),
               "cudnnSetDropoutDescriptor");
-    const auto hidden = static_cast<std::int32_t>(shape.hidden);
-    check_rnn(
-        table.set(network_.get(), CUDNN_RNN_ALGO_STANDARD, CUDNN_LSTM, CUDNN_RNN_SINGLE_INP_BIAS,
-                  CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, data_type(shape.type), CUDNN_DATA_FLOAT,
-                  math_type(support.precision()), static_cast<std::int32_t>(shape.features), hidden,
-                  hidden, 1, dropout_.get(), CUDNN_RNN_PADDED_IO_ENABLED),
-        "cudnnSetRNNDescriptor_v8");
+    set_lstm_network(network_.get(), shape, support.precision(), dropout_.get());
     check_rnn(table.weight_space_size(support.dnn_handle(), network_.get(), &weight_bytes_),
               "cudnnGetRNNWeightSpaceSize");
     find_weights(shape, support);

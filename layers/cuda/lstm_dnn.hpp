@@ -66,6 +66,15 @@ struct LstmShape {
     ElementType type = ElementType::kF32;
 };
 
+/// Describes the network. @param dropout  of probability 0
+void set_lstm_network(cudnnRNNDescriptor_t network, const LstmShape& shape, Precision precision,
+                      cudnnDropoutDescriptor_t dropout);
+/// Describes [samples, positions, width], every sequence of full length.
+void set_lstm_data(cudnnRNNDataDescriptor_t data, const LstmShape& shape, std::int64_t samples,
+                   std::int64_t width);
+/// Elements of a tensor without gaps, -1 for one that has some.
+[[nodiscard]] std::int64_t packed_elements(cudnnTensorDescriptor_t tensor);
+
 /// What belongs to one number of samples.
 class LstmBatch {
 public:
