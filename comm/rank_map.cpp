@@ -16,8 +16,9 @@ std::string run_text(const RankMap& map, int first, int last) {
     const RankInfo& info = map.ranks[static_cast<std::size_t>(first)];
     const bool server = info.role == Role::kServer;
     const int shift = server ? 0 : map.servers;
-    return fmt::format("rank{}: {}{}, cores {}", numbers(first, last), server ? "server" : "worker",
-                       numbers(first - shift, last - shift), info.cores);
+    return fmt::format("rank{}: {}{}, cores {}{}", numbers(first, last),
+                       server ? "server" : "worker", numbers(first - shift, last - shift),
+                       info.cores, info.device == "cpu" ? "" : ", " + info.device);
 }
 
 }  // namespace
@@ -56,6 +57,13 @@ std::string RankMap::describe(const std::vector<int>& some) const {
     return text;
 }
 
+int RankMap::place_in_role(int rank) const noexcept {
+    const RankInfo& self = ranks[static_cast<std::size_t>(rank)];
+    return static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](const RankInfo& other) {
+        return other.node == self.node && other.role == self.role && other.rank < self.rank;
+    }));
+}
+
 std::vector<std::string> RankMap::facts() const {
     std::vector<std::string> lines;
     for (int node = 0; node < nodes(); ++node) {
@@ -66,7 +74,8 @@ std::vector<std::string> RankMap::facts() const {
             std::size_t end = i + 1;
             while (end < here.size() && here[end] == here[end - 1] + 1) {
                 const RankInfo& next = ranks[static_cast<std::size_t>(here[end])];
-                if (next.role != first.role || next.cores != first.cores) {
+                if (next.role != first.role || next.cores != first.cores ||
+                    next.device != first.device) {
                     break;
                 }
                 ++end;
@@ -77,6 +86,20 @@ std::vector<std::string> RankMap::facts() const {
         lines.push_back(std::move(line));
     }
     return lines;
+}
+
+bool shares_gpus(std::string_view option) noexcept {
+    return option == "auto" || option == "cuda";
+}
+
+std::string device_of_rank(std::string_view option, const RankMap& map, int rank, int gpus) {
+    if (!shares_gpus(option)) {
+        return std::string(option);
+    }
+    if (gpus == 0) {
+        return option == "auto" ? "cpu" : "cuda:0";  // whose absence is an error with its reason
+    }
+    return fmt::format("cuda:{}", map.place_in_role(rank) % gpus);
 }
 
 }  // namespace cohort

@@ -14,6 +14,7 @@
 
 #include "cohort/core/bytes.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/tensor/device.hpp"
 
 namespace cohort {
 namespace {
@@ -23,13 +24,14 @@ struct Introduction {
     RankInfo info;
     std::uint64_t pid_space = 0;  ///< of its process number
     int leader = 0;               ///< first world rank of its node
+    int gpus = 0;                 ///< that it sees; 0 when its role has no use for them
     std::int64_t servers = 0;
     double stall_limit_s = 0;
     double lost_after_s = 0;
     std::int64_t chunk_bytes = 0;
     template <class Io>
     void fields(Io& io) {
-        io(info, pid_space, leader, servers, stall_limit_s, lost_after_s, chunk_bytes);
+        io(info, pid_space, leader, gpus, servers, stall_limit_s, lost_after_s, chunk_bytes);
     }
 };
 
@@ -58,12 +60,17 @@ std::string allowed_cores() {
     return text;
 }
 
+const std::string& device_option(const WorldOptions& options, int rank) {
+    return rank < options.servers ? options.server_device : options.device;
+}
+
 Introduction introduce(const WorldOptions& options, const LaunchEnv& env, int rank) {
     struct stat space {};
     const bool known = ::stat("/proc/self/ns/pid", &space) == 0;
     return {.info = {.rank = rank, .host = env.host, .pid = ::getpid(), .cores = allowed_cores()},
             .pid_space = known ? static_cast<std::uint64_t>(space.st_ino) : 0,
             .leader = rank,
+            .gpus = shares_gpus(device_option(options, rank)) ? cuda_status().device_count : 0,
             .servers = options.servers,
             .stall_limit_s = options.stall_limit_s,
             .lost_after_s = options.lost_after_s,
@@ -156,7 +163,7 @@ void check_options(const std::vector<Introduction>& cards) {
     }
 }
 
-RankMap make_map(const std::vector<Introduction>& cards) {
+RankMap make_map(const WorldOptions& options, const std::vector<Introduction>& cards) {
     RankMap map;
     map.servers = static_cast<int>(cards.front().servers);
     std::map<int, int> node_of_leader;
@@ -168,6 +175,11 @@ RankMap make_map(const std::vector<Introduction>& cards) {
         info.node_rank = ranks_on_node[info.node]++;
         info.role = info.rank < map.servers ? Role::kServer : Role::kWorker;
         map.ranks.push_back(std::move(info));
+    }
+    for (const Introduction& card : cards) {
+        const int rank = card.info.rank;
+        map.ranks[static_cast<std::size_t>(rank)].device =
+            device_of_rank(device_option(options, rank), map, rank, card.gpus);
     }
     return map;
 }
@@ -212,7 +224,7 @@ Roster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& co
     comms.open_shared();
     check_mpi(MPI_Bcast(&own.leader, 1, MPI_INT, 0, comms.node));
     const std::vector<Introduction> cards = exchange(own, comms.world, size, limit);
-    roster.map = make_map(cards);
+    roster.map = make_map(options, cards);
     roster.tag_limit = highest_tag();
     comms.open_roles(roster.map);
     for (const Introduction& card : cards) {
@@ -227,7 +239,7 @@ Roster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& co
 Roster alone(const WorldOptions& options, const LaunchEnv& env) {
     const std::vector<Introduction> cards = {introduce(options, env, 0)};
     check_options(cards);
-    return {.map = make_map(cards)};
+    return {.map = make_map(options, cards)};
 }
 
 }  // namespace cohort

@@ -8,6 +8,7 @@
 #include "cohort/core/units.hpp"
 #include "cohort/train/engine_bench.hpp"
 #include "commands.hpp"
+#include "job_options.hpp"
 #include "option_value.hpp"
 
 namespace cohort {
@@ -22,7 +23,8 @@ Json to_json(const EngineBenchOptions& options, const EngineBenchResult& result)
               {"model", options.model},
               {"batch", options.batch},
               {"threads", options.threads},
-              {"device", options.device},
+              {"device", result.device},
+              {"precision", options.precision},
               {"steps", result.steps},
               {"per_second", result.per_second},
               {"median_s", result.median_s},
@@ -81,7 +83,8 @@ public:
         value(app, "--steps", options_.steps, "Timed steps", {.least = 1, .most = kMostCount});
         value(app, "--warmup-steps", options_.warmup_steps, "Steps before the timed ones",
               {.least = 0, .most = kMostCount});
-        value(app, "--device", options_.device, "cpu, cuda or cuda:INDEX")->type_name("DEVICE");
+        declare_device(app, options_.device, "What computes");
+        declare_precision(app, options_.precision);
         app.add_flag("--deterministic", options_.deterministic,
                      "Without choices by measurement: the same bits in every run");
         app.add_flag("--profile", options_.profile, "Time of every layer; costs some percent");
@@ -92,6 +95,7 @@ public:
         if (options_.threads == 0) {
             options_.threads = context.env.cores;
         }
+        options_.tuning_file = tuning_file(context.env);
         const EngineBenchResult result = bench_engine(options_);
         if (json_) {
             std::puts(to_json(options_, result).dump().c_str());

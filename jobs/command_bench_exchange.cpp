@@ -55,8 +55,9 @@ public:
               {.least = 1, .most = kMostCount});
         value(app, "--servers", options_.servers, "push-pull, streams: ranks that are servers",
               {.least = 1, .most = static_cast<int>(kMostCount)});
-        value(app, "--algorithm", options_.algorithm, "allreduce: auto, ring, ordered or mpi")
-            ->type_name("NAME");
+        value(app, "--algorithm", options_.algorithm,
+              "allreduce: auto, ring, ordered, mpi, or nccl between GPUs")
+            ->check(CLI::IsMember({"auto", "ring", "ordered", "mpi", "nccl"}));
         value(app, "--bucket-bytes", options_.bucket_bytes, "allreduce: size of a bucket",
               {.least = 64, .most = std::int64_t{1} << 40});
         value(app, "--chunk-bytes", options_.chunk_bytes, "push-pull: size of a message",

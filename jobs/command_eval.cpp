@@ -7,6 +7,7 @@
 #include "cohort/core/thread_team.hpp"
 #include "cohort/train/trainer.hpp"
 #include "commands.hpp"
+#include "job_options.hpp"
 #include "option_value.hpp"
 
 namespace cohort {
@@ -21,7 +22,8 @@ public:
             ->type_name("FILE");
         value(app, "--group", group_, "Group of samples to evaluate on")
             ->check(CLI::IsMember({"train", "test"}));
-        value(app, "--device", device_, "cpu, cuda or cuda:INDEX")->type_name("DEVICE");
+        declare_device(app, device_, "What computes");
+        declare_precision(app, precision_);
         value(app, "--threads", threads_, "Threads that compute, up to 1024; 0: all cores",
               {.least = 0, .most = kMaxThreads});
         value(app, "--batch", batch_, "Samples evaluated at once; changes the time, not the result",
@@ -37,7 +39,8 @@ public:
         }
         const int threads = threads_ > 0 ? threads_ : context.env.cores;
         const EvaluationReport report =
-            evaluate_model(model_file_, data_, group_, device_, threads, batch_);
+            evaluate_model(model_file_, data_, group_, device_, threads, batch_, precision_,
+                           tuning_file(context.env));
         if (json_) {
             const nlohmann::ordered_json line{
                 {"event", "evaluation"},       {"group", group_},     {"samples", report.samples},
@@ -56,7 +59,8 @@ private:
     std::string data_;
     std::string model_file_;
     std::string group_ = "test";
-    std::string device_ = "cpu";
+    std::string device_ = "auto";
+    std::string precision_ = "f32";
     int threads_ = 0;
     std::int64_t batch_ = 256;
     bool json_ = false;

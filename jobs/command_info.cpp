@@ -26,7 +26,7 @@ public:
                        "Network whose layers to list, for the samples of --data, else for 3x32x32 "
                        "and 10 classes")
             ->type_name("NAME");
-        value(app, "--device", device_, "Device to describe: cpu, cuda or cuda:INDEX")
+        value(app, "--device", device_, "Device to describe: auto, cpu, cuda or cuda:INDEX")
             ->type_name("DEVICE");
     }
 
@@ -74,7 +74,7 @@ private:
 
     std::string data_;
     std::string model_;
-    std::string device_ = "cpu";
+    std::string device_ = "auto";
     bool verify_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include "cohort/data/text_file.hpp"
 #include "cohort/train/profile_measure.hpp"
 #include "commands.hpp"
+#include "job_options.hpp"
 #include "option_value.hpp"
 
 namespace cohort {
@@ -48,8 +49,8 @@ public:
             ->type_name("LIST");
         value(app, "--optimizer", options_.optimizer, "Of the servers: sgd or adamw")
             ->type_name("NAME");
-        value(app, "--device", options_.device, "A worker's device: cpu, cuda or cuda:INDEX")
-            ->type_name("DEVICE");
+        declare_device(app, options_.device, "What a worker computes on");
+        declare_precision(app, options_.precision);
         value(app, "--threads", options_.threads, "A worker's threads that compute, on the CPU",
               {.least = 1, .most = kMaxThreads});
         value(app, "--loader-threads", options_.loader_threads,
@@ -81,6 +82,7 @@ public:
             }
             use(exchange, profile);
         }
+        options_.tuning_file = tuning_file(context.env);
         const MeasuredProfile measured = measure_profile(options_);
         use(measured, context, profile);
         print(measured);
@@ -122,7 +124,7 @@ private:
         profile.cores = context.env.cores;
         profile.memory_bytes_per_s = measured.memory_bytes_per_s;
         profile.update_s = measured.update_s;
-        if (options_.device == "cpu") {
+        if (measured.on_cpu) {
             profile.device_memory_bytes_per_s = 0;  // the processors update
         }
         profile.workloads[measured.workload.name] = measured.workload;

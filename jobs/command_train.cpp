@@ -34,12 +34,15 @@ public:
         World world({.servers = server_ranks(options_),
                      .stall_limit_s = options_.stall_limit_s,
                      .lost_after_s = options_.lost_after_s,
-                     .chunk_bytes = options_.chunk_bytes});
+                     .chunk_bytes = options_.chunk_bytes,
+                     .device = options_.device,
+                     .server_device = options_.server_device});
         TrainEnvironment environment;
         environment.stop_requested = [&stop] { return stop.requested(); };
         environment.live_line = context.env.stderr_is_terminal;
         environment.cores = context.env.cores;
         environment.world = &world;
+        environment.tuning_file = tuning_file(context.env);
         try {
             const ExitCode code = train(context, environment);
             world.finalize();

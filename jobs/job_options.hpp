@@ -42,6 +42,26 @@ void declare_modes(CLI::App& app, Options& o, const std::string& more = "") {
           "Gradient noise scale for adascale, in samples; 0: measured as training goes");
 }
 
+/// @param what  computes on it
+inline void declare_device(CLI::App& app, std::string& device, const std::string& what) {
+    value(app, "--device", device,
+          what +
+              ": cpu, cuda (the workers of a host go round its GPUs), cuda:INDEX; auto: cuda "
+              "where there is a GPU, else cpu")
+        ->type_name("DEVICE");
+}
+
+/// Where choices among a GPU's algorithms are remembered; empty: nowhere.
+[[nodiscard]] inline std::string tuning_file(const LaunchEnv& env) {
+    return env.cache_folder.empty() ? "" : env.cache_folder + "/algorithms.txt";
+}
+
+inline void declare_precision(CLI::App& app, std::string& precision) {
+    value(app, "--precision", precision,
+          "Of activations and products on a GPU (docs/cuda.md); the CPU has f32 alone")
+        ->check(CLI::IsMember({"f32", "tf32", "bf16", "f16"}));
+}
+
 /// How choosers form their opinion. @param predictors  names of `--predictor`
 template <class Options>
 void declare_choosers(CLI::App& app, Options& o, const std::vector<std::string>& predictors) {

@@ -31,9 +31,10 @@ void declare_exchange(CLI::App& app, TrainOptions& o) {
           "sent; auto: on hosts with several workers and no server")
         ->check(CLI::IsMember({"auto", "on", "off"}));
     value(app, "--all-reduce", o.all_reduce,
-          "How a ring sums: own ring, own with sums in member order, MPI's; auto: the faster of "
-          "ring and mpi, measured at start (--deterministic: ordered)")
-        ->check(CLI::IsMember({"auto", "ring", "ordered", "mpi"}));
+          "How a ring sums: own ring, own with sums in member order, MPI's, NCCL's; auto: nccl "
+          "where every member has a GPU of its own, else the faster of ring and mpi, measured at "
+          "start (--deterministic: ordered)")
+        ->check(CLI::IsMember({"auto", "ring", "ordered", "mpi", "nccl"}));
     value(app, "--bucket-bytes", o.bucket_bytes,
           "Bytes of gradient that a ring sums at a time, while the rest is computed; 0: an "
           "eighth of it, 64 KiB to 4 MiB");
@@ -79,7 +80,10 @@ void declare_machine(CLI::App& app, TrainOptions& o) {
     value(app, "--seed", o.seed,
           "Seed of initial parameters, sample order, dropout and augmentation");
     app.add_flag("--deterministic", o.deterministic, "The same bits in every run");
-    value(app, "--device", o.device, "cpu, cuda or cuda:INDEX")->type_name("DEVICE");
+    declare_device(app, o.device, "What workers compute on");
+    declare_precision(app, o.precision);
+    value(app, "--server-device", o.server_device, "Where servers keep their shards")
+        ->check(CLI::IsMember({"cpu", "cuda"}));
     value(app, "--threads", o.threads,
           "Threads that compute, up to 1024; 0: all cores, shared by the workers of a host");
     value(app, "--loader-threads", o.loader_threads, "Threads that prepare batches, up to 1024");

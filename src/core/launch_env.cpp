@@ -33,6 +33,16 @@ int separate_tasks() {
     return tasks > 1 ? tasks : 0;
 }
 
+/// As the XDG base directory specification has it: a path that is not absolute does not count.
+std::string cache_folder() {
+    const char* cache = std::getenv("XDG_CACHE_HOME");
+    if (cache != nullptr && *cache == '/') {
+        return std::string(cache) + "/cohort";
+    }
+    const char* home = std::getenv("HOME");
+    return home != nullptr && *home == '/' ? std::string(home) + "/.cache/cohort" : "";
+}
+
 int allowed_cores() {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -63,6 +73,7 @@ LaunchEnv read_launch_env() {
     }
     env.cores = allowed_cores();
     env.stderr_is_terminal = isatty(STDERR_FILENO) == 1;
+    env.cache_folder = cache_folder();
     return env;
 }
 

@@ -266,6 +266,15 @@ void Coordinator::step() {
     }
 }
 
+/// A run that cannot go on ends as one that is told to stop: with a checkpoint.
+void Coordinator::stop_requested(const StopRequest& request) {
+    if (!request.failure.empty() && failure_.empty()) {
+        failure_ = fmt::format("{} ({})", request.failure, links_.map.describe(request.rank));
+        log_error("{}; the run ends", failure_);
+    }
+    request_stop(StopReason::kSignal);
+}
+
 void Coordinator::handle(const Message& message) {
     if (flow_->handle(message)) {
         return;
@@ -289,7 +298,7 @@ void Coordinator::handle(const Message& message) {
                 gathered(*snapshot);
             }
             return;
-        case MessageKind::kStopRequested: request_stop(StopReason::kSignal); return;
+        case MessageKind::kStopRequested: stop_requested(decode<StopRequest>(message.body)); return;
         case MessageKind::kRankEvent: rank_news(decode<RankNews>(message.body)); return;
         case MessageKind::kFarewell: said_farewell(message); return;
         default:

@@ -135,6 +135,7 @@ private:
                                                         WaitLimit limit = WaitLimit::kFatal);
     void set_awaited(std::vector<int> ranks);
     void handle(const Message& message);
+    void stop_requested(const StopRequest& request);
     void gathered(const Gathered& snapshot);
     void evaluated(const EvaluationReport& report);
     [[nodiscard]] SnapshotEvaluator& evaluator();
@@ -189,6 +190,7 @@ private:
     std::optional<CheckpointDesk> checkpoints_;
     std::unique_ptr<SnapshotEvaluator> evaluator_;  ///< once a mode that does not wait needed it
     std::optional<StopReason> stop_;
+    std::string failure_;  ///< of a worker's device, that ends the run
     std::optional<EvaluationReport> test_;
     std::optional<Gathered> model_;  ///< parameters of the end
     std::vector<Farewell> farewells_;

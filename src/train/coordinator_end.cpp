@@ -42,6 +42,9 @@ void Coordinator::finish() {
         hook->on_end(*this, stop_.value_or(StopReason::kBudget));
     }
     final_checkpoint();
+    if (!failure_.empty()) {
+        throw DeviceError(failure_);
+    }
     dismiss();
     check_cancelled();
 }

@@ -11,6 +11,7 @@
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/tensor/device.hpp"
+#include "train_parts.hpp"
 
 namespace cohort {
 namespace {
@@ -65,7 +66,8 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options) {
     check(options);
     const std::unique_ptr<Device> device = make_device(options.device, options.threads);
     Replica replica(make_bench_model(options.model), *device,
-                    {.deterministic = options.deterministic});
+                    replica_options(*device, parse_precision(options.precision),
+                                    options.deterministic, options.tuning_file));
     replica.initialise(1);
     const FlatLayout& layout = replica.graph().parameters();
     const auto optimizer = make_optimizer({.momentum = 0.9, .weight_decay = 5e-4}, layout, 0,
@@ -91,6 +93,8 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options) {
         }
     }
     EngineBenchResult result;
+    const std::string description = device->description();  // "cpu: ...", "cuda:0: ..."
+    result.device = description.substr(0, description.find(": "));
     result.median_s = median(seconds);
     result.min_s = *std::min_element(seconds.begin(), seconds.end());
     result.per_second = static_cast<double>(options.batch) / result.median_s;

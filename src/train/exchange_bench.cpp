@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <optional>
 
@@ -11,6 +12,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/process_usage.hpp"
 #include "cohort/core/statistics.hpp"
+#include "cohort/tensor/device.hpp"
 #include "exchange_bench_parts.hpp"
 
 namespace cohort {
@@ -35,14 +37,36 @@ bool is_sum(std::span<const float> sums, int ranks) {
     return true;
 }
 
+/// The GPU of a rank whose sums are made there.
+struct RankDevice {
+    explicit RankDevice(const World& world)
+        : device(make_device(
+              device_of_rank("cuda", world.map(), world.rank(), cuda_status().device_count), 1)),
+          stream(device->create_stream()) {}
+    std::unique_ptr<Device> device;
+    std::unique_ptr<Stream> stream;
+};
+
+/// `to`, which may lie in device memory, becomes `from`, and the other way round.
+void copy(Stream* stream, std::span<float> to, std::span<const float> from) {
+    if (stream == nullptr) {
+        std::ranges::copy(from, to.begin());
+    } else {
+        stream->copy(to.data(), from.data(), from.size_bytes());
+        stream->synchronize();
+    }
+}
+
 /// Zeros are summed while the clock runs: they stay what they are, so nothing is written between
-/// two rounds. The last round sums numbers.
-ExchangeReport run_all_reduce(World& world, RingExchange& ring, std::int64_t repetitions) {
+/// two rounds. The last round sums numbers. @param stream  null: the buffer lies in host memory
+ExchangeReport run_all_reduce(World& world, RingExchange& ring, Stream* stream, std::int64_t floats,
+                              std::int64_t repetitions) {
     const SteadyClock clock;
     ExchangeReport report;
+    std::vector<float> numbers(static_cast<std::size_t>(floats));
     std::uint64_t round = 0;
     for (std::int64_t i = 0; i < kExchangeWarmup; ++i) {
-        std::ranges::fill(ring.begin(++round), 0.0F);
+        copy(stream, ring.begin(++round), numbers);
         ring.finish({.samples = 1});
         (void)ring.wait().value();
     }
@@ -56,10 +80,12 @@ ExchangeReport run_all_reduce(World& world, RingExchange& ring, std::int64_t rep
     }
     report.cpu_s = process_cpu_seconds() - cpu;
     const std::span<float> buffer = ring.begin(++round);
-    fill_contribution(buffer, world.rank());
+    fill_contribution(numbers, world.rank());
+    copy(stream, buffer, numbers);
     ring.finish({.samples = 1});
     (void)ring.wait().value();
-    report.correct = is_sum(buffer, world.size());
+    copy(stream, numbers, buffer);
+    report.correct = is_sum(numbers, world.size());
     return report;
 }
 
@@ -67,10 +93,17 @@ ExchangeBenchResult bench_all_reduce(World& world, const ExchangeBenchOptions& o
     std::vector<int> members(static_cast<std::size_t>(world.size()));
     std::iota(members.begin(), members.end(), 0);
     const std::int64_t floats = (options.bytes + 3) / 4;
-    RingExchange ring(
-        world, members, floats,
-        {.algorithm = parse_all_reduce(options.algorithm), .bucket_bytes = options.bucket_bytes});
-    ExchangeReport report = run_all_reduce(world, ring, options.repetitions);
+    RingOptions ring_options{.algorithm = parse_all_reduce(options.algorithm),
+                             .bucket_bytes = options.bucket_bytes};
+    std::optional<RankDevice> gpu;
+    if (ring_options.algorithm == AllReduceAlgorithm::kNccl) {
+        gpu.emplace(world);
+        ring_options.device = gpu->device.get();
+        ring_options.stream = gpu->stream.get();
+    }
+    RingExchange ring(world, members, floats, ring_options);
+    ExchangeReport report = run_all_reduce(
+        world, ring, ring.on_device() ? gpu->stream.get() : nullptr, floats, options.repetitions);
     if (world.rank() == 0) {
         add_reports(world, world.size() - 1, 0, report);
     } else {

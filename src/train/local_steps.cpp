@@ -77,6 +77,7 @@ struct LocalSteps::Impl {
     std::vector<double> statistics;  ///< sums over samples
     std::uint64_t generation = 0;    ///< of the work before
     std::vector<float> average;      ///< of a group's gradients and statistics
+    std::vector<float> summed;       ///< the sums, of an exchange in device memory
     std::int64_t counted = 0;        ///< samples in `statistics`
     Result run;                      ///< of the lease
 };
@@ -129,7 +130,7 @@ std::optional<LocalSteps::Result> LocalSteps::run(const LoadedBatch& batch, cons
 
 LocalSteps::Impl::End LocalSteps::Impl::step(const BatchView& piece, double lr,
                                              const std::function<bool()>& give_up) {
-    AloneObserver observer(replica, context.injector());
+    AloneObserver observer(context.step_parts());
     const RingTail tail = compute(piece, observer, give_up);
     if (tail.samples == 0) {
         return End::kGivenUp;
@@ -154,15 +155,21 @@ LocalSteps::Impl::End LocalSteps::Impl::group_step(const BatchView& piece, doubl
     RingTail tail;
     if (piece.size > 0) {
         const std::vector<AddedPush> nobody_else;
-        RingObserver observer(replica, context.injector(), group, buffer,
-                              static_cast<float>(piece.size), nobody_else);
+        RingObserver observer(context.step_parts(), group, buffer, static_cast<float>(piece.size),
+                              nobody_else);
         tail = compute(piece, observer, give_up);
     } else {
-        std::fill(buffer.begin(), buffer.end(), 0.0F);
+        context.fill_zero(group, buffer);
     }
     group.finish(tail);
     const std::optional<std::vector<RingTail>> tails = group.wait();
-    const End end = tails ? average_of(*tails, buffer) : End::kGivenUp;
+    std::span<const float> sum = buffer;
+    if (tails && group.on_device()) {
+        summed.resize(buffer.size());
+        context.copy(summed, buffer);
+        sum = summed;
+    }
+    const End end = tails ? average_of(*tails, sum) : End::kGivenUp;
     if (end == End::kDone && std::any_of(tails->begin(), tails->end(),
                                          [](const RingTail& one) { return one.samples > 0; })) {
         context.copy(replica.gradients(), std::span(average).first(start.size()));
@@ -191,7 +198,7 @@ RingTail LocalSteps::Impl::compute(const BatchView& piece, GradientObserver& obs
         run.result.correct += result->correct;
         run.result.samples += piece.size;
     }
-    tail.compute_s = (context.clock().now() - before).count();
+    tail.compute_s = context.own_seconds((context.clock().now() - before).count());
     run.compute_s += tail.compute_s;
     return tail;
 }

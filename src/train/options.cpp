@@ -10,6 +10,7 @@
 #include "cohort/core/require.hpp"
 #include "cohort/core/thread_team.hpp"
 #include "cohort/sched/policy.hpp"
+#include "cohort/tensor/element.hpp"
 #include "cohort/train/inject.hpp"
 #include "sleep_compute.hpp"
 
@@ -68,7 +69,8 @@ void check_exchange(const TrainOptions& o) {
     constexpr std::int64_t kLeast = 1024;
     constexpr std::int64_t kMost = std::int64_t{1} << 30;
     const std::string sizes = fmt::format("{} to {}", kLeast, kMost);
-    (void)parse_all_reduce(o.all_reduce);
+    require(parse_all_reduce(o.all_reduce) != AllReduceAlgorithm::kNccl || o.device != "cpu",
+            "--all-reduce", "another sum with --device cpu", o.all_reduce);
     require(o.bucket_bytes == 0 || (o.bucket_bytes >= kLeast && o.bucket_bytes <= kMost),
             "--bucket-bytes", sizes + ", or 0 for an eighth of the gradient",
             std::to_string(o.bucket_bytes));
@@ -82,6 +84,16 @@ void check_exchange(const TrainOptions& o) {
     (void)parse_compute(o.compute);
     require(o.eval_share > 0 && o.eval_share <= 1, "--eval-share", "0 < S <= 1",
             std::to_string(o.eval_share));
+}
+
+void check_devices(const TrainOptions& o) {
+    const Precision precision = parse_precision(o.precision);
+    require(precision == Precision::kF32 || o.device != "cpu", "--precision",
+            "f32 with --device cpu", o.precision);
+    require(o.server_device == "cpu" || o.server_device == "cuda", "--server-device", "cpu or cuda",
+            o.server_device);
+    require(o.server_device == "cpu" || server_ranks(o) > 0, "--server-device",
+            "cpu where there are no servers", o.server_device);
 }
 
 void check_budget(const TrainOptions& o) {
@@ -112,6 +124,7 @@ TrainOptions resolved(TrainOptions options) {
 void check_options(const TrainOptions& o, int world_size) {
     check_ranks(o, world_size);
     check_exchange(o);
+    check_devices(o);
     require(!o.data.empty(), "--data", "a dataset file (see cohort import)", "nothing");
     require(!o.out.empty(), "--out", "a folder for the results", "nothing");
     check_budget(o);

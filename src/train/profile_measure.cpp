@@ -132,7 +132,9 @@ public:
           device_(make_device(options.device, options.threads)),
           replica_(
               make_model(options.model, Shape(set_->info().sample_shape), set_->info().classes),
-              *device_),
+              *device_,
+              replica_options(*device_, parse_precision(options.precision), false,
+                              options.tuning_file)),
           loader_(set_, loader_options()),
           book_(set_->info(), {}) {
         replica_.initialise(1);
@@ -145,6 +147,7 @@ public:
 
     [[nodiscard]] const Graph& graph() const { return replica_.graph(); }
     [[nodiscard]] std::string device() const { return device_->description(); }
+    [[nodiscard]] bool on_cpu() const { return device_->kind() == DeviceKind::kCpu; }
 
     /// Seconds of forward and backward.
     double device_s(std::int64_t batch) {
@@ -284,6 +287,7 @@ MeasuredProfile measure_profile(const ProfileMeasureOptions& options) {
     const Graph& graph = worker.graph();
     const std::int64_t floats = graph.parameters().total() + graph.state().total();
     MeasuredProfile measured;
+    measured.on_cpu = worker.on_cpu();
     measured.workload = {
         .name = options.model,
         .source =

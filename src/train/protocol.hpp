@@ -356,12 +356,13 @@ struct GatheredHeader {
     }
 };
 
-/// A rank was asked to stop, by a signal.
+/// A rank was asked to stop, by a signal, or cannot go on.
 struct StopRequest {
     std::int32_t rank = 0;
+    std::string failure;  ///< of its device: the run ends with it; empty: a signal
     template <class Io>
     void fields(Io& io) {
-        io(rank);
+        io(rank, failure);
     }
 };
 

@@ -53,9 +53,10 @@ void ServerShard::prepare_scratch(int threads) {
 
 void ServerShard::run_steps(const Job& job, const std::function<void(std::int64_t)>& final) {
     const std::int64_t parameters = range_.parameters();
-    const std::int64_t steps = (parameters + kStep - 1) / kStep;
+    const std::int64_t wide = other_ ? ShardDevice::kPiece : kStep;
+    const std::int64_t steps = (parameters + wide - 1) / wide;
     const std::function<void(std::int64_t)> report = [&](std::int64_t done) {
-        final(done == steps ? range_.floats() : done * kStep);
+        final(done == steps ? range_.floats() : done * wide);
     };
     Progress progress(steps, report);
     if (job.order.question.keep) {
@@ -66,13 +67,15 @@ void ServerShard::run_steps(const Job& job, const std::function<void(std::int64_
     const auto work = [&](int member) {
         float* sum = sums_[static_cast<std::size_t>(member)].floats();
         for (std::int64_t step = next++; step < steps; step = next++) {
+            const std::int64_t begin = step * wide;
+            const std::int64_t end = std::min(parameters, begin + wide);
             answers[static_cast<std::size_t>(step)] =
-                run_step(job, step * kStep, std::min(parameters, (step + 1) * kStep), sum);
+                other_ ? run_device_step(job, begin, end) : run_step(job, begin, end, sum);
             progress.done(step);
         }
     };
     ThreadTeam& team = cpu_team(*device_);
-    if (team.size() == 1 || steps < team.size()) {
+    if (other_ || team.size() == 1 || steps < team.size()) {
         work(0);
     } else {
         team.run(work);
@@ -111,6 +114,29 @@ GradientAnswer ServerShard::run_step(const Job& job, std::int64_t begin, std::in
         }
         copy_block(job, at, n);
     }
+    return answer;
+}
+
+/// Summed here, applied there; the host's copy of the parameters and the velocity follow.
+GradientAnswer ServerShard::run_device_step(const Job& job, std::int64_t begin, std::int64_t end) {
+    GradientAnswer answer;
+    const auto count = static_cast<std::size_t>(end - begin);
+    if (!job.terms.empty()) {
+        for (std::int64_t at = begin; at < end; at += kBlock) {
+            const std::int64_t n = std::min(kBlock, end - at);
+            float* sum = other_->gradient().data() + (at - begin);
+            const float* gradient = gradient_of(job, at, n, sum);
+            if (gradient != sum) {
+                std::copy_n(gradient, n, sum);
+            }
+            question(job, at, {sum, static_cast<std::size_t>(n)}, answer);
+        }
+        const auto first = static_cast<std::size_t>(begin);
+        const std::span<float> velocity(velocity_);
+        other_->apply(begin, theta().subspan(first, count),
+                      velocity.empty() ? velocity : velocity.subspan(first, count));
+    }
+    copy_block(job, begin, end - begin);
     return answer;
 }
 

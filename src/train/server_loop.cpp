@@ -34,6 +34,7 @@ ServerParts parts_of(JobParts& job) {
             .optimizer = job.optimizer,
             .seed = job.options.seed,
             .threads = job.options.threads,
+            .device = job.options.server_device,
             .hdf5 = &job.hdf5};
 }
 
@@ -46,7 +47,8 @@ struct ServerLoop::Impl {
           server(index),
           shard(parts.graph,
                 cut_shards(parts.graph, links.map.servers).at(static_cast<std::size_t>(server)),
-                parts.optimizer, thread_count(parts.threads)),
+                parts.optimizer, thread_count(parts.threads),
+                make_shard_device(parts.device, links.map, server)),
           writer(parts.hdf5 == nullptr
                      ? nullptr
                      : std::make_unique<ShardWriter>(
@@ -369,6 +371,10 @@ ServerLoop::ServerLoop(Links links, const ServerParts& parts, int server)
 }
 
 ServerLoop::~ServerLoop() = default;
+
+std::string ServerLoop::device() const {
+    return impl_->shard.device();
+}
 
 bool ServerLoop::begun() const noexcept {
     return impl_->begun;

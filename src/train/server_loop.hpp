@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "job_parts.hpp"
 #include "links.hpp"
@@ -14,6 +15,7 @@ struct ServerParts {
     OptimizerOptions optimizer;
     std::uint64_t seed = 1;      ///< of initial parameters
     int threads = 0;             ///< that apply updates; 0: the cores this process may use
+    std::string device = "cpu";  ///< where the shard lies, see device_of_rank
     Hdf5Thread* hdf5 = nullptr;  ///< for checkpoints; null: an order that needs one is an error
 };
 
@@ -41,6 +43,8 @@ public:
     /// that make no sense, FileError for a checkpoint to begin with that cannot be read.
     void run();
 
+    /// What applies updates, for the start-up header.
+    [[nodiscard]] std::string device() const;
     /// kBegin has come: the run has begun for this server. From any thread.
     [[nodiscard]] bool begun() const noexcept;
 

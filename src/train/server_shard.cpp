@@ -49,21 +49,38 @@ std::shared_ptr<const float> FireOutput::find(double lag) const {
 }
 
 ServerShard::ServerShard(const Graph& graph, const ShardRange& range,
-                         const OptimizerOptions& optimizer, int threads)
+                         const OptimizerOptions& optimizer, int threads,
+                         std::unique_ptr<Device> device)
     : graph_(graph),
       range_(range),
       kind_(optimizer.kind),
       device_(make_cpu_device(threads)),
       stream_(device_->create_stream()),
       theta_(device_->allocate(std::max<std::size_t>(bytes_of(range.floats()), 64))),
-      optimizer_(make_optimizer(optimizer, graph.parameters(), range.begin, range.end, *device_,
-                                *stream_)),
+      optimizer_(device ? nullptr
+                        : make_optimizer(optimizer, graph.parameters(), range.begin, range.end,
+                                         *device_, *stream_)),
+      other_(device ? std::make_unique<ShardDevice>(std::move(device), graph.parameters(), range,
+                                                    optimizer)
+                    : nullptr),
       snapshots_(*device_, range.floats()),
       staging_(*device_, range.floats()) {
     prepare_scratch(threads);
 }
 
 ServerShard::~ServerShard() = default;
+
+Optimizer& ServerShard::optimizer() noexcept {
+    return other_ ? other_->optimizer() : *optimizer_;
+}
+
+/// The velocity, along which releases look ahead.
+void ServerShard::follow_first_slot() {
+    if (other_ && kind_ == OptimizerKind::kSgd) {
+        velocity_.resize(static_cast<std::size_t>(range_.parameters()));
+        other_->get_slot(0, velocity_);
+    }
+}
 
 std::span<float> ServerShard::theta() noexcept {
     return {theta_.floats(), static_cast<std::size_t>(range_.floats())};
@@ -81,6 +98,10 @@ void ServerShard::initialise(std::uint64_t seed, std::int64_t version) {
     graph_.initialise(seed, all, state);
     std::copy(all.begin() + range_.begin, all.begin() + range_.end, theta().begin());
     std::copy_n(state.begin(), range_.state, theta().begin() + range_.parameters());
+    if (other_) {
+        other_->set_parameters(parameters());
+    }
+    follow_first_slot();
     version_ = version;
     current_.reset();
 }
@@ -89,7 +110,7 @@ void ServerShard::restore(const ShardSnapshot& snapshot) {
     const auto fits = [](const std::vector<float>& values, std::int64_t floats) {
         return static_cast<std::int64_t>(values.size()) == floats;
     };
-    const std::vector<OptimizerSlot> slots = optimizer_->slots();
+    const std::vector<OptimizerSlot> slots = optimizer().slots();
     bool same = snapshot.begin == range_.begin && snapshot.end == range_.end &&
                 fits(snapshot.parameters, range_.parameters()) &&
                 fits(snapshot.state, range_.state) &&
@@ -111,10 +132,18 @@ void ServerShard::restore(const ShardSnapshot& snapshot) {
     std::copy(snapshot.parameters.begin(), snapshot.parameters.end(), theta().begin());
     std::copy(snapshot.state.begin(), snapshot.state.end(), theta().begin() + range_.parameters());
     for (std::size_t i = 0; i < slots.size(); ++i) {
-        std::copy(snapshot.optimizer_slots[i].second.begin(),
-                  snapshot.optimizer_slots[i].second.end(), slots[i].values.begin());
+        const std::vector<float>& values = snapshot.optimizer_slots[i].second;
+        if (other_) {
+            other_->set_slot(i, values);
+        } else {
+            std::copy(values.begin(), values.end(), slots[i].values.begin());
+        }
     }
-    optimizer_->restore_scalars(snapshot.optimizer_scalars);
+    optimizer().restore_scalars(snapshot.optimizer_scalars);
+    if (other_) {
+        other_->set_parameters(parameters());
+    }
+    follow_first_slot();
     version_ = snapshot.version;
     current_.reset();
 }
@@ -126,11 +155,17 @@ ShardSnapshot ServerShard::capture() {
                            .version = version_,
                            .parameters = {parameters().begin(), parameters().end()},
                            .state = {state().begin(), state().end()}};
-    for (const OptimizerSlot& slot : optimizer_->slots()) {
-        snapshot.optimizer_slots.emplace_back(
-            slot.name, std::vector<float>(slot.values.begin(), slot.values.end()));
+    const std::vector<OptimizerSlot> slots = optimizer().slots();
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        std::vector<float> values(slots[i].values.size());
+        if (other_) {
+            other_->get_slot(i, values);
+        } else {
+            std::copy(slots[i].values.begin(), slots[i].values.end(), values.begin());
+        }
+        snapshot.optimizer_slots.emplace_back(slots[i].name, std::move(values));
     }
-    for (const OptimizerScalar& one : optimizer_->scalars()) {
+    for (const OptimizerScalar& one : optimizer().scalars()) {
         snapshot.optimizer_scalars.emplace_back(one.name, one.value);
     }
     return snapshot;
@@ -174,17 +209,18 @@ ServerShard::Job ServerShard::make_job(const FireOrder& order, const FireOutput&
                              .released = job.released.back().get()});
     }
     if (kind_ == OptimizerKind::kSgd) {
-        job.velocity = optimizer_->slots().front().values;
-        job.momentum = scalar(*optimizer_, "momentum");
+        job.velocity = other_ ? std::span<const float>(velocity_)
+                              : std::span<const float>(optimizer_->slots().front().values);
+        job.momentum = scalar(optimizer(), "momentum");
     }
     return job;
 }
 
 void ServerShard::begin_update(const FireOrder& order) {
     if (order.work == Work::kDelta) {
-        optimizer_->begin_delta(order.fraction, order.lr);
+        optimizer().begin_delta(order.fraction, order.lr);
     } else {
-        optimizer_->begin_update(order.fraction, order.lr);
+        optimizer().begin_update(order.fraction, order.lr);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cohort/optim/optimizer.hpp"
@@ -12,6 +13,7 @@
 #include "cohort/tensor/buffer_pool.hpp"
 #include "cohort/train/snapshot.hpp"
 #include "protocol.hpp"
+#include "server_device.hpp"
 #include "server_staging.hpp"
 #include "shards.hpp"
 
@@ -36,9 +38,11 @@ struct FireOutput {
 /// the rest belongs to one thread.
 class ServerShard {
 public:
-    /// @param threads that apply updates, >= 1. Errors: DeviceError when memory is short.
+    /// @param threads that apply updates, >= 1  @param device  where parameters and optimizer lie
+    /// and updates are applied, with a copy of the parameters here; null: host memory and `threads`
+    /// Errors: DeviceError when memory is short.
     ServerShard(const Graph& graph, const ShardRange& range, const OptimizerOptions& optimizer,
-                int threads);
+                int threads, std::unique_ptr<Device> device = nullptr);
     ServerShard(const ServerShard&) = delete;
     ServerShard& operator=(const ServerShard&) = delete;
     ~ServerShard();
@@ -51,6 +55,10 @@ public:
     /// A copy of everything, for a checkpoint.
     [[nodiscard]] ShardSnapshot capture();
 
+    /// Where parameters lie: "cpu", or the other device's description.
+    [[nodiscard]] std::string device() const {
+        return other_ ? other_->device().description() : "cpu";
+    }
     [[nodiscard]] const ShardRange& range() const noexcept { return range_; }
     [[nodiscard]] std::int64_t version() const noexcept { return version_; }
     [[nodiscard]] std::span<const float> parameters() const noexcept;
@@ -104,6 +112,9 @@ private:
     void remember_releases(const FireOrder& order, const FireOutput& output);
     void run_steps(const Job& job, const std::function<void(std::int64_t)>& final);
     GradientAnswer run_step(const Job& job, std::int64_t begin, std::int64_t end, float* sum);
+    GradientAnswer run_device_step(const Job& job, std::int64_t begin, std::int64_t end);
+    [[nodiscard]] Optimizer& optimizer() noexcept;
+    void follow_first_slot();
     [[nodiscard]] const float* gradient_of(const Job& job, std::int64_t at, std::int64_t n,
                                            float* sum) const;
     void copy_block(const Job& job, std::int64_t at, std::int64_t n) const;
@@ -117,9 +128,11 @@ private:
     OptimizerKind kind_;
     std::unique_ptr<Device> device_;
     std::unique_ptr<Stream> stream_;
-    Buffer theta_;  ///< [range_.floats()]: parameters, then state
-    std::unique_ptr<Optimizer> optimizer_;
-    std::vector<Buffer> sums_;  ///< scratch of each thread
+    Buffer theta_;                          ///< [range_.floats()]: parameters, then state
+    std::unique_ptr<Optimizer> optimizer_;  ///< null: the other device's
+    std::unique_ptr<ShardDevice> other_;    ///< null: all is on the host
+    std::vector<float> velocity_;           ///< sgd: the host's copy of the other device's
+    std::vector<Buffer> sums_;              ///< scratch of each thread
     BufferPool snapshots_;
     PushStaging staging_;
     std::int64_t version_ = 0;

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "cohort/core/error.hpp"
 #include "cohort/core/units.hpp"
 #include "cohort/data/dataset.hpp"
@@ -40,6 +43,18 @@ HostAllocator host_allocator(Device& device) {
         auto buffer = std::make_shared<Buffer>(device.allocate_host(bytes));
         return std::shared_ptr<void>(buffer, buffer->data());
     };
+}
+
+ReplicaOptions replica_options(const Device& device, Precision precision, bool deterministic,
+                               const std::string& tuning_file) {
+    ReplicaOptions options{.deterministic = deterministic, .precision = precision};
+    if (device.kind() != DeviceKind::kCpu && !deterministic && !tuning_file.empty()) {
+        std::error_code error;  // the file's user says what cannot be written
+        std::filesystem::create_directories(std::filesystem::path(tuning_file).parent_path(),
+                                            error);
+        options.tuning_file = tuning_file;
+    }
+    return options;
 }
 
 BatchView view_of(const LoadedBatch& batch) {

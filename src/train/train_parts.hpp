@@ -27,6 +27,11 @@ namespace cohort {
 /// Batches in memory that `device` copies fastest from.
 [[nodiscard]] HostAllocator host_allocator(Device& device);
 
+/// How a job computes on `device`. @param tuning_file  read and added to where choices are made by
+/// measurement that are worth keeping: on a GPU, unless `deterministic`; its folder is made then
+[[nodiscard]] ReplicaOptions replica_options(const Device& device, Precision precision,
+                                             bool deterministic, const std::string& tuning_file);
+
 /// A loaded batch as the engine takes it.
 [[nodiscard]] BatchView view_of(const LoadedBatch& batch);
 

@@ -55,6 +55,16 @@ RingOptions ring_options(const TrainOptions& options, const Graph& graph) {
     return ring;
 }
 
+void check_sums(const TrainOptions& options, const Device& device) {
+    if (parse_all_reduce(options.all_reduce) == AllReduceAlgorithm::kNccl &&
+        device.kind() == DeviceKind::kCpu) {
+        fail<DeviceError>({.where = "--all-reduce nccl",
+                           .what = "this worker has no GPU: " + cuda_status().detail,
+                           .expected = "a GPU of its own for every worker",
+                           .hint = "--all-reduce auto"});
+    }
+}
+
 }  // namespace
 
 /// This rank's part of a run: its role, and on rank 0 the coordinator beside it.
@@ -71,6 +81,7 @@ public:
         } else {
             worker_.emplace(links_, parts_, environment_, world.map().worker_of_rank(world.rank()),
                             ring_exchanges(world, ring_options(parts_.options, parts_.graph)));
+            check_sums(parts_.options, worker_->device());
         }
         if (world.rank() == 0) {
             coordinator_.emplace(links_, parts_, environment_, device());
@@ -84,7 +95,7 @@ public:
     [[nodiscard]] const JobParts& parts() const noexcept { return parts_; }
     [[nodiscard]] std::string device() const {
         return worker_ ? worker_->device().description()
-                       : "cpu, applies updates (parameter server)";
+                       : server_->device() + ", applies updates (parameter server)";
     }
 
     TrainSummary run() {
@@ -194,7 +205,7 @@ ExitCode exit_code(const TrainSummary& summary) noexcept {
 
 Trainer::Trainer(const TrainOptions& options, const TrainEnvironment& environment) {
     if (environment.world == nullptr) {
-        own_world_ = std::make_unique<World>(WorldOptions{.alone = true});
+        own_world_ = std::make_unique<World>(WorldOptions{.alone = true, .device = options.device});
     }
     World& world = own_world_ ? *own_world_ : *environment.world;
     ExitCode code = ExitCode::kDone;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -23,6 +24,11 @@ LoaderOptions loader_options(const JobParts& job, const AugmentOptions& augment,
     return loader;
 }
 
+std::string device_name(const Links& links, const TrainOptions& options, int worker) {
+    const int gpus = shares_gpus(options.device) ? cuda_status().device_count : 0;
+    return device_of_rank(options.device, links.map, links.map.rank_of_worker(worker), gpus);
+}
+
 /// A GPU's computing thread only waits, and so does one that sleeps in place of the network: its
 /// own CPU time says nothing there.
 std::shared_ptr<const Clock> busy_clock(const Device& device, const TrainOptions& options,
@@ -39,15 +45,20 @@ WorkerContext::WorkerContext(Links links, JobParts& job, const TrainEnvironment&
       job_(job),
       environment_(environment),
       worker_(worker),
-      device_(make_device(job.options.device,
+      device_(make_device(device_name(links, job.options, worker),
                           job.options.threads > 0 ? job.options.threads : environment.cores)),
-      replica_(job.graph, *device_, {.deterministic = job.options.deterministic}),
+      replica_(job.graph, *device_,
+               replica_options(*device_, parse_precision(job.options.precision),
+                               job.options.deterministic, environment.tuning_file)),
       train_loader_(job.train_set, loader_options(job, job.augment, job.order, *device_)),
       test_loader_(job.test_set, loader_options(job, {}, {.shuffle = false}, *device_)),
       slices_(job.train_set->info(), job.order),
       injector_(parse_injections(job.options.inject), links.map.rank_of_worker(worker),
                 job.options.seed, environment.clock,
                 busy_clock(*device_, job.options, environment.clock)) {
+    if (device_->kind() != DeviceKind::kCpu) {
+        worker_device_.emplace(replica_);
+    }
     if (const auto seconds = parse_compute(job.options.compute)) {
         sleep_.emplace(replica_, *seconds / static_cast<double>(job.options.batch),
                        environment.clock);
@@ -159,8 +170,60 @@ bool WorkerContext::revoked(std::uint64_t lease) const {
 
 std::optional<BatchResult> WorkerContext::train_step(const BatchView& batch,
                                                      StepObserver& observer) {
-    return sleep_ ? sleep_->train_step(batch, observer)
-                  : replica_.train_step(batch, job_.options.seed, observer);
+    try {
+        auto result = sleep_ ? sleep_->train_step(batch, observer)
+                             : replica_.train_step(batch, job_.options.seed, observer);
+        stepped_ = true;
+        return result;
+    } catch (const OutOfMemory& error) {
+        if (stepped_ && may_leave()) {
+            throw;
+        }
+        return void_step(batch, observer, error);
+    }
+}
+
+/// The coordinator's rank cannot, nor can the last worker.
+bool WorkerContext::may_leave() const {
+    return links_.membership != nullptr && links_.messenger.rank() != coordinator().rank &&
+           job_.options.max_lost != 0 && links_.map.workers() > 1;
+}
+
+/// Everybody's sums and pushes go on as they would, so nobody waits for this worker; what is void
+/// comes back as a lease.
+BatchResult WorkerContext::void_step(const BatchView& batch, StepObserver& observer,
+                                     const OutOfMemory& reason) {
+    tell_coordinator(MessageKind::kStopRequested,
+                     StopRequest{.rank = links_.messenger.rank(), .failure = reason.what()});
+    Stream& stream = replica_.stream();
+    stream.fill_zero(replica_.gradients().data(), replica_.gradients().size_bytes());
+    stream.fill_zero(replica_.batch_state().data(), replica_.batch_state().size_bytes());
+    observer.gradient_ready(0, replica_.graph().parameters().total());
+    return {.loss_sum = std::numeric_limits<double>::quiet_NaN(), .samples = batch.size};
+}
+
+std::optional<double> WorkerContext::device_seconds() const {
+    return sleep_ || !injector_.idle() ? std::nullopt : replica_.step_seconds();
+}
+
+double WorkerContext::own_seconds(double host_s) const {
+    return device_seconds().value_or(host_s);
+}
+
+RoundScope WorkerContext::on_this_device(RoundScope scope) {
+    if (worker_device_) {
+        scope.device = device_.get();
+        scope.stream = &replica_.stream();
+    }
+    return scope;
+}
+
+void WorkerContext::fill_zero(const RoundExchange& exchange, std::span<float> buffer) {
+    if (exchange.on_device()) {
+        replica_.stream().fill_zero(buffer.data(), buffer.size_bytes());
+    } else {
+        std::fill(buffer.begin(), buffer.end(), 0.0F);
+    }
 }
 
 bool WorkerContext::stopping() {

@@ -18,6 +18,8 @@
 #include "links.hpp"
 #include "protocol.hpp"
 #include "sleep_compute.hpp"
+#include "worker_device.hpp"
+#include "worker_rounds.hpp"
 
 namespace cohort {
 
@@ -39,6 +41,14 @@ public:
     [[nodiscard]] Injector& injector() noexcept { return injector_; }
     [[nodiscard]] IterationMeter& meter() noexcept { return meter_; }
     [[nodiscard]] const Device& device() const noexcept { return *device_; }
+    /// What training steps are observed with.
+    [[nodiscard]] StepParts step_parts() noexcept {
+        return {replica_, injector_, worker_device_ ? &*worker_device_ : nullptr};
+    }
+    /// Of a replica that does not lie in host memory.
+    [[nodiscard]] WorkerDevice& worker_device() { return worker_device_.value(); }
+    /// The scope of an exchange whose buffer may lie where the replica does.
+    [[nodiscard]] RoundScope on_this_device(RoundScope scope);
     [[nodiscard]] static Address coordinator() noexcept { return {0, Port::kCoordinator}; }
 
     /// Who gets the orders that are not the context's own (leases, kStop). kBegin goes to both.
@@ -90,9 +100,16 @@ public:
     [[nodiscard]] std::uint32_t incarnation() const noexcept { return incarnation_; }
     void begin_incarnation(std::uint32_t incarnation) noexcept { incarnation_ = incarnation; }
     /// A mini-batch on the replica's parameters, or what `--compute` puts in its place. Nothing
-    /// when the observer interrupted it.
+    /// when the observer interrupted it. One that does not fit the device's memory gives a gradient
+    /// of zeros and a loss that is not finite, which voids it, and the coordinator is asked to end
+    /// the run; OutOfMemory when this worker has done others and may leave the job instead.
     [[nodiscard]] std::optional<BatchResult> train_step(const BatchView& batch,
                                                         StepObserver& observer);
+    /// Own time of the last train_step, which took this thread `host_s`: what its device says,
+    /// where it keeps time. Injected slowness is in the thread's time alone.
+    [[nodiscard]] double own_seconds(double host_s) const;
+    /// The same; nothing where the thread's time counts.
+    [[nodiscard]] std::optional<double> device_seconds() const;
 
     /// Evaluates a part of the test group with the parameters as they are and reports it. Gives up
     /// silently between batches when kStop comes, this rank is asked to stop or begins a new
@@ -101,6 +118,8 @@ public:
 
     /// Host memory to device memory or back, at once.
     void copy(std::span<float> to, std::span<const float> from);
+    /// The buffer of `exchange` becomes zero, wherever it lies.
+    void fill_zero(const RoundExchange& exchange, std::span<float> buffer);
 
     void say_farewell();
 
@@ -109,6 +128,9 @@ private:
     [[nodiscard]] bool stopping();
     void handle(const Message& message);
     void submit(const LeaseOrder& order);
+    [[nodiscard]] bool may_leave() const;
+    [[nodiscard]] BatchResult void_step(const BatchView& batch, StepObserver& observer,
+                                        const OutOfMemory& reason);
 
     Links links_;
     JobParts& job_;
@@ -116,7 +138,9 @@ private:
     int worker_;
     std::unique_ptr<Device> device_;
     Replica replica_;
-    std::optional<SleepCompute> sleep_;  ///< in place of the network
+    std::optional<WorkerDevice> worker_device_;  ///< unless the replica lies in host memory
+    std::optional<SleepCompute> sleep_;          ///< in place of the network
+    bool stepped_ = false;                       ///< a mini-batch has fitted the memory
     Loader train_loader_;
     Loader test_loader_;
     SliceReader slices_;

@@ -12,8 +12,8 @@ constexpr std::size_t kKeep = 4;
 
 }  // namespace
 
-GroupExchanges::GroupExchanges(RoundExchangeFactory make, std::int64_t floats)
-    : make_(std::move(make)), floats_(floats) {
+GroupExchanges::GroupExchanges(RoundExchangeFactory make, std::int64_t floats, RoundScope scope)
+    : make_(std::move(make)), floats_(floats), scope_(std::move(scope)) {
 }
 
 std::list<GroupExchanges::Entry>::iterator GroupExchanges::find(const WorkOrder& work) {
@@ -30,7 +30,7 @@ GroupExchanges::Turn GroupExchanges::turn(const WorkOrder& work) {
             entries_.push_front(
                 {.generation = work.generation,
                  .ranks = work.group,
-                 .exchange = make_({work.group.begin(), work.group.end()}, floats_, {}),
+                 .exchange = make_({work.group.begin(), work.group.end()}, floats_, scope_),
                  .round = 1});
         } catch (const RingBroken&) {
             return {};

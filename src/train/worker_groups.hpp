@@ -20,8 +20,8 @@ public:
         std::uint64_t round = 0;            ///< first of the rounds
     };
 
-    /// @param floats of the exchanged buffers
-    GroupExchanges(RoundExchangeFactory make, std::int64_t floats);
+    /// @param floats of the exchanged buffers  @param scope of the exchanges
+    GroupExchanges(RoundExchangeFactory make, std::int64_t floats, RoundScope scope = {});
 
     /// The exchange for a lease with a group; collective over the group. Reserves work.steps
     /// rounds of it.
@@ -40,6 +40,7 @@ private:
 
     RoundExchangeFactory make_;
     std::int64_t floats_;
+    RoundScope scope_;
     std::list<Entry> entries_;  ///< used last first
 };
 

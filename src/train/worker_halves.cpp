@@ -17,7 +17,7 @@ class PartObserver final : public GradientObserver {
 public:
     PartObserver(WorkerContext& context, std::span<float> sum, float share, bool first,
                  std::function<bool()> give_up)
-        : GradientObserver(context.replica(), context.injector(), std::move(give_up), !first),
+        : GradientObserver(context.step_parts(), std::move(give_up), !first),
           parameters_(context.replica().gradients().size()),
           sum_(sum),
           share_(share),
@@ -79,6 +79,9 @@ std::optional<HalvedStep> train_in_halves(WorkerContext& context, const LoadedBa
             return std::nullopt;
         }
         observer.finish();
+        const std::optional<double> device_s = context.device_seconds();
+        step.device_s =
+            step.device_s && device_s ? std::optional(*step.device_s + *device_s) : std::nullopt;
         step.result.samples += result->samples;
         step.result.loss_sum += result->loss_sum;
         step.result.correct += result->correct;

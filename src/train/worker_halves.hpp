@@ -14,7 +14,8 @@ namespace cohort {
 struct HalvedStep {
     BatchResult result;  ///< over both
     std::array<double, 2> squares{};
-    double mean_squares = 0;  ///< of the mean over all samples
+    double mean_squares = 0;             ///< of the mean over all samples
+    std::optional<double> device_s = 0;  ///< WorkerContext::device_seconds of both
 };
 
 /// @param gradient  becomes the mean gradient, then the batch statistics: [parameters, state]

@@ -33,12 +33,16 @@ const Device& WorkerLoop::device() const noexcept {
 }
 
 void WorkerLoop::run() {
+    const auto said = [this](const Error& error) {
+        return fmt::format("{} (worker {}, parameters of version {})", error.what(),
+                           context_->worker(), executor_->version());
+    };
     try {
         executor_->run();
+    } catch (const DeviceError& error) {  // a job may go on without it
+        throw DeviceError(said(error));
     } catch (const Error& error) {
-        throw Error(error.exit_code(),
-                    fmt::format("{} (worker {}, parameters of version {})", error.what(),
-                                context_->worker(), executor_->version()));
+        throw Error(error.exit_code(), said(error));
     }
     context_->say_farewell();
 }

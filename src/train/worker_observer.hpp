@@ -6,8 +6,7 @@
 #include <span>
 
 #include "cohort/core/clock.hpp"
-#include "cohort/model/replica.hpp"
-#include "injection.hpp"
+#include "worker_device.hpp"
 
 namespace cohort {
 
@@ -15,13 +14,19 @@ namespace cohort {
 /// each piece is in the cache; counts down to what is final from the end. One object per step. A
 /// step that is given up leaves gradient and pieces unfinished; finish() is not called then.
 ///
-/// On a GPU the pieces are copied to the host when the step is over.
+/// Of a replica in a device's memory the pieces are copied to the host meanwhile and handed on when
+/// they have arrived; or, kDevice, they stay there and are handed on when they are announced, for
+/// work on the replica's stream.
 class GradientObserver : public StepObserver {
 public:
+    /// Where put() finds its pieces.
+    enum class Pieces : std::uint8_t { kHost, kDevice };
+
     /// @param give_up  asked between groups of layers; true gives the step up. None: never
     /// @param goes_on  the mini-batch has begun with another step
-    GradientObserver(Replica& replica, Injector& injector, std::function<bool()> give_up = {},
-                     bool goes_on = false);
+    /// @param pieces   means nothing when the replica lies in host memory
+    explicit GradientObserver(const StepParts& parts, std::function<bool()> give_up = {},
+                              bool goes_on = false, Pieces pieces = Pieces::kHost);
 
     void gradient_ready(std::int64_t begin, std::int64_t end) final;
     bool should_interrupt() final;
@@ -42,16 +47,26 @@ protected:
     /// Everything from `low` to the end has been put.
     virtual void final_from(std::int64_t low) = 0;
 
-private:
-    void take(std::int64_t begin, std::int64_t end, std::span<const float> gradients);
+    /// Not null: pieces lie in a device's memory, for work on the replica's stream.
+    [[nodiscard]] WorkerDevice* device() const noexcept {
+        return place_ == Place::kStays ? parts_.device : nullptr;
+    }
 
-    Replica& replica_;
-    Injector& injector_;
+private:
+    /// kHere: the replica lies in host memory. kCopied, kStays: as Pieces say.
+    enum class Place : std::uint8_t { kHere, kCopied, kStays };
+
+    void begin_leaving(std::span<const float> batch_state);
+    void take(std::int64_t begin, std::int64_t end, std::span<const float> gradients);
+    void take_copies(bool all);
+
+    StepParts parts_;
     std::function<bool()> give_up_;
-    bool on_host_;
-    bool begun_ = false;
+    Place place_;
+    bool begun_ = false;    ///< a range was announced
+    bool leaving_ = false;  ///< a piece was there to leave
     SteadyClock clock_;
-    Clock::Seconds begun_at_{0};
+    Clock::Seconds leaving_since_{0};
     std::int64_t low_;                           ///< all from here on has been put
     std::map<std::int64_t, std::int64_t> late_;  ///< put below low_: end -> begin
     double squares_ = 0;

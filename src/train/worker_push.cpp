@@ -59,10 +59,10 @@ std::vector<int> PushBuffers::missing(const Transfers& transfers) {
     return servers;
 }
 
-PushObserver::PushObserver(Replica& replica, Injector& injector, const Links& links,
-                           const ShardedLayout& layout, std::shared_ptr<Buffer> buffer,
-                           PushHeader header, std::function<bool()> give_up)
-    : GradientObserver(replica, injector, std::move(give_up)),
+PushObserver::PushObserver(const StepParts& parts, const Links& links, const ShardedLayout& layout,
+                           std::shared_ptr<Buffer> buffer, PushHeader header,
+                           std::function<bool()> give_up)
+    : GradientObserver(parts, std::move(give_up)),
       links_(links),
       layout_(layout),
       buffer_(std::move(buffer)),

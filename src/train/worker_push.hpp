@@ -46,8 +46,8 @@ private:
 /// first piece; the batch statistics are behind the gradients of server 0.
 class PushObserver final : public GradientObserver {
 public:
-    PushObserver(Replica& replica, Injector& injector, const Links& links,
-                 const ShardedLayout& layout, std::shared_ptr<Buffer> buffer, PushHeader header,
+    PushObserver(const StepParts& parts, const Links& links, const ShardedLayout& layout,
+                 std::shared_ptr<Buffer> buffer, PushHeader header,
                  std::function<bool()> give_up = {});
 
     [[nodiscard]] std::vector<std::shared_ptr<OutgoingTransfer>> transfers() const {
@@ -70,9 +70,9 @@ private:
 /// A training step whose gradient is gathered in memory of the node, in the same layout.
 class SlotObserver final : public GradientObserver {
 public:
-    SlotObserver(Replica& replica, Injector& injector, const ShardedLayout& layout,
-                 std::span<float> slot, std::function<bool()> give_up)
-        : GradientObserver(replica, injector, std::move(give_up)), layout_(layout), slot_(slot) {}
+    SlotObserver(const StepParts& parts, const ShardedLayout& layout, std::span<float> slot,
+                 std::function<bool()> give_up)
+        : GradientObserver(parts, std::move(give_up)), layout_(layout), slot_(slot) {}
 
 protected:
     void put(std::int64_t begin, std::span<const float> gradient) override;

@@ -71,7 +71,7 @@ private:
     [[nodiscard]] bool round(const RoundOrder& order);
     [[nodiscard]] std::vector<AddedPush> pushes_of(const RoundOrder& order,
                                                    const RoundMember& mine) const;
-    void apply(const RoundOrder& order, std::span<float> sum);
+    void apply(const RoundOrder& order, const MemberRounds::Sum& sum);
     void add_delta(std::span<const float> delta);
     void release_riders(const RoundOrder& order, const RoundMember& mine);
     void report(const RoundOrder& order, const MemberRounds::Sum& sum,

@@ -47,7 +47,7 @@ bool RingExecutor::round(const RoundOrder& order) {
                     [](const RingTail& tail) { return tail.finite != 0; })) {
         answer = answer_to(order, sum->floats);
         const Clock::Seconds start = context_.clock().now();
-        apply(order, sum->floats);
+        apply(order, *sum);
         rounds_.applied((context_.clock().now() - start).count());
         last_round_ = order.round;
         release_riders(order, *mine);
@@ -105,13 +105,13 @@ std::vector<AddedPush> RingExecutor::pushes_of(const RoundOrder& order,
     return added;
 }
 
-void RingExecutor::apply(const RoundOrder& order, std::span<float> sum) {
-    const bool on_host = replica_.device().kind() == DeviceKind::kCpu;
+void RingExecutor::apply(const RoundOrder& order, const MemberRounds::Sum& sum) {
+    const bool here = sum.on_device || replica_.device().kind() == DeviceKind::kCpu;
     std::span<const float> gradient = replica_.gradients();
-    if (!sum.empty()) {
-        const std::span<float> summed = sum.first(replica_.parameters().size());
-        context_.copy(replica_.batch_state(), sum.subspan(summed.size()));
-        if (on_host) {
+    if (!sum.floats.empty()) {
+        const std::span<float> summed = sum.floats.first(replica_.parameters().size());
+        context_.copy(replica_.batch_state(), sum.floats.subspan(summed.size()));
+        if (here) {
             gradient = summed;
         } else {
             context_.copy(replica_.gradients(), summed);
@@ -128,12 +128,11 @@ void RingExecutor::apply(const RoundOrder& order, std::span<float> sum) {
 
 /// The mean change that the members' local steps made; the optimizer's state stays as it is.
 void RingExecutor::add_delta(std::span<const float> delta) {
-    std::vector<float> moved(delta.size());
-    std::vector<float> change(delta.size());
-    context_.copy(moved, replica_.parameters());
-    context_.copy(change, delta);
-    add_scaled(moved, change, 1);
-    context_.copy(replica_.parameters(), moved);
+    if (const StepParts parts = context_.step_parts(); parts.device != nullptr) {
+        parts.device->math->add_scaled(replica_.parameters(), delta, 1);
+    } else {
+        add_scaled(replica_.parameters(), delta, 1);
+    }
 }
 
 /// The riders whose gradients were in the update go on with its parameters.

@@ -34,9 +34,18 @@ void add_scaled(std::span<float> to, std::span<const float> from, float factor) 
 /// values, weighted, and what is added to them, from `begin` of the buffer on.
 void RingObserver::fill(std::size_t begin, std::span<const float> values) {
     const std::span<float> to = buffer_.subspan(begin, values.size());
-    scale_into(to, values, weight_);
+    if (device() != nullptr) {
+        device()->math->scale_into(to, values, weight_);
+    } else {
+        scale_into(to, values, weight_);
+    }
     for (const AddedPush& added : added_) {
-        add_scaled(to, {added.values.get() + begin, values.size()}, added.weight);
+        const std::span<const float> push(added.values.get() + begin, values.size());
+        if (device() != nullptr) {
+            device()->math->add_scaled(to, device()->upload(push), added.weight);
+        } else {
+            add_scaled(to, push, added.weight);
+        }
     }
 }
 

@@ -25,12 +25,13 @@ struct AddedPush {
 
 /// A training step whose gradient, times this member's weight, goes into a ring's buffer: the
 /// parameters' floats, behind them the batch statistics. Gradients of riders are added to it piece
-/// by piece, in their order.
+/// by piece, in their order. Where the buffer is the device's memory all of that is done there.
 class RingObserver final : public GradientObserver {
 public:
-    RingObserver(Replica& replica, Injector& injector, RoundExchange& exchange,
-                 std::span<float> buffer, float weight, std::span<const AddedPush> added = {})
-        : GradientObserver(replica, injector),
+    RingObserver(const StepParts& parts, RoundExchange& exchange, std::span<float> buffer,
+                 float weight, std::span<const AddedPush> added = {})
+        : GradientObserver(parts, {}, false,
+                           exchange.on_device() ? Pieces::kDevice : Pieces::kHost),
           exchange_(exchange),
           buffer_(buffer),
           weight_(weight),
@@ -54,7 +55,8 @@ private:
 /// A training step of a ring of one: the gradient stays where it is.
 class AloneObserver final : public GradientObserver {
 public:
-    using GradientObserver::GradientObserver;
+    explicit AloneObserver(const StepParts& parts)
+        : GradientObserver(parts, {}, false, Pieces::kDevice) {}
 
 protected:
     void put(std::int64_t /*begin*/, std::span<const float> /*gradient*/) override {}
@@ -67,9 +69,9 @@ protected:
 class RiderObserver final : public GradientObserver {
 public:
     /// @param buffer  parameters and batch statistics, see RingObserver; lives as long as it leaves
-    RiderObserver(Replica& replica, Injector& injector, const Links& links, Address parent,
-                  PushHeader header, std::shared_ptr<std::vector<float>> buffer)
-        : GradientObserver(replica, injector),
+    RiderObserver(const StepParts& parts, const Links& links, Address parent, PushHeader header,
+                  std::shared_ptr<std::vector<float>> buffer)
+        : GradientObserver(parts),
           links_(links),
           parent_(parent),
           header_(header),

@@ -43,8 +43,7 @@ void RingRides::pulled(double seconds) {
 
 Ticket RingRides::step(const LoadedBatch& batch, const PushId& id, Address parent) {
     Slot& slot = free_slot();
-    RiderObserver observer(context_.replica(), context_.injector(), context_.links(), parent, {id},
-                           slot.values);
+    RiderObserver observer(context_.step_parts(), context_.links(), parent, {id}, slot.values);
     const auto result = context_.train_step(view_of(batch), observer);
     observer.finish();
     slot.transfer = observer.transfer();
@@ -88,7 +87,7 @@ bool RingRides::run(int parent, std::int64_t version) {
     ticket.samples = batch->size();
     ticket.times = std::exchange(times_, {});
     ticket.times.input_s = (loaded - start).count();
-    ticket.times.compute_s = (context_.clock().now() - loaded).count();
+    ticket.times.compute_s = context_.own_seconds((context_.clock().now() - loaded).count());
     ticket.times.leaving_s = leaving_s;
     ticket.times.use = context_.meter().use();
     ticket.times.telemetry_s = context_.meter().take_cost_s();

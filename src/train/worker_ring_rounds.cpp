@@ -43,14 +43,14 @@ std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, cons
         if (gradient || stepped) {
             const std::span<float> buffer = sum.begin(order.round);
             const auto weight = static_cast<float>(share(order, mine.samples));
-            const RingTail tail = stepped ? hand_in(*stepped, weight, buffer)
+            const RingTail tail = stepped ? hand_in(*stepped, weight, sum, buffer)
                                   : batch ? train_into(*batch, weight, sum, buffer, added)
-                                          : pass_on(buffer, added);
+                                          : pass_on(sum, buffer, added);
             sum.finish(last_word(tail, order.round));
             if (auto tails = sum.wait()) {
                 const RingTimes times = sum.times();
                 load_ = {.waited_s = times.exposed_s, .exchange_s = times.exchange_s};
-                return Sum{std::move(*tails), buffer, times};
+                return Sum{std::move(*tails), buffer, times, sum.on_device()};
             }
         }
     } catch (const RingBroken&) {  // a member was lost while an exchange was being made
@@ -75,7 +75,7 @@ RoundExchange& MemberRounds::exchange(std::uint64_t ring, const std::vector<int>
     }
     auto& held = exchanges_[ring];
     if (!held) {
-        held = make_(ranks, floats_, scope);
+        held = make_(ranks, floats_, context_.on_this_device(scope));
     }
     return *held;
 }
@@ -87,7 +87,7 @@ void MemberRounds::keep_only(const std::vector<std::uint64_t>& rings) {
 }
 
 MemberRounds::Sum MemberRounds::alone(const RoundMember& mine, std::uint64_t round) {
-    AloneObserver observer(replica_, context_.injector());
+    AloneObserver observer(context_.step_parts());
     const RingTail tail = train(*batch_of(mine), observer);
     return {{last_word(tail, round)}, {}, {}};
 }
@@ -105,21 +105,34 @@ RingTail MemberRounds::last_word(RingTail tail, std::uint64_t round) {
 
 RingTail MemberRounds::train_into(const LoadedBatch& batch, float weight, RoundExchange& sum,
                                   std::span<float> buffer, std::span<const AddedPush> added) {
-    RingObserver observer(replica_, context_.injector(), sum, buffer, weight, added);
+    RingObserver observer(context_.step_parts(), sum, buffer, weight, added);
     return train(batch, observer);
 }
 
 /// What a member without samples of its own hands in.
-RingTail MemberRounds::pass_on(std::span<float> buffer, std::span<const AddedPush> added) {
-    std::fill(buffer.begin(), buffer.end(), 0.0F);
+RingTail MemberRounds::pass_on(const RoundExchange& sum, std::span<float> buffer,
+                               std::span<const AddedPush> added) {
+    context_.fill_zero(sum, buffer);
     for (const AddedPush& push : added) {
-        add_scaled(buffer, {push.values.get(), buffer.size()}, push.weight);
+        const std::span<const float> values(push.values.get(), buffer.size());
+        if (sum.on_device()) {
+            WorkerDevice& device = context_.worker_device();
+            device.math->add_scaled(buffer, device.upload(values), push.weight);
+        } else {
+            add_scaled(buffer, values, push.weight);
+        }
     }
     return {};
 }
 
-RingTail MemberRounds::hand_in(const RingTail& stepped, float weight, std::span<float> buffer) {
-    scale_into(buffer, delta_, weight);
+RingTail MemberRounds::hand_in(const RingTail& stepped, float weight, const RoundExchange& sum,
+                               std::span<float> buffer) {
+    if (sum.on_device()) {
+        replica_.stream().copy(buffer.data(), delta_.data(), buffer.size_bytes());
+        context_.worker_device().math->scale_into(buffer, buffer, weight);
+    } else {
+        scale_into(buffer, delta_, weight);
+    }
     return stepped;
 }
 
@@ -154,7 +167,7 @@ RingTail MemberRounds::train(const LoadedBatch& batch, GradientObserver& observe
     tail.loss_sum = result->loss_sum;
     tail.correct = result->correct;
     tail.finite = std::isfinite(result->loss_sum) && std::isfinite(squares) ? 1 : 0;
-    tail.compute_s = (context_.clock().now() - start).count();
+    tail.compute_s = context_.own_seconds((context_.clock().now() - start).count());
     tail.gradient_norm = std::sqrt(squares);
     return tail;
 }
@@ -190,7 +203,7 @@ bool MemberRounds::pass_on_steps(const RoundOrder& order, RoundExchange& group) 
     for (std::int32_t step = 0; step < order.steps; ++step) {
         const std::span<float> buffer =
             group.begin(order.group_round + static_cast<std::uint64_t>(step));
-        std::fill(buffer.begin(), buffer.end(), 0.0F);
+        context_.fill_zero(group, buffer);
         group.finish({});
         const auto tails = group.wait();
         if (!tails) {

@@ -28,6 +28,7 @@ public:
         std::vector<RingTail> tails;  ///< by member
         std::span<float> floats;      ///< gradient and statistics; empty: they are the replica's
         RingTimes times;
+        bool on_device = false;  ///< `floats` lie in the replica's memory
     };
     /// This worker's part in a round, to its end. @param added gradients of its riders, weighted
     /// Nothing when a member was lost before the round was over here; the sum is undefined then.
@@ -51,9 +52,10 @@ private:
     [[nodiscard]] Sum alone(const RoundMember& mine, std::uint64_t round);
     [[nodiscard]] RingTail train_into(const LoadedBatch& batch, float weight, RoundExchange& sum,
                                       std::span<float> buffer, std::span<const AddedPush> added);
-    [[nodiscard]] static RingTail pass_on(std::span<float> buffer,
-                                          std::span<const AddedPush> added);
-    [[nodiscard]] RingTail hand_in(const RingTail& stepped, float weight, std::span<float> buffer);
+    [[nodiscard]] RingTail pass_on(const RoundExchange& sum, std::span<float> buffer,
+                                   std::span<const AddedPush> added);
+    [[nodiscard]] RingTail hand_in(const RingTail& stepped, float weight, const RoundExchange& sum,
+                                   std::span<float> buffer);
     [[nodiscard]] std::optional<LoadedBatch> batch_of(const RoundMember& mine);
     [[nodiscard]] RingTail last_word(RingTail tail, std::uint64_t round);
     [[nodiscard]] RingTail train(const LoadedBatch& batch, GradientObserver& observer);

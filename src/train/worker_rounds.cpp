@@ -17,6 +17,7 @@ public:
     void finish(const RingTail& tail) override { ring_.finish(tail); }
     [[nodiscard]] std::optional<std::vector<RingTail>> wait() override { return ring_.wait(); }
     [[nodiscard]] RingTimes times() const noexcept override { return ring_.times(); }
+    [[nodiscard]] bool on_device() const noexcept override { return ring_.on_device(); }
 
 private:
     RingExchange ring_;
@@ -44,6 +45,8 @@ RoundExchangeFactory ring_exchanges(World& world, const RingOptions& options) {
         RingOptions scoped = options;
         scoped.watched = scope.watched;
         scoped.epoch = scope.epoch;
+        scoped.device = scope.device;
+        scoped.stream = scope.stream;
         return std::make_unique<RingRounds>(world, members, floats, scoped);
     };
 }

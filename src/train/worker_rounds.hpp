@@ -24,12 +24,17 @@ public:
     virtual void finish(const RingTail& tail) = 0;
     [[nodiscard]] virtual std::optional<std::vector<RingTail>> wait() = 0;
     [[nodiscard]] virtual RingTimes times() const noexcept = 0;
+    /// The buffer lies in the memory of RoundScope::device, see RingExchange::on_device.
+    [[nodiscard]] virtual bool on_device() const noexcept { return false; }
 };
 
-/// Whose loss breaks an exchange besides its members', and since when; as RingOptions says.
+/// Whose loss breaks an exchange besides its members', since when, and where this member's numbers
+/// are; as RingOptions says.
 struct RoundScope {
     std::vector<int> watched;  ///< world ranks
     std::optional<std::uint64_t> epoch = std::nullopt;
+    Device* device = nullptr;  ///< of a replica that is not in host memory
+    Stream* stream = nullptr;
 };
 
 /// Makes an exchange of `floats` over world ranks in ring order; collective over them.

@@ -38,7 +38,7 @@ public:
           layout_(cut_shards(context.replica().graph(), links_.map.servers)),
           inbox_(layout_, context.replica().device()),
           places_(context, layout_),
-          groups_(std::move(rounds), layout_.floats()),
+          groups_(std::move(rounds), layout_.floats(), context.on_this_device({})),
           times_(context.clock()) {
         links_.messenger.set_sink(Port::kWorker, &inbox_);
     }
@@ -228,7 +228,7 @@ void ServersExecutor::step() {
 
 /// The payload stays here; the node's head sums it with others when its update is decided.
 void ServersExecutor::gradient_in_slot(const Loaded& loaded, PushId id, const PushPlace& place) {
-    SlotObserver observer(context_.replica(), context_.injector(), layout_, place.floats,
+    SlotObserver observer(context_.step_parts(), layout_, place.floats,
                           [&] { return give_up(loaded, id); });
     const auto result = context_.train_step(view_of(loaded.batch), observer);
     if (!result) {
@@ -237,7 +237,7 @@ void ServersExecutor::gradient_in_slot(const Loaded& loaded, PushId id, const Pu
         return;
     }
     observer.finish();
-    times_.computed(0);
+    times_.computed(0, context_.device_seconds());
     const double squares = observer.sum_of_squares();
     tell(ticket_of(loaded, id, *result, std::isfinite(squares), squares, place.slot));
 }
@@ -274,13 +274,13 @@ bool ServersExecutor::give_up(const Loaded& loaded, PushId id) {
 }
 
 void ServersExecutor::gradient(const Loaded& loaded, PushId id, const PushPlace& place) {
-    PushObserver observer(context_.replica(), context_.injector(), links_, layout_, place.buffer,
-                          {id}, [&] { return give_up(loaded, id); });
+    PushObserver observer(context_.step_parts(), links_, layout_, place.buffer, {id},
+                          [&] { return give_up(loaded, id); });
     const auto result = context_.train_step(view_of(loaded.batch), observer);
     if (result) {
         observer.finish();
         places_.leaves(place, observer.transfers());
-        times_.computed(observer.leaving_s());
+        times_.computed(observer.leaving_s(), context_.device_seconds());
         const double squares = observer.sum_of_squares();
         tell(ticket_of(loaded, id, *result, std::isfinite(squares), squares));
         return;
@@ -339,7 +339,7 @@ void ServersExecutor::gradient_of_halves(const Loaded& loaded, PushId id, const 
         return;
     }
     places_.put(place, id, delta_);
-    times_.computed(0);
+    times_.computed(0, step->device_s);
     Ticket ticket = ticket_of(loaded, id, step->result, std::isfinite(step->mean_squares),
                               step->mean_squares, place.slot);
     ticket.halves = true;

@@ -11,7 +11,7 @@ double IterationTimes::lap() {
 }
 
 void IterationTimes::parameters(double first_s) {
-    times_.exchange_s = lap();
+    times_.exchange_s = lap() + std::exchange(exchange_s_, 0);
     times_.pull_s = std::clamp(first_s, 0.0, times_.exchange_s);
 }
 
@@ -26,9 +26,11 @@ void IterationTimes::begin() {
     times_.buffer_s = std::exchange(buffer_s_, 0);
 }
 
-void IterationTimes::computed(double leaving_s) {
-    times_.compute_s = lap();
-    times_.leaving_s = leaving_s;
+void IterationTimes::computed(double leaving_s, std::optional<double> own_s) {
+    const double all_s = lap();
+    times_.compute_s = own_s ? std::clamp(*own_s, 0.0, all_s) : all_s;
+    times_.leaving_s = own_s ? std::min(leaving_s, times_.compute_s) : leaving_s;
+    exchange_s_ = all_s - times_.compute_s;
 }
 
 void IterationTimes::computed_for(double compute_s) {

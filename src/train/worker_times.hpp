@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "cohort/core/clock.hpp"
 #include "protocol.hpp"
 
@@ -28,7 +30,9 @@ public:
     /// Forward begins.
     void begin();
     /// Backward has ended. @param leaving_s  since the first of the gradient was there to leave
-    void computed(double leaving_s);
+    /// @param own_s  of the time since begin() computed, by the device's clock; what is left is the
+    /// beginning of the exchange. Nothing: all of it
+    void computed(double leaving_s, std::optional<double> own_s = std::nullopt);
     /// The same when only a part of that time was computing.
     void computed_for(double compute_s);
 
@@ -44,6 +48,7 @@ private:
     double lease_s_ = 0;  ///< of the iteration to come
     double input_s_ = 0;
     double buffer_s_ = 0;
+    double exchange_s_ = 0;
 };
 
 }  // namespace cohort

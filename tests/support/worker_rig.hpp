@@ -256,6 +256,7 @@ private:
         o.batch = 16;
         o.lr = 0.05;
         o.threads = 1;
+        o.device = "cpu";
         o.deterministic = true;
         o.augment = "pad-crop:1,flip";
         o.out = folder.file("out");

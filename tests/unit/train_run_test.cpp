@@ -42,6 +42,7 @@ protected:
         o.batch = 16;
         o.lr = 0.02;
         o.threads = 1;
+        o.device = "cpu";
         o.deterministic = true;
         o.augment = "pad-crop:1,flip";
         o.checkpoint_every_s = 0;

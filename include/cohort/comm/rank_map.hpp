@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cohort {
@@ -17,10 +18,11 @@ struct RankInfo {
     int node_rank = 0;  ///< among the ranks of its host
     std::string cores;  ///< cores it may run on, "0-3,8"
     Role role = Role::kWorker;
+    std::string device = "cpu";  ///< what its role computes on: "cpu", "cuda:1"
 
     template <class Io>
     void fields(Io& io) {
-        io(rank, host, pid, node, node_rank, cores, role);
+        io(rank, host, pid, node, node_rank, cores, role, device);
     }
 };
 
@@ -43,8 +45,19 @@ struct RankMap {
     [[nodiscard]] std::string describe(int rank) const;
     /// The same for several, with commas; "nobody" for none.
     [[nodiscard]] std::string describe(const std::vector<int>& some) const;
-    /// Lines for the start-up header: rank -> role -> host -> cores, ranks of one host on one line.
+    /// Place of a rank among those of its role on its node.
+    [[nodiscard]] int place_in_role(int rank) const noexcept;
+    /// Lines for the start-up header: rank -> role -> host -> cores -> GPU, ranks of one host on
+    /// one line.
     [[nodiscard]] std::vector<std::string> facts() const;
 };
+
+/// The device of a rank as make_device() takes it: the ranks of a role on one node go round its
+/// GPUs. @param option  "cpu", "auto" (a GPU where there are some), "cuda"; anything else, as
+/// "cuda:1", is for all ranks alike  @param gpus  that the rank sees
+[[nodiscard]] std::string device_of_rank(std::string_view option, const RankMap& map, int rank,
+                                         int gpus);
+/// Whether that depends on how many GPUs there are.
+[[nodiscard]] bool shares_gpus(std::string_view option) noexcept;
 
 }  // namespace cohort

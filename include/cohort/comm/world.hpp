@@ -20,6 +20,10 @@ struct WorldOptions {
     double lost_after_s = 15;            ///< a rank silent for this long is lost
     std::int64_t chunk_bytes = 1 << 20;  ///< of transfers
     bool alone = false;                  ///< a world of this process only, without MPI
+    /// Of workers and of servers, see device_of_rank: what RankInfo::device says. GPUs are counted
+    /// by ranks whose role may use them, which makes no context on any.
+    std::string device = "cpu";
+    std::string server_device = "cpu";
 };
 
 /// The ranks of this job: who they are, messages between them, and how the job ends. One

@@ -16,6 +16,9 @@ struct LaunchEnv {
     std::string host;  ///< host name
     int cores = 1;     ///< cores this process may run on (affinity mask)
     bool stderr_is_terminal = false;
+    /// Folder for what this program may find out again: $XDG_CACHE_HOME/cohort, else
+    /// ~/.cache/cohort; empty when there is neither. It need not exist.
+    std::string cache_folder;
 };
 
 [[nodiscard]] LaunchEnv read_launch_env();

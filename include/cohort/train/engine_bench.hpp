@@ -14,12 +14,15 @@ struct EngineBenchOptions {
     int threads = 1;
     std::int64_t steps = 20;        ///< timed steps
     std::int64_t warmup_steps = 3;  ///< before them
-    std::string device = "cpu";
+    std::string device = "auto";
+    std::string precision = "f32";
+    std::string tuning_file;  ///< as TrainEnvironment has it
     bool deterministic = false;
     bool profile = false;  ///< time every layer (costs some percent)
 };
 
 struct EngineBenchResult {
+    std::string device;   ///< "cpu", "cuda:0"
     double median_s = 0;  ///< per step
     double min_s = 0;
     double per_second = 0;         ///< samples, from the median

@@ -12,7 +12,7 @@ struct ExchangeBenchOptions {
     std::int64_t bytes = 25'000'000;      ///< of the parameters; rounded up to whole lines
     std::int64_t repetitions = 20;        ///< timed ones
     int servers = 1;                      ///< push-pull, streams
-    std::string algorithm = "auto";       ///< allreduce: "auto", "ring", "ordered", "mpi"
+    std::string algorithm = "auto";       ///< allreduce: "auto", "ring", "ordered", "mpi", "nccl"
     std::int64_t bucket_bytes = 4 << 20;  ///< allreduce
     std::int64_t chunk_bytes = 1 << 20;   ///< push-pull
     int threads = 1;                      ///< push-pull: of each server
@@ -34,7 +34,8 @@ struct ExchangeBenchResult {
 };
 
 /// Times an exchange between all ranks of the job. Collective; blocks. MPI is started and ended
-/// inside, so once per process. Errors: UsageError, PeerError.
+/// inside, so once per process. With "nccl" the buffers lie on GPUs, which the ranks of a host go
+/// round. Errors: UsageError, PeerError, DeviceError.
 [[nodiscard]] ExchangeBenchResult bench_exchange(const ExchangeBenchOptions& options);
 
 }  // namespace cohort

@@ -17,7 +17,7 @@ struct TrainOptions {
     std::string mode_schedule;           ///< "0:ssgd,20000:static:6": modes by samples applied
     std::string arch = "ring";           ///< "servers" or "ring"
     int servers = 0;                     ///< parameter server ranks; 0: none, or 1 by arch
-    std::string all_reduce = "auto";     ///< ring: "auto", "ring", "ordered", "mpi"
+    std::string all_reduce = "auto";     ///< ring: "auto", "ring", "ordered", "mpi", "nccl"
     std::int64_t bucket_bytes = 0;       ///< ring: gradients leave in pieces of this size; 0: auto
     std::int64_t chunk_bytes = 1 << 20;  ///< servers: transfers leave in pieces of this size
     double stall_limit_s = 60;           ///< a wait this long warns, twice as long ends the job
@@ -44,17 +44,19 @@ struct TrainOptions {
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 0;
-    std::int64_t samples = 0;      ///< budget in samples applied; 0 = by epochs
-    std::int64_t epochs = 0;       ///< budget in epochs; 0 = by samples, both 0 = one epoch
-    std::uint64_t seed = 1;        ///< of initial parameters, order, dropout, augmentation
-    int threads = 0;               ///< of the compute device; 0 = the cores this process may use
-    int loader_threads = 1;        ///< that normalise and augment
-    std::string device = "cpu";    ///< "cpu", "cuda", "cuda:1"
-    double target_accuracy = 0;    ///< in 0..1; the run ends once test accuracy reaches it
-    bool deterministic = false;    ///< bit-identical from run to run
-    std::string augment = "none";  ///< "none" or a list of "pad-crop:PIXELS" and "flip"
-    std::int64_t eval_every_samples = 0;        ///< 0 = once per epoch
-    double checkpoint_every_s = 600;            ///< 0 = not by time
+    std::int64_t samples = 0;       ///< budget in samples applied; 0 = by epochs
+    std::int64_t epochs = 0;        ///< budget in epochs; 0 = by samples, both 0 = one epoch
+    std::uint64_t seed = 1;         ///< of initial parameters, order, dropout, augmentation
+    int threads = 0;                ///< of the compute device; 0 = the cores this process may use
+    int loader_threads = 1;         ///< that normalise and augment
+    std::string device = "auto";    ///< of workers: "auto", "cpu", "cuda", "cuda:1"
+    std::string precision = "f32";  ///< of workers, see parse_precision
+    std::string server_device = "cpu";    ///< where shards lie: "cpu" or "cuda"
+    double target_accuracy = 0;           ///< in 0..1; the run ends once test accuracy reaches it
+    bool deterministic = false;           ///< bit-identical from run to run
+    std::string augment = "none";         ///< "none" or a list of "pad-crop:PIXELS" and "flip"
+    std::int64_t eval_every_samples = 0;  ///< 0 = once per epoch
+    double checkpoint_every_s = 600;      ///< 0 = not by time
     std::int64_t checkpoint_every_samples = 0;  ///< 0 = not by samples
     int keep_checkpoints = 2;
     bool resume = false;        ///< continue from the newest valid checkpoint in `out`

@@ -16,7 +16,9 @@ struct ProfileMeasureOptions {
     std::int64_t classes = 10;      ///< of synthetic samples
     std::string augment = "none";
     std::string optimizer = "sgd";
-    std::string device = "cpu";
+    std::string device = "auto";
+    std::string precision = "f32";
+    std::string tuning_file;        ///< as TrainEnvironment has it
     std::int64_t batch = 64;        ///< half, once and twice this and a quarter of it are measured
     int threads = 1;                ///< of a worker, when the device is the CPU
     int loader_threads = 1;         ///< of a worker
@@ -42,6 +44,7 @@ struct CostLine {
 /// Medians over the repetitions.
 struct MeasuredProfile {
     Workload workload;
+    bool on_cpu = true;  ///< the worker's device
     double memory_bytes_per_s = 0;
     double update_s = 0;
     std::vector<CostPoint> device;   ///< forward and backward; units: samples

@@ -24,6 +24,9 @@ struct TrainEnvironment {
     bool live_line = false;  ///< rewrite one line on standard error instead of logging lines
     int cores = 1;           ///< that this process may use; ranks that share them divide them
     World* world = nullptr;  ///< the ranks of the job; null: this process alone
+    /// File in which GPUs' choices of algorithms are remembered; empty: they are not. A
+    /// deterministic run has no use for it.
+    std::string tuning_file;
 };
 
 /// The outcome of a run; also the last line of metrics.jsonl.
@@ -105,10 +108,13 @@ private:
 
 /// Accuracy and loss of a model file on group "train" or "test" of a dataset, normalised as the
 /// model's training data was; a line in the log says so when the dataset's own mean or std differ.
-/// @param threads of the device  @param batch samples per step
+/// @param threads of the device  @param batch samples per step  @param precision  "f32", see
+/// parse_precision  @param tuning_file  as TrainEnvironment has it
 [[nodiscard]] EvaluationReport evaluate_model(const std::string& model_file,
                                               const std::string& data, const std::string& group,
                                               const std::string& device, int threads,
-                                              std::int64_t batch);
+                                              std::int64_t batch,
+                                              const std::string& precision = "f32",
+                                              const std::string& tuning_file = "");
 
 }  // namespace cohort
