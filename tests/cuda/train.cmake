@@ -5,3 +5,10 @@ foreach(topic copies observer place server)
     LIBS cohort::train fmt::fmt TIMEOUT 120)
   target_include_directories(train_gpu_${topic}_test PRIVATE ${PROJECT_SOURCE_DIR}/src/train)
 endforeach()
+
+# A limit on the address space leaves a sanitizer no room.
+if(NOT COHORT_SANITIZE)
+  add_test(NAME cli_gpu_test COMMAND Python3::Interpreter
+    ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_gpu_test.py $<TARGET_FILE:cohort>)
+  cohort_test_properties(cli_gpu_test TIMEOUT 240)
+endif()
