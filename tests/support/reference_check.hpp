@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cohort/model/replica.hpp"
@@ -34,16 +35,23 @@ struct OwnedBatch {
 /// Initial values, with what starts at 0 or 1 moved away from it, so that nothing is neutral.
 void randomise(Replica& replica, std::uint64_t seed);
 
-/// A replica on a CPU device of its own.
+/// A replica on a device of its own.
 struct OwnedReplica {
+    /// On the CPU.
     OwnedReplica(const Graph& graph, int threads, bool deterministic = false);
+    OwnedReplica(const Graph& graph, std::unique_ptr<Device> on, const ReplicaOptions& options);
     std::unique_ptr<Device> device;
     Replica replica;
 };
 
+/// Copies between host memory and a replica's flat buffers, wherever those are; waits.
+[[nodiscard]] std::vector<float> host_copy(const Replica& replica, std::span<const float> from);
+void assign(const Replica& replica, std::span<float> to, std::span<const float> from);
+void assign(const Replica& replica, std::span<float> to, float value);
+
 [[nodiscard]] ReferenceResult run_reference(const Twin& twin, Replica& replica,
                                             const OwnedBatch& batch, std::uint64_t seed,
-                                            bool training);
+                                            bool training, double (*rounded)(double) = nullptr);
 
 /// Limits on the largest error, relative to the largest value of the tensor compared. A gradient's
 /// scale is at least a twentieth of the largest of all gradients: sums that cancel to zero (the
@@ -56,14 +64,43 @@ struct CheckOptions {
     bool deterministic = false;
     double tolerance = kDirectTolerance;
     std::uint64_t seed = 1;
+    /// A tensor's error and scale are root mean squares instead of largest elements, and samples
+    /// whose two best logits are closer than the tolerance may count as correct or not: for types
+    /// in which single elements fall on the other side of a kink.
+    bool in_norm = false;
+    /// The rounding of a short type: where the reference itself, rounded like that, is off by more
+    /// than half of the limit, the limit is twice what it is off by.
+    double (*rounded)(double) = nullptr;
 };
+
+/// How far one range of a flat buffer is from what is wanted.
+struct Deviation {
+    double error = 0;
+    double scale = 0;        ///< of what is wanted, by the same measure
+    std::int64_t worst = 0;  ///< element of the buffer with the largest error
+};
+[[nodiscard]] Deviation deviation(const FlatRange& range, std::span<const float> got,
+                                  const std::vector<double>& wanted, bool in_norm);
+
+/// Every range of a flat buffer; a range's scale is at least a twentieth of the largest of all.
+/// @param rough  what the rounded reference has; empty where nothing is rounded
+void expect_layout(const FlatLayout& layout, std::span<const float> got,
+                   const std::vector<double>& wanted, const std::vector<double>& rough,
+                   const CheckOptions& options);
 
 /// Loss, every parameter gradient, the batch statistics of a training step and the logits in
 /// inference, against the reference.
 void expect_step_matches(const Twin& twin, Replica& replica, const OwnedBatch& batch,
                          const CheckOptions& options = {});
 
-/// expect_step_matches on a new replica and a random batch of each size.
+/// The part in inference.
+void expect_inference_matches(const Twin& twin, Replica& replica, const OwnedBatch& batch,
+                              const CheckOptions& options = {});
+
+/// expect_step_matches on a random batch of each size.
+void expect_matches(const Twin& twin, Replica& replica, const std::vector<std::int64_t>& sizes,
+                    const CheckOptions& options = {});
+/// The same on a new replica on the CPU.
 void expect_matches(const Twin& twin, const std::vector<std::int64_t>& sizes,
                     const CheckOptions& options = {});
 

@@ -59,6 +59,24 @@ std::vector<T*> addresses(const FlatLayout& layout, const std::string& node,
     return found;
 }
 
+void round_all(const ReferenceBatch& batch, std::vector<double>& values) {
+    for (double& value : values) {
+        value = batch.rounded == nullptr ? value : batch.rounded(value);
+    }
+}
+
+/// The weights of products are read in the short type, biases and batch norms as they are.
+std::vector<double> parameters_read(const Graph& graph, const ReferenceBatch& batch,
+                                    std::vector<double> parameters) {
+    for (const FlatRange& range : graph.parameters().ranges()) {
+        for (std::int64_t i = 0; batch.rounded != nullptr && range.decay && i < range.size; ++i) {
+            double& value = parameters[static_cast<std::size_t>(range.offset + i)];
+            value = batch.rounded(value);
+        }
+    }
+    return parameters;
+}
+
 }  // namespace
 
 void ReferenceNetwork::append(const std::string& name, ReferenceMade layer, std::vector<int> inputs,
@@ -66,10 +84,11 @@ void ReferenceNetwork::append(const std::string& name, ReferenceMade layer, std:
     nodes_.push_back({name, std::move(layer), std::move(inputs), output});
 }
 
-ReferenceResult ReferenceNetwork::run(const Graph& graph, const std::vector<double>& parameters,
+ReferenceResult ReferenceNetwork::run(const Graph& graph, const std::vector<double>& given,
                                       const std::vector<double>& state, const ReferenceBatch& batch,
                                       bool training) const {
     ReferenceResult result;
+    const std::vector<double> parameters = parameters_read(graph, batch, given);
     result.gradients.assign(static_cast<std::size_t>(graph.parameters().total()), 0.0);
     result.batch_state.assign(static_cast<std::size_t>(graph.state().total()), 0.0);
     const auto scope_of = [&](const Node& node) {
@@ -88,6 +107,7 @@ ReferenceResult ReferenceNetwork::run(const Graph& graph, const std::vector<doub
             .decisions = &result.decisions};
     };
     std::vector<ReferenceTensor> values{batch.samples};
+    round_all(batch, values.front().values);
     values.reserve(nodes_.size() + 1);
     const auto inputs_of = [&](const Node& node, auto& tensors) {
         std::vector<decltype(tensors.data())> found;
@@ -101,6 +121,7 @@ ReferenceResult ReferenceNetwork::run(const Graph& graph, const std::vector<doub
     };
     for (const Node& node : nodes_) {
         values.push_back(node.layer->forward(scope_of(node), constant(inputs_of(node, values))));
+        round_all(batch, values.back().values);
         check_invariant(values.back().shape == node.output, "reference and network agree on shape");
     }
     result.logits = values.back().values;
@@ -112,6 +133,7 @@ ReferenceResult ReferenceNetwork::run(const Graph& graph, const std::vector<doub
                            ? squared_error(values.back(), batch.targets, result)
                            : softmax_cross_entropy(values.back(), batch.labels, result);
     for (std::size_t i = nodes_.size(); training && i-- > 0;) {
+        round_all(batch, gradients[i + 1].values);
         nodes_[i].layer->backward(scope_of(nodes_[i]), constant(inputs_of(nodes_[i], values)),
                                   gradients[i + 1], inputs_of(nodes_[i], gradients));
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,7 +21,19 @@ struct ReferenceBatch {
     std::vector<std::int64_t> ids;
     std::uint64_t seed = 0;
     std::uint32_t epoch = 0;
+    /// Rounds to the numbers of a shorter type: the samples, the weights of products, and whatever
+    /// a layer hands on, forward and backward; sums stay double. What mixed precision does, to see
+    /// how far it may be from the truth. nullptr: nothing is rounded.
+    double (*rounded)(double) = nullptr;
 };
+
+/// To numbers of `kBits` significant bits, ties to even; exponents without limits.
+template <int kBits>
+double rounded_to_bits(double value) {
+    int exponent = 0;
+    const double fraction = std::frexp(value, &exponent);
+    return std::ldexp(std::nearbyint(std::ldexp(fraction, kBits)), exponent - kBits);
+}
 
 struct ReferenceResult {
     double loss_sum = 0;

@@ -4,7 +4,9 @@ add_library(cohort_test_reference STATIC
   support/reference_joints.cpp
   support/reference_layers.cpp
   support/reference_network.cpp
-  support/reference_sequence.cpp)
+  support/reference_random.cpp
+  support/reference_sequence.cpp
+  support/reference_structures.cpp)
 target_include_directories(cohort_test_reference PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(cohort_test_reference
   PUBLIC cohort::model GTest::gtest PRIVATE cohort_build_settings)

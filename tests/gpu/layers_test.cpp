@@ -1,0 +1,38 @@
+// Every layer and its options, joints and networks drawn at random, on every backend, against the
+// double-precision reference: loss, every gradient (of inputs through a layer in front), batch
+// statistics, and logits in inference.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "support/gpu_cases.hpp"
+
+namespace cohort::test {
+namespace {
+
+class Layers : public ::testing::TestWithParam<NetworkParam> {
+protected:
+    void SetUp() override { need(GetParam().backend); }
+};
+
+TEST_P(Layers, MatchTheReference) {
+    const auto& [backend, network] = GetParam();
+    const Twin twin = network.make();
+    SCOPED_TRACE("\n" + twin.graph.describe());
+    // Half of them choose algorithms by measurement.
+    const bool deterministic = std::hash<std::string>{}(network.name) % 2 == 0;
+    const auto owned = backend.replica(twin.graph, {.deterministic = deterministic});
+    expect_matches(twin, owned->replica, network.sizes, limits(backend, network.factor));
+}
+
+const auto& name = param_name;
+INSTANTIATE_TEST_SUITE_P(Conv, Layers, ::testing::ValuesIn(on_backends(conv_cases())), name);
+INSTANTIATE_TEST_SUITE_P(Maps, Layers, ::testing::ValuesIn(on_backends(map_cases())), name);
+INSTANTIATE_TEST_SUITE_P(Features, Layers, ::testing::ValuesIn(on_backends(feature_cases())), name);
+INSTANTIATE_TEST_SUITE_P(Sequences, Layers, ::testing::ValuesIn(on_backends(sequence_cases())),
+                         name);
+INSTANTIATE_TEST_SUITE_P(Structures, Layers, ::testing::ValuesIn(on_backends(structure_cases())),
+                         name);
+
+}  // namespace
+}  // namespace cohort::test
