@@ -45,8 +45,14 @@ function(cohort_add_backend_test)
   endforeach()
 endfunction()
 
-foreach(topic exact layers)
+foreach(topic exact layers replica trouble)
   cohort_add_backend_test(NAME gpu_${topic}_test SOURCES gpu/${topic}_test.cpp)
+endforeach()
+cohort_add_backend_test(NAME gpu_networks_test SOURCES gpu/networks_test.cpp LIBS cohort::optim)
+# Without a precision of its own.
+foreach(topic device optim)
+  cohort_add_backend_test(NAME gpu_${topic}_test SOURCES gpu/${topic}_test.cpp LIBS cohort::optim
+    BACKENDS cpu cuda_f32)
 endforeach()
 
 # No GPU needed.

@@ -1,0 +1,188 @@
+// Networks of the zoo on every backend beside the CPU: one step, twenty steps with an optimizer,
+// and learning something by heart, with both losses.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cohort/model/zoo.hpp"
+#include "cohort/optim/optimizer.hpp"
+#include "support/gpu_backend.hpp"
+
+namespace cohort::test {
+namespace {
+
+struct Network {
+    std::string name;
+    Graph graph;
+    std::int64_t batch;
+    bool deep = false;  ///< many ReLUs
+};
+
+/// Sequences in, a class out.
+Graph lstm_network() {
+    GraphBuilder net("lstm", Shape{12, 8});
+    const Value x = net.last_position(net.lstm(net.input(), {.hidden = 32}));
+    return net.finish(net.linear(x, {.features = 4}));
+}
+
+Graph regression_network() {
+    GraphBuilder net("regression", Shape{12, 8});
+    const Value x = net.lstm(net.input(), {.hidden = 32});
+    return net.finish_regression(
+        net.linear(net.relu(net.linear(x, {.features = 16})), {.features = 3}));
+}
+
+std::vector<Network> networks() {
+    const Shape image{3, 32, 32};
+    return {{"softmax", make_model("softmax", image, 10), 16},
+            {"mlp", make_model("mlp", image, 10), 16},
+            {"smallcnn", make_model("smallcnn", image, 10), 16},
+            {"lenet", make_model("lenet", image, 10), 16},
+            {"resnet20", make_model("resnet20", Shape{3, 33, 35}, 10), 24, true},
+            {"vgg16", make_model("vgg16", image, 10), 24, true},
+            {"resnet50", make_model("resnet50", Shape{3, 64, 64}, 10), 16, true},
+            {"lstm", lstm_network(), 16},
+            {"regression", regression_network(), 16}};
+}
+
+struct NetworkParam {
+    Backend backend;
+    Network network;
+};
+
+std::ostream& operator<<(std::ostream& out, const NetworkParam& param) {
+    return out << param.network.name << " on " << param.backend.name;
+}
+
+std::vector<NetworkParam> network_params() {
+    std::vector<NetworkParam> params;
+    for (const Backend& backend : all_backends()) {
+        for (const Network& network : networks()) {
+            params.push_back({backend, network});
+        }
+    }
+    return params;
+}
+
+class Networks : public ::testing::TestWithParam<NetworkParam> {
+protected:
+    void SetUp() override { need(GetParam().backend); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Zoo, Networks, ::testing::ValuesIn(network_params()),
+                         [](const auto& made) {
+                             return std::string(made.param.backend.name) + "_" +
+                                    made.param.network.name;
+                         });
+
+/// Relative to the CPU's norms. A rounding that flips a ReLU is passed on and flips others, so deep
+/// networks differ by a percent even in single precision (on the CPU with two algorithms, too).
+double step_limit(const Backend& backend, bool deep) {
+    switch (backend.precision) {
+        case Precision::kF32: return deep ? 0.03 : 2e-4;
+        case Precision::kTf32: return deep ? 0.3 : 0.03;
+        case Precision::kF16: return deep ? 0.4 : 0.06;
+        case Precision::kBf16: return deep ? 0.7 : 0.18;
+    }
+    return 0;
+}
+
+/// Deep networks in short types as a whole: their first layers have little left.
+void expect_gradients(const NetworkParam& param, const std::vector<float>& got,
+                      const std::vector<double>& wanted) {
+    const auto& [backend, network] = param;
+    const CheckOptions options{.tolerance = step_limit(backend, network.deep), .in_norm = true};
+    if (!network.deep || backend.precision == Precision::kF32) {
+        expect_layout(network.graph.parameters(), got, wanted, {}, options);
+        return;
+    }
+    const std::int64_t total = network.graph.parameters().total();
+    const Deviation whole = deviation({"all", Shape{total}, 0, total, true}, got, wanted, true);
+    EXPECT_LE(whole.error, options.tolerance * whole.scale);
+}
+
+TEST_P(Networks, AStepAgreesWithTheCpu) {
+    const auto& [backend, network] = GetParam();
+    const auto owned = backend.replica(network.graph);
+    OwnedReplica cpu(network.graph, 2, true);
+    owned->replica.initialise(3);
+    cpu.replica.initialise(3);
+    const OwnedBatch batch = random_batch(network.graph, network.batch, 3);
+    const BatchResult got = owned->replica.train_step(batch.view());
+    const BatchResult wanted = cpu.replica.train_step(batch.view());
+    const double limit = step_limit(backend, network.deep);
+    EXPECT_NEAR(got.loss_sum, wanted.loss_sum, std::min(limit, 0.1) * wanted.loss_sum);
+    const std::vector<float> reference = host_copy(cpu.replica, cpu.replica.gradients());
+    expect_gradients(GetParam(), host_copy(owned->replica, owned->replica.gradients()),
+                     {reference.begin(), reference.end()});
+    const std::vector<float> statistics = host_copy(cpu.replica, cpu.replica.batch_state());
+    expect_layout(network.graph.state(), host_copy(owned->replica, owned->replica.batch_state()),
+                  {statistics.begin(), statistics.end()}, {},
+                  {.tolerance = std::min(limit, 0.2), .in_norm = true});
+}
+
+/// Mean losses of steps over batches in turn, SGD with momentum and weight decay.
+std::vector<double> losses(OwnedReplica& owned, int steps, double lr,
+                           const std::vector<OwnedBatch>& batches) {
+    Replica& replica = owned.replica;
+    const FlatLayout& layout = replica.graph().parameters();
+    const auto optimizer = make_optimizer({.weight_decay = 5e-4}, layout, 0, layout.total(),
+                                          *owned.device, replica.stream());
+    replica.initialise(1);
+    std::vector<double> found;
+    for (int step = 0; step < steps; ++step) {
+        const OwnedBatch& batch = batches[static_cast<std::size_t>(step) % batches.size()];
+        const BatchResult result =
+            replica.train_step(batch.view(), static_cast<std::uint64_t>(step));
+        found.push_back(result.loss_sum / static_cast<double>(result.samples));
+        optimizer->update(replica.parameters(), replica.gradients(), 1, lr);
+        replica.fold_batch_statistics(kBatchNormMomentum, 1);
+    }
+    return found;
+}
+
+class Training : public ::testing::TestWithParam<Backend> {
+protected:
+    void SetUp() override { need(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Backends, Training, ::testing::ValuesIn(all_backends()), backend_name);
+
+TEST_P(Training, TwentyStepsFollowTheCpu) {
+    for (const Graph& graph :
+         {make_model("smallcnn", Shape{3, 16, 16}, 10), lstm_network(), regression_network(),
+          make_model("resnet20", Shape{3, 16, 16}, 10)}) {
+        SCOPED_TRACE(graph.name());
+        const std::vector<OwnedBatch> batches{
+            random_batch(graph, 32, 1), random_batch(graph, 32, 2), random_batch(graph, 20, 3)};
+        OwnedReplica cpu(graph, 2, true);
+        const std::vector<double> wanted = losses(cpu, 20, 0.02, batches);
+        const auto owned = GetParam().replica(graph);
+        const std::vector<double> got = losses(*owned, 20, 0.02, batches);
+        const bool deep = graph.name() == "resnet20";
+        const double limit = GetParam().precision == Precision::kF32    ? (deep ? 0.02 : 1e-3)
+                             : GetParam().precision == Precision::kBf16 ? (deep ? 0.15 : 0.05)
+                                                                        : (deep ? 0.08 : 0.02);
+        for (std::size_t step = 0; step < got.size(); ++step) {
+            EXPECT_NEAR(got[step], wanted[step], limit * std::max(0.5, wanted[step]))
+                << "step " << step;
+        }
+    }
+}
+
+TEST_P(Training, LearnsASmallBatchByHeart) {
+    for (const Graph& graph :
+         {make_model("smallcnn", Shape{3, 16, 16}, 4), make_model("lenet", Shape{1, 28, 28}, 4),
+          make_model("resnet20", Shape{3, 16, 16}, 4), lstm_network(), regression_network()}) {
+        SCOPED_TRACE(graph.name());
+        const auto owned = GetParam().replica(graph);
+        const bool slow = graph.name() == "lstm" || graph.name() == "regression";
+        const std::vector<double> found =
+            losses(*owned, slow ? 200 : 40, slow ? 0.1 : 0.02, {random_batch(graph, 16, 1)});
+        EXPECT_LT(found.back(), (slow ? 0.9 : 0.5) * found.front());
+    }
+}
+
+}  // namespace
+}  // namespace cohort::test
