@@ -3,11 +3,7 @@
 find_package(Threads REQUIRED)
 find_package(fmt CONFIG REQUIRED)
 find_package(spdlog CONFIG REQUIRED)
-find_package(nlohmann_json CONFIG REQUIRED)
-find_package(tomlplusplus CONFIG REQUIRED)
-find_package(ZLIB REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
-find_package(MPI REQUIRED COMPONENTS C)
 
 # oneDNN's own CMake package insists on OpenCL development files that a CPU build never uses, so
 # the library and its header are looked up directly.
@@ -20,6 +16,16 @@ if(NOT TARGET cohort_dnnl)
   target_link_libraries(cohort_dnnl INTERFACE ${COHORT_DNNL_LIBRARY})
   target_include_directories(cohort_dnnl SYSTEM INTERFACE ${COHORT_DNNL_INCLUDE})
 endif()
+
+# A build of the engine alone needs nothing else.
+if(COHORT_PARTS STREQUAL "engine")
+  return()
+endif()
+
+find_package(nlohmann_json CONFIG REQUIRED)
+find_package(tomlplusplus CONFIG REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(MPI REQUIRED COMPONENTS C)
 
 # Parallel HDF5 (Debian's openmpi flavour). Its header includes mpi.h.
 set(HDF5_PREFER_PARALLEL TRUE)

@@ -10,6 +10,9 @@ if(COHORT_GPU_REQUIRED)
   target_compile_definitions(cohort_test_gpu PRIVATE COHORT_GPU_REQUIRED)
 endif()
 
+# All that tests/gpu/run.sh builds.
+add_custom_target(gpu_suite)
+
 # cohort_add_backend_test(NAME gpu_layers_test SOURCES gpu/layers_test.cpp [LIBS ...]
 #                         [BACKENDS cpu cuda_f32 ...] [TIMEOUT 300])
 #
@@ -30,17 +33,19 @@ function(cohort_add_backend_test)
   target_link_libraries(${ARG_NAME} PRIVATE
     cohort_test_gpu ${ARG_LIBS} GTest::gtest_main cohort_build_settings)
   set_target_properties(${ARG_NAME} PROPERTIES CXX_EXTENSIONS OFF)
+  add_dependencies(gpu_suite ${ARG_NAME})
   foreach(backend IN LISTS ARG_BACKENDS)
-    add_test(NAME ${ARG_NAME}_${backend}
-      COMMAND ${ARG_NAME} --gtest_filter=*/${backend}_*:*/${backend})
-    set(label fast)
-    if(NOT backend STREQUAL "cpu")
-      set(label gpu)
+    set(filter "*/${backend}_*:*/${backend}")
+    set(label gpu)
+    if(backend STREQUAL "cpu")  # and what has no backend in its name
+      set(filter "-*/cuda_*")
+      set(label fast)
     endif()
+    add_test(NAME ${ARG_NAME}_${backend} COMMAND ${ARG_NAME} --gtest_filter=${filter})
     cohort_test_properties(${ARG_NAME}_${backend} TIMEOUT ${ARG_TIMEOUT} LABELS ${label})
     if(NOT backend STREQUAL "cpu")
       set_tests_properties(${ARG_NAME}_${backend} PROPERTIES
-        SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+        SKIP_REGULAR_EXPRESSION "no usable GPU: ")
     endif()
   endforeach()
 endfunction()
@@ -57,3 +62,45 @@ endforeach()
 
 # No GPU needed.
 cohort_add_unit_test(NAME gpu_tolerance_test SOURCES gpu/tolerance_test.cpp LIBS cohort_test_gpu)
+
+add_executable(gpu_bench bench/gpu_bench.cpp)
+add_executable(gpu_accuracy gpu/accuracy.cpp)
+foreach(program gpu_bench gpu_accuracy)
+  target_include_directories(${program} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${program} PRIVATE
+    cohort::model cohort::optim fmt::fmt cohort_build_settings)
+  set_target_properties(${program} PROPERTIES CXX_EXTENSIONS OFF)
+  add_dependencies(gpu_suite ${program})
+endforeach()
+
+if(COHORT_PARTS STREQUAL "all")
+  foreach(script tools/check_cuda_code.py gpu/table.py)
+    get_filename_component(name ${script} NAME_WE)
+    string(PREPEND name gpu_)
+    add_test(NAME ${name}_self_test
+      COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/${script} --self-test)
+    cohort_test_properties(${name}_self_test)
+  endforeach()
+endif()
+if(COHORT_HAVE_CUDA AND COHORT_PARTS STREQUAL "all")
+  # Every kernel is there for every GPU that the build names, and as PTX for later ones.
+  add_test(NAME cuda_code
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/check_cuda_code.py
+      "${CMAKE_CUDA_ARCHITECTURES}" $<TARGET_FILE:cohort_layers> $<TARGET_FILE:cohort_optim>)
+  cohort_test_properties(cuda_code)
+  # A build without the toolkit finds every symbol that this one has from its CUDA files.
+  file(GLOB cohort_stubs CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/src/*/cuda_none.cpp ${PROJECT_SOURCE_DIR}/layers/kernels_no_cuda.cpp
+    ${PROJECT_SOURCE_DIR}/comm/no_nccl.cpp)
+  add_library(cohort_stubs OBJECT ${cohort_stubs})
+  target_include_directories(cohort_stubs PRIVATE
+    ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/layers ${PROJECT_SOURCE_DIR}/src/optim
+    ${PROJECT_SOURCE_DIR}/src/tensor ${PROJECT_SOURCE_DIR}/comm)
+  target_link_libraries(cohort_stubs PRIVATE cohort_build_settings fmt::fmt)
+  set_target_properties(cohort_stubs PROPERTIES CXX_EXTENSIONS OFF)
+  add_test(NAME cuda_stubs
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/check_cuda_stubs.py
+      ${PROJECT_BINARY_DIR} $<TARGET_OBJECTS:cohort_stubs>
+    COMMAND_EXPAND_LISTS)
+  cohort_test_properties(cuda_stubs)
+endif()
