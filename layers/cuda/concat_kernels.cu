@@ -6,11 +6,11 @@ namespace cohort::cuda {
 namespace {
 
 /// T stands for so many bytes.
-template <class T>
+template <class T, class Index>
 __global__ void copy_columns_kernel(T* to, const T* from, ColumnCopy copy, T zero) {
     const std::int64_t count = copy.rows * copy.filled;
     for (std::int64_t i = thread_number(); i < count; i += thread_count()) {
-        const CopyPlaces places = copy_places(copy, i);
+        const CopyPlaces places = copy_places(copy, static_cast<Index>(i));
         to[places.to] = places.from < 0 ? zero : from[places.from];
     }
 }
@@ -18,8 +18,15 @@ __global__ void copy_columns_kernel(T* to, const T* from, ColumnCopy copy, T zer
 template <class T>
 void launch_copy(cudaStream_t stream, const ColumnCopy& copy, void* to, const void* from) {
     const Launch launch = launch_for(copy.rows * copy.filled, kMostBlocks);
-    copy_columns_kernel<<<launch.blocks, launch.threads, 0, stream>>>(
-        static_cast<T*>(to), static_cast<const T*>(from), copy, T{});
+    auto* target = static_cast<T*>(to);
+    const auto* source = static_cast<const T*>(from);
+    if (copy.rows * copy.filled <= std::int64_t{0xffffffff}) {
+        copy_columns_kernel<T, std::uint32_t>
+            <<<launch.blocks, launch.threads, 0, stream>>>(target, source, copy, T{});
+    } else {
+        copy_columns_kernel<T, std::uint64_t>
+            <<<launch.blocks, launch.threads, 0, stream>>>(target, source, copy, T{});
+    }
     check_launch("copy of columns");
 }
 

@@ -20,6 +20,13 @@ public:
         } else {
             shape_ = {input.shape.elements(), 1, input.shape.elements()};
         }
+        constexpr std::int64_t kMost = 0xffffffff;
+        if (input.shape.elements() > kMost) {
+            fail<ShapeError>({.where = "dropout",
+                              .what = "a sample is too large",
+                              .expected = "less than 2^32 elements",
+                              .got = to_string(input.shape)});
+        }
     }
     [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 

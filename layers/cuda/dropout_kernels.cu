@@ -15,12 +15,12 @@ __global__ void dropout_kernel(T* to, const T* from, DropoutShape shape, std::in
     const std::int64_t stored = shape.pixels * shape.block;
     for (std::int64_t k = thread_number(); k < samples * draws; k += thread_count()) {
         const std::int64_t n = k / draws;
-        const std::int64_t draw = dropout_draw(shape, k % draws);
+        const std::uint32_t draw = dropout_draw(shape, static_cast<std::uint32_t>(k - n * draws));
         const std::array<std::uint32_t, 4> words =
             dropout_words(key, sample_ids[n], layer, epoch, draw);
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            const std::int64_t i = 4 * draw + j;
+            const std::uint32_t i = 4 * draw + static_cast<std::uint32_t>(j);
             if (i < shape.elements()) {
                 const std::int64_t at = n * stored + dropout_place(shape, i);
                 const float kept = to_float(from[at]) * scale;
@@ -44,7 +44,7 @@ void drop_elements(cudaStream_t stream, ElementType type, const DropoutShape& sh
         check(cudaMemsetAsync(to, 0, stored * element_bytes(type), stream), "cudaMemsetAsync");
     }
     const float scale = 1.0F / (1.0F - probability);
-    const Launch launch = launch_for(samples * shape.draws(), kMostBlocks);
+    const Launch launch = launch_for(samples * shape.draws(), kFullBlocks);
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
         dropout_kernel<<<launch.blocks, launch.threads, 0, stream>>>(

@@ -61,14 +61,17 @@ struct Launch {
     unsigned blocks = 1;
     unsigned threads = 256;
 };
-/// @param most_blocks enough to fill the GPU, e.g. 8 per multiprocessor; >= 1
+/// @param most_blocks  kFullBlocks or kMostBlocks
 [[nodiscard]] constexpr Launch launch_for(std::int64_t count, int most_blocks) noexcept {
     const std::int64_t wanted = (count + 255) / 256;
     const std::int64_t blocks = wanted < 1 ? 1 : (wanted < most_blocks ? wanted : most_blocks);
     return {static_cast<unsigned>(blocks), 256};
 }
 
-/// Blocks of 256 threads that fill the largest GPU this is compiled for.
-inline constexpr int kMostBlocks = 132 * 8;
+/// Blocks of 256 threads that fill the largest GPU this is compiled for: for kernels whose threads
+/// have something to prepare.
+inline constexpr int kFullBlocks = 132 * 8;
+/// For those whose threads have nothing to prepare: as many as there is work for.
+inline constexpr int kMostBlocks = 1 << 20;
 
 }  // namespace cohort::cuda

@@ -115,6 +115,7 @@ private:
         const std::size_t usual = batch_of(kUsual).saved_bytes();
         traits_.saved_bytes = (usual + kUsual - 1) / kUsual;
         small_batch_ = support_.device().allocate(std::max<std::size_t>(usual, 1));
+        saved_planned_ = true;
     }
 
     [[nodiscard]] bool fits(const cuda::LstmBatch& batch, std::int64_t samples) const {
@@ -133,9 +134,8 @@ private:
             batch = std::make_unique<cuda::LstmBatch>(shape_, samples, support_.dnn_handle(),
                                                       network_.get(), training_);
         }
-        // The first one is what the memory is planned from.
-        const bool planned = traits_.saved_bytes > 0;
-        if (planned && !fits(*batch, samples) && batch->saved_bytes() > small_batch_.bytes()) {
+        if (saved_planned_ && !fits(*batch, samples) &&
+            batch->saved_bytes() > small_batch_.bytes()) {
             fail<DeviceError>({.where = "lstm",
                                .what = "cuDNN keeps more per sample in a batch of " +
                                        std::to_string(samples) + " than in a smaller one",
@@ -165,6 +165,7 @@ private:
     cuda::LstmNetwork network_;
     std::map<std::int64_t, std::unique_ptr<cuda::LstmBatch>> batches_;
     Buffer small_batch_;
+    bool saved_planned_ = false;
     KernelTraits traits_;
     KernelBinding binding_;
 };

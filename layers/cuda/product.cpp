@@ -80,6 +80,9 @@ struct Product::Impl {
         int remembered = context.tuning->find(key);
         if (remembered < 0) {
             remembered = measure();
+            if (remembered < 0) {
+                return;
+            }
             context.tuning->remember(key, remembered);
         }
         if (static_cast<std::size_t>(remembered) < candidates.size()) {
@@ -87,7 +90,7 @@ struct Product::Impl {
         }
     }
 
-    /// The fastest candidate; the first when there is no memory to try them.
+    /// The fastest candidate; -1 when there is no memory to try them.
     [[nodiscard]] int measure() {
         try {
             const auto bytes = [](std::int64_t elements, ElementType type) {
@@ -112,7 +115,7 @@ struct Product::Impl {
             }
             return static_cast<int>(best);
         } catch (const OutOfMemory&) {
-            return 0;
+            return -1;
         }
     }
 

@@ -27,13 +27,14 @@ std::vector<int> mask_of(const DropoutShape& shape, std::uint64_t seed, std::int
                          std::uint32_t layer, std::uint32_t epoch, float probability) {
     std::vector<int> mask(static_cast<std::size_t>(shape.pixels * shape.block), 2);
     const auto key = rng_key(seed, RngPurpose::kDropout);
-    for (std::int64_t t = 0; t < shape.draws(); ++t) {
-        const std::int64_t draw = cuda::dropout_draw(shape, t);
+    const auto draws = static_cast<std::uint32_t>(shape.draws());
+    for (std::uint32_t t = 0; t < draws; ++t) {
+        const std::uint32_t draw = cuda::dropout_draw(shape, t);
         const auto words = cuda::dropout_words(key, sample, layer, epoch, draw);
-        for (std::int64_t j = 0; j < 4 && 4 * draw + j < shape.elements(); ++j) {
+        for (std::uint32_t j = 0; j < 4 && 4 * draw + j < shape.elements(); ++j) {
             const auto at = static_cast<std::size_t>(cuda::dropout_place(shape, 4 * draw + j));
             EXPECT_EQ(mask.at(at), 2) << "drawn twice";
-            mask[at] = cuda::dropout_keeps(words[static_cast<std::size_t>(j)], probability) ? 1 : 0;
+            mask[at] = cuda::dropout_keeps(words[j], probability) ? 1 : 0;
         }
     }
     return mask;
@@ -71,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Orders, DropoutMask,
 
 TEST(DropoutDraw, NeighbouringThreadsTakeNeighbouringChannels) {
     const DropoutShape shape{8, 16, 8};
-    for (std::int64_t t = 0; t + 1 < shape.channels; ++t) {
+    for (std::uint32_t t = 0; t < 7; ++t) {
         const std::int64_t here = cuda::dropout_place(shape, 4 * cuda::dropout_draw(shape, t));
         const std::int64_t next = cuda::dropout_place(shape, 4 * cuda::dropout_draw(shape, t + 1));
         EXPECT_EQ(next, here + 1);

@@ -87,7 +87,10 @@ std::vector<int> copied(const ColumnCopy& copy, std::int64_t unit, const std::ve
     std::vector<int> to(size, -1);
     const ColumnCopy units = in_units(copy, unit);
     for (std::int64_t i = 0; i < units.rows * units.filled; ++i) {
-        const CopyPlaces places = copy_places(units, i);
+        const CopyPlaces places = copy_places(units, static_cast<std::uint32_t>(i));
+        const CopyPlaces wide = copy_places(units, static_cast<std::uint64_t>(i));
+        EXPECT_EQ(wide.from, places.from);
+        EXPECT_EQ(wide.to, places.to);
         for (std::int64_t j = 0; j < unit; ++j) {
             to.at(static_cast<std::size_t>(places.to * unit + j)) =
                 places.from < 0 ? 0 : from.at(static_cast<std::size_t>(places.from * unit + j));

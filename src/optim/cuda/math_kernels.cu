@@ -67,7 +67,7 @@ unsigned blocks_for(std::int64_t count, std::int64_t per_block, std::int64_t mos
     return static_cast<unsigned>(blocks < most ? blocks : most);
 }
 
-constexpr std::int64_t kMostBlocks = 132 * 8;  // fills the largest GPU this is compiled for
+constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20;
 
 }  // namespace
 

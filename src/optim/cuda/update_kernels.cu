@@ -168,7 +168,7 @@ bool is_aligned(const float* pointer) {
 template <class Update>
 void launch(cudaStream_t stream, const PieceView& piece, const Update& update, const char* name) {
     constexpr int kThreads = 256;
-    constexpr std::int64_t kMostBlocks = 132 * 8;  // fills the largest GPU this is compiled for
+    constexpr std::int64_t kMostBlocks = std::int64_t{1} << 20;
     if (piece.count == 0) {
         return;
     }
