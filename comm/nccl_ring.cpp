@@ -114,7 +114,7 @@ private:
         check_records(setting_.thread.map(), setting_.members, records);
         for (std::size_t i = 0; i < records.size(); ++i) {
             for (std::size_t j = 0; j < i; ++j) {
-                if (records[i].place == records[j].place) {
+                if (share_place(setting_, records, i, j)) {
                     refuse_place(records[i].place.data(), setting_.members[j], setting_.members[i]);
                 }
             }

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <set>
 #include <string>
-#include <string_view>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/log.hpp"
@@ -52,12 +50,15 @@ double slowest(const std::vector<SetUpRecord>& records) {
     return most;
 }
 
-bool places_of_their_own(const std::vector<SetUpRecord>& records) {
-    std::set<std::string_view> places;
-    for (const SetUpRecord& record : records) {
-        const std::string_view place(record.place.data());
-        if (place.empty() || !places.insert(place).second) {
+bool places_of_their_own(const RingSetting& setting, const std::vector<SetUpRecord>& records) {
+    for (std::size_t i = 0; i < records.size(); ++i) {
+        if (records[i].place[0] == '\0') {
             return false;
+        }
+        for (std::size_t j = 0; j < i; ++j) {
+            if (share_place(setting, records, i, j)) {
+                return false;
+            }
         }
     }
     return true;
@@ -70,7 +71,7 @@ AllReduceAlgorithm choose_all_reduce(const RingSetting& setting, const std::stri
     trial.buckets.floats = std::min(setting.buckets.floats, setting.buckets.size);
     const std::vector<SetUpRecord> of_ring = gather_times(
         trial, measure(trial, *make_shared_engine(trial, AllReduceAlgorithm::kRing)), place);
-    if (places_of_their_own(of_ring)) {
+    if (places_of_their_own(setting, of_ring)) {
         if (setting.self == 0) {
             log_info("All-reduce: nccl (every member has a GPU of its own)");
         }

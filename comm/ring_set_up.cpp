@@ -212,6 +212,15 @@ std::vector<SetUpRecord> gather_records(const RingSetting& setting, const SetUpR
     return gather->take_records();
 }
 
+bool share_place(const RingSetting& setting, const std::vector<SetUpRecord>& records,
+                 std::size_t one, std::size_t other) {
+    const auto node = [&](std::size_t member) {
+        const auto rank = static_cast<std::size_t>(setting.members[member]);
+        return setting.thread.map().ranks[rank].node;
+    };
+    return records[one].place == records[other].place && node(one) == node(other);
+}
+
 void RingSetting::fail_broken() const {
     const std::optional<int> lost = lost_member();
     fail<RingBroken>({.where = "RingExchange",

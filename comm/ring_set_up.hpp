@@ -32,6 +32,10 @@ struct SetUpRecord {
 [[nodiscard]] std::vector<SetUpRecord> gather_records(const RingSetting& setting,
                                                       const SetUpRecord& own);
 
+/// Two members, indices, whose devices lie in one place: the same, on one node.
+[[nodiscard]] bool share_place(const RingSetting& setting, const std::vector<SetUpRecord>& records,
+                               std::size_t one, std::size_t other);
+
 /// Throws the DeviceError of the first member that has one, with its rank; the same on all.
 void check_records(const RankMap& map, const std::vector<int>& members,
                    const std::vector<SetUpRecord>& records);

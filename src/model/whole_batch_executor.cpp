@@ -18,6 +18,7 @@
 #include "cohort/tensor/cuda.hpp"
 #include "executor.hpp"
 #include "loss_scale.hpp"
+#include "step_queue.hpp"
 #include "whole_batch_plan.hpp"
 
 namespace cohort {
@@ -43,6 +44,7 @@ public:
           recording_(setting.recorded),
           piece_bytes_(setting.piece_bytes),
           compiled_(setting),
+          queue_(compiled_, stream_, support_),
           values_(device_.allocate_host(2 * sizeof(StepValues))),
           times_(graph_.nodes().size()) {}
 
@@ -70,36 +72,15 @@ private:
     void prepare(const RunInput& input, Arena& arena);
     void reserve(Arena& arena);
     std::optional<BatchResult> run_prepared();
-    void upload_batch();
     void upload_values();
     [[nodiscard]] bool queue_pieces();
     void queue_piece(std::size_t index);
     [[nodiscard]] bool record_piece(const Piece& piece);
     void queue_work(const Piece& piece);
-    void queue_arrival();
-    void queue_step(const PlannedStep& planned);
-    void queue_kernel(const PlannedStep& planned);
-    void queue_additions(const PlannedStep& planned);
-    void queue_add(int value, const Place& to, const Place& from);
-    void queue_loss();
     [[nodiscard]] bool overflowed() const;
     void announce(const Piece& piece);
     void take_times();
 
-    [[nodiscard]] std::byte* at(std::size_t offset) const { return arena_ + offset; }
-    [[nodiscard]] float* at(const Place& place) const {
-        return place.kind == Place::Kind::kNone ? nullptr
-                                                : reinterpret_cast<float*>(at(place.offset));
-    }
-    [[nodiscard]] const Place& activation(int value) const {
-        return plan_->activations[static_cast<std::size_t>(value)];
-    }
-    [[nodiscard]] const Place& gradient(int value) const {
-        return plan_->gradients[static_cast<std::size_t>(value)];
-    }
-    [[nodiscard]] bool has_ids() const {
-        return plan_->reads_ids && input_.batch->sample_ids != nullptr;
-    }
     /// What goes to the device; what came back is behind it.
     [[nodiscard]] StepValues* host_values() const {
         return static_cast<StepValues*>(values_.data());
@@ -113,6 +94,7 @@ private:
     bool recording_;
     std::size_t piece_bytes_;
     CompiledGraph compiled_;
+    StepQueue queue_;
     Buffer values_;
     float* gradients_ = nullptr;
     std::map<std::int64_t, WholeBatchPlan> plans_;
@@ -126,14 +108,11 @@ private:
     // The run in progress.
     const WholeBatchPlan* plan_ = nullptr;
     RunInput input_;
-    std::byte* arena_ = nullptr;
     std::vector<Piece> pieces_;
     Recorded* recordings_ = nullptr;
     std::unique_ptr<Event> start_;
     std::array<std::unique_ptr<Event>, 2> ends_;  ///< of the last two pieces
     std::vector<Mark> marks_;
-    std::vector<const float*> inputs_;
-    std::vector<float*> input_gradients_;
 };
 
 std::optional<BatchResult> WholeBatchExecutor::run(const RunInput& input, Arena& arena) {
@@ -141,11 +120,9 @@ std::optional<BatchResult> WholeBatchExecutor::run(const RunInput& input, Arena&
     try {
         return run_prepared();
     } catch (...) {
-        // The device may still read the caller's memory.
         try {
-            stream_.synchronize();
-        } catch (const DeviceError&) {
-            static_cast<void>(0);  // the first error counts
+            stream_.synchronize();      // the device may still read the caller's memory
+        } catch (const DeviceError&) {  // the first error counts
         }
         throw;
     }
@@ -166,12 +143,12 @@ void WholeBatchExecutor::prepare(const RunInput& input, Arena& arena) {
     seconds_.reset();
     marks_.clear();
     reserve(arena);
-    arena_ = arena.data();
-    if (arena_ != recorded_at_) {
+    queue_.start(*plan_, input, arena.data());
+    if (arena.data() != recorded_at_) {
         for (auto& [kind, recorded] : recorded_) {
             recorded.pieces.clear();
         }
-        recorded_at_ = arena_;
+        recorded_at_ = arena.data();
     }
     const bool observed = input.observer != nullptr;
     recordings_ = &recorded_[{batch, observed, input.logits != nullptr}];
@@ -204,7 +181,7 @@ void WholeBatchExecutor::reserve(Arena& arena) {
 std::optional<BatchResult> WholeBatchExecutor::run_prepared() {
     start_ = stream_.record();
     for (;;) {
-        upload_batch();  // a step that is repeated has written over its samples
+        queue_.upload();  // a step that is repeated has written over its samples
         upload_values();
         if (!queue_pieces()) {
             stream_.synchronize();
@@ -212,11 +189,7 @@ std::optional<BatchResult> WholeBatchExecutor::run_prepared() {
         }
         LossSums sums;
         if (input_.logits != nullptr) {
-            const auto logits = graph_.logits().index;
-            const void* from = support_ == nullptr
-                                   ? static_cast<const void*>(at(activation(logits)))
-                                   : at(plan_->outputs);
-            stream_.copy(input_.logits, from,
+            stream_.copy(input_.logits, queue_.outputs(),
                          static_cast<std::size_t>(plan_->batch * graph_.classes()) * sizeof(float));
             stream_.synchronize();
         } else {
@@ -233,24 +206,6 @@ std::optional<BatchResult> WholeBatchExecutor::run_prepared() {
             }
             return BatchResult{sums.loss, sums.correct, plan_->batch};
         }
-    }
-}
-
-void WholeBatchExecutor::upload_batch() {
-    const BatchView& batch = *input_.batch;
-    const auto size = static_cast<std::size_t>(batch.size);
-    const auto floats = static_cast<std::size_t>(graph_.input_shape().elements());
-    const auto outputs = static_cast<std::size_t>(graph_.classes());
-    void* samples =
-        support_ == nullptr ? static_cast<void*>(at(activation(0))) : at(plan_->samples);
-    stream_.copy(samples, batch.samples, size * floats * sizeof(float));
-    if (input_.logits == nullptr && graph_.loss() == LossKind::kSoftmaxCrossEntropy) {
-        stream_.copy(at(plan_->labels), batch.labels, size * sizeof(std::int32_t));
-    } else if (input_.logits == nullptr) {
-        stream_.copy(at(plan_->targets), batch.targets, size * outputs * sizeof(float));
-    }
-    if (has_ids()) {
-        stream_.copy(at(plan_->ids), batch.sample_ids, size * sizeof(std::int64_t));
     }
 }
 
@@ -323,139 +278,26 @@ bool WholeBatchExecutor::record_piece(const Piece& piece) {
 
 void WholeBatchExecutor::queue_work(const Piece& piece) {
     if (piece.begin == 0) {
-        queue_arrival();
+        queue_.arrive();
     }
     if (profiling_) {
         marks_.push_back({nullptr, stream_.record()});
     }
     for (std::size_t i = piece.begin; i < piece.end; ++i) {
-        queue_step(plan_->steps[i]);
+        queue_.run(plan_->steps[i]);
         if (profiling_) {
             marks_.push_back({&plan_->steps[i].step, stream_.record()});
         }
     }
-    if (piece.end < plan_->steps.size() || support_ == nullptr) {
+    if (piece.end < plan_->steps.size()) {
         return;
     }
-    const int logits = graph_.logits().index;
     if (input_.logits != nullptr) {
-        support_->read_output(compiled_.formats[static_cast<std::size_t>(logits)],
-                              at(activation(logits)), reinterpret_cast<float*>(at(plan_->outputs)),
-                              plan_->batch);
+        queue_.read_outputs();
     }
     if (scaled_) {
         support_->unscale(gradients_, graph_.parameters().total());
     }
-}
-
-void WholeBatchExecutor::queue_arrival() {
-    if (support_ != nullptr) {
-        support_->refresh_weights();
-        support_->load_input(compiled_.formats[0],
-                             reinterpret_cast<const float*>(at(plan_->samples)), at(activation(0)),
-                             plan_->batch);
-    }
-    if (input_.logits == nullptr) {
-        compiled_.loss->begin();
-    }
-}
-
-void WholeBatchExecutor::queue_step(const PlannedStep& planned) {
-    const Step& step = planned.step;
-    if (step.kind == StepKind::kLoss) {
-        if (input_.logits == nullptr) {
-            queue_loss();
-        }
-        return;
-    }
-    const auto index = static_cast<std::size_t>(step.node);
-    Kernel& kernel = *compiled_.kernels[index];
-    if (kernel.traits().is_view) {
-        queue_additions(planned);
-    } else if (step.kind == StepKind::kForward) {
-        std::byte* shared = at(plan_->forward_shared[index]);
-        if (step.pass == 0) {
-            kernel.begin_forward(shared);
-        }
-        queue_kernel(planned);
-        kernel.end_forward(step.pass, plan_->batch, shared);
-    } else {
-        std::byte* shared = at(plan_->backward_shared[index]);
-        if (step.pass == 0) {
-            kernel.begin_backward(shared);
-        }
-        queue_kernel(planned);
-        queue_additions(planned);
-        kernel.end_backward(step.pass, plan_->batch, shared);
-    }
-}
-
-void WholeBatchExecutor::queue_kernel(const PlannedStep& planned) {
-    const Step& step = planned.step;
-    const auto index = static_cast<std::size_t>(step.node);
-    const Graph::Node& node = graph_.nodes()[index];
-    const BatchView& batch = *input_.batch;
-    inputs_.clear();
-    for (const int input : node.inputs) {
-        inputs_.push_back(at(activation(input)));
-    }
-    KernelSlice slice{
-        .samples = plan_->batch,
-        .inputs = inputs_,
-        .output = at(activation(node.output)),
-        .saved = reinterpret_cast<std::byte*>(at(plan_->saved[index])),
-        .sample_ids = has_ids() ? reinterpret_cast<const std::int64_t*>(at(plan_->ids)) : nullptr,
-        .seed = input_.seed,
-        .epoch = batch.epoch};
-    if (step.kind == StepKind::kForward) {
-        slice.scratch = at(plan_->forward_scratch[index]);
-        slice.shared = at(plan_->forward_shared[index]);
-        compiled_.kernels[index]->forward(step.pass, slice);
-        return;
-    }
-    slice.scratch = at(plan_->backward_scratch[index]);
-    slice.shared = at(plan_->backward_shared[index]);
-    slice.output_gradient = at(gradient(node.output));
-    input_gradients_.assign(node.inputs.size(), nullptr);
-    for (const GradientWrite& write : planned.writes) {
-        input_gradients_[static_cast<std::size_t>(write.input)] =
-            at(write.accumulate ? write.scratch : gradient(write.value));
-    }
-    slice.input_gradients = input_gradients_;
-    compiled_.kernels[index]->backward(step.pass, slice);
-}
-
-void WholeBatchExecutor::queue_additions(const PlannedStep& planned) {
-    for (const GradientWrite& write : planned.writes) {
-        if (write.accumulate) {
-            queue_add(write.value, gradient(write.value), write.scratch);
-        }
-    }
-    for (const GradientAddition& addition : planned.additions) {
-        queue_add(addition.to_value, gradient(addition.to_value), gradient(addition.from_value));
-    }
-}
-
-void WholeBatchExecutor::queue_add(int value, const Place& to, const Place& from) {
-    const TensorFormat& format = compiled_.formats[static_cast<std::size_t>(value)];
-    const std::int64_t count = format.sample_floats() * plan_->batch;
-    if (support_ != nullptr) {
-        support_->add_into(format.type, at(to), at(from), count);
-    } else {
-        add_into(at(to), at(from), count);
-    }
-}
-
-void WholeBatchExecutor::queue_loss() {
-    const int logits = graph_.logits().index;
-    const bool classes = graph_.loss() == LossKind::kSoftmaxCrossEntropy;
-    compiled_.loss->run(
-        {.samples = plan_->batch,
-         .logits = at(activation(logits)),
-         .labels = classes ? reinterpret_cast<const std::int32_t*>(at(plan_->labels)) : nullptr,
-         .targets = classes ? nullptr : reinterpret_cast<const float*>(at(plan_->targets)),
-         .scale = 1.0F / static_cast<float>(plan_->batch),
-         .gradient = at(gradient(logits))});
 }
 
 bool WholeBatchExecutor::overflowed() const {

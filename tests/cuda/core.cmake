@@ -1,7 +1,9 @@
 # Tests of the CUDA backend: device, recordings, executor, NCCL rings.
-cohort_add_unit_test(NAME cuda_executor_test SOURCES unit/cuda_executor_test.cpp
-  LIBS cohort_test_reference)
-target_include_directories(cuda_executor_test PRIVATE ${PROJECT_SOURCE_DIR}/src/model)
+foreach(topic executor plan)
+  cohort_add_unit_test(NAME cuda_${topic}_test SOURCES unit/cuda_${topic}_test.cpp
+    LIBS cohort_test_reference)
+  target_include_directories(cuda_${topic}_test PRIVATE ${PROJECT_SOURCE_DIR}/src/model)
+endforeach()
 
 # With stand-ins for GPU and NCCL, so that it runs everywhere.
 cohort_add_mpi_test(NAME nccl_ring_test SOURCES mpi/nccl_ring_test.cpp LIBS cohort::comm

@@ -190,6 +190,25 @@ TEST(DeviceSumsRing, IsRefusedByAllWhenOneCannotNameOrJoinIt) {
     expect_rounds(again, all_ranks(), 1);
 }
 
+TEST(NcclRing, IsTakenByItselfWhereEveryMemberHasAPlaceOfItsOwn) {
+    const int rank = test_world().rank();
+    const std::vector<int> members = all_ranks();
+    if (members.size() == 1) {
+        GTEST_SKIP() << "one rank";
+    }
+    CommThread& thread = comm_thread(test_world());
+    const RingSetting setting{.thread = thread,
+                              .members = members,
+                              .nodes = std::vector<int>(members.size(), 0),
+                              .self = rank,
+                              .buckets = Buckets(100, 4096),
+                              .epoch = thread.members().epoch()};
+    const std::string own = "gpu " + std::to_string(rank);
+    EXPECT_EQ(choose_all_reduce(setting, own), AllReduceAlgorithm::kNccl);
+    EXPECT_NE(choose_all_reduce(setting, rank < 2 ? "gpu" : own), AllReduceAlgorithm::kNccl);
+    EXPECT_NE(choose_all_reduce(setting, rank == 1 ? "" : own), AllReduceAlgorithm::kNccl);
+}
+
 TEST(NcclRing, IsRefusedWithoutAGpu) {
     Member member;
     EXPECT_THROW(RingExchange(test_world(), all_ranks(), 100,

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "executor.hpp"
+#include "whole_batch_plan.hpp"
+
+namespace cohort {
+
+/// Queues the work of a run of a whole batch on its stream: what is asked of copies, kernels, loss
+/// and support, in the order of a plan. All but upload() can be recorded.
+class StepQueue {
+public:
+    /// All outlive it. @param support  may be null
+    StepQueue(CompiledGraph& compiled, Stream& stream, KernelSupport* support)
+        : compiled_(compiled), graph_(compiled.graph), stream_(stream), support_(support) {}
+
+    /// What the calls from now on are about; the plan and what `input` points to stay until the
+    /// next call. @param arena  where the plan's offsets count from
+    void start(const WholeBatchPlan& plan, const RunInput& input, std::byte* arena);
+
+    /// The batch, to where the plan has room for it.
+    void upload();
+    /// Before the first step: copies of weights, the input as kernels want it, the loss's sums.
+    void arrive();
+    void run(const PlannedStep& planned);
+    /// After the last step of a run without a loss: outputs in single precision.
+    void read_outputs();
+    /// What came out, in device memory: [N, outputs], single precision.
+    [[nodiscard]] const void* outputs() const;
+
+private:
+    void run_kernel(const PlannedStep& planned);
+    void run_additions(const PlannedStep& planned);
+    void run_addition(int value, const Place& to, const Place& from);
+    void run_loss();
+
+    [[nodiscard]] bool has_ids() const;
+    [[nodiscard]] std::byte* at(std::size_t offset) const { return arena_ + offset; }
+    [[nodiscard]] float* at(const Place& place) const {
+        return place.kind == Place::Kind::kNone ? nullptr
+                                                : reinterpret_cast<float*>(at(place.offset));
+    }
+    [[nodiscard]] const Place& activation(int value) const {
+        return plan_->activations[static_cast<std::size_t>(value)];
+    }
+    [[nodiscard]] const Place& gradient(int value) const {
+        return plan_->gradients[static_cast<std::size_t>(value)];
+    }
+
+    CompiledGraph& compiled_;
+    const Graph& graph_;
+    Stream& stream_;
+    KernelSupport* support_;
+    const WholeBatchPlan* plan_ = nullptr;
+    RunInput input_;
+    std::byte* arena_ = nullptr;
+    std::vector<const float*> inputs_;
+    std::vector<float*> input_gradients_;
+};
+
+}  // namespace cohort
