@@ -9,6 +9,12 @@ void Arena::reserve(std::size_t bytes) {
     }
 }
 
+std::uint64_t Arena::room() const {
+    const std::uint64_t free = device_.memory().free_bytes;
+    const std::uint64_t sum = free + buffer_.bytes();
+    return sum < free ? free : sum;
+}
+
 void LayerTimes::add_to(std::vector<LayerProfile>& profile) const {
     for (std::size_t node = 0; node < times_.size(); ++node) {
         profile[node].forward_s += times_[node].forward_s;

@@ -16,6 +16,8 @@ public:
     explicit Arena(Device& device) : device_(device) {}
     /// Errors: OutOfMemory; what it held before is gone then too.
     void reserve(std::size_t bytes);
+    /// Bytes that reserve() could have now: those it holds and those that are free.
+    [[nodiscard]] std::uint64_t room() const;
     [[nodiscard]] std::byte* data() const noexcept {
         return static_cast<std::byte*>(buffer_.data());
     }

@@ -70,7 +70,12 @@ private:
     };
 
     void prepare(const RunInput& input, Arena& arena);
+    const WholeBatchPlan& plan_for(std::int64_t batch, const Arena& arena);
     void reserve(Arena& arena);
+    [[nodiscard]] std::int64_t largest_within(const WholeBatchPlan& plan, std::uint64_t free) const;
+    [[nodiscard]] std::int64_t fitting(const WholeBatchPlan& tensors, std::uint64_t free);
+    [[noreturn]] void fail_short(const WholeBatchPlan& plan, std::uint64_t free,
+                                 std::int64_t fits) const;
     std::optional<BatchResult> run_prepared();
     void upload_values();
     [[nodiscard]] bool queue_pieces();
@@ -133,12 +138,7 @@ void WholeBatchExecutor::prepare(const RunInput& input, Arena& arena) {
         cuda::use(device_);
     }
     const std::int64_t batch = input.batch->size;
-    auto found = plans_.find(batch);
-    if (found == plans_.end()) {
-        found =
-            plans_.emplace(batch, plan_whole_batch(compiled_, batch, support_ != nullptr)).first;
-    }
-    plan_ = &found->second;
+    plan_ = &plan_for(batch, arena);
     input_ = input;
     seconds_.reset();
     marks_.clear();
@@ -156,26 +156,60 @@ void WholeBatchExecutor::prepare(const RunInput& input, Arena& arena) {
                        : std::vector<Piece>{{0, plan_->steps.size()}};
 }
 
+const WholeBatchPlan& WholeBatchExecutor::plan_for(std::int64_t batch, const Arena& arena) {
+    const auto found = plans_.find(batch);
+    if (found != plans_.end()) {
+        return found->second;
+    }
+    const bool staged = support_ != nullptr;
+    // Kernels measure what they do to a batch of this size: not when its tensors alone do not fit.
+    const WholeBatchPlan tensors = plan_tensors(compiled_, batch, staged);
+    if (const std::uint64_t room = arena.room(); tensors.arena_bytes > room) {
+        fail_short(tensors, room, fitting(tensors, room));
+    }
+    return plans_.emplace(batch, plan_whole_batch(compiled_, batch, staged)).first->second;
+}
+
 void WholeBatchExecutor::reserve(Arena& arena) {
     try {
         arena.reserve(plan_->arena_bytes);
     } catch (const OutOfMemory& error) {
-        // Libraries load kernels and make recordings later: not the last byte is for the arena.
-        const std::uint64_t room = error.free - error.free / 64;
-        const std::int64_t fits =
-            largest_batch_within(compiled_, *plan_, support_ != nullptr, room);
-        const std::string where = graph_.name() + " on " + device_.description();
-        const std::string hint =
-            fits > 0 ? "a batch of at most " + std::to_string(fits) + ", the largest that fits"
-                     : "a device with more memory: not even a batch of 1 fits";
-        throw OutOfMemory(
-            error_message({.where = where,
-                           .what = "out of memory: a batch of " + std::to_string(plan_->batch) +
-                                   " asks for " + format_bytes(error.asked) + " at once, " +
-                                   format_bytes(error.free) + " free",
-                           .hint = hint}),
-            error.asked, error.free);
+        fail_short(*plan_, error.free, largest_within(*plan_, error.free));
     }
+}
+
+std::int64_t WholeBatchExecutor::largest_within(const WholeBatchPlan& plan,
+                                                std::uint64_t free) const {
+    // Libraries load kernels and make recordings later: not the last byte is for the arena.
+    return largest_batch_within(compiled_, plan, support_ != nullptr, free - free / 64);
+}
+
+/// The largest batch whose tensors fit is prepared, to know what its kernels want besides.
+std::int64_t WholeBatchExecutor::fitting(const WholeBatchPlan& tensors, std::uint64_t free) {
+    const std::int64_t most = largest_within(tensors, free);
+    if (most == 0) {
+        return 0;
+    }
+    try {
+        return largest_within(plan_whole_batch(compiled_, most, support_ != nullptr), free);
+    } catch (const OutOfMemory&) {
+        return most;
+    }
+}
+
+void WholeBatchExecutor::fail_short(const WholeBatchPlan& plan, std::uint64_t free,
+                                    std::int64_t fits) const {
+    const std::string where = graph_.name() + " on " + device_.description();
+    const std::string hint =
+        fits > 0 ? "a batch of at most " + std::to_string(fits) + ", the largest that fits"
+                 : "a device with more memory: not even a batch of 1 fits";
+    throw OutOfMemory(
+        error_message({.where = where,
+                       .what = "out of memory: a batch of " + std::to_string(plan.batch) +
+                               " asks for " + format_bytes(plan.arena_bytes) + " at once, " +
+                               format_bytes(free) + " free",
+                       .hint = hint}),
+        plan.arena_bytes, free);
 }
 
 std::optional<BatchResult> WholeBatchExecutor::run_prepared() {

@@ -148,6 +148,12 @@ WholeBatchPlan plan_whole_batch(CompiledGraph& compiled, std::int64_t batch, boo
     return WholeBatchPlanner(compiled, batch, staged, prepare_kernels(compiled, batch)).run();
 }
 
+WholeBatchPlan plan_tensors(const CompiledGraph& compiled, std::int64_t batch, bool staged) {
+    return WholeBatchPlanner(compiled, batch, staged,
+                             std::vector<KernelMemory>(compiled.kernels.size()))
+        .run();
+}
+
 std::int64_t largest_batch_within(const CompiledGraph& compiled, const WholeBatchPlan& plan,
                                   bool staged, std::uint64_t bytes) {
     std::int64_t fits = 0;

@@ -38,6 +38,10 @@ struct WholeBatchPlan {
 [[nodiscard]] WholeBatchPlan plan_whole_batch(CompiledGraph& compiled, std::int64_t batch,
                                               bool staged);
 
+/// The same without the memory that kernels want besides tensors: no kernel is asked.
+[[nodiscard]] WholeBatchPlan plan_tensors(const CompiledGraph& compiled, std::int64_t batch,
+                                          bool staged);
+
 /// The largest batch, at most that of the plan, whose arena takes no more than `bytes`; 0: none. It
 /// counts on kernels to need no more memory for a smaller batch than for the plan's.
 [[nodiscard]] std::int64_t largest_batch_within(const CompiledGraph& compiled,

@@ -101,14 +101,16 @@ public:
         if (bytes > bytes_) {
             throw OutOfMemory("short", bytes, bytes_);
         }
+        taken_ = bytes;
         return cpu_->allocate(bytes);
     }
     Buffer allocate_host(std::size_t bytes) override { return cpu_->allocate_host(bytes); }
     std::unique_ptr<Stream> create_stream() override { return cpu_->create_stream(); }
-    DeviceMemory memory() const override { return {bytes_, bytes_}; }
+    DeviceMemory memory() const override { return {bytes_ - taken_, bytes_}; }
 
 private:
     std::uint64_t bytes_;
+    std::uint64_t taken_ = 0;  ///< by the one buffer that an arena has at a time
     std::unique_ptr<Device> cpu_;
 };
 

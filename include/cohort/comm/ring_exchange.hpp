@@ -18,14 +18,15 @@ namespace cohort {
 
 /// How a ring sums.
 enum class AllReduceAlgorithm : std::uint8_t {
-    kAuto,     ///< the faster of kRing and kMpi, measured at start
+    kAuto,     ///< kNccl where every member has a GPU of its own, else the faster of kRing and
+               ///< kMpi, measured at start
     kRing,     ///< own ring between nodes, shared memory inside
     kOrdered,  ///< own, every sum in member order: the same bits however ranks are placed
     kMpi,      ///< MPI_Iallreduce
     kNccl      ///< NCCL, between GPUs: buffers in device memory
 };
 
-/// "auto", "ring", "ordered", "mpi". Errors: UsageError.
+/// "auto", "ring", "ordered", "mpi", "nccl". Errors: UsageError.
 [[nodiscard]] AllReduceAlgorithm parse_all_reduce(std::string_view text);
 [[nodiscard]] std::string_view to_text(AllReduceAlgorithm algorithm) noexcept;
 

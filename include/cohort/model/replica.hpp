@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-/// One mini-batch in host memory.
+/// One mini-batch in host memory; the samples may lie in the replica's device memory too.
 struct BatchView {
     const float* samples = nullptr;            ///< [N, input shape], normalised
     const std::int32_t* labels = nullptr;      ///< [N], 0..classes-1; cross entropy only
