@@ -3,8 +3,8 @@
 //
 // Bias and ReLU are part of the graph where an engine with them is measured to be faster and keeps
 // NaN; else a kernel of our own follows. Backward: that kernel's counterpart masks the gradient and
-// sums the bias gradient, then the filters' gradient is made, in single precision where an engine
-// offers it, then the input's.
+// sums the bias gradient, then the filters' gradient is made, then the input's. The filters' is of
+// the activations' type, as cuDNN has no engine that makes single precision of 16 bits.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -99,8 +99,8 @@ private:
     /// Of one batch size; they belong to the support.
     struct Plans {
         const ChosenPlan* forward = nullptr;
-        const ChosenPlan* data = nullptr;    ///< nullptr: never asked for
-        const ChosenPlan* filter = nullptr;  ///< variant 0: single precision; 1: the input's type
+        const ChosenPlan* data = nullptr;  ///< nullptr: never asked for
+        const ChosenPlan* filter = nullptr;
     };
 
     // Channels that pad the network's input are zeros: the filters have zeros for them, too. With
@@ -168,16 +168,10 @@ private:
                                   : ConvTail::kNone;
     }
 
-    [[nodiscard]] ElementType filter_type(const ChosenPlan& chosen) const {
-        return chosen.variant == 0 ? ElementType::kF32 : input_.type;
-    }
-    /// The gradient of the filters is made where it belongs.
-    [[nodiscard]] bool filter_in_place(const ChosenPlan& chosen) const {
-        return form(filter_type(chosen)).as_is();
-    }
-    [[nodiscard]] std::size_t filter_bytes(const ChosenPlan& chosen) const {
-        const WeightForm made = form(filter_type(chosen));
-        return filter_in_place(chosen)
+    /// Of the filters' gradient before it goes to the flat buffer; 0: it is made there.
+    [[nodiscard]] std::size_t filter_bytes() const {
+        const WeightForm made = form(input_.type);
+        return made.as_is()
                    ? 0
                    : padded(static_cast<std::size_t>(made.elements()) * element_bytes(made.type));
     }
@@ -187,20 +181,19 @@ private:
         const std::size_t data =
             plans.data == nullptr ? std::size_t{0} : plans.data->plan->workspace();
         const std::size_t filter =
-            packed_bytes(samples) + filter_bytes(*plans.filter) + plans.filter->plan->workspace();
+            packed_bytes(samples) + filter_bytes() + plans.filter->plan->workspace();
         return std::max({sums, data, filter});
     }
 
     void filter_gradient(const KernelSlice& slice, const ChosenPlan& chosen) {
-        std::byte* made = slice.scratch + packed_bytes(slice.samples);
-        const bool in_place = filter_in_place(chosen);
+        const WeightForm made = form(input_.type);
+        std::byte* place = slice.scratch + packed_bytes(slice.samples);
+        void* target = made.as_is() ? static_cast<void*>(binding_.gradients[0]) : place;
         const DnnPlace places[] = {
-            {kImage, packed_input(slice)},
-            {kResult, slice.output_gradient},
-            {kFilter, in_place ? static_cast<void*>(binding_.gradients[0]) : made}};
-        chosen.plan->run(support_.dnn_handle(), places, made + filter_bytes(chosen));
-        if (!in_place) {
-            support_.store_gradient(form(filter_type(chosen)), made, binding_.gradients[0]);
+            {kImage, packed_input(slice)}, {kResult, slice.output_gradient}, {kFilter, target}};
+        chosen.plan->run(support_.dnn_handle(), places, place + filter_bytes());
+        if (!made.as_is()) {
+            support_.store_gradient(made, target, binding_.gradients[0]);
         }
     }
 
@@ -233,8 +226,7 @@ private:
     const ChosenPlan& forward_plan(const ConvProblem& wanted) {
         constexpr std::array kNames{"forward", "forward bias", "forward bias relu", "forward relu"};
         PlanRequest asked = request(kNames[static_cast<std::size_t>(tail())], wanted);
-        asked.tensors = {image_of(wanted), filter_of(wanted, wanted.type), bias_of(wanted),
-                         result_of(wanted)};
+        asked.tensors = {image_of(wanted), filter_of(wanted), bias_of(wanted), result_of(wanted)};
         asked.variants = [this, wanted] {
             std::vector<PlanVariant> variants;
             variants.push_back(
@@ -271,31 +263,27 @@ private:
 
     const ChosenPlan& data_plan(const ConvProblem& wanted) {
         PlanRequest asked = request("gradient of input", wanted);
-        asked.tensors = {result_of(wanted), filter_of(wanted, wanted.type), image_of(wanted)};
+        asked.tensors = {result_of(wanted), filter_of(wanted), image_of(wanted)};
         asked.variants = [this, wanted] {
-            std::vector<PlanVariant> variants;
-            variants.push_back({.graph = data_graph(support_.dnn_target(), wanted), .rest = {}});
-            return variants;
+            return one_variant(data_graph(support_.dnn_target(), wanted));
         };
         return support_.plans().get(support_, asked);
     }
 
     const ChosenPlan& filter_plan(const ConvProblem& wanted) {
         PlanRequest asked = request("gradient of weight", wanted);
-        asked.tensors = {image_of(wanted), result_of(wanted), filter_of(wanted, ElementType::kF32)};
+        asked.tensors = {image_of(wanted), result_of(wanted), filter_of(wanted)};
         asked.variants = [this, wanted] {
-            std::vector<PlanVariant> variants;
-            variants.push_back(
-                {.graph = filter_graph(support_.dnn_target(), wanted, ElementType::kF32),
-                 .rest = {}});
-            if (wanted.type != ElementType::kF32) {
-                variants.push_back(
-                    {.graph = filter_graph(support_.dnn_target(), wanted, wanted.type),
-                     .rest = {}});
-            }
-            return variants;
+            return one_variant(filter_graph(support_.dnn_target(), wanted));
         };
         return support_.plans().get(support_, asked);
+    }
+
+    [[nodiscard]] static std::vector<PlanVariant> one_variant(
+        std::shared_ptr<const DnnGraph> graph) {
+        std::vector<PlanVariant> variants;
+        variants.push_back({.graph = std::move(graph), .rest = {}});
+        return variants;
     }
 
     ConvSpec spec_;

@@ -90,11 +90,11 @@ DnnDescriptor pointwise(cudnnPointwiseMode_t mode, std::vector<DnnDescriptor>& p
 }
 
 std::shared_ptr<const DnnGraph> plain_graph(const DnnTarget& target, const ConvProblem& problem,
-                                            const OperationNames& names, ElementType filter_type) {
+                                            const OperationNames& names) {
     std::vector<DnnDescriptor> parts;
     parts.push_back(convolution(problem.options));
     parts.push_back(make_descriptor(image_of(problem)));
-    parts.push_back(make_descriptor(filter_of(problem, filter_type)));
+    parts.push_back(make_descriptor(filter_of(problem)));
     parts.push_back(make_descriptor(result_of(problem)));
     std::vector<DnnDescriptor> operations;
     operations.push_back(operation(names, parts[0], parts[1], parts[2], parts[3]));
@@ -126,9 +126,9 @@ std::string problem_text(const ConvProblem& p) {
 DnnTensor image_of(const ConvProblem& p) {
     return channels_last(kImage, {p.samples, p.channels, p.height, p.width}, p.type);
 }
-DnnTensor filter_of(const ConvProblem& p, ElementType type) {
+DnnTensor filter_of(const ConvProblem& p) {
     const ConvOptions& o = p.options;
-    return channels_last(kFilter, {o.channels, p.filter_channels(), o.kernel, o.kernel}, type);
+    return channels_last(kFilter, {o.channels, p.filter_channels(), o.kernel, o.kernel}, p.type);
 }
 DnnTensor bias_of(const ConvProblem& p) {
     return channels_last(kBias, {1, p.options.channels, 1, 1}, ElementType::kF32);
@@ -141,7 +141,7 @@ DnnTensor result_of(const ConvProblem& p) {
 std::shared_ptr<const DnnGraph> forward_graph(const DnnTarget& target, const ConvProblem& problem,
                                               ConvTail tail) {
     if (tail == ConvTail::kNone) {
-        return plain_graph(target, problem, kForwardNames, problem.type);
+        return plain_graph(target, problem, kForwardNames);
     }
     const bool bias = tail != ConvTail::kRelu;
     const bool relu = tail != ConvTail::kBias;
@@ -149,7 +149,7 @@ std::shared_ptr<const DnnGraph> forward_graph(const DnnTarget& target, const Con
     parts.reserve(8);  // references to earlier ones stay
     parts.push_back(convolution(problem.options));
     parts.push_back(make_descriptor(image_of(problem)));
-    parts.push_back(make_descriptor(filter_of(problem, problem.type)));
+    parts.push_back(make_descriptor(filter_of(problem)));
     parts.push_back(make_descriptor(result_of(problem)));
     parts.push_back(middle(problem, kMiddle));
     std::vector<DnnDescriptor> operations;
@@ -179,12 +179,11 @@ std::shared_ptr<const DnnGraph> forward_graph(const DnnTarget& target, const Con
 }
 
 std::shared_ptr<const DnnGraph> data_graph(const DnnTarget& target, const ConvProblem& problem) {
-    return plain_graph(target, problem, kDataNames, problem.type);
+    return plain_graph(target, problem, kDataNames);
 }
 
-std::shared_ptr<const DnnGraph> filter_graph(const DnnTarget& target, const ConvProblem& problem,
-                                             ElementType type) {
-    return plain_graph(target, problem, kFilterNames, type);
+std::shared_ptr<const DnnGraph> filter_graph(const DnnTarget& target, const ConvProblem& problem) {
+    return plain_graph(target, problem, kFilterNames);
 }
 
 }  // namespace cohort::cuda

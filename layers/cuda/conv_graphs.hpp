@@ -41,7 +41,7 @@ enum ConvTensor : std::int64_t {
 };
 
 [[nodiscard]] DnnTensor image_of(const ConvProblem& problem);
-[[nodiscard]] DnnTensor filter_of(const ConvProblem& problem, ElementType type);
+[[nodiscard]] DnnTensor filter_of(const ConvProblem& problem);
 [[nodiscard]] DnnTensor bias_of(const ConvProblem& problem);
 [[nodiscard]] DnnTensor result_of(const ConvProblem& problem);
 
@@ -53,9 +53,8 @@ enum class ConvTail { kNone, kBias, kBiasRelu, kRelu };
 /// kImage becomes the gradient of the input from kFilter and kResult, the output's gradient.
 [[nodiscard]] std::shared_ptr<const DnnGraph> data_graph(const DnnTarget& target,
                                                          const ConvProblem& problem);
-/// kFilter becomes the gradient of the filters, in `type`, from kImage and kResult.
+/// kFilter becomes the gradient of the filters from kImage and kResult.
 [[nodiscard]] std::shared_ptr<const DnnGraph> filter_graph(const DnnTarget& target,
-                                                           const ConvProblem& problem,
-                                                           ElementType type);
+                                                           const ConvProblem& problem);
 
 }  // namespace cohort::cuda

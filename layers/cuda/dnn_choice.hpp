@@ -33,8 +33,7 @@ struct PlanRequest {
     /// Makes the variants; called only when no plan for `what` is there. Without measuring, the
     /// first variant that has an engine is taken.
     std::function<std::vector<PlanVariant>()> variants;
-    /// What the graphs have that is not virtual, with the largest type of any variant. The first
-    /// is an input, the last the output.
+    /// What the graphs have that is not virtual; the first is an input, the last the output.
     std::vector<DnnTensor> tensors;
     TuningCache* tuning = nullptr;
 };

@@ -1,0 +1,159 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cohort/tensor/cuda.hpp"
+
+// Runs CUDA kernels on the CPU, thread by thread, so that a test sees their arithmetic on a machine
+// without a GPU. tests/tools/cuda_on_cpu.py makes a C++ file of a .cu that includes this first.
+//
+// The threads of a block are contexts that take turns; each runs until __syncthreads() or a
+// shuffle, where it waits for the others. What it cannot show: races within a block, memory
+// accesses out of bounds (but the sanitizers see them), anything about time.
+namespace cohort::on_cpu {
+
+struct Index {
+    unsigned x = 0;
+    unsigned y = 0;
+    unsigned z = 0;
+};
+
+/// The thread that runs now.
+inline Index thread_index;
+inline Index block_index;
+inline Index block_extent;
+inline Index grid_extent;
+
+/// Runs the threads of one block after another.
+class Machine {
+public:
+    static Machine& get() {
+        static Machine machine;
+        return machine;
+    }
+
+    void run_block(unsigned threads, const std::function<void()>& body) {
+        body_ = &body;
+        while (fibers_.size() < threads) {
+            fibers_.push_back(std::make_unique<Fiber>());
+        }
+        for (unsigned t = 0; t < threads; ++t) {
+            start(*fibers_[t]);
+        }
+        bool alive = true;
+        while (alive) {  // a round: every thread runs to where it waits for the others
+            alive = false;
+            for (unsigned t = 0; t < threads; ++t) {
+                if (!fibers_[t]->ended) {
+                    current_ = t;
+                    thread_index = {t, 0, 0};
+                    swapcontext(&scheduler_, &fibers_[t]->context);
+                    alive = alive || !fibers_[t]->ended;
+                }
+            }
+        }
+    }
+
+    /// The running thread lets the others catch up.
+    void wait() {
+        const unsigned own = current_;
+        swapcontext(&fibers_[own]->context, &scheduler_);
+    }
+
+    /// What lane + distance of the same warp hands in; the thread's own number beyond the warp.
+    template <class T>
+    T shuffle_down(T value, unsigned distance) {
+        static_assert(sizeof(T) <= sizeof(std::uint64_t));
+        constexpr unsigned kWarp = 32;
+        const unsigned own = current_;
+        std::memcpy(&fibers_[own]->slot, &value, sizeof value);
+        wait();
+        const unsigned other = own % kWarp + distance < kWarp ? own + distance : own;
+        T result{};
+        std::memcpy(&result, &fibers_[other]->slot, sizeof result);
+        wait();
+        return result;
+    }
+
+private:
+    struct Fiber {
+        ucontext_t context{};
+        std::vector<char> stack = std::vector<char>(std::size_t{64} << 10);
+        std::uint64_t slot = 0;
+        bool ended = false;
+    };
+
+    void start(Fiber& fiber) {
+        fiber.ended = false;
+        getcontext(&fiber.context);
+        fiber.context.uc_stack.ss_sp = fiber.stack.data();
+        fiber.context.uc_stack.ss_size = fiber.stack.size();
+        fiber.context.uc_link = &scheduler_;
+        makecontext(&fiber.context, &Machine::enter, 0);
+    }
+    static void enter() {
+        Machine& machine = get();
+        (*machine.body_)();
+        machine.fibers_[machine.current_]->ended = true;
+    }
+
+    std::vector<std::unique_ptr<Fiber>> fibers_;
+    ucontext_t scheduler_{};
+    unsigned current_ = 0;
+    const std::function<void()>* body_ = nullptr;
+};
+
+/// `kernel<<<grid, block, shared, stream>>>(arguments...)` becomes
+/// `Launch(grid, block, shared, stream)([](auto... a) { kernel(a...); }, arguments...)`.
+class Launch {
+public:
+    Launch(dim3 grid, dim3 block, int /*shared*/ = 0, cudaStream_t /*stream*/ = nullptr)
+        : grid_(grid), block_(block) {}
+
+    template <class Kernel, class... Arguments>
+    void operator()(Kernel kernel, Arguments... arguments) const {
+        const std::function<void()> body = [&] { kernel(arguments...); };
+        grid_extent = {grid_.x, grid_.y, grid_.z};
+        block_extent = {block_.x, 1, 1};
+        for (unsigned y = 0; y < grid_.y; ++y) {
+            for (unsigned x = 0; x < grid_.x; ++x) {
+                block_index = {x, y, 0};
+                Machine::get().run_block(block_.x, body);
+            }
+        }
+    }
+
+private:
+    dim3 grid_;
+    dim3 block_;
+};
+
+}  // namespace cohort::on_cpu
+
+// The names that kernels use.
+#undef __shared__
+#define __shared__ static
+#define threadIdx cohort::on_cpu::thread_index
+#define blockIdx cohort::on_cpu::block_index
+#define blockDim cohort::on_cpu::block_extent
+#define gridDim cohort::on_cpu::grid_extent
+#define check_launch(kernel) static_cast<void>(kernel)
+inline void __syncthreads() {
+    cohort::on_cpu::Machine::get().wait();
+}
+template <class T>
+T __shfl_down_sync(unsigned /*mask*/, T value, int distance) {
+    return cohort::on_cpu::Machine::get().shuffle_down(value, static_cast<unsigned>(distance));
+}
+using std::isfinite;
+using std::max;
+using std::min;
