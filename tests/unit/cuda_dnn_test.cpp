@@ -147,35 +147,37 @@ TEST(EngineRules, FullPrecisionAndDeterminismAreKept) {
     EXPECT_FALSE(engine_allowed(halves, free));
 }
 
-TEST_F(Dnn, EveryConvolutionHasAnEngineInEveryPrecision) {
-    struct Kind {
-        ElementType type;
-        bool tensor_cores;
-    };
-    for (const std::string_view gpu : {kH100, kA100}) {
-        const DescribedGpu target(gpu);
-        for (const Kind kind : {Kind{ElementType::kF32, false}, Kind{ElementType::kF32, true},
-                                Kind{ElementType::kBf16, true}, Kind{ElementType::kF16, true}}) {
-            for (const bool deterministic : {false, true}) {
-                const EngineRules rules{kind.tensor_cores, deterministic};
-                for (const Case& one : cases()) {
-                    const ConvProblem p = problem_of(16, one.input, one.options, kind.type);
-                    const auto has = [&](std::shared_ptr<const DnnGraph> graph) {
-                        std::vector<PlanVariant> variants;
-                        variants.push_back({.graph = std::move(graph), .rest = {}});
-                        return first_plan(target, variants, rules).plan != nullptr;
-                    };
-                    const std::string what = one.name + ": " + problem_text(p) +
-                                             (kind.tensor_cores ? "" : " full precision") +
-                                             (deterministic ? " deterministic " : " ") +
-                                             std::string(gpu.substr(0, 16));
-                    EXPECT_TRUE(has(forward_graph(target, p, ConvTail::kNone))) << what;
-                    EXPECT_TRUE(has(data_graph(target, p))) << what;
-                    EXPECT_TRUE(has(filter_graph(target, p))) << what;
-                }
-            }
-        }
+/// Engines that keep the strictest rules: what they can, others can as well.
+bool has_engine(const DnnTarget& target, std::shared_ptr<const DnnGraph> graph, bool tensor_cores) {
+    std::vector<PlanVariant> variants;
+    variants.push_back({.graph = std::move(graph), .rest = {}});
+    const EngineRules rules{.tensor_cores = tensor_cores, .deterministic = true};
+    return first_plan(target, variants, rules).plan != nullptr;
+}
+
+void expect_engines(std::string_view gpu, ElementType type, bool tensor_cores) {
+    const DescribedGpu target(gpu);
+    for (const Case& one : cases()) {
+        const ConvProblem p = problem_of(16, one.input, one.options, type);
+        const std::string what = one.name + ": " + problem_text(p);
+        EXPECT_TRUE(has_engine(target, forward_graph(target, p, ConvTail::kNone), tensor_cores))
+            << what;
+        EXPECT_TRUE(has_engine(target, data_graph(target, p), tensor_cores)) << what;
+        EXPECT_TRUE(has_engine(target, filter_graph(target, p), tensor_cores)) << what;
     }
+}
+
+TEST_F(Dnn, EveryConvolutionHasADeterministicEngineInFullPrecision) {
+    expect_engines(kH100, ElementType::kF32, false);
+    expect_engines(kA100, ElementType::kF32, false);
+}
+TEST_F(Dnn, EveryConvolutionHasADeterministicEngineInTf32) {
+    expect_engines(kH100, ElementType::kF32, true);
+}
+TEST_F(Dnn, EveryConvolutionHasADeterministicEngineInSixteenBits) {
+    expect_engines(kH100, ElementType::kBf16, true);
+    expect_engines(kA100, ElementType::kBf16, true);
+    expect_engines(kH100, ElementType::kF16, true);
 }
 
 // Engines with a tail are compiled when they are needed, which takes a driver: here only the graph.
