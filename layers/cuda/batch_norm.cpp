@@ -4,8 +4,8 @@
 // twice, y written once. Backward: sums of g and g (x - mean), gradients of each channel, the
 // input's gradient. Without a residual the ReLU's mask is recomputed from x, so neither y nor a
 // mask is kept; with one it is y > 0 (the next layer keeps y anyway) and masks the gradient in
-// place, which then *is* the residual's gradient. cuDNN's batch norm would keep running statistics
-// of its own, and a mask as large as the output with a fused ReLU.
+// place, which then *is* the residual's gradient. cuDNN's batch norm with a ReLU keeps a mask, and
+// gives the inverse deviation instead of the variance.
 #include <algorithm>
 #include <map>
 

@@ -28,7 +28,7 @@ struct ChannelTiles {
 [[nodiscard]] constexpr ChannelTiles channel_tiles(std::int64_t rows, std::int64_t channels,
                                                    ElementType type, int multiprocessors,
                                                    bool vectors = true) noexcept {
-    constexpr std::int64_t kRowsPerThread = 8;  // at least, so that sums are worth their folding
+    constexpr std::int64_t kRowsPerThread = 4;  // at least, so that sums are worth their folding
     constexpr std::int64_t kBlocksPerMultiprocessor = 8;
     ChannelTiles tiles;
     const auto most = static_cast<int>(16 / element_bytes(type));
@@ -87,7 +87,7 @@ COHORT_HD constexpr Moments<Real> moments_of_sums(Real count, Real shift, Real s
     }
     const Real mean = sum / count;
     const Real rest = squares - sum * mean;
-    return {count, shift + mean, rest > Real{0} || rest != rest ? rest : Real{0}};
+    return {count, shift + mean, rest < Real{0} ? Real{0} : rest};
 }
 
 /// ReLU that keeps NaN.

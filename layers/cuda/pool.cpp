@@ -34,7 +34,7 @@ public:
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         const PoolProblem p = problem(slice);
-        const cudaStream_t stream = support_.stream();
+        cudaStream_t stream = support_.stream();
         switch (kind_) {
             case PoolKind::kMax:
                 max_pool(stream, p, slice.inputs[0], slice.output,
@@ -53,7 +53,7 @@ public:
             return;
         }
         const PoolProblem p = problem(slice);
-        const cudaStream_t stream = support_.stream();
+        cudaStream_t stream = support_.stream();
         switch (kind_) {
             case PoolKind::kMax:
                 max_pool_gradient(stream, p, slice.output_gradient, slice.saved, input_gradient);
