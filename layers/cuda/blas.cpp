@@ -150,12 +150,14 @@ void ProductDescription::set_epilogue(Epilogue epilogue) {
     if (has_bias(epilogue)) {
         set(operation(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
             static_cast<std::int32_t>(data_type(out_)));
-        // Nobody reads it yet: its value says how the bias will be aligned.
-        set_bias(reinterpret_cast<const void*>(std::uintptr_t{kAlignment}));
+        // Nobody reads it yet: its address says how the bias will be aligned.
+        constexpr std::size_t kTwice = std::size_t{2} * kAlignment;
+        alignas(kTwice) static constexpr std::array<char, kTwice> kPlaces{};
+        set_bias(kPlaces.data() + kAlignment);
     }
 }
 
-void ProductDescription::set_bias(const void* bias) {
+void ProductDescription::set_bias(const void* bias) const {
     set(operation(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
 }
 

@@ -99,7 +99,7 @@ public:
 
     /// Another epilogue than the shape's. A bias's type and alignment are said along with it.
     void set_epilogue(Epilogue epilogue);
-    void set_bias(const void* bias);
+    void set_bias(const void* bias) const;
 
     [[nodiscard]] cublasLtMatmulDesc_t operation() const noexcept { return operation_.get(); }
     [[nodiscard]] cublasLtMatrixLayout_t first() const noexcept { return first_.get(); }

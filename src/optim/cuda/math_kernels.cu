@@ -29,11 +29,12 @@ __global__ void add_scaled_kernel(float* to, const float* from, std::int64_t cou
 /// The sum over a block, for its first thread: halves are added until one is left.
 __device__ double block_sum(double value) {
     __shared__ double sums[kThreads];
-    sums[threadIdx.x] = value;
+    const int thread = static_cast<int>(threadIdx.x);
+    sums[thread] = value;
     for (int half = kThreads / 2; half > 0; half /= 2) {
         __syncthreads();
-        if (threadIdx.x < half) {
-            sums[threadIdx.x] += sums[threadIdx.x + half];
+        if (thread < half) {
+            sums[thread] += sums[thread + half];
         }
     }
     return sums[0];
