@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "announced.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/process_usage.hpp"
 #include "evaluation.hpp"
@@ -170,16 +171,20 @@ bool WorkerContext::revoked(std::uint64_t lease) const {
 
 std::optional<BatchResult> WorkerContext::train_step(const BatchView& batch,
                                                      StepObserver& observer) {
+    Announced announced(observer);
     try {
-        auto result = sleep_ ? sleep_->train_step(batch, observer)
-                             : replica_.train_step(batch, job_.options.seed, observer);
+        auto result = sleep_ ? sleep_->train_step(batch, announced)
+                             : replica_.train_step(batch, job_.options.seed, announced);
         stepped_ = true;
         return result;
     } catch (const OutOfMemory& error) {
         if (stepped_ && may_leave()) {
             throw;
         }
-        return void_step(batch, observer, error);
+        fail_run(error);
+        announced.announce_rest(replica_.graph().parameters().total());
+        return BatchResult{.loss_sum = std::numeric_limits<double>::quiet_NaN(),
+                           .samples = batch.size};
     }
 }
 
@@ -189,17 +194,11 @@ bool WorkerContext::may_leave() const {
            job_.options.max_lost != 0 && links_.map.workers() > 1;
 }
 
-/// Everybody's sums and pushes go on as they would, so nobody waits for this worker; what is void
-/// comes back as a lease.
-BatchResult WorkerContext::void_step(const BatchView& batch, StepObserver& observer,
-                                     const OutOfMemory& reason) {
+/// Everybody's sums and pushes go on as they would, with what happens to be in the gradient, so
+/// nobody waits for this worker; what is void comes back as a lease.
+void WorkerContext::fail_run(const OutOfMemory& reason) {
     tell_coordinator(MessageKind::kStopRequested,
                      StopRequest{.rank = links_.messenger.rank(), .failure = reason.what()});
-    Stream& stream = replica_.stream();
-    stream.fill_zero(replica_.gradients().data(), replica_.gradients().size_bytes());
-    stream.fill_zero(replica_.batch_state().data(), replica_.batch_state().size_bytes());
-    observer.gradient_ready(0, replica_.graph().parameters().total());
-    return {.loss_sum = std::numeric_limits<double>::quiet_NaN(), .samples = batch.size};
 }
 
 std::optional<double> WorkerContext::device_seconds() const {

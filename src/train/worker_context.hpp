@@ -100,8 +100,8 @@ public:
     [[nodiscard]] std::uint32_t incarnation() const noexcept { return incarnation_; }
     void begin_incarnation(std::uint32_t incarnation) noexcept { incarnation_ = incarnation; }
     /// A mini-batch on the replica's parameters, or what `--compute` puts in its place. Nothing
-    /// when the observer interrupted it. One that does not fit the device's memory gives a gradient
-    /// of zeros and a loss that is not finite, which voids it, and the coordinator is asked to end
+    /// when the observer interrupted it. One that does not fit the device's memory gives some
+    /// gradient and a loss that is not finite, which voids it, and the coordinator is asked to end
     /// the run; OutOfMemory when this worker has done others and may leave the job instead.
     [[nodiscard]] std::optional<BatchResult> train_step(const BatchView& batch,
                                                         StepObserver& observer);
@@ -129,8 +129,7 @@ private:
     void handle(const Message& message);
     void submit(const LeaseOrder& order);
     [[nodiscard]] bool may_leave() const;
-    [[nodiscard]] BatchResult void_step(const BatchView& batch, StepObserver& observer,
-                                        const OutOfMemory& reason);
+    void fail_run(const OutOfMemory& reason);
 
     Links links_;
     JobParts& job_;

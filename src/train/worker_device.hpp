@@ -20,7 +20,8 @@ struct WorkerDevice {
           replica_(replica) {}
 
     /// Queues a copy of host memory, which stays as it is until the stream has done it, to device
-    /// memory that is valid in the stream's order until the next call. Errors: DeviceError.
+    /// memory that is valid in the stream's order until the next call: at most a round's floats,
+    /// parameters and batch statistics. Errors: DeviceError.
     [[nodiscard]] std::span<const float> upload(std::span<const float> from);
 
     std::unique_ptr<DeviceMath> math;  ///< on the replica's stream

@@ -1,5 +1,6 @@
 #include "worker_observer.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "cohort/core/error.hpp"
@@ -27,33 +28,52 @@ GradientObserver::GradientObserver(const StepParts& parts, std::function<bool()>
 
 bool GradientObserver::should_interrupt() {
     parts_.injector.pause();
+    send_together();
     if (begun_ && place_ == Place::kCopied) {
         take_copies(false);
     }
     return give_up_ && give_up_();
 }
 
+/// All forward passes are over when the first gradient is announced.
 void GradientObserver::gradient_ready(std::int64_t begin, std::int64_t end) {
     constexpr std::int64_t kAlign = FlatLayout::kAlignment;
     parts_.injector.pause();
-    Replica& replica = parts_.replica;
+    end = (end + kAlign - 1) / kAlign * kAlign;
     const bool first = !std::exchange(begun_, true);
-    const std::int64_t aligned = (end + kAlign - 1) / kAlign * kAlign;
-    // All forward passes are over when the first gradient is announced.
-    if (place_ == Place::kCopied) {
-        GradientCopies& copies = parts_.device->copies;
+    if (place_ == Place::kHere) {
         if (first) {
-            copies.begin();
-            copies.add_statistics(replica.batch_state());
+            begin_leaving(parts_.replica.batch_state());
         }
-        copies.add({begin, aligned}, replica.gradients());
-        take_copies(false);
+        take(begin, end, parts_.replica.gradients());
         return;
     }
-    if (first) {
-        begin_leaving(replica.batch_state());
+    if (first && place_ == Place::kCopied) {
+        parts_.device->copies.begin();
+        parts_.device->copies.add_statistics(parts_.replica.batch_state());
     }
-    take(begin, aligned, replica.gradients());
+    if (together_.begin != end && together_.end != begin) {
+        send_together();
+        together_ = {begin, end};
+    }
+    together_ = {std::min(together_.begin, begin), std::max(together_.end, end)};
+}
+
+/// What was announced since the last call is final in the stream's order: nothing of the step has
+/// been queued behind it.
+void GradientObserver::send_together() {
+    const auto [begin, end] = std::exchange(together_, {});
+    if (begin == end) {
+        return;
+    }
+    if (place_ == Place::kCopied) {
+        parts_.device->copies.add({begin, end}, parts_.replica.gradients());
+        return;
+    }
+    if (!leaving_) {
+        begin_leaving(parts_.replica.batch_state());
+    }
+    take(begin, end, parts_.replica.gradients());
 }
 
 void GradientObserver::begin_leaving(std::span<const float> batch_state) {
@@ -97,6 +117,7 @@ void GradientObserver::take(std::int64_t begin, std::int64_t end,
 
 void GradientObserver::finish() {
     parts_.injector.pause();
+    send_together();
     if (place_ == Place::kCopied) {
         take_copies(true);
     }

@@ -15,8 +15,8 @@ namespace cohort {
 /// step that is given up leaves gradient and pieces unfinished; finish() is not called then.
 ///
 /// Of a replica in a device's memory the pieces are copied to the host meanwhile and handed on when
-/// they have arrived; or, kDevice, they stay there and are handed on when they are announced, for
-/// work on the replica's stream.
+/// they have arrived; or, kDevice, they stay there and are handed on for work on the replica's
+/// stream. Ranges that are announced together go as one.
 class GradientObserver : public StepObserver {
 public:
     /// Where put() finds its pieces.
@@ -57,14 +57,16 @@ private:
     enum class Place : std::uint8_t { kHere, kCopied, kStays };
 
     void begin_leaving(std::span<const float> batch_state);
+    void send_together();
     void take(std::int64_t begin, std::int64_t end, std::span<const float> gradients);
     void take_copies(bool all);
 
     StepParts parts_;
     std::function<bool()> give_up_;
     Place place_;
-    bool begun_ = false;    ///< a range was announced
-    bool leaving_ = false;  ///< a piece was there to leave
+    bool begun_ = false;                ///< a range was announced
+    bool leaving_ = false;              ///< a piece was there to leave
+    GradientCopies::Range together_{};  ///< of a device's memory: announced, nothing done with it
     SteadyClock clock_;
     Clock::Seconds leaving_since_{0};
     std::int64_t low_;                           ///< all from here on has been put

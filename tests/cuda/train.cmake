@@ -6,6 +6,11 @@ foreach(topic copies observer place server)
   target_include_directories(train_gpu_${topic}_test PRIVATE ${PROJECT_SOURCE_DIR}/src/train)
 endforeach()
 
+# Workers on every backend; of GPUs it is skipped where there is none.
+cohort_add_backend_test(NAME train_gpu_jobs_test SOURCES unit/train_gpu_jobs_test.cpp
+  LIBS cohort::train fmt::fmt)
+target_include_directories(train_gpu_jobs_test PRIVATE ${PROJECT_SOURCE_DIR}/src/train)
+
 # A limit on the address space leaves a sanitizer no room.
 if(NOT COHORT_SANITIZE)
   add_test(NAME cli_gpu_test COMMAND Python3::Interpreter
