@@ -21,13 +21,13 @@ public:
     /// Announces what is left of `total` floats.
     void announce_rest(std::int64_t total) {
         constexpr std::int64_t kAlign = FlatLayout::kAlignment;
-        std::sort(ranges_.begin(), ranges_.end());
-        for (auto range = ranges_.rbegin(); range != ranges_.rend(); ++range) {
-            const std::int64_t end = (range->second + kAlign - 1) / kAlign * kAlign;
-            if (end < total) {
-                inner_.gradient_ready(end, total);
+        std::sort(ranges_.rbegin(), ranges_.rend());
+        for (const auto& [begin, end] : ranges_) {
+            const std::int64_t after = (end + kAlign - 1) / kAlign * kAlign;
+            if (after < total) {
+                inner_.gradient_ready(after, total);
             }
-            total = range->first;
+            total = begin;
         }
         if (total > 0) {
             inner_.gradient_ready(0, total);
