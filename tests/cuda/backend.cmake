@@ -14,12 +14,13 @@ endif()
 add_custom_target(gpu_suite)
 
 # cohort_add_backend_test(NAME gpu_layers_test SOURCES gpu/layers_test.cpp [LIBS ...]
-#                         [BACKENDS cpu cuda_f32 ...] [TIMEOUT 300])
+#                         [BACKENDS cpu cuda_f32 ...] [TIMEOUT 300] [ALONE])
 #
 # One GoogleTest executable and one ctest entry per backend, whose tests have its name in theirs.
-# Entries of GPUs have the label gpu; ctest says "Skipped" where there is none.
+# Entries of GPUs have the label gpu; ctest says "Skipped" where there is none. ALONE: what it finds
+# out about memory would not hold beside others.
 function(cohort_add_backend_test)
-  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SOURCES;LIBS;BACKENDS" ${ARGN})
+  cmake_parse_arguments(ARG "ALONE" "NAME;TIMEOUT" "SOURCES;LIBS;BACKENDS" ${ARGN})
   if(ARG_UNPARSED_ARGUMENTS OR NOT ARG_NAME OR NOT ARG_SOURCES)
     message(FATAL_ERROR "cohort_add_backend_test: wrong arguments: ${ARGN}")
   endif()
@@ -45,20 +46,20 @@ function(cohort_add_backend_test)
     cohort_test_properties(${ARG_NAME}_${backend} TIMEOUT ${ARG_TIMEOUT} LABELS ${label})
     if(NOT backend STREQUAL "cpu")
       set_tests_properties(${ARG_NAME}_${backend} PROPERTIES
-        SKIP_REGULAR_EXPRESSION "no usable GPU: ")
+        SKIP_REGULAR_EXPRESSION "no usable GPU: " RUN_SERIAL ${ARG_ALONE})
     endif()
   endforeach()
 endfunction()
 
-foreach(topic exact layers replica trouble)
+foreach(topic exact layers replica)
   cohort_add_backend_test(NAME gpu_${topic}_test SOURCES gpu/${topic}_test.cpp)
 endforeach()
+cohort_add_backend_test(NAME gpu_trouble_test SOURCES gpu/trouble_test.cpp ALONE)
 cohort_add_backend_test(NAME gpu_networks_test SOURCES gpu/networks_test.cpp LIBS cohort::optim)
 # Without a precision of its own.
-foreach(topic device optim)
-  cohort_add_backend_test(NAME gpu_${topic}_test SOURCES gpu/${topic}_test.cpp LIBS cohort::optim
-    BACKENDS cpu cuda_f32)
-endforeach()
+cohort_add_backend_test(NAME gpu_device_test SOURCES gpu/device_test.cpp BACKENDS cpu cuda_f32 ALONE)
+cohort_add_backend_test(NAME gpu_optim_test SOURCES gpu/optim_test.cpp LIBS cohort::optim
+  BACKENDS cpu cuda_f32)
 
 # No GPU needed.
 cohort_add_unit_test(NAME gpu_tolerance_test SOURCES gpu/tolerance_test.cpp LIBS cohort_test_gpu)
@@ -103,4 +104,15 @@ if(COHORT_HAVE_CUDA AND COHORT_PARTS STREQUAL "all")
       ${PROJECT_BINARY_DIR} $<TARGET_OBJECTS:cohort_stubs>
     COMMAND_EXPAND_LISTS)
   cohort_test_properties(cuda_stubs)
+  # And it builds, the engine at least; its program says that it has no CUDA.
+  add_test(NAME build_without_cuda
+    COMMAND ${CMAKE_CTEST_COMMAND} --build-and-test ${PROJECT_SOURCE_DIR}
+      ${PROJECT_BINARY_DIR}/without_cuda --build-generator ${CMAKE_GENERATOR} --build-noclean
+      --build-target gpu_device_test
+      --build-options -DCOHORT_CUDA=OFF -DCOHORT_PARTS=engine -DCOHORT_WERROR=ON
+        -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+        -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}
+      --test-command ${PROJECT_BINARY_DIR}/without_cuda/tests/gpu_device_test
+        --gtest_filter=Choice.*:*/cpu)
+  cohort_test_properties(build_without_cuda LABELS build TIMEOUT 900 PROCESSORS 2)
 endif()

@@ -52,16 +52,16 @@ def modules(data):
 def check(architectures, paths):
     wanted = wanted_code(architectures)
     problems = []
+    total = 0
     for path in paths:
         with open(path, "rb") as file:
             found = list(modules(file.read()))
         print(f"{path}: {len(found)} CUDA modules")
-        if not found:
-            problems.append(f"{path}: no CUDA code at all")
+        total += len(found)
         for number, codes in enumerate(found):
             for kind, gpu in sorted(wanted - codes):
                 problems.append(f"{path}: module {number} has no {KINDS[kind]}{gpu}")
-    return problems
+    return problems if total else ["no CUDA code at all"]
 
 
 def fat_binary(codes):

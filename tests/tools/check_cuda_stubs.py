@@ -16,15 +16,10 @@ BACKEND = re.compile(r"\.dir/cuda/|/cohort_comm\.dir/nccl\w*\.cpp\.o$|\.cu\.o$")
 
 
 def symbols(paths, option):
-    found = set()
-    for path in paths:
-        done = subprocess.run(["nm", option, "--format=posix", path], capture_output=True, text=True,
-                              check=True)
-        for line in done.stdout.splitlines():
-            parts = line.split()
-            if len(parts) >= 2 and parts[1] in "TUBDRVWu":
-                found.add(parts[0])
-    return found
+    done = subprocess.run(["nm", option, "--format=posix", *paths], capture_output=True, text=True,
+                          check=True)
+    lines = (line.split() for line in done.stdout.splitlines())
+    return {parts[0] for parts in lines if len(parts) >= 2 and parts[1] in tuple("TUBDRVWu")}
 
 
 def ours(build):
