@@ -128,7 +128,7 @@ test_suite() {
         label='gpu|fast'
         at_a_time=$(nproc)
     fi
-    ctest --test-dir "$build" -L "$label" -R '^gpu_' --no-tests=error --output-on-failure \
+    ctest --test-dir "$build" -L "$label" -R '^(gpu|cuda)_' --no-tests=error --output-on-failure \
         --parallel "$at_a_time"
 }
 

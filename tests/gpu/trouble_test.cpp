@@ -216,7 +216,7 @@ TEST_P(Memory, ABatchThatIsTooLargeSaysWhichOneFits) {
     } catch (const OutOfMemory& error) {
         EXPECT_GT(error.asked, error.free);
         EXPECT_EQ(error.exit_code(), ExitCode::kDevice);
-        fits = number_after(error.what(), "batch");
+        fits = number_after(error.what(), "at most");
         EXPECT_GT(fits, 0) << error.what();
         EXPECT_LT(fits, size) << error.what();
     }
