@@ -212,8 +212,8 @@ TEST_P(Exact, WholeNumbersComeOutWhole) {
         const ReferenceResult rounded = reference(rounded_to_bits<8>);
         ASSERT_EQ(exact.gradients, rounded.gradients) << "the case does not fit in eight bits";
         ASSERT_EQ(exact.logits, rounded.logits) << "the case does not fit in eight bits";
-        // What is left are transformations like Winograd's, in single precision, and the gradient of
-        // weights, where a library makes it in the short type.
+        // What is left are transformations like Winograd's, in single precision, and the gradient
+        // of weights, where a library makes it in the short type.
         const double tolerance = backend.is_short() ? 3e-3 : 1e-4;
         expect_step_matches(twin, owned->replica, batch, {.tolerance = tolerance, .seed = 1});
     }

@@ -3,6 +3,7 @@
 // statistics, and logits in inference.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 
 #include "support/gpu_cases.hpp"
@@ -19,8 +20,8 @@ TEST_P(Layers, MatchTheReference) {
     const auto& [backend, network] = GetParam();
     const Twin twin = network.make();
     SCOPED_TRACE("\n" + twin.graph.describe());
-    // Half of them choose algorithms by measurement.
-    const bool deterministic = std::hash<std::string>{}(network.name) % 2 == 0;
+    // Some of them choose algorithms by measurement, which takes its time.
+    const bool deterministic = std::hash<std::string>{}(network.name) % 4 != 0;
     const auto owned = backend.replica(twin.graph, {.deterministic = deterministic});
     expect_matches(twin, owned->replica, network.sizes, limits(backend, network.factor));
 }

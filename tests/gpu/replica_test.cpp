@@ -244,7 +244,8 @@ TEST_P(OnBackend, InterruptsAnywhereAndTheNextStepIsRight) {
         expect_same_bits(step(owned->replica, batch), wanted,
                          "after question " + std::to_string(asked));
     }
-    EXPECT_GE(asked, 3) << "before forward, after the loss, where gradients are announced";
+    // Before forward and where gradients are announced; f16 asks once, see docs/cuda.md.
+    EXPECT_GE(asked, GetParam().precision == Precision::kF16 ? 2 : 3);
 }
 
 TEST_P(OnBackend, TakesItsTimeFromTheDevice) {

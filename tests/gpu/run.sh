@@ -8,7 +8,7 @@
 #
 #   --deps ARCHIVE       what tests/gpu/pack.sh made; without it the packages have to be installed
 #   --torch-engine FILE  a PyTorch benchmark to measure beside (see tests/gpu/peer.py)
-#   --steps LIST         of build,test,sanitize,bench,peer,accuracy; default: all but the last
+#   --steps LIST         of build,test,bench,sanitize,peer,accuracy; default: all but the last
 #   --limit-s SECONDS    for everything; each step gets what is left, at most its own limit
 #   --jobs N             compilers at a time; default: as many as there are cores
 #   --data FOLDER        IDX files for the accuracy (tests/gpu/idx_from_h5.py); it takes longer
@@ -19,7 +19,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 jobs=$(nproc)
-deps="" torch_engine="" steps=build,test,sanitize,bench,peer limit_s=530
+deps="" torch_engine="" steps=build,test,bench,sanitize,peer limit_s=530
 build=build/gpu out=build/gpu-results data="" gpu=true
 while (($# > 0)); do
     case "$1" in
@@ -74,7 +74,9 @@ run_step() {
 }
 
 python=$(command -v python3 || true)
-export PATH=$PATH:/usr/local/cuda/bin:/opt/nvidia/nsight-compute
+export PATH=$PATH:/usr/local/cuda/bin
+nvcc=$(command -v nvcc || true)
+toolkit=$(dirname "$(dirname "$(readlink -f "${nvcc:-/usr/local/cuda/bin/nvcc}")")")
 
 # Folders of libraries that come as Python packages (nvidia-cudnn-cu13 and others, torch's own).
 wheel_folders() {
@@ -99,6 +101,9 @@ while read -r folder; do
     export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:$folder/lib
     if [[ -e $folder/include/cudnn.h && ! -e /usr/include/cudnn.h ]]; then
         configure_options+=("-DCOHORT_CUDNN_INCLUDE=$folder/include")
+    fi
+    if [[ -e $folder/include/cublasLt.h && ! -e $toolkit/include/cublasLt.h ]]; then
+        configure_options+=("-DCOHORT_CUBLASLT_INCLUDE=$folder/include")
     fi
 done < <(wheel_folders)
 if $gpu; then
@@ -132,18 +137,6 @@ test_suite() {
         --parallel "$at_a_time"
 }
 
-sanitize() {
-    # Memory of every kernel, on the networks of whole numbers and on replicas that are not recorded.
-    compute-sanitizer --tool memcheck --leak-check full --error-exitcode 9 \
-        "$build/tests/gpu_exact_test" --gtest_filter='*/cuda_f32_*:*/cuda_bf16_conv_3_to_8' &&
-        compute-sanitizer --tool memcheck --error-exitcode 9 "$build/tests/gpu_layers_test" \
-            --gtest_filter='*/cuda_bf16_*33*:*/cuda_bf16_identity_block:*/cuda_f32_lstm_9*' &&
-        compute-sanitizer --tool memcheck --error-exitcode 9 "$build/tests/gpu_optim_test" \
-            --gtest_filter='*/cuda_f32*-*Large*' &&
-        compute-sanitizer --tool racecheck --error-exitcode 9 "$build/tests/gpu_optim_test" \
-            --gtest_filter='MathOnDevice*Pieces*/cuda_f32:*Squares*/cuda_f32'
-}
-
 bench() {
     if $gpu; then
         "$build/tests/gpu_bench" --profile resnet20:128:f32 resnet20:128:bf16 resnet50:256:bf16 \
@@ -153,6 +146,18 @@ bench() {
         "$build/tests/gpu_bench" --device cpu --steps 2 --warmup 1 --profile smallcnn:32:f32 \
             lstm:32:f32 optimizer:sgd:1000000 optimizer:adamw:1000000
     fi
+}
+
+sanitize() {
+    # Memory of every kernel, on the networks of whole numbers and on replicas that are not recorded.
+    compute-sanitizer --tool memcheck --error-exitcode 9 \
+        "$build/tests/gpu_exact_test" --gtest_filter='*/cuda_f32_*:*/cuda_bf16_conv_3_to_8' &&
+        compute-sanitizer --tool memcheck --error-exitcode 9 "$build/tests/gpu_layers_test" \
+            --gtest_filter='*/cuda_bf16_*33*:*/cuda_bf16_identity_block:*/cuda_f32_lstm_9*' &&
+        compute-sanitizer --tool memcheck --error-exitcode 9 "$build/tests/gpu_optim_test" \
+            --gtest_filter='*/cuda_f32*-*Large*' &&
+        compute-sanitizer --tool racecheck --error-exitcode 9 "$build/tests/gpu_optim_test" \
+            --gtest_filter='MathOnDevice*Pieces*/cuda_f32:*Squares*/cuda_f32'
 }
 
 peers() {
@@ -199,13 +204,13 @@ if [[ ",$steps," == *,build,* ]]; then
     run_step build 240 bash -c 'eval "$configure_text"; build_suite' || ready=false
 fi
 if $ready; then
-    run_step test 200 bash -c test_suite || true
+    run_step test 240 bash -c test_suite || true
+    run_step bench 120 bash -c bench || true
     if command -v compute-sanitizer >/dev/null && $gpu; then
         run_step sanitize 90 bash -c sanitize || true
     else
         summary+=("sanitize: left out, no compute-sanitizer or no GPU")
     fi
-    run_step bench 120 bash -c bench || true
     if $gpu && [[ -n $torch_engine ]] && "$python" -c 'import torch' 2>/dev/null; then
         run_step peer 150 bash -c 'set -e; peers' || true
     else
