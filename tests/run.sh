@@ -3,7 +3,7 @@
 #
 #   tests/run.sh [--preset NAME] [--label LABEL] [CTEST-OPTION...]
 #
-#   --preset NAME    ci (default), release, debug, asan, tsan or cuda
+#   --preset NAME    ci (default), release, debug, asan, tsan, cuda or gpu
 #   --label LABEL    only tests with that label, e.g. fast
 #   CTEST-OPTION     handed to ctest, e.g. -R core_rng or --repeat until-fail:10
 set -euo pipefail

@@ -44,6 +44,8 @@ function(cohort_add_backend_test)
     endif()
     add_test(NAME ${ARG_NAME}_${backend} COMMAND ${ARG_NAME} --gtest_filter=${filter})
     cohort_test_properties(${ARG_NAME}_${backend} TIMEOUT ${ARG_TIMEOUT} LABELS ${label})
+    set_tests_properties(${ARG_NAME}_${backend} PROPERTIES
+      FAIL_REGULAR_EXPRESSION "Running 0 tests from")
     if(NOT backend STREQUAL "cpu")
       set_tests_properties(${ARG_NAME}_${backend} PROPERTIES
         SKIP_REGULAR_EXPRESSION "no usable GPU: " RUN_SERIAL ${ARG_ALONE})
