@@ -95,6 +95,8 @@ def accuracy_rows(found):
 
 def table(found):
     rows = [*step_rows(found), *optimizer_rows(found), *accuracy_rows(found)]
+    if any(one["bench"] == "device" and one["device"].startswith("cpu") for one in found):
+        rows = [(name, text, "") for name, text, _ in rows]  # targets are a GPU's
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(2)]
     return [f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}".rstrip() for row in rows]
 
