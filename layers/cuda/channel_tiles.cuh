@@ -11,13 +11,13 @@ namespace cohort::cuda {
 
 /// V neighbouring elements, moved in one access.
 template <class T, int V>
-struct alignas(sizeof(T) * V) TilePack {
+struct alignas(sizeof(T) * V) ChannelPack {
     T values[V];
 };
 
 template <class T, int V>
 __device__ inline void load(const T* from, float (&to)[V]) {
-    const auto pack = *reinterpret_cast<const TilePack<T, V>*>(from);
+    const auto pack = *reinterpret_cast<const ChannelPack<T, V>*>(from);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
         to[v] = to_float(pack.values[v]);
@@ -25,12 +25,12 @@ __device__ inline void load(const T* from, float (&to)[V]) {
 }
 template <class T, int V>
 __device__ inline void store(T* to, const float (&from)[V]) {
-    TilePack<T, V> pack;
+    ChannelPack<T, V> pack;
 #pragma unroll
     for (int v = 0; v < V; ++v) {
         pack.values[v] = from_float<T>(from[v]);
     }
-    *reinterpret_cast<TilePack<T, V>*>(to) = pack;
+    *reinterpret_cast<ChannelPack<T, V>*>(to) = pack;
 }
 template <int V>
 __device__ inline void clear(float (&values)[V]) {

@@ -32,7 +32,7 @@ __global__ void max_kernel(ChannelTiles tiles, PoolProblem p, const T* x, T* y, 
         const std::int64_t top = out.row * p.stride - p.padding;
         const std::int64_t left = out.column * p.stride - p.padding;
         float best[V];
-        TilePack<Place, V> where;
+        ChannelPack<Place, V> where;
         bool any = false;
         for (std::int64_t h = rows.first; h < rows.last; ++h) {
             for (std::int64_t w = columns.first; w < columns.last; ++w) {
@@ -53,7 +53,7 @@ __global__ void max_kernel(ChannelTiles tiles, PoolProblem p, const T* x, T* y, 
         const std::int64_t at = i * p.channels + place.group * V;
         store(y + at, best);
         if (places != nullptr) {
-            *reinterpret_cast<TilePack<Place, V>*>(places + at) = where;
+            *reinterpret_cast<ChannelPack<Place, V>*>(places + at) = where;
         }
     }
 }
@@ -81,7 +81,7 @@ __global__ void max_gradient_kernel(ChannelTiles tiles, PoolProblem p, const T* 
                 const auto cell =
                     static_cast<Place>((in.row - h * p.stride + p.padding) * p.kernel +
                                        (in.column - w * p.stride + p.padding));
-                const auto where = *reinterpret_cast<const TilePack<Place, V>*>(places + at);
+                const auto where = *reinterpret_cast<const ChannelPack<Place, V>*>(places + at);
                 float g[V];
                 load(gradient + at, g);
 #pragma unroll

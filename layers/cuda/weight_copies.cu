@@ -6,7 +6,6 @@ namespace cohort::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kCopyBlocks = 132 * 16;
 
 __device__ std::int64_t first_element() {
     return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -78,7 +77,7 @@ void refresh_copies(cudaStream_t stream, const WeightCopy* table, int entries,
 void store_weight_gradient(cudaStream_t stream, const WeightOrder& order, ElementType type,
                            const void* from, float* gradient) {
     const std::int64_t elements = order.outer * order.channels * order.inner;
-    const Launch launch = launch_for(elements, kCopyBlocks);
+    const Launch launch = launch_for(elements, kMostBlocks);
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
         store_kernel<<<launch.blocks, launch.threads, 0, stream>>>(
@@ -90,7 +89,7 @@ void store_weight_gradient(cudaStream_t stream, const WeightOrder& order, Elemen
 void images_to_channels_last(cudaStream_t stream, const ImageOrder& order, ElementType type,
                              const float* from, void* to, std::int64_t samples) {
     const std::int64_t elements = samples * order.pixels * order.stored;
-    const Launch launch = launch_for(elements, kCopyBlocks);
+    const Launch launch = launch_for(elements, kMostBlocks);
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
         channels_last_kernel<<<launch.blocks, launch.threads, 0, stream>>>(
@@ -102,7 +101,7 @@ void images_to_channels_last(cudaStream_t stream, const ImageOrder& order, Eleme
 void images_to_row_major(cudaStream_t stream, const ImageOrder& order, ElementType type,
                          const void* from, float* to, std::int64_t samples) {
     const std::int64_t elements = samples * order.pixels * order.channels;
-    const Launch launch = launch_for(elements, kCopyBlocks);
+    const Launch launch = launch_for(elements, kMostBlocks);
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
         row_major_kernel<<<launch.blocks, launch.threads, 0, stream>>>(

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cohort/tensor/cuda.hpp"
@@ -41,7 +42,8 @@ public:
         return machine;
     }
 
-    void run_block(unsigned threads, const std::function<void()>& body) {
+    void run_block(dim3 extent, const std::function<void()>& body) {
+        const unsigned threads = extent.x * extent.y;
         body_ = &body;
         while (fibers_.size() < threads) {
             fibers_.push_back(std::make_unique<Fiber>());
@@ -55,7 +57,7 @@ public:
             for (unsigned t = 0; t < threads; ++t) {
                 if (!fibers_[t]->ended) {
                     current_ = t;
-                    thread_index = {t, 0, 0};
+                    thread_index = {t % extent.x, t / extent.x, 0};
                     swapcontext(&scheduler_, &fibers_[t]->context);
                     alive = alive || !fibers_[t]->ended;
                 }
@@ -69,15 +71,16 @@ public:
         swapcontext(&fibers_[own]->context, &scheduler_);
     }
 
-    /// What lane + distance of the same warp hands in; the thread's own number beyond the warp.
-    template <class T>
-    T shuffle_down(T value, unsigned distance) {
+    /// What lane `from(lane)` of the same warp hands in; the thread's own number beyond the warp.
+    template <class T, class From>
+    T shuffle(T value, From&& from) {
         static_assert(sizeof(T) <= sizeof(std::uint64_t));
         constexpr unsigned kWarp = 32;
         const unsigned own = current_;
         std::memcpy(&fibers_[own]->slot, &value, sizeof value);
         wait();
-        const unsigned other = own % kWarp + distance < kWarp ? own + distance : own;
+        const unsigned lane = from(own % kWarp);
+        const unsigned other = lane < kWarp ? own / kWarp * kWarp + lane : own;
         T result{};
         std::memcpy(&result, &fibers_[other]->slot, sizeof result);
         wait();
@@ -112,6 +115,16 @@ private:
     const std::function<void()>* body_ = nullptr;
 };
 
+/// Does the work at once, or notes it down while a stream records.
+inline std::vector<std::function<void()>>* recorded = nullptr;
+inline void submit(std::function<void()> work) {
+    if (recorded != nullptr) {
+        recorded->push_back(std::move(work));
+    } else {
+        work();
+    }
+}
+
 /// `kernel<<<grid, block, shared, stream>>>(arguments...)` becomes
 /// `Launch(grid, block, shared, stream)([](auto... a) { kernel(a...); }, arguments...)`.
 class Launch {
@@ -121,15 +134,19 @@ public:
 
     template <class Kernel, class... Arguments>
     void operator()(Kernel kernel, Arguments... arguments) const {
-        const std::function<void()> body = [&] { kernel(arguments...); };
-        grid_extent = {grid_.x, grid_.y, grid_.z};
-        block_extent = {block_.x, 1, 1};
-        for (unsigned y = 0; y < grid_.y; ++y) {
-            for (unsigned x = 0; x < grid_.x; ++x) {
-                block_index = {x, y, 0};
-                Machine::get().run_block(block_.x, body);
+        submit([grid = grid_, block = block_, kernel, arguments...] {
+            const std::function<void()> body = [&] { kernel(arguments...); };
+            grid_extent = {grid.x, grid.y, grid.z};
+            block_extent = {block.x, block.y, 1};
+            for (unsigned z = 0; z < grid.z; ++z) {
+                for (unsigned y = 0; y < grid.y; ++y) {
+                    for (unsigned x = 0; x < grid.x; ++x) {
+                        block_index = {x, y, z};
+                        Machine::get().run_block(block, body);
+                    }
+                }
             }
-        }
+        });
     }
 
 private:
@@ -152,7 +169,13 @@ inline void __syncthreads() {
 }
 template <class T>
 T __shfl_down_sync(unsigned /*mask*/, T value, int distance) {
-    return cohort::on_cpu::Machine::get().shuffle_down(value, static_cast<unsigned>(distance));
+    return cohort::on_cpu::Machine::get().shuffle(
+        value, [&](unsigned lane) { return lane + static_cast<unsigned>(distance); });
+}
+template <class T>
+T __shfl_xor_sync(unsigned /*mask*/, T value, int lanes) {
+    return cohort::on_cpu::Machine::get().shuffle(
+        value, [&](unsigned lane) { return lane ^ static_cast<unsigned>(lanes); });
 }
 using std::isfinite;
 using std::max;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes C++ of CUDA files, for tests/support/cuda_on_cpu.hpp to run on the CPU.
 
-    cuda_on_cpu.py OUT.cpp FILE.cu...   the files one after the other; launches become calls
+    cuda_on_cpu.py OUT.cpp FILE.cu   launches become calls, in what it includes from its folder too
 """
 
 import pathlib
@@ -10,19 +10,27 @@ import sys
 
 LAUNCH = re.compile(r"(\w+(?:<[^<>;]*>)?)\s*<<<(.*?)>>>\s*\(", re.S)
 CALL = r"cohort::on_cpu::Launch(\2)([](auto... a) { \1(a...); }, "
+INCLUDE = re.compile(r'^#include "([^"/]+\.cuh)"$', re.M)
 
 
-def converted(path):
-    text = pathlib.Path(path).read_text(encoding="utf-8")
-    return f'#line 1 "{path}"\n' + LAUNCH.sub(CALL, text)
+def converted(path, seen):
+    """The file's text, with the .cuh files of its folder in the place of their includes."""
+    seen.add(path.name)
+
+    def inlined(match):
+        name = match.group(1)
+        return "" if name in seen else converted(path.parent / name, seen)
+
+    text = path.read_text(encoding="utf-8").replace("#pragma once\n", "")
+    return LAUNCH.sub(CALL, INCLUDE.sub(inlined, text))
 
 
-def main(out, files):
-    parts = ['#include "support/cuda_on_cpu.hpp"\n'] + [converted(file) for file in files]
-    pathlib.Path(out).write_text("".join(parts), encoding="utf-8")
+def main(out, file):
+    text = converted(pathlib.Path(file), set())
+    pathlib.Path(out).write_text('#include "support/cuda_on_cpu.hpp"\n' + text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
+    if len(sys.argv) != 3:
         sys.exit(__doc__)
-    main(sys.argv[1], sys.argv[2:])
+    main(*sys.argv[1:])
