@@ -284,10 +284,10 @@ void average_pool_gradient(cudaStream_t stream, const PoolProblem& p, const void
 }
 
 void global_average_pool(cudaStream_t stream, const PoolProblem& p, const void* x, void* y) {
-    constexpr std::int64_t kMostBlocks = 65535;  // of a grid along y
+    constexpr std::int64_t kMostRows = 65535;  // of a grid along y
     const ChannelTiles tiles = tiles_for(p, p.pixels());
     const dim3 grid{tiles.blocks_x,
-                    static_cast<unsigned>(p.samples < kMostBlocks ? p.samples : kMostBlocks), 1};
+                    static_cast<unsigned>(p.samples < kMostRows ? p.samples : kMostRows), 1};
     with_vector(p.type, tiles.vector, [&](auto zero, auto vector) {
         using T = decltype(zero);
         global_kernel<T, decltype(vector)::value><<<grid, kTileThreads, 0, stream>>>(

@@ -14,8 +14,7 @@ function(cohort_cuda_on_cpu out)
       COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/tools/cuda_on_cpu.py
         ${target} ${PROJECT_SOURCE_DIR}/${file}
       DEPENDS ${PROJECT_SOURCE_DIR}/tests/tools/cuda_on_cpu.py ${PROJECT_SOURCE_DIR}/${file})
-    set_source_files_properties(${target} PROPERTIES COMPILE_OPTIONS
-      "-Wno-unknown-pragmas;-Wno-conversion;-Wno-maybe-uninitialized")
+    set_source_files_properties(${target} PROPERTIES COMPILE_OPTIONS "-w;-O1")  # nvcc warns
     list(APPEND made ${target})
   endforeach()
   set(${out} ${made} PARENT_SCOPE)
@@ -37,12 +36,35 @@ if(COHORT_HAVE_CUDA)
 endif()
 # Sanitizers do not follow the switches between a block's threads.
 if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
-  cohort_cuda_on_cpu(on_cpu
-    layers/cuda/batch_norm_kernels.cu layers/cuda/conv_kernels.cu
-    layers/cuda/pool_kernels.cu layers/cuda/weight_copies.cu)
+  file(GLOB cuda_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/layers/cuda/*.cu ${PROJECT_SOURCE_DIR}/src/optim/cuda/*.cu)
+  cohort_cuda_on_cpu(on_cpu ${cuda_files})
+  add_library(cohort_kernels_on_cpu OBJECT ${on_cpu})
+  # The device, the CUDA runtime, cuDNN and cuBLASLt.
+  add_library(cohort_gpu_on_cpu OBJECT gpu_on_cpu/blas.cpp gpu_on_cpu/device.cpp
+    gpu_on_cpu/dnn.cpp gpu_on_cpu/library.cpp)
+  foreach(part kernels gpu)
+    target_include_directories(cohort_${part}_on_cpu PRIVATE
+      ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
+      ${PROJECT_SOURCE_DIR}/layers/cuda ${PROJECT_SOURCE_DIR}/src/optim
+      ${PROJECT_SOURCE_DIR}/src/optim/cuda)
+    target_link_libraries(cohort_${part}_on_cpu PRIVATE cohort_build_settings cohort_cuda_headers)
+    set_target_properties(cohort_${part}_on_cpu PROPERTIES CXX_EXTENSIONS OFF)
+  endforeach()
+
   cohort_add_unit_test(NAME cuda_channel_kernels_test
-    SOURCES unit/cuda_channel_kernels_test.cpp ${on_cpu} LIBS cohort::tensor)
+    SOURCES unit/cuda_channel_kernels_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
+    LIBS cohort::tensor)
   target_include_directories(cuda_channel_kernels_test PRIVATE
     ${PROJECT_SOURCE_DIR}/layers/cuda)
   target_link_libraries(cuda_channel_kernels_test PRIVATE cohort_cuda_headers)
+
+  # The tests of backends with the CPU in a GPU's place: all of the backend but the GPU and its
+  # libraries. LSTM is cuDNN's.
+  foreach(topic exact layers networks optim replica)
+    cohort_add_unit_test(NAME cuda_${topic}_on_cpu_test
+      SOURCES gpu/${topic}_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
+        $<TARGET_OBJECTS:cohort_gpu_on_cpu>
+      LIBS "cohort_test_gpu;cohort::optim" TIMEOUT 300)
+  endforeach()
 endif()

@@ -1,0 +1,183 @@
+// What the backend uses of cuBLASLt, in plain loops: products of column-major matrices with bias
+// and ReLU. There are two algorithms for each.
+#include <cublasLt.h>
+
+#include <vector>
+
+#include "library.hpp"
+#include "support/cuda_on_cpu.hpp"
+
+namespace cohort::on_cpu {
+namespace {
+
+constexpr std::size_t kWorkspace = 500;  // bytes; odd on purpose
+
+struct Layout {
+    ElementType type{};
+    std::int64_t rows = 0;
+    std::int64_t columns = 0;
+    std::int64_t stride = 0;
+};
+struct Operation {
+    std::map<int, std::uint64_t> attributes;
+    [[nodiscard]] std::uint64_t get(int name) const {
+        const auto found = attributes.find(name);
+        return found == attributes.end() ? 0 : found->second;
+    }
+};
+
+ElementType type_of(cudaDataType_t type) {
+    return type == CUDA_R_32F    ? ElementType::kF32
+           : type == CUDA_R_16BF ? ElementType::kBf16
+                                 : ElementType::kF16;
+}
+
+cublasStatus_t create(cublasLtHandle_t* handle) {
+    static int something = 0;
+    *handle = reinterpret_cast<cublasLtHandle_t>(&something);
+    return CUBLAS_STATUS_SUCCESS;
+}
+std::size_t version() {
+    return 1;
+}
+const char* status_name(cublasStatus_t /*status*/) {
+    return "an error of the library that stands in for cuBLASLt";
+}
+cublasStatus_t operation_create(cublasLtMatmulDesc_t* made, cublasComputeType_t /*compute*/,
+                                cudaDataType_t /*scale*/) {
+    *made = reinterpret_cast<cublasLtMatmulDesc_t>(new Operation);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t operation_destroy(cublasLtMatmulDesc_t operation) {
+    delete reinterpret_cast<Operation*>(operation);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t operation_set(cublasLtMatmulDesc_t operation,
+                             cublasLtMatmulDescAttributes_t attribute, const void* value,
+                             std::size_t bytes) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, value, bytes);
+    reinterpret_cast<Operation*>(operation)->attributes[attribute] = bits;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t layout_create(cublasLtMatrixLayout_t* made, cudaDataType_t type, std::uint64_t rows,
+                             std::uint64_t columns, std::int64_t stride) {
+    *made = reinterpret_cast<cublasLtMatrixLayout_t>(
+        new Layout{type_of(type), static_cast<std::int64_t>(rows),
+                   static_cast<std::int64_t>(columns), stride});
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t layout_destroy(cublasLtMatrixLayout_t layout) {
+    delete reinterpret_cast<Layout*>(layout);
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t preference_create(cublasLtMatmulPreference_t* made) {
+    *made = nullptr;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t preference_destroy(cublasLtMatmulPreference_t /*preference*/) {
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t preference_set(cublasLtMatmulPreference_t /*preference*/,
+                              cublasLtMatmulPreferenceAttributes_t /*attribute*/,
+                              const void* /*value*/, std::size_t /*bytes*/) {
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t heuristic(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t /*operation*/,
+                         cublasLtMatrixLayout_t /*a*/, cublasLtMatrixLayout_t /*b*/,
+                         cublasLtMatrixLayout_t /*c*/, cublasLtMatrixLayout_t /*d*/,
+                         cublasLtMatmulPreference_t /*preference*/, int asked,
+                         cublasLtMatmulHeuristicResult_t* results, int* count) {
+    *count = asked < 2 ? asked : 2;
+    for (int i = 0; i < *count; ++i) {
+        results[i] = {};
+        results[i].workspaceSize = kWorkspace;
+        results[i].state = CUBLAS_STATUS_SUCCESS;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+struct Product {
+    Operation operation;
+    Layout a;
+    Layout b;
+    Layout d;
+    const void* a_data = nullptr;
+    const void* b_data = nullptr;
+    void* d_data = nullptr;
+
+    void run() const {
+        const bool a_transposed = operation.get(CUBLASLT_MATMUL_DESC_TRANSA) == CUBLAS_OP_T;
+        const bool b_transposed = operation.get(CUBLASLT_MATMUL_DESC_TRANSB) == CUBLAS_OP_T;
+        const std::int64_t depth = a_transposed ? a.rows : a.columns;
+        for (std::int64_t column = 0; column < d.columns; ++column) {
+            for (std::int64_t row = 0; row < d.rows; ++row) {
+                double sum = 0;
+                for (std::int64_t k = 0; k < depth; ++k) {
+                    sum += read(a_data, a.type,
+                                a_transposed ? k + row * a.stride : row + k * a.stride) *
+                           read(b_data, b.type,
+                                b_transposed ? column + k * b.stride : k + column * b.stride);
+                }
+                write(d_data, d.type, row + column * d.stride, tail(sum, row));
+            }
+        }
+    }
+    [[nodiscard]] double tail(double sum, std::int64_t row) const {
+        const std::uint64_t epilogue = operation.get(CUBLASLT_MATMUL_DESC_EPILOGUE);
+        if (epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS) {
+            sum += read(
+                reinterpret_cast<const void*>(operation.get(CUBLASLT_MATMUL_DESC_BIAS_POINTER)),
+                type_of(static_cast<cudaDataType_t>(
+                    operation.get(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE))),
+                row);
+        }
+        const bool relu =
+            epilogue == CUBLASLT_EPILOGUE_RELU || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+        return relu && sum < 0 ? 0.0 : sum;
+    }
+};
+
+cublasStatus_t matmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t operation,
+                      const void* /*alpha*/, const void* a, cublasLtMatrixLayout_t a_layout,
+                      const void* b, cublasLtMatrixLayout_t b_layout, const void* /*beta*/,
+                      const void* /*c*/, cublasLtMatrixLayout_t /*c_layout*/, void* d,
+                      cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* /*algorithm*/,
+                      void* workspace, std::size_t bytes, cudaStream_t /*stream*/) {
+    const Product product{*reinterpret_cast<Operation*>(operation),
+                          *reinterpret_cast<Layout*>(a_layout),
+                          *reinterpret_cast<Layout*>(b_layout),
+                          *reinterpret_cast<Layout*>(d_layout),
+                          a,
+                          b,
+                          d};
+    submit([=] {
+        spoil(workspace, bytes);
+        product.run();
+        spoil(workspace, bytes);
+    });
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+void add_blas(Functions& functions) {
+    const auto add = [&](const char* name, auto* function) {
+        functions[name] = reinterpret_cast<void*>(function);
+    };
+    add("cublasLtCreate", &create);
+    add("cublasLtGetVersion", &version);
+    add("cublasLtGetStatusName", &status_name);
+    add("cublasLtMatmul", &matmul);
+    add("cublasLtMatmulAlgoGetHeuristic", &heuristic);
+    add("cublasLtMatmulDescCreate", &operation_create);
+    add("cublasLtMatmulDescDestroy", &operation_destroy);
+    add("cublasLtMatmulDescSetAttribute", &operation_set);
+    add("cublasLtMatrixLayoutCreate", &layout_create);
+    add("cublasLtMatrixLayoutDestroy", &layout_destroy);
+    add("cublasLtMatmulPreferenceCreate", &preference_create);
+    add("cublasLtMatmulPreferenceDestroy", &preference_destroy);
+    add("cublasLtMatmulPreferenceSetAttribute", &preference_set);
+}
+
+}  // namespace cohort::on_cpu
