@@ -76,7 +76,7 @@ private:
     void release_riders(const RoundOrder& order, const RoundMember& mine);
     void report(const RoundOrder& order, const MemberRounds::Sum& sum,
                 const GradientAnswer& answer);
-    [[nodiscard]] GradientAnswer answer_to(const RoundOrder& order, std::span<const float> sum);
+    [[nodiscard]] GradientAnswer answer_to(const RoundOrder& order, const MemberRounds::Sum& sum);
     void snapshot(const SnapshotOrder& order);
     void evaluate(const RoundOrder& order);
     [[nodiscard]] std::int64_t parameters() const {

@@ -45,7 +45,7 @@ bool RingExecutor::round(const RoundOrder& order) {
     GradientAnswer answer = RoundReport::kNoAnswer;
     if (std::all_of(sum->tails.begin(), sum->tails.end(),
                     [](const RingTail& tail) { return tail.finite != 0; })) {
-        answer = answer_to(order, sum->floats);
+        answer = answer_to(order, *sum);
         const Clock::Seconds start = context_.clock().now();
         apply(order, *sum);
         rounds_.applied((context_.clock().now() - start).count());
@@ -64,7 +64,7 @@ bool RingExecutor::round(const RoundOrder& order) {
 
 /// Who reports the round says what was asked of its mean gradient; with any other member what was
 /// kept there would be of another time when it is its turn again.
-GradientAnswer RingExecutor::answer_to(const RoundOrder& order, std::span<const float> sum) {
+GradientAnswer RingExecutor::answer_to(const RoundOrder& order, const MemberRounds::Sum& sum) {
     GradientAnswer answer = RoundReport::kNoAnswer;
     const GradientQuestion& asked = order.question;
     if (!asked.any()) {
@@ -74,13 +74,15 @@ GradientAnswer RingExecutor::answer_to(const RoundOrder& order, std::span<const 
         kept_.clear();
         return answer;
     }
-    std::vector<float> alone;
-    if (sum.empty()) {
-        alone.resize(replica_.gradients().size());
-        context_.copy(alone, replica_.gradients());
+    const std::size_t parameters = replica_.parameters().size();
+    std::vector<float> copied;
+    if (sum.floats.empty() || sum.on_device) {
+        copied.resize(parameters);
+        context_.copy(copied,
+                      sum.floats.empty() ? replica_.gradients() : sum.floats.first(parameters));
     }
     const std::span<const float> gradient =
-        sum.empty() ? std::span<const float>(alone) : sum.first(replica_.parameters().size());
+        copied.empty() ? std::span<const float>(sum.floats.first(parameters)) : copied;
     if (asked.norm) {
         answer.squares = sum_of_squares(gradient);
     }
