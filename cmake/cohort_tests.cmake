@@ -23,7 +23,7 @@ endif()
 # cohort_test_properties(NAME [TIMEOUT s] [PROCESSORS n] [LABELS ...])
 #
 # Gives an existing ctest entry the properties that every entry has; the label is `fast` unless
-# others are named.
+# others are named. Only those with the label `gpu` see GPUs.
 function(cohort_test_properties name)
   cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -36,9 +36,14 @@ function(cohort_test_properties name)
     set(ARG_LABELS fast)
   endif()
   math(EXPR limit "${ARG_TIMEOUT} * ${COHORT_TEST_TIMEOUT_FACTOR}")
+  # Jobs take a GPU where there is one: results that are compared with the CPU's must not.
+  set(environment ${COHORT_TEST_ENVIRONMENT})
+  if(NOT gpu IN_LIST ARG_LABELS)
+    list(APPEND environment "CUDA_VISIBLE_DEVICES=")
+  endif()
   set_tests_properties(${name} PROPERTIES
     TIMEOUT ${limit} PROCESSORS ${ARG_PROCESSORS} LABELS "${ARG_LABELS}"
-    ENVIRONMENT "${COHORT_TEST_ENVIRONMENT}")
+    ENVIRONMENT "${environment}")
 endfunction()
 
 # Whether an entry with these LIBS is left out: in a build of some parts, those of other parts are.
