@@ -224,7 +224,12 @@ fi
 echo
 if [[ -s $out/test.log ]]; then
     grep -E 'tests passed|tests failed' "$out/test.log" || true
-    grep -c '(Skipped)' "$out/test.log" | sed 's/$/ entries skipped/' || true
+    skipped=$(grep -c '(Skipped)' "$out/test.log" || true)
+    echo "$skipped entries skipped"
+    if $gpu && ((skipped > 0)); then
+        summary+=("test: FAILED, entries were skipped; is there a GPU?")
+        failed=true
+    fi
 fi
 printf '%s\n' "${summary[@]}"
 echo
