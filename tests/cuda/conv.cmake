@@ -42,7 +42,7 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
   add_library(cohort_kernels_on_cpu OBJECT ${on_cpu})
   # The device, the CUDA runtime, cuDNN and cuBLASLt.
   add_library(cohort_gpu_on_cpu OBJECT gpu_on_cpu/blas.cpp gpu_on_cpu/device.cpp
-    gpu_on_cpu/dnn.cpp gpu_on_cpu/library.cpp)
+    gpu_on_cpu/dnn.cpp gpu_on_cpu/library.cpp gpu_on_cpu/rnn.cpp)
   foreach(part kernels gpu)
     target_include_directories(cohort_${part}_on_cpu PRIVATE
       ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
@@ -54,7 +54,7 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
 
   cohort_add_unit_test(NAME cuda_channel_kernels_test
     SOURCES unit/cuda_channel_kernels_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
-    LIBS cohort::tensor)
+    LIBS cohort::layers)
   target_include_directories(cuda_channel_kernels_test PRIVATE
     ${PROJECT_SOURCE_DIR}/layers/cuda)
   target_link_libraries(cuda_channel_kernels_test PRIVATE cohort_cuda_headers)

@@ -17,6 +17,7 @@ const on_cpu::Functions& functions() {
         on_cpu::Functions all;
         on_cpu::add_dnn(all);
         on_cpu::add_blas(all);
+        on_cpu::add_rnn(all);
         return all;
     }();
     return made;

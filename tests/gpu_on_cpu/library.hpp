@@ -14,6 +14,7 @@ namespace cohort::on_cpu {
 using Functions = std::map<std::string, void*>;
 void add_dnn(Functions& functions);
 void add_blas(Functions& functions);
+void add_rnn(Functions& functions);
 
 /// One element as a number, and back.
 inline double read(const void* data, ElementType type, std::int64_t index) {
