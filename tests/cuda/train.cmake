@@ -10,6 +10,18 @@ endforeach()
 cohort_add_backend_test(NAME train_gpu_jobs_test SOURCES unit/train_gpu_jobs_test.cpp
   LIBS cohort::train fmt::fmt)
 target_include_directories(train_gpu_jobs_test PRIVATE ${PROJECT_SOURCE_DIR}/src/train)
+# With the CPU in a GPU's place, which one thread at a time may use: one worker.
+if(TARGET cohort_gpu_on_cpu)
+  add_executable(train_gpu_jobs_on_cpu_test unit/train_gpu_jobs_test.cpp
+    $<TARGET_OBJECTS:cohort_kernels_on_cpu> $<TARGET_OBJECTS:cohort_gpu_on_cpu>)
+  target_include_directories(train_gpu_jobs_on_cpu_test PRIVATE ${PROJECT_SOURCE_DIR}/src/train)
+  target_link_libraries(train_gpu_jobs_on_cpu_test PRIVATE
+    cohort_test_gpu cohort::train fmt::fmt GTest::gtest_main cohort_build_settings)
+  set_target_properties(train_gpu_jobs_on_cpu_test PROPERTIES CXX_EXTENSIONS OFF)
+  add_test(NAME train_gpu_jobs_on_cpu_test
+    COMMAND train_gpu_jobs_on_cpu_test --gtest_filter=*/cuda_*:-*RingOfTwo*)
+  cohort_test_properties(train_gpu_jobs_on_cpu_test TIMEOUT 120)
+endif()
 
 # A limit on the address space leaves a sanitizer no room.
 if(NOT COHORT_SANITIZE)

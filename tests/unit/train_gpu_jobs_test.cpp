@@ -146,12 +146,22 @@ std::vector<float> after_rounds(int workers, const std::function<void(WorkerRig&
     return {gatherer.floats.begin(), gatherer.floats.begin() + parameters};
 }
 
-TEST_P(Jobs, ARingTrainsAsOnTheCpu) {
-    for (const int workers : {1, 2}) {  // alone: the gradient stays on the device
-        const std::vector<float> got = after_rounds(workers, [this](WorkerRig& rig) { use(rig); });
-        const std::vector<float> expected = after_rounds(workers, [](WorkerRig&) {});
-        EXPECT_LT(distance(got, expected), limit(GetParam())) << workers << " workers";
-    }
+/// Of some workers, which all use the same GPU.
+void compare_rings(int workers, const Backend& backend,
+                   const std::function<void(WorkerRig&)>& use) {
+    const std::vector<float> got = after_rounds(workers, use);
+    const std::vector<float> expected = after_rounds(workers, [](WorkerRig&) {});
+    EXPECT_LT(distance(got, expected), limit(backend));
+}
+
+/// The gradient stays on the device.
+TEST_P(Jobs, ARingOfOneTrainsAsOnTheCpu) {
+    compare_rings(1, GetParam(), [this](WorkerRig& rig) { use(rig); });
+}
+
+/// It is copied to the host, and the sum back.
+TEST_P(Jobs, ARingOfTwoTrainsAsOnTheCpu) {
+    compare_rings(2, GetParam(), [this](WorkerRig& rig) { use(rig); });
 }
 
 }  // namespace
