@@ -207,6 +207,9 @@ std::vector<NetworkCase> map_cases() {
     std::vector<NetworkCase> cases;
     for (const Shape& map :
          {Shape{1, 5, 3}, Shape{3, 4, 7}, Shape{8, 3, 3}, Shape{17, 3, 5}, Shape{33, 2, 3}}) {
+        // The one bias of one channel has a gradient of one sum, which may nearly cancel: not so
+        // here.
+        const std::vector<std::int64_t> sizes{map[0] == 1 ? 11 : 13, 4};
         for (const Named& layer : map_layers()) {
             const std::string name =
                 layer.name + "_" + text(map[0]) + "x" + text(map[1]) + "x" + text(map[2]);
@@ -217,9 +220,7 @@ std::vector<NetworkCase> map_cases() {
                                      net.conv(net.input(), {.channels = map[0], .kernel = 1});
                                  return net.finish_linear(layer.describe(net, x));
                              },
-                             {13, 4},
-                             1,
-                             map[0] == 8});
+                             sizes, 1, map[0] == 8});
             cases.push_back({name + "_of_input", [layer, map] {
                                  TwinBuilder net(map);
                                  return net.finish_linear(layer.describe(net, net.input()));
