@@ -108,13 +108,13 @@ if(cohort_user STREQUAL "0")
 endif()
 
 # cohort_add_mpi_test(NAME comm_world_test SOURCES mpi/comm_world_test.cpp LIBS cohort::comm
-#                     RANKS 1 2 4 [BTL self,vader,tcp] [LABELS mpi] [TIMEOUT 60])
+#                     RANKS 1 2 4 [BTL self,vader,tcp] [LABELS mpi] [TIMEOUT 60] [LOSSES])
 #
 # One GoogleTest executable, with tests/support/mpi_main.cpp as its main, and one ctest entry per
 # number of ranks and list of transports (BTL; default: self,vader,tcp). A world of another size
-# fails.
+# fails. LOSSES: ranks are lost in it, and the others live on.
 function(cohort_add_mpi_test)
-  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS;RANKS;BTL" ${ARGN})
+  cmake_parse_arguments(ARG "LOSSES" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS;RANKS;BTL" ${ARGN})
   if(ARG_UNPARSED_ARGUMENTS OR NOT ARG_NAME OR NOT ARG_SOURCES OR NOT ARG_RANKS)
     message(FATAL_ERROR "cohort_add_mpi_test: wrong arguments: ${ARGN}")
   endif()
@@ -129,6 +129,10 @@ function(cohort_add_mpi_test)
   if(NOT ARG_BTL)
     set(ARG_BTL "self,vader,tcp")
   endif()
+  set(recovery "")
+  if(ARG_LOSSES)  # mpirun returns 0 then, whatever the ranks say: what they print counts
+    set(recovery --enable-recovery)
+  endif()
   add_executable(${ARG_NAME} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
   target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${ARG_NAME} PRIVATE
@@ -142,8 +146,12 @@ function(cohort_add_mpi_test)
         set(entry ${ARG_NAME}_${transport}_${ranks})
       endif()
       add_test(NAME ${entry}
-        COMMAND ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl ${btl} -n ${ranks}
-          $<TARGET_FILE:${ARG_NAME}> --ranks ${ranks})
+        COMMAND ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} ${recovery} --mca btl ${btl}
+          -n ${ranks} $<TARGET_FILE:${ARG_NAME}> --ranks ${ranks})
+      if(ARG_LOSSES)
+        set_tests_properties(${entry} PROPERTIES
+          PASS_REGULAR_EXPRESSION "  PASSED  " FAIL_REGULAR_EXPRESSION "  FAILED  ")
+      endif()
       set(processors ${ranks})
       if(processors GREATER 2)
         set(processors 2)

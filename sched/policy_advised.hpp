@@ -38,6 +38,10 @@ protected:
     /// A window that ends now; after observe(). It is kept for take_windows() too.
     [[nodiscard]] std::optional<RateWindow> measure(const Telemetry& telemetry);
     void restart_window() { window_s_ = window_samples_ = predicted_ = 0; }
+    /// When this policy would want to be asked if it decided itself.
+    [[nodiscard]] std::optional<double> own_wake_at(const RunningIterations& running) const {
+        return AdaptivePolicy::wake_at(running);
+    }
     /// To be asked all the time: it follows what happens.
     [[nodiscard]] Decision ask_adviser(const Telemetry& telemetry);
     /// Its last word.

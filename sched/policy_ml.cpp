@@ -34,7 +34,7 @@ public:
 
     /// The heuristic does not ask who is late.
     [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override {
-        return leads_ ? AdvisedPolicy::wake_at(running) : std::nullopt;
+        return leads_ ? own_wake_at(running) : std::nullopt;
     }
 
 protected:

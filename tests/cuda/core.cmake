@@ -7,7 +7,7 @@ endforeach()
 
 # With stand-ins for GPU and NCCL, so that it runs everywhere.
 cohort_add_mpi_test(NAME nccl_ring_test SOURCES mpi/nccl_ring_test.cpp LIBS cohort::comm
-  RANKS 1 2 4 TIMEOUT 120)
+  RANKS 1 2 4 TIMEOUT 120 LOSSES)
 target_include_directories(nccl_ring_test PRIVATE ${PROJECT_SOURCE_DIR}/comm)
 
 cohort_add_unit_test(NAME cuda_device_test SOURCES unit/cuda_device_test.cpp LIBS cohort::tensor
