@@ -26,7 +26,7 @@ target_compile_options(cohort_build_settings INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:${cohort_cuda_options}>")
 if(COHORT_SANITIZE)
   target_compile_options(cohort_build_settings INTERFACE
-    -fsanitize=${COHORT_SANITIZE} -fno-omit-frame-pointer)
+    "$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${COHORT_SANITIZE};-fno-omit-frame-pointer>")
   target_link_options(cohort_build_settings INTERFACE -fsanitize=${COHORT_SANITIZE})
 endif()
 

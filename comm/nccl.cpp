@@ -19,14 +19,21 @@ namespace {
 
 static_assert(DeviceSumsLibrary::kMostIdBytes == NCCL_UNIQUE_ID_BYTES);
 
+bool failed(ncclResult_t result) {
+    return result != ncclSuccess && result != ncclInProgress;
+}
+
+std::string words_of(const NcclTable& nccl, ncclResult_t result, ncclComm_t comm) {
+    const char* more = nccl.get_last_error(comm);
+    return std::string(nccl.get_error_string(result)) + ": " + (more == nullptr ? "" : more);
+}
+
 void check_nccl(const NcclTable& nccl, ncclResult_t result, ncclComm_t comm,
                 const char* operation) {
-    if (result != ncclSuccess && result != ncclInProgress) {
-        const char* more = nccl.get_last_error(comm);
+    if (failed(result)) {
         fail<DeviceError>(
             {.where = operation,
-             .what =
-                 std::string(nccl.get_error_string(result)) + ": " + (more == nullptr ? "" : more),
+             .what = words_of(nccl, result, comm),
              .hint = "NCCL_DEBUG=INFO for NCCL's own words, or another --all-reduce"});
     }
 }
@@ -57,9 +64,7 @@ public:
             return State::kWorking;
         }
         if (result != ncclSuccess) {
-            const char* more = nccl_.get_last_error(comm_);
-            error_ =
-                std::string(nccl_.get_error_string(result)) + ": " + (more == nullptr ? "" : more);
+            error_ = words_of(nccl_, result, comm_);
             return State::kFailed;
         }
         return State::kReady;
@@ -70,10 +75,11 @@ public:
     void all_reduce(float* buffer, std::int64_t floats, Stream& on) override {
         cuda::use(device_);
         auto* stream = static_cast<cudaStream_t>(cuda::native_stream(on));
-        check_nccl(nccl_,
-                   nccl_.all_reduce(buffer, buffer, static_cast<std::size_t>(floats), ncclFloat,
-                                    ncclSum, comm_, stream),
-                   comm_, "ncclAllReduce");
+        const ncclResult_t result = nccl_.all_reduce(
+            buffer, buffer, static_cast<std::size_t>(floats), ncclFloat, ncclSum, comm_, stream);
+        if (failed(result)) {  // as after the loss of a member: state() says so
+            error_ = words_of(nccl_, result, comm_);
+        }
     }
 
     void abort() noexcept override {

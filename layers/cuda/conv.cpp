@@ -36,6 +36,13 @@ public:
           training_(context.training),
           input_gradient_(context.input_gradient),
           multiprocessors_(gpu_facts(context.device).multiprocessors) {
+        if (packs() && training_ && input_gradient_) {
+            fail<DeviceError>({.where = "conv",
+                               .what =
+                                   "on a GPU a convolution in groups has no gradient of an input "
+                                   "whose channels are padded",
+                               .hint = "a convolution without groups before it"});
+        }
         const auto [height, width] = conv_extents(spec.options, input_.shape);
         const Shape output{spec.options.channels, height, width};
         traits_.output = {output, spec.options.channels, input_.type};

@@ -69,7 +69,7 @@ public:
         const void* bias = spec_.options.bias ? support_.weight(bias_) : nullptr;
         made.forward->run(slice.inputs[0], support_.weight(weight_), slice.output, bias,
                           slice.scratch);
-        if (made.forward->epilogue() == wanted_epilogue()) {
+        if (!spec_.relu && made.forward->epilogue() == wanted_epilogue()) {
             return;
         }
         const std::int64_t rows = slice.samples * positions_;
@@ -109,11 +109,9 @@ private:
         std::unique_ptr<cuda::Product> input;   ///< null where nobody asks for it
     };
 
+    /// Never a ReLU: cuBLASLt's is max(x, 0), which may make 0 of a NaN.
     [[nodiscard]] cuda::Epilogue wanted_epilogue() const {
-        if (spec_.options.bias) {
-            return spec_.relu ? cuda::Epilogue::kBiasRelu : cuda::Epilogue::kBias;
-        }
-        return spec_.relu ? cuda::Epilogue::kRelu : cuda::Epilogue::kNone;
+        return spec_.options.bias && !spec_.relu ? cuda::Epilogue::kBias : cuda::Epilogue::kNone;
     }
 
     [[nodiscard]] Products make(std::int64_t rows) const {

@@ -69,7 +69,7 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
       cohort_build_settings)
     set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF)
     add_test(NAME ${name} COMMAND ${name} --gtest_filter=${filter})
-    cohort_test_properties(${name} TIMEOUT 900)
+    cohort_test_properties(${name} TIMEOUT 900 LABELS on_cpu)
   endfunction()
   cohort_add_on_cpu_test(layers
     "*cuda_f32*:Maps/*cuda_bf16*:Features/*cuda_bf16*:-*conv_32x8x8*:*conv_128x4x5*")

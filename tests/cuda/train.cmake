@@ -20,7 +20,7 @@ if(TARGET cohort_gpu_on_cpu)
   set_target_properties(train_gpu_jobs_on_cpu_test PROPERTIES CXX_EXTENSIONS OFF)
   add_test(NAME train_gpu_jobs_on_cpu_test
     COMMAND train_gpu_jobs_on_cpu_test --gtest_filter=*/cuda_*:-*RingOfTwo*)
-  cohort_test_properties(train_gpu_jobs_on_cpu_test TIMEOUT 120)
+  cohort_test_properties(train_gpu_jobs_on_cpu_test TIMEOUT 300 LABELS on_cpu)
 endif()
 
 # A limit on the address space leaves a sanitizer no room.
