@@ -52,12 +52,18 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
     set_target_properties(cohort_${part}_on_cpu PROPERTIES CXX_EXTENSIONS OFF)
   endforeach()
 
-  cohort_add_unit_test(NAME cuda_channel_kernels_test
-    SOURCES unit/cuda_channel_kernels_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
-    LIBS "cohort::layers;cohort::optim")
-  target_include_directories(cuda_channel_kernels_test PRIVATE
-    ${PROJECT_SOURCE_DIR}/layers/cuda)
-  target_link_libraries(cuda_channel_kernels_test PRIVATE cohort_cuda_headers)
+  # cohort_add_kernels_test(TOPIC FOLDER): of kernels in that folder, one by one.
+  function(cohort_add_kernels_test topic folder)
+    set(name cuda_${topic}_kernels_test)
+    cohort_add_unit_test(NAME ${name}
+      SOURCES unit/${name}.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
+      LIBS cohort::layers cohort::optim)
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/${folder})
+    target_link_libraries(${name} PRIVATE cohort_cuda_headers)
+  endfunction()
+  foreach(topic batch_norm conv pool)
+    cohort_add_kernels_test(${topic} layers/cuda)
+  endforeach()
 
   # The tests of backends with the CPU in a GPU's place: all of the backend but the GPU and its
   # libraries. Left out is what a GPU of loops takes minutes for.

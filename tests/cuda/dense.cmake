@@ -17,15 +17,6 @@ if(COHORT_HAVE_CUDA)
 endif()
 # Kernels on the CPU: conv.cmake makes them where they can be run.
 if(TARGET cohort_kernels_on_cpu)
-  cohort_add_unit_test(NAME cuda_dense_kernels_test
-    SOURCES unit/cuda_dense_kernels_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
-    LIBS cohort::layers)
-  target_include_directories(cuda_dense_kernels_test PRIVATE ${PROJECT_SOURCE_DIR}/layers/cuda)
-  cohort_add_unit_test(NAME cuda_update_kernels_test
-    SOURCES unit/cuda_update_kernels_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
-    LIBS cohort::optim cohort::layers)
-  target_include_directories(cuda_update_kernels_test PRIVATE ${PROJECT_SOURCE_DIR}/src/optim)
-  foreach(test dense update)
-    target_link_libraries(cuda_${test}_kernels_test PRIVATE cohort_cuda_headers)
-  endforeach()
+  cohort_add_kernels_test(dense layers/cuda)
+  cohort_add_kernels_test(update src/optim)
 endif()
