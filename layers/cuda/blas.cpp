@@ -42,15 +42,6 @@ cublasComputeType_t compute_type(Precision precision) {
     return precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-cublasLtEpilogue_t library_epilogue(Epilogue epilogue) {
-    switch (epilogue) {
-        case Epilogue::kBias: return CUBLASLT_EPILOGUE_BIAS;
-        case Epilogue::kRelu: return CUBLASLT_EPILOGUE_RELU;
-        case Epilogue::kBiasRelu: return CUBLASLT_EPILOGUE_RELU_BIAS;
-        default: return CUBLASLT_EPILOGUE_DEFAULT;
-    }
-}
-
 void make_layout(BlasDescriptor<cublasLtMatrixLayout_t>& layout, const ColumnMajor& matrix,
                  ElementType type) {
     check_blas(blas().layout_create(layout.to_make(), data_type(type),
@@ -112,12 +103,11 @@ ColumnMajorProduct column_major(const ProductShape& s) noexcept {
 }
 
 std::string product_key(const ProductShape& shape, Precision precision) {
-    static constexpr std::array kEpilogues = {"", " bias", " relu", " bias+relu"};
     return std::string("product ") + std::string(to_text(precision)) + " " +
            std::string(to_text(shape.in)) + ">" + std::string(to_text(shape.out)) + " " +
            std::to_string(shape.rows) + "x" + std::to_string(shape.columns) + "x" +
            std::to_string(shape.depth) + (shape.transpose_a ? " T" : " N") +
-           (shape.transpose_b ? "T" : "N") + kEpilogues[static_cast<std::size_t>(shape.epilogue)];
+           (shape.transpose_b ? "T" : "N") + (shape.epilogue == Epilogue::kBias ? " bias" : "");
 }
 
 ProductDescription::ProductDescription(const ProductShape& shape, Precision precision,
@@ -145,9 +135,10 @@ ProductDescription::ProductDescription(const ProductShape& shape, Precision prec
 }
 
 void ProductDescription::set_epilogue(Epilogue epilogue) {
+    const bool bias = epilogue == Epilogue::kBias;
     set(operation(), CUBLASLT_MATMUL_DESC_EPILOGUE,
-        static_cast<std::uint32_t>(library_epilogue(epilogue)));
-    if (has_bias(epilogue)) {
+        static_cast<std::uint32_t>(bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT));
+    if (bias) {
         set(operation(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
             static_cast<std::int32_t>(data_type(out_)));
         // Nobody reads it yet: its address says how the bias will be aligned.

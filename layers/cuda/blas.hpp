@@ -35,8 +35,9 @@ inline constexpr std::size_t kMostProductScratch = std::size_t{32} << 20;
 /// Throws DeviceError unless `status` is CUBLAS_STATUS_SUCCESS.
 void check_blas(cublasStatus_t status, const char* operation);
 
-/// What is done to a product before it is stored.
-enum class Epilogue { kNone, kBias, kRelu, kBiasRelu };
+/// What is done to a product before it is stored. Never a ReLU: the library's is max(x, 0), which
+/// may make 0 of a NaN.
+enum class Epilogue { kNone, kBias };
 
 /// D[rows, columns] = op(A) op(B), all row-major without gaps; op(A) is [rows, depth].
 struct ProductShape {
@@ -117,10 +118,5 @@ private:
     BlasDescriptor<cublasLtMatrixLayout_t> result_;
     BlasDescriptor<cublasLtMatmulPreference_t> preference_;
 };
-
-/// Whether an epilogue reads a bias.
-[[nodiscard]] constexpr bool has_bias(Epilogue epilogue) noexcept {
-    return epilogue == Epilogue::kBias || epilogue == Epilogue::kBiasRelu;
-}
 
 }  // namespace cohort::cuda

@@ -1,6 +1,6 @@
-// Linear layer on a GPU: products by cuBLASLt, with bias and ReLU in their epilogue where it has an
-// algorithm for that. A sequence [T,F] is T rows with one weight. The weight's gradient is single
-// precision and goes straight to the flat buffer.
+// Linear layer on a GPU: products by cuBLASLt, with a bias that no ReLU follows in their epilogue
+// where it has an algorithm for that. A sequence [T,F] is T rows with one weight. The weight's
+// gradient is single precision and goes straight to the flat buffer.
 #include <algorithm>
 #include <map>
 
@@ -37,7 +37,7 @@ public:
         weight_ = support_.want_weight(
             binding.parameters[0],
             {.outer = outputs_, .channels = inputs_, .padded_channels = inputs_, .type = type_});
-        if (spec_.options.bias) {
+        if (wanted_epilogue() == cuda::Epilogue::kBias) {
             bias_ = support_.want_weight(
                 binding.parameters[1],
                 {.outer = 1, .channels = outputs_, .padded_channels = outputs_, .type = type_});
@@ -66,7 +66,8 @@ public:
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         const Products& made = products_.at(slice.samples);
-        const void* bias = spec_.options.bias ? support_.weight(bias_) : nullptr;
+        const void* bias =
+            wanted_epilogue() == cuda::Epilogue::kBias ? support_.weight(bias_) : nullptr;
         made.forward->run(slice.inputs[0], support_.weight(weight_), slice.output, bias,
                           slice.scratch);
         if (!spec_.relu && made.forward->epilogue() == wanted_epilogue()) {
@@ -109,7 +110,7 @@ private:
         std::unique_ptr<cuda::Product> input;   ///< null where nobody asks for it
     };
 
-    /// Never a ReLU: cuBLASLt's is max(x, 0), which may make 0 of a NaN.
+    /// A ReLU is added by a kernel of our own (see Epilogue), and the bias along with it.
     [[nodiscard]] cuda::Epilogue wanted_epilogue() const {
         return spec_.options.bias && !spec_.relu ? cuda::Epilogue::kBias : cuda::Epilogue::kNone;
     }
@@ -148,7 +149,7 @@ private:
     std::int64_t outputs_;
     ElementType type_;
     int weight_ = 0;  ///< numbers of the copies
-    int bias_ = 0;
+    int bias_ = 0;    ///< that of the epilogue
     KernelTraits traits_;
     KernelBinding binding_;
     std::map<std::int64_t, Products> products_;

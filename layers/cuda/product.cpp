@@ -101,7 +101,7 @@ struct Product::Impl {
             const Buffer d = zeros(bytes(shape.rows * shape.columns, shape.out));
             const Buffer bias = zeros(bytes(shape.columns, shape.out));
             const Buffer scratch = device.allocate(kMostProductScratch);
-            if (has_bias(shape.epilogue)) {
+            if (shape.epilogue == Epilogue::kBias) {
                 description.set_bias(bias.data());
             }
             std::size_t best = 0;
@@ -176,7 +176,7 @@ Epilogue Product::epilogue() const noexcept {
 }
 
 void Product::run(const void* a, const void* b, void* d, const void* bias, void* scratch) {
-    if (has_bias(impl_->shape.epilogue)) {
+    if (impl_->shape.epilogue == Epilogue::kBias) {
         impl_->description.set_bias(bias);
     }
     check_blas(impl_->launch(impl_->chosen, a, b, d, scratch), "cublasLtMatmul");

@@ -1,5 +1,5 @@
-// What the backend uses of cuBLASLt, in plain loops: products of column-major matrices with bias
-// and ReLU. There are two algorithms for each.
+// What the backend uses of cuBLASLt, in plain loops: products of column-major matrices, with a
+// bias. There are two algorithms for each.
 #include <cublasLt.h>
 
 #include <vector>
@@ -124,17 +124,14 @@ struct Product {
         }
     }
     [[nodiscard]] double tail(double sum, std::int64_t row) const {
-        const std::uint64_t epilogue = operation.get(CUBLASLT_MATMUL_DESC_EPILOGUE);
-        if (epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS) {
+        if (operation.get(CUBLASLT_MATMUL_DESC_EPILOGUE) == CUBLASLT_EPILOGUE_BIAS) {
             sum += read(
                 reinterpret_cast<const void*>(operation.get(CUBLASLT_MATMUL_DESC_BIAS_POINTER)),
                 type_of(static_cast<cudaDataType_t>(
                     operation.get(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE))),
                 row);
         }
-        const bool relu =
-            epilogue == CUBLASLT_EPILOGUE_RELU || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
-        return relu && sum < 0 ? 0.0 : sum;
+        return sum;
     }
 };
 
