@@ -58,7 +58,7 @@ public:
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         const cuda::LstmBatch& batch = *batches_.at(slice.samples);
-        cuda::check_rnn(cuda::rnn_table().forward(
+        cuda::dnn_check(cuda::rnn_table().forward(
                             support_.dnn_handle(), network_.get(),
                             training_ ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE, nullptr,
                             batch.input(), slice.inputs[0], batch.output(), slice.output,
@@ -82,7 +82,7 @@ public:
         if (input_gradient == nullptr) {  // cuDNN computes it all the same
             input_gradient = slice.scratch + aligned(batch.scratch_bytes());
         }
-        cuda::check_rnn(
+        cuda::dnn_check(
             cuda::rnn_table().backward_data(
                 support_.dnn_handle(), network_.get(), nullptr, batch.output(), slice.output,
                 slice.output_gradient, batch.input(), input_gradient, batch.state(), nullptr,
@@ -90,7 +90,7 @@ public:
                 slice.shared, batch.scratch_bytes(), slice.scratch, batch.saved_bytes(),
                 saved_of(slice)),
             "cudnnRNNBackwardData_v8");
-        cuda::check_rnn(
+        cuda::dnn_check(
             cuda::rnn_table().backward_weights(
                 support_.dnn_handle(), network_.get(), CUDNN_WGRAD_MODE_ADD, nullptr, batch.input(),
                 slice.inputs[0], batch.state(), nullptr, batch.output(), slice.output,

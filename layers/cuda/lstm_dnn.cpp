@@ -1,7 +1,6 @@
 #include "lstm_dnn.hpp"
 
 #include <array>
-#include <string>
 #include <vector>
 
 #include "cohort/core/error.hpp"
@@ -12,7 +11,6 @@ namespace {
 RnnTable load_table() {
     const Library& library = dnn_library();
     RnnTable table;
-    library.load(table.error_string, "cudnnGetErrorString");
     library.load(table.create, "cudnnCreateRNNDescriptor");
     library.load(table.destroy, "cudnnDestroyRNNDescriptor");
     library.load(table.set, "cudnnSetRNNDescriptor_v8");
@@ -35,14 +33,6 @@ RnnTable load_table() {
     return table;
 }
 
-cudnnDataType_t data_type(ElementType type) {
-    switch (type) {
-        case ElementType::kBf16: return CUDNN_DATA_BFLOAT16;
-        case ElementType::kF16: return CUDNN_DATA_HALF;
-        default: return CUDNN_DATA_FLOAT;
-    }
-}
-
 /// The default may round single precision to tf32.
 cudnnMathType_t math_type(Precision precision) {
     switch (precision) {
@@ -59,20 +49,12 @@ const RnnTable& rnn_table() {
     return table;
 }
 
-void check_rnn(cudnnStatus_t status, const char* operation) {
-    if (status != CUDNN_STATUS_SUCCESS) {
-        fail<DeviceError>(
-            {.where = operation,
-             .what = std::string("cuDNN reported ") + rnn_table().error_string(status)});
-    }
-}
-
 void set_lstm_network(cudnnRNNDescriptor_t network, const LstmShape& shape, Precision precision,
                       cudnnDropoutDescriptor_t dropout) {
     const auto hidden = static_cast<std::int32_t>(shape.hidden);
-    check_rnn(rnn_table().set(network, CUDNN_RNN_ALGO_STANDARD, CUDNN_LSTM,
+    dnn_check(rnn_table().set(network, CUDNN_RNN_ALGO_STANDARD, CUDNN_LSTM,
                               CUDNN_RNN_SINGLE_INP_BIAS, CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT,
-                              data_type(shape.type), CUDNN_DATA_FLOAT, math_type(precision),
+                              dnn_type(shape.type), CUDNN_DATA_FLOAT, math_type(precision),
                               static_cast<std::int32_t>(shape.features), hidden, hidden, 1, dropout,
                               CUDNN_RNN_PADDED_IO_ENABLED),
               "cudnnSetRNNDescriptor_v8");
@@ -82,10 +64,9 @@ void set_lstm_data(cudnnRNNDataDescriptor_t data, const LstmShape& shape, std::i
                    std::int64_t width) {
     const auto positions = static_cast<int>(shape.positions);
     const std::vector<int> lengths(static_cast<std::size_t>(samples), positions);
-    check_rnn(rnn_table().data_set(data, data_type(shape.type),
-                                   CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED, positions,
-                                   static_cast<int>(samples), static_cast<int>(width),
-                                   lengths.data(), nullptr),
+    dnn_check(rnn_table().data_set(
+                  data, dnn_type(shape.type), CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED, positions,
+                  static_cast<int>(samples), static_cast<int>(width), lengths.data(), nullptr),
               "cudnnSetRNNDataDescriptor");
 }
 
@@ -94,7 +75,7 @@ std::int64_t packed_elements(cudnnTensorDescriptor_t tensor) {
     std::array<int, 8> strides{};
     int rank = 0;
     cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    check_rnn(rnn_table().tensor_get(tensor, 3, &type, &rank, extents.data(), strides.data()),
+    dnn_check(rnn_table().tensor_get(tensor, 3, &type, &rank, extents.data(), strides.data()),
               "cudnnGetTensorNdDescriptor");
     std::int64_t elements = 1;
     bool packed = true;
@@ -116,10 +97,10 @@ LstmBatch::LstmBatch(const LstmShape& shape, std::int64_t samples, cudnnHandle_t
     const auto hidden = static_cast<int>(shape.hidden);
     const std::array<int, 3> extents = {1, static_cast<int>(samples), hidden};
     const std::array<int, 3> strides = {extents[1] * hidden, hidden, 1};
-    check_rnn(rnn_table().tensor_set(state_.get(), data_type(shape.type), 3, extents.data(),
+    dnn_check(rnn_table().tensor_set(state_.get(), dnn_type(shape.type), 3, extents.data(),
                                      strides.data()),
               "cudnnSetTensorNdDescriptor");
-    check_rnn(rnn_table().space_sizes(handle, network,
+    dnn_check(rnn_table().space_sizes(handle, network,
                                       training ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE,
                                       input_.get(), &scratch_bytes_, &saved_bytes_),
               "cudnnGetRNNTempSpaceSizes");
@@ -129,10 +110,10 @@ LstmNetwork::LstmNetwork(const LstmShape& shape, Support& support)
     : network_(rnn_table().create, rnn_table().destroy),
       dropout_(rnn_table().dropout_create, rnn_table().dropout_destroy) {
     const RnnTable& table = rnn_table();
-    check_rnn(table.dropout_set(dropout_.get(), support.dnn_handle(), 0.0F, nullptr, 0, 0),
+    dnn_check(table.dropout_set(dropout_.get(), support.dnn_handle(), 0.0F, nullptr, 0, 0),
               "cudnnSetDropoutDescriptor");
     set_lstm_network(network_.get(), shape, support.precision(), dropout_.get());
-    check_rnn(table.weight_space_size(support.dnn_handle(), network_.get(), &weight_bytes_),
+    dnn_check(table.weight_space_size(support.dnn_handle(), network_.get(), &weight_bytes_),
               "cudnnGetRNNWeightSpaceSize");
     find_weights(shape, support);
 }
@@ -157,7 +138,7 @@ void LstmNetwork::find_weights(const LstmShape& shape, Support& support) {
     for (int part = 0; part < LstmWeights::kMatrices; ++part) {
         void* matrix_at = nullptr;
         void* bias_at = nullptr;
-        check_rnn(
+        dnn_check(
             table.weight_params(support.dnn_handle(), network_.get(), 0, weight_bytes_,
                                 space.data(), part, matrix.get(), &matrix_at, bias.get(), &bias_at),
             "cudnnGetRNNWeightParams");

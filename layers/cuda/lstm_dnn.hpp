@@ -6,15 +6,15 @@
 #include <memory>
 
 #include "cohort/layers/kernel.hpp"
+#include "dnn_api.hpp"
 #include "lstm_weights.hpp"
 #include "support.hpp"
 
 // cuDNN's recurrent networks, as far as an LSTM of one layer needs them.
 namespace cohort::cuda {
 
-/// The functions that are used, with the header's signatures.
+/// The functions that are used beside those of DnnApi, with the header's signatures.
 struct RnnTable {
-    decltype(&cudnnGetErrorString) error_string = nullptr;
     decltype(&cudnnCreateRNNDescriptor) create = nullptr;
     decltype(&cudnnDestroyRNNDescriptor) destroy = nullptr;
     decltype(&cudnnSetRNNDescriptor_v8) set = nullptr;
@@ -38,15 +38,12 @@ struct RnnTable {
 /// Loaded at first use. Errors: DeviceError when the library or one of them is missing.
 [[nodiscard]] const RnnTable& rnn_table();
 
-/// Throws DeviceError unless `status` is CUDNN_STATUS_SUCCESS.
-void check_rnn(cudnnStatus_t status, const char* operation);
-
 /// A descriptor of cuDNN and the function that destroys it.
 template <class T>
 class RnnDescriptor {
 public:
     RnnDescriptor(cudnnStatus_t (*create)(T*), cudnnStatus_t (*destroy)(T)) : destroy_(destroy) {
-        check_rnn(create(&value_), "cudnnCreate...Descriptor");
+        dnn_check(create(&value_), "cudnnCreate...Descriptor");
     }
     RnnDescriptor(const RnnDescriptor&) = delete;
     RnnDescriptor& operator=(const RnnDescriptor&) = delete;

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "dnn_api.hpp"
 #include "lstm_dnn.hpp"
 
 namespace cohort::cuda {
@@ -93,7 +94,7 @@ TEST(Libraries, HaveTheFunctionsThatAreTaken) {
     EXPECT_NE(blas().matmul, nullptr);
     EXPECT_GE(blas().version(), std::size_t{120000});
     EXPECT_NE(rnn_table().forward, nullptr);
-    EXPECT_STREQ(rnn_table().error_string(CUDNN_STATUS_SUCCESS), "CUDNN_STATUS_SUCCESS");
+    EXPECT_STREQ(dnn().error_text(CUDNN_STATUS_SUCCESS), "CUDNN_STATUS_SUCCESS");
 }
 
 /// Attributes that the library does not know, or of another size, are refused.
@@ -137,10 +138,10 @@ TEST(PackedElements, CountATensorWithoutGaps) {
     const std::array<int, 3> extents = {1, 9, 5};
     const std::array<int, 3> packed = {45, 5, 1};
     const std::array<int, 3> apart = {54, 6, 1};
-    check_rnn(table.tensor_set(tensor.get(), CUDNN_DATA_HALF, 3, extents.data(), packed.data()),
+    dnn_check(table.tensor_set(tensor.get(), CUDNN_DATA_HALF, 3, extents.data(), packed.data()),
               "cudnnSetTensorNdDescriptor");
     EXPECT_EQ(packed_elements(tensor.get()), 45);
-    check_rnn(table.tensor_set(tensor.get(), CUDNN_DATA_HALF, 3, extents.data(), apart.data()),
+    dnn_check(table.tensor_set(tensor.get(), CUDNN_DATA_HALF, 3, extents.data(), apart.data()),
               "cudnnSetTensorNdDescriptor");
     EXPECT_EQ(packed_elements(tensor.get()), -1);
 }
