@@ -8,7 +8,7 @@
 // guard must see it.
 namespace cohort::cuda {
 
-COHORT_HD inline float relu(float x) {
+COHORT_HD inline float relu_of(float x) {
     return x < 0.0F ? 0.0F : x;
 }
 /// @param y the ReLU's output

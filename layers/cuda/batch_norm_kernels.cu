@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "activation_rules.hpp"
 #include "channel_tiles.cuh"
 #include "cohort/tensor/cuda.hpp"
 
@@ -168,8 +169,8 @@ __global__ void apply_kernel(BnProblem p, const T* x, const T* added, std::int64
 __device__ float masked(BnMask mask, float gradient, float x, float scale, float offset, float y) {
     switch (mask) {
         case BnMask::kNone: return gradient;
-        case BnMask::kFromInput: return relu_gradient(x * scale + offset, gradient);
-        case BnMask::kFromOutput: return relu_gradient(y, gradient);
+        case BnMask::kFromInput: return relu_slope(x * scale + offset, gradient);
+        case BnMask::kFromOutput: return relu_slope(y, gradient);
     }
     return gradient;
 }
@@ -293,7 +294,7 @@ __global__ void input_gradient_kernel(BnProblem p, BnMask mask, const T* x, cons
         for (int v = 0; v < V; ++v) {
             // With kFromOutput the gradient has been masked already.
             const float own = mask == BnMask::kFromInput
-                                  ? relu_gradient(value[v] * scale[v] + offset[v], g[v])
+                                  ? relu_slope(value[v] * scale[v] + offset[v], g[v])
                                   : g[v];
             value[v] = a[v] * own + b[v] * (value[v] - mean[v]) + d[v];
         }

@@ -90,13 +90,4 @@ COHORT_HD constexpr Moments<Real> moments_of_sums(Real count, Real shift, Real s
     return {count, shift + mean, rest < Real{0} ? Real{0} : rest};
 }
 
-/// ReLU that keeps NaN.
-COHORT_HD constexpr float relu_of(float value) {
-    return value < 0.0F ? 0.0F : value;
-}
-/// Gradient behind a ReLU whose output was `output`; where that is NaN it passes.
-COHORT_HD constexpr float relu_gradient(float output, float gradient) {
-    return output <= 0.0F ? 0.0F : gradient;
-}
-
 }  // namespace cohort::cuda

@@ -1,5 +1,6 @@
 #include "conv_kernels.hpp"
 
+#include "activation_rules.hpp"
 #include "channel_tiles.cuh"
 #include "cohort/tensor/cuda.hpp"
 
@@ -56,7 +57,7 @@ __global__ void gradient_kernel(RowProblem p, bool relu, const T* y, T* gradient
                 load(y + i, output);
 #pragma unroll
                 for (int v = 0; v < V; ++v) {
-                    g[v] = relu_gradient(output[v], g[v]);
+                    g[v] = relu_slope(output[v], g[v]);
                 }
                 store(gradient + i, g);
             }

@@ -9,10 +9,12 @@ struct Sum {
     COHORT_HD float operator()(std::int64_t /*i*/, float a, float b) const { return a + b; }
 };
 struct ReluOfSum {
-    COHORT_HD float operator()(std::int64_t /*i*/, float a, float b) const { return relu(a + b); }
+    COHORT_HD float operator()(std::int64_t /*i*/, float a, float b) const {
+        return relu_of(a + b);
+    }
 };
 struct Relu {
-    COHORT_HD float operator()(std::int64_t /*i*/, float x) const { return relu(x); }
+    COHORT_HD float operator()(std::int64_t /*i*/, float x) const { return relu_of(x); }
 };
 struct ReluMask {
     COHORT_HD float operator()(std::int64_t /*i*/, float y, float gradient) const {

@@ -67,7 +67,7 @@ struct AddBias {
     bool with_relu;
     COHORT_HD float operator()(std::int64_t i, float x) const {
         const float sum = x + bias[i % columns];
-        return with_relu ? relu(sum) : sum;
+        return with_relu ? relu_of(sum) : sum;
     }
 };
 

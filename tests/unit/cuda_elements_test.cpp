@@ -50,7 +50,7 @@ TEST(Activations, AreTheirFormulas) {
         const auto single = static_cast<float>(x);
         EXPECT_NEAR(gelu(single), gelu_in_double(x), 1e-6 + 1e-6 * std::abs(x));
         EXPECT_NEAR(sigmoid(single), 1 / (1 + std::exp(-x)), 1e-6);
-        EXPECT_EQ(relu(single), std::max(single, 0.0F));
+        EXPECT_EQ(relu_of(single), std::max(single, 0.0F));
     }
     EXPECT_EQ(sigmoid(-200.0F), 0.0F);
     EXPECT_EQ(sigmoid(200.0F), 1.0F);
@@ -74,7 +74,7 @@ TEST(Activations, SlopesAreThoseOfTheFormulas) {
 
 TEST(Activations, PassNanOn) {
     const float nan = std::nanf("");
-    EXPECT_TRUE(std::isnan(relu(nan)));
+    EXPECT_TRUE(std::isnan(relu_of(nan)));
     EXPECT_TRUE(std::isnan(gelu(nan)));
     EXPECT_TRUE(std::isnan(sigmoid(nan)));
     EXPECT_TRUE(std::isnan(relu_slope(nan, nan)));

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "activation_rules.hpp"
 #include "channel_math.hpp"
 #include "layouts.hpp"
 #include "pool_math.hpp"
@@ -171,9 +172,9 @@ TEST(Relu, KeepsNan) {
     EXPECT_EQ(relu_of(-2), 0);
     EXPECT_EQ(relu_of(3), 3);
     EXPECT_TRUE(std::isnan(relu_of(nan)));
-    EXPECT_EQ(relu_gradient(0, 5), 0);
-    EXPECT_EQ(relu_gradient(1, 5), 5);
-    EXPECT_EQ(relu_gradient(nan, 5), 5);
+    EXPECT_EQ(relu_slope(0, 5), 0);
+    EXPECT_EQ(relu_slope(1, 5), 5);
+    EXPECT_EQ(relu_slope(nan, 5), 5);
 }
 
 TEST(PoolWindows, CellsAndWindowsSayTheSame) {
