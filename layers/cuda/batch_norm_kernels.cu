@@ -9,9 +9,6 @@
 namespace cohort::cuda {
 namespace {
 
-constexpr int kWarp = 32;
-constexpr int kChannelsPerBlock = 4;  // of the kernels that have a warp for each channel
-
 /// Moments of each channel over a block's rows, to partials[channel][block]: mean and squares.
 template <class T, int V>
 __global__ void moments_kernel(ChannelTiles tiles, std::int64_t rows, std::int64_t stored,
@@ -300,13 +297,6 @@ __global__ void input_gradient_kernel(BnProblem p, BnMask mask, const T* x, cons
         }
         store(input_gradient + i, value);
     }
-}
-
-dim3 grid_of(const ChannelTiles& tiles) {
-    return {tiles.blocks_x, tiles.blocks_y, 1};
-}
-unsigned warp_blocks(std::int64_t channels) {
-    return static_cast<unsigned>((channels + kChannelsPerBlock - 1) / kChannelsPerBlock);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "channel_math.hpp"
 #include "elements.cuh"
+#include "reduce.cuh"
 
 // Device side of channel_math.hpp: a thread's place in the tiles, 16-byte accesses, folding of a
 // block's sums in a fixed order.
@@ -91,12 +92,14 @@ __device__ inline void fold_rows(const ChannelTiles& tiles, const TilePlace& pla
     __syncthreads();
 }
 
-/// Sum over a warp's lanes in a fixed order, in lane 0.
-__device__ inline double warp_sum(double value) {
-    for (int distance = 16; distance > 0; distance /= 2) {
-        value += __shfl_down_sync(0xFFFFFFFFU, value, distance);
-    }
-    return value;
+inline dim3 grid_of(const ChannelTiles& tiles) {
+    return {tiles.blocks_x, tiles.blocks_y, 1};
+}
+
+/// Of kernels that have a warp for each channel.
+constexpr int kChannelsPerBlock = 4;
+inline unsigned warp_blocks(std::int64_t channels) {
+    return static_cast<unsigned>((channels + kChannelsPerBlock - 1) / kChannelsPerBlock);
 }
 
 /// Calls launch(T{}, std::integral_constant<int, V>) for the type and the tiles' vector.

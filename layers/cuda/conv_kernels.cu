@@ -7,9 +7,6 @@
 namespace cohort::cuda {
 namespace {
 
-constexpr int kWarp = 32;
-constexpr int kChannelsPerBlock = 4;
-
 template <class T, int V>
 __global__ void bias_relu_kernel(RowProblem p, const float* bias, bool relu, T* y) {
     const TilePlace place = tile_place(p.tiles);
@@ -97,10 +94,6 @@ __global__ void sums_kernel(std::int64_t channels, std::int64_t blocks, const fl
     }
 }
 
-dim3 grid_of(const ChannelTiles& tiles) {
-    return {tiles.blocks_x, tiles.blocks_y, 1};
-}
-
 }  // namespace
 
 void add_bias_relu(cudaStream_t stream, const RowProblem& p, const float* bias, bool relu,
@@ -127,10 +120,8 @@ void relu_bias_gradient(cudaStream_t stream, const RowProblem& p, bool relu, con
     });
     check_launch("gradient of bias and ReLU");
     if (bias_gradient != nullptr) {
-        const auto blocks =
-            static_cast<unsigned>((p.channels + kChannelsPerBlock - 1) / kChannelsPerBlock);
-        sums_kernel<<<blocks, kWarp * kChannelsPerBlock, 0, stream>>>(p.channels, p.tiles.blocks_y,
-                                                                      partials, bias_gradient);
+        sums_kernel<<<warp_blocks(p.channels), kWarp * kChannelsPerBlock, 0, stream>>>(
+            p.channels, p.tiles.blocks_y, partials, bias_gradient);
         check_launch("gradient of bias");
     }
 }

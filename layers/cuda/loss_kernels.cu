@@ -8,7 +8,6 @@ namespace cohort::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kWarp = 32;
 
 /// A logit and its class. Of equals the first class wins.
 struct Best {

@@ -215,9 +215,6 @@ __global__ void global_gradient_kernel(ChannelTiles tiles, PoolProblem p, std::i
 ChannelTiles tiles_for(const PoolProblem& p, std::int64_t rows, bool vectors = true) {
     return channel_tiles(rows, p.channels, p.type, p.multiprocessors, vectors);
 }
-dim3 grid_of(const ChannelTiles& tiles) {
-    return {tiles.blocks_x, tiles.blocks_y, 1};
-}
 
 /// Calls launch(T{}, vector, Place{}) for the type, the tiles and the size of a place.
 template <class F>

@@ -3,10 +3,12 @@
 /// Sums in an order that does not depend on chance: the same numbers give the same bits.
 namespace cohort::cuda {
 
-/// The sum over the 32 threads of a warp, for all of them.
+constexpr int kWarp = 32;  // threads
+
+/// The sum over the threads of a warp, for all of them.
 template <class T>
 __device__ T warp_sum(T value) {
-    for (int step = 16; step > 0; step /= 2) {
+    for (int step = kWarp / 2; step > 0; step /= 2) {
         value += __shfl_xor_sync(0xffffffffU, value, step);
     }
     return value;

@@ -1,18 +1,11 @@
 #include "cohort/tensor/cuda.hpp"
-#include "elements.cuh"
+#include "element_map.cuh"
 #include "weight_copies.hpp"
 
 namespace cohort::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-__device__ std::int64_t first_element() {
-    return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-}
-__device__ std::int64_t stride() {
-    return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-}
 
 template <class T>
 __device__ void copy_block(const WeightCopy& copy) {
@@ -41,7 +34,7 @@ __global__ void refresh_kernel(const WeightCopy* table, int entries) {
 template <class T>
 __global__ void store_kernel(WeightOrder order, const T* from, float* gradient,
                              std::int64_t elements) {
-    for (std::int64_t i = first_element(); i < elements; i += stride()) {
+    for (std::int64_t i = thread_number(); i < elements; i += thread_count()) {
         gradient[i] = to_float(from[weight_place(order, i)]);
     }
 }
@@ -49,7 +42,7 @@ __global__ void store_kernel(WeightOrder order, const T* from, float* gradient,
 template <class T>
 __global__ void channels_last_kernel(ImageOrder order, const float* from, T* to,
                                      std::int64_t elements) {
-    for (std::int64_t i = first_element(); i < elements; i += stride()) {
+    for (std::int64_t i = thread_number(); i < elements; i += thread_count()) {
         const std::int64_t source = image_source(order, i);
         to[i] = from_float<T>(source < 0 ? 0.0F : from[source]);
     }
@@ -58,7 +51,7 @@ __global__ void channels_last_kernel(ImageOrder order, const float* from, T* to,
 template <class T>
 __global__ void row_major_kernel(ImageOrder order, const T* from, float* to,
                                  std::int64_t elements) {
-    for (std::int64_t i = first_element(); i < elements; i += stride()) {
+    for (std::int64_t i = thread_number(); i < elements; i += thread_count()) {
         to[i] = to_float(from[image_place(order, i)]);
     }
 }
