@@ -20,11 +20,6 @@ namespace cohort {
 namespace cuda {
 namespace {
 
-std::size_t padded(std::size_t bytes) {
-    constexpr std::size_t kAlignment = 256;
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 class ConvCuda final : public Kernel {
 public:
     ConvCuda(const ConvSpec& spec, const KernelContext& context)

@@ -14,11 +14,6 @@
 namespace cohort {
 namespace {
 
-std::size_t aligned(std::size_t bytes) {
-    constexpr std::size_t kAlignment = 256;
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 class LstmCuda final : public Kernel {
 public:
     LstmCuda(const LstmSpec& spec, const KernelContext& context)
@@ -47,10 +42,10 @@ public:
             memory.forward_scratch = std::max(memory.forward_scratch, batch.scratch_bytes());
             memory.backward_scratch =
                 std::max(memory.backward_scratch,
-                         aligned(batch.scratch_bytes()) + input_gradient_bytes(samples));
+                         cuda::padded(batch.scratch_bytes()) + input_gradient_bytes(samples));
         }
         memory.forward_shared = network_.weight_bytes();
-        memory.backward_shared = training_ ? aligned(network_.weight_bytes()) * 2 : 0;
+        memory.backward_shared = training_ ? cuda::padded(network_.weight_bytes()) * 2 : 0;
         return memory;
     }
 
@@ -80,7 +75,7 @@ public:
         const cuda::LstmBatch& batch = *batches_.at(slice.samples);
         void* input_gradient = slice.input_gradients[0];
         if (input_gradient == nullptr) {  // cuDNN computes it all the same
-            input_gradient = slice.scratch + aligned(batch.scratch_bytes());
+            input_gradient = slice.scratch + cuda::padded(batch.scratch_bytes());
         }
         cuda::dnn_check(
             cuda::rnn_table().backward_data(
@@ -150,7 +145,7 @@ private:
     }
 
     [[nodiscard]] std::byte* gradient_space(std::byte* shared) const {
-        return shared + aligned(network_.weight_bytes());
+        return shared + cuda::padded(network_.weight_bytes());
     }
 
     void pack(std::byte* space) {

@@ -37,11 +37,6 @@ bool reordered(const TensorFormat& format) {
     return format.shape.rank() == 3 && (format.block > 1 || format.shape[0] > 1);
 }
 
-std::size_t padded(std::size_t bytes) {
-    constexpr std::size_t kAlignment = 256;
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 /// A copy of a weight that some kernel wants.
 struct Wanted {
     const float* parameter = nullptr;

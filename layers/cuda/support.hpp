@@ -16,6 +16,12 @@ namespace cohort::cuda {
 /// Errors: DeviceError when it is missing.
 [[nodiscard]] const Library& dnn_library();
 
+/// Rounded up to what parts of device memory begin at multiples of.
+[[nodiscard]] constexpr std::size_t padded(std::size_t bytes) noexcept {
+    constexpr std::size_t kAlignment = 256;
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 /// In which type and order a kernel reads a parameter of the flat buffer.
 struct WeightForm {
     /// The parameter as it lies in the flat buffer, row-major [outer, channels, inner]: a
