@@ -54,8 +54,8 @@ struct ChosenPlan {
 class DnnPlans {
 public:
     /// Finds or makes a plan. Candidates are measured on memory of their own, unless the rules say
-    /// deterministic, the choice is in the tuning cache, or there is only one. Where there is too
-    /// little memory to measure, the heuristics' first is taken and not remembered.
+    /// deterministic or the choice is in the tuning cache. Where there is too little memory to
+    /// measure, the heuristics' first is taken and not remembered.
     /// Errors: DeviceError when no engine can do it.
     const ChosenPlan& get(Support& support, const PlanRequest& request);
 
