@@ -7,24 +7,14 @@
 // place, which then *is* the residual's gradient. cuDNN's batch norm with a ReLU keeps a mask, and
 // gives the inverse deviation instead of the variance.
 #include <algorithm>
-#include <map>
 
 #include "batch_norm_kernels.hpp"
-#include "cohort/core/error.hpp"
 #include "kernels.hpp"
 #include "support.hpp"
 
 namespace cohort {
 namespace cuda {
 namespace {
-
-/// Channels of a pixel in memory; those of a [F] are its features.
-std::int64_t stored_channels(const TensorFormat& format) {
-    return format.shape.rank() == 3 ? std::max(format.block, format.shape[0]) : format.shape[0];
-}
-std::int64_t pixels(const TensorFormat& format) {
-    return format.shape.rank() == 3 ? format.shape[1] * format.shape[2] : 1;
-}
 
 /// Per-channel values in one buffer, zero at first.
 class ChannelBuffer {
@@ -57,7 +47,7 @@ public:
           format_(context.inputs.at(0)),
           training_(context.training),
           multiprocessors_(gpu_facts(context.device).multiprocessors),
-          channels_(context.device, context.stream, stored_channels(format_)) {
+          channels_(context.device, context.stream, columns_of(format_).stored) {
         traits_.output = format_;
         traits_.backward_reads_output = spec.relu && spec.add;
         if (spec.add) {
@@ -91,7 +81,7 @@ public:
         }
         BnAdded added;
         if (spec_.add) {
-            added = {slice.inputs[1], stored_channels(residual_)};
+            added = {slice.inputs[1], columns_of(residual_).stored};
         }
         bn_apply(support_.stream(), p, slice.inputs[0], added, spec_.relu, slice.output);
     }
@@ -115,9 +105,9 @@ public:
 
 private:
     [[nodiscard]] BnProblem problem(std::int64_t samples) const {
-        const std::int64_t stored = stored_channels(format_);
-        const std::int64_t rows = samples * pixels(format_);
-        const bool vectors = !spec_.add || stored_channels(residual_) == stored;
+        const std::int64_t stored = columns_of(format_).stored;
+        const std::int64_t rows = samples * columns_of(format_).rows;
+        const bool vectors = !spec_.add || columns_of(residual_).stored == stored;
         return {.rows = rows,
                 .channels = format_.shape[0],
                 .stored = stored,
@@ -131,7 +121,7 @@ private:
 
     void copy_residual_gradient(const BnProblem& p, const float* from, float* to) const {
         const std::size_t element = element_bytes(p.type);
-        const auto to_pitch = static_cast<std::size_t>(stored_channels(residual_)) * element;
+        const auto to_pitch = static_cast<std::size_t>(columns_of(residual_).stored) * element;
         const auto from_pitch = static_cast<std::size_t>(p.stored) * element;
         const auto rows = static_cast<std::size_t>(p.rows);
         check(cudaMemsetAsync(to, 0, to_pitch * rows, support_.stream()), "cudaMemsetAsync");

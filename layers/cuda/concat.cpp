@@ -7,20 +7,8 @@
 namespace cohort {
 namespace {
 
-/// A tensor as rows of columns: pixels of channels, positions of features.
-struct Columns {
-    std::int64_t rows;    ///< of a sample
-    std::int64_t used;    ///< columns of the tensor
-    std::int64_t stored;  ///< with padding
-};
-Columns columns_of(const TensorFormat& format) {
-    const Shape& shape = format.shape;
-    switch (shape.rank()) {
-        case 1: return {1, shape[0], shape[0]};
-        case 2: return {shape[0], shape[1], shape[1]};
-        default: return {shape[1] * shape[2], shape[0], format.block};
-    }
-}
+using cuda::Columns;
+using cuda::columns_of;
 
 TensorFormat joined(const std::vector<TensorFormat>& parts) {
     std::int64_t width = 0;

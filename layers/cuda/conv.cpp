@@ -26,7 +26,7 @@ public:
         : spec_(spec),
           support_(support_of(context)),
           input_(context.inputs.at(0)),
-          stored_(std::max(input_.block, input_.shape[0])),
+          stored_(columns_of(input_).stored),
           tuning_(context.tuning),
           training_(context.training),
           input_gradient_(context.input_gradient),

@@ -1,7 +1,6 @@
 // Max, average and global average pooling on a GPU: kernels of our own. cuDNN's backward pass of
 // max pooling reads input and output again, which would both have to be kept; here one byte per
 // output says where the largest number was, and gradients are gathered, so their order is fixed.
-#include <algorithm>
 #include <string>
 
 #include "cohort/core/error.hpp"
@@ -84,7 +83,7 @@ private:
             return global ? 1 : (in + 2 * o.padding - o.kernel) / o.stride + 1;
         };
         return {.samples = 0,
-                .channels = std::max(x.block, x.shape[0]),
+                .channels = columns_of(x).stored,
                 .height = x.shape[1],
                 .width = x.shape[2],
                 .out_height = extent(x.shape[1]),

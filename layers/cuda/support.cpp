@@ -1,6 +1,5 @@
 #include "support.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -28,8 +27,8 @@ WeightOrder order_of(const WeightForm& form) {
 }
 
 ImageOrder order_of(const TensorFormat& format) {
-    const Shape& s = format.shape;
-    return {s[0], std::max(format.block, s[0]), s[1] * s[2]};
+    const Columns pixels = columns_of(format);
+    return {pixels.used, pixels.stored, pixels.rows};
 }
 
 /// A [C,H,W] whose elements are not in row-major order as they are.

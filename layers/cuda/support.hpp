@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "cohort/layers/kernel.hpp"
@@ -20,6 +21,21 @@ namespace cohort::cuda {
 [[nodiscard]] constexpr std::size_t padded(std::size_t bytes) noexcept {
     constexpr std::size_t kAlignment = 256;
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// A tensor as rows of columns: pixels of channels, positions of features.
+struct Columns {
+    std::int64_t rows;    ///< of a sample
+    std::int64_t used;    ///< columns of the tensor
+    std::int64_t stored;  ///< with padding
+};
+[[nodiscard]] inline Columns columns_of(const TensorFormat& format) {
+    const Shape& shape = format.shape;
+    switch (shape.rank()) {
+        case 1: return {1, shape[0], shape[0]};
+        case 2: return {shape[0], shape[1], shape[1]};
+        default: return {shape[1] * shape[2], shape[0], std::max(format.block, shape[0])};
+    }
 }
 
 /// In which type and order a kernel reads a parameter of the flat buffer.
