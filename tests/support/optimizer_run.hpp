@@ -30,6 +30,16 @@ inline FlatLayout one_tensor(std::int64_t n) {
     return layout;
 }
 
+/// Tensors with and without decay, with and without padding.
+inline FlatLayout mixed_layout() {
+    FlatLayout layout;
+    layout.add("conv.weight", Shape{5, 7}, true);  // 35 of 48
+    layout.add("bn.scale", Shape{5}, false);       // 5 of 16
+    layout.add("fc.weight", Shape{32}, true);      // no padding
+    layout.add("fc.bias", Shape{3}, false);
+    return layout;
+}
+
 /// Parameters under an optimizer on the CPU.
 struct OptimizerRun {
     std::unique_ptr<Device> device = make_cpu_device(1);

@@ -4,9 +4,9 @@
 
 #include <numeric>
 
-#include "range_optimizer.hpp"
 #include "rules.hpp"
 #include "support/optimizer_run.hpp"
+#include "support/update_rules.hpp"
 #include "update_units.hpp"
 
 namespace cohort {
@@ -15,16 +15,7 @@ namespace {
 using kernels::AdamFactors;
 using kernels::Decay;
 using kernels::SgdFactors;
-using test::random_floats;
-
-FlatLayout mixed_layout() {
-    FlatLayout layout;
-    layout.add("conv.weight", Shape{5, 7}, true);  // 35 of 48
-    layout.add("bn.scale", Shape{5}, false);       // 5 of 16
-    layout.add("fc.weight", Shape{32}, true);      // no padding
-    layout.add("fc.bias", Shape{3}, false);
-    return layout;
-}
+using test::mixed_layout;
 
 /// Pieces as the GPU's kernels take them.
 class ByElement final : public Updates {
@@ -141,60 +132,17 @@ TEST(UpdateUnits, SayOfEveryFloatWhatTheRunsSay) {
     }
 }
 
-struct Case {
-    OptimizerKind kind;
-    bool nesterov;
-    bool decoupled;
-};
-
-class ElementRules : public testing::TestWithParam<Case> {};
+class ElementRules : public testing::TestWithParam<test::RuleCase> {};
 
 TEST_P(ElementRules, GiveTheBitsOfTheLoops) {
     const FlatLayout layout = mixed_layout();
     const std::int64_t begin = 7;  // inside a tensor, not a multiple of four
-    const std::int64_t size = layout.total() - begin - 3;
-    const OptimizerOptions options{.kind = GetParam().kind,
-                                   .nesterov = GetParam().nesterov,
-                                   .weight_decay = 0.1,
-                                   .decoupled = GetParam().decoupled};
-    const auto device = make_cpu_device(1);
-    const auto stream = device->create_stream();
-    const auto loops = make_optimizer(options, layout, begin, begin + size, *device, *stream);
-    auto updates = std::make_unique<ByElement>(layout, begin, begin + size);
-    const auto elements = options.kind == OptimizerKind::kSgd
-                              ? make_sgd(options, size, *device, *stream, std::move(updates))
-                              : make_adamw(options, size, *device, *stream, std::move(updates));
-    std::vector<float> theta = random_floats(size, 1);  // padding too: nobody touches it
-    std::vector<float> same = theta;
-    std::uint64_t key = 2;
-    for (const double fraction : {1.0, 0.25, 0.5, 0.25, 1.0, 2.5, 0.5, 1.0}) {
-        const std::vector<float> gradient = random_floats(size, key++);
-        loops->update(theta, gradient, fraction, 0.1);
-        elements->update(same, gradient, fraction, 0.1);
-        ASSERT_EQ(theta, same) << "fraction " << fraction;
-    }
-    const std::vector<float> delta = random_floats(size, key);
-    for (Optimizer* optimizer : {loops.get(), elements.get()}) {
-        optimizer->begin_delta(2, 0.1);
-    }
-    loops->apply(0, theta, delta);
-    elements->apply(0, same, delta);
-    EXPECT_EQ(theta, same);
-    const auto slots = loops->slots();
-    const auto other = elements->slots();
-    for (std::size_t s = 0; s < slots.size(); ++s) {
-        EXPECT_TRUE(std::equal(slots[s].values.begin(), slots[s].values.end(),
-                               other[s].values.begin(), other[s].values.end()))
-            << slots[s].name;
-    }
+    const std::int64_t end = layout.total() - 3;
+    test::expect_the_bits_of_the_loops(GetParam(), layout, begin, end,
+                                       std::make_unique<ByElement>(layout, begin, end));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, ElementRules,
-                         testing::Values(Case{OptimizerKind::kSgd, false, false},
-                                         Case{OptimizerKind::kSgd, true, false},
-                                         Case{OptimizerKind::kSgd, false, true},
-                                         Case{OptimizerKind::kAdamW, false, false},
-                                         Case{OptimizerKind::kAdamW, false, true}));
+INSTANTIATE_TEST_SUITE_P(Rules, ElementRules, testing::ValuesIn(test::rule_cases()));
 
 }  // namespace
 }  // namespace cohort

@@ -7,8 +7,8 @@
 #include "cohort/optim/vector_math.hpp"
 #include "cuda/math_kernels.hpp"
 #include "cuda/update_kernels.hpp"
-#include "range_optimizer.hpp"
 #include "support/optimizer_run.hpp"
+#include "support/update_rules.hpp"
 #include "update_units.hpp"
 
 namespace cohort {
@@ -16,13 +16,10 @@ namespace {
 
 using test::random_floats;
 
-FlatLayout mixed_layout() {
-    FlatLayout layout;
-    layout.add("conv.weight", Shape{5, 7}, true);  // 35 of 48
-    layout.add("bn.scale", Shape{5}, false);       // 5 of 16
-    layout.add("fc.weight", Shape{32}, true);      // no padding
-    layout.add("fc.bias", Shape{3}, false);
-    layout.add("large.weight", Shape{4000}, true);  // several blocks of threads
+/// With a tensor for several blocks of threads.
+FlatLayout large_layout() {
+    FlatLayout layout = test::mixed_layout();
+    layout.add("large.weight", Shape{4000}, true);
     return layout;
 }
 
@@ -61,76 +58,26 @@ private:
     std::vector<std::uint8_t> units_;
 };
 
-struct Case {
-    OptimizerKind kind;
-    bool nesterov;
-    bool decoupled;
-};
-
-class UpdateKernels : public testing::TestWithParam<Case> {
+class UpdateKernels : public testing::TestWithParam<test::RuleCase> {
 protected:
-    /// Both optimizers of [begin, end) do the same updates; parameters and state stay equal.
-    void compare(const FlatLayout& layout, std::int64_t begin, std::int64_t end);
+    static void compare(std::int64_t begin, std::int64_t end) {
+        const FlatLayout layout = large_layout();
+        test::expect_the_bits_of_the_loops(GetParam(), layout, begin, end,
+                                           std::make_unique<ByKernels>(layout, begin, end));
+    }
 };
-
-void UpdateKernels::compare(const FlatLayout& layout, std::int64_t begin, std::int64_t end) {
-    const std::int64_t size = end - begin;
-    const OptimizerOptions options{.kind = GetParam().kind,
-                                   .nesterov = GetParam().nesterov,
-                                   .weight_decay = 0.1,
-                                   .decoupled = GetParam().decoupled};
-    const auto device = make_cpu_device(1);
-    const auto stream = device->create_stream();
-    const auto loops = make_optimizer(options, layout, begin, end, *device, *stream);
-    auto updates = std::make_unique<ByKernels>(layout, begin, end);
-    const auto by_kernels = options.kind == OptimizerKind::kSgd
-                                ? make_sgd(options, size, *device, *stream, std::move(updates))
-                                : make_adamw(options, size, *device, *stream, std::move(updates));
-    std::vector<float> theta = random_floats(size, 1);  // padding too: nobody touches it
-    std::vector<float> same = theta;
-    std::uint64_t key = 2;
-    for (const double fraction : {1.0, 0.25, 0.5, 0.25, 1.0, 2.5, 0.5, 1.0}) {
-        const std::vector<float> gradient = random_floats(size, key++);
-        loops->update(theta, gradient, fraction, 0.1);
-        by_kernels->update(same, gradient, fraction, 0.1);
-        ASSERT_EQ(theta, same) << "fraction " << fraction;
-    }
-    std::vector<float> delta = random_floats(size, key);
-    loops->begin_delta(2, 0.1);
-    loops->apply(0, theta, delta);
-    by_kernels->begin_delta(2, 0.1);  // in pieces, one of them not aligned
-    constexpr std::size_t kCut = 17;
-    const std::span<float> whole(same);
-    const std::span<const float> moved(delta);
-    by_kernels->apply(kCut, whole.subspan(kCut), moved.subspan(kCut));
-    by_kernels->apply(0, whole.first(kCut), moved.first(kCut));
-    EXPECT_EQ(theta, same);
-    const auto slots = loops->slots();
-    const auto others = by_kernels->slots();
-    for (std::size_t s = 0; s < slots.size(); ++s) {
-        EXPECT_TRUE(
-            std::equal(slots[s].values.begin(), slots[s].values.end(), others[s].values.begin()))
-            << slots[s].name;
-    }
-}
 
 TEST_P(UpdateKernels, GiveTheBitsOfTheLoops) {
-    const FlatLayout layout = mixed_layout();
-    compare(layout, 0, layout.total());
+    compare(0, large_layout().total());
 }
 
 TEST_P(UpdateKernels, GiveThemForARangeThatCutsThroughTensors) {
-    const FlatLayout layout = mixed_layout();
-    compare(layout, 4, layout.total() - 3);  // groups of four floats
-    compare(layout, 7, layout.total() - 3);  // one by one
+    const std::int64_t end = large_layout().total() - 3;
+    compare(4, end);  // groups of four floats
+    compare(7, end);  // one by one
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, UpdateKernels,
-                         testing::Values(Case{OptimizerKind::kSgd, false, false},
-                                         Case{OptimizerKind::kSgd, true, false},
-                                         Case{OptimizerKind::kSgd, false, true},
-                                         Case{OptimizerKind::kAdamW, false, false},
-                                         Case{OptimizerKind::kAdamW, false, true}));
+INSTANTIATE_TEST_SUITE_P(Rules, UpdateKernels, testing::ValuesIn(test::rule_cases()));
 
 TEST(MathKernels, SquaresAddUpOverPieces) {
     const std::vector<float> values = random_floats(50000, 20);

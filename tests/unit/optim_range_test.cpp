@@ -10,17 +10,9 @@
 namespace cohort {
 namespace {
 
+using test::mixed_layout;
 using test::OptimizerRun;
 using test::random_floats;
-
-FlatLayout mixed_layout() {
-    FlatLayout layout;
-    layout.add("conv.weight", Shape{5, 7}, true);  // 35 of 48
-    layout.add("bn.scale", Shape{5}, false);       // 5 of 16
-    layout.add("fc.weight", Shape{32}, true);      // no padding
-    layout.add("fc.bias", Shape{3}, false);
-    return layout;
-}
 
 /// Floats of tensors, random; padding zero.
 std::vector<float> fill(const FlatLayout& layout, std::uint64_t key) {
