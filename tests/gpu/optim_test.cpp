@@ -244,7 +244,7 @@ TEST_P(OptimizerOnDevice, NeverTouchesPadding) {
     for (const FlatRange& range : layout_.ranges()) {
         std::copy_n(gradient.begin() + range.offset, range.size, poisoned.begin() + range.offset);
     }
-    device.update(gradient, 1, 0.05);
+    device.update(poisoned, 1, 0.05);
     const std::vector<float> theta = device.theta();
     std::vector<bool> owned(theta.size(), false);
     for (const FlatRange& range : layout_.ranges()) {
