@@ -42,6 +42,7 @@ bool RingExecutor::round(const RoundOrder& order) {
     if (!sum) {
         return false;
     }
+    last_round_ = order.round;
     GradientAnswer answer = RoundReport::kNoAnswer;
     if (std::all_of(sum->tails.begin(), sum->tails.end(),
                     [](const RingTail& tail) { return tail.finite != 0; })) {
@@ -49,12 +50,10 @@ bool RingExecutor::round(const RoundOrder& order) {
         const Clock::Seconds start = context_.clock().now();
         apply(order, *sum);
         rounds_.applied((context_.clock().now() - start).count());
-        last_round_ = order.round;
         release_riders(order, *mine);
     } else if (order.question.keep) {
         kept_.clear();
     }
-    last_round_ = order.round;
     for (const RingTail& tail : sum->tails) {
         skip_ = std::max(skip_, tail.skip);
     }
