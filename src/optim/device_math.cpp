@@ -1,4 +1,3 @@
-// The CPU's vectors: this file is compiled without contraction into fused multiply-add.
 #include "cohort/optim/device_math.hpp"
 
 #include <utility>
@@ -12,14 +11,10 @@ namespace {
 class CpuMath final : public DeviceMath {
 public:
     void scale_into(std::span<float> to, std::span<const float> from, float factor) override {
-        for (std::size_t i = 0; i < to.size(); ++i) {
-            to[i] = factor * from[i];
-        }
+        cohort::scale_into(to, from, factor);
     }
     void add_scaled(std::span<float> to, std::span<const float> from, float factor) override {
-        for (std::size_t i = 0; i < to.size(); ++i) {
-            to[i] += factor * from[i];
-        }
+        cohort::add_scaled(to, from, factor);
     }
     void add_squares(std::span<const float> piece) override { squares_ += sum_of_squares(piece); }
     double take_squares() override { return std::exchange(squares_, 0); }

@@ -52,6 +52,20 @@ COHORT_SIMD_CLONES void add_products(const float* __restrict a, const float* __r
     std::copy_n(local, 16, sums);
 }
 
+COHORT_SIMD_CLONES void scale_floats(float* to, const float* from, std::size_t n,
+                                     float factor) noexcept {
+    for (std::size_t i = 0; i < n; ++i) {
+        to[i] = factor * from[i];
+    }
+}
+
+COHORT_SIMD_CLONES void add_scaled_floats(float* __restrict to, const float* __restrict from,
+                                          std::size_t n, float factor) noexcept {
+    for (std::size_t i = 0; i < n; ++i) {
+        to[i] += factor * from[i];
+    }
+}
+
 COHORT_SIMD_CLONES void subtract_scaled(const float* theta, const float* u, float factor,
                                         float* out, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
@@ -101,6 +115,14 @@ double dot(std::span<const float> a, std::span<const float> b) noexcept {
 
 double norm(std::span<const float> values) noexcept {
     return std::sqrt(sum_of_squares(values));
+}
+
+void scale_into(std::span<float> to, std::span<const float> from, float factor) noexcept {
+    detail::scale_floats(to.data(), from.data(), from.size(), factor);
+}
+
+void add_scaled(std::span<float> to, std::span<const float> from, float factor) noexcept {
+    detail::add_scaled_floats(to.data(), from.data(), from.size(), factor);
 }
 
 double look_ahead_factor(double lr, double momentum, double lag) {

@@ -7,7 +7,6 @@
 #include "cohort/sched/gradient_desk.hpp"
 #include "train_parts.hpp"
 #include "worker_observer.hpp"
-#include "worker_ring_observer.hpp"
 
 namespace cohort {
 namespace {

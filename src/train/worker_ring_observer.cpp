@@ -2,34 +2,9 @@
 
 #include <algorithm>
 
-#include "cohort/core/simd.hpp"
+#include "cohort/optim/vector_math.hpp"
 
 namespace cohort {
-namespace {
-
-COHORT_SIMD_CLONES void scale_floats(float* __restrict to, const float* __restrict from,
-                                     std::size_t count, float factor) noexcept {
-    for (std::size_t i = 0; i < count; ++i) {
-        to[i] = factor * from[i];
-    }
-}
-
-COHORT_SIMD_CLONES void add_floats(float* __restrict to, const float* __restrict from,
-                                   std::size_t count, float factor) noexcept {
-    for (std::size_t i = 0; i < count; ++i) {
-        to[i] += factor * from[i];
-    }
-}
-
-}  // namespace
-
-void scale_into(std::span<float> to, std::span<const float> from, float factor) noexcept {
-    scale_floats(to.data(), from.data(), from.size(), factor);
-}
-
-void add_scaled(std::span<float> to, std::span<const float> from, float factor) noexcept {
-    add_floats(to.data(), from.data(), from.size(), factor);
-}
 
 /// values, weighted, and what is added to them, from `begin` of the buffer on.
 void RingObserver::fill(std::size_t begin, std::span<const float> values) {

@@ -12,11 +12,6 @@
 
 namespace cohort {
 
-/// to = factor * from, rounded once per element. Equal sizes.
-void scale_into(std::span<float> to, std::span<const float> from, float factor) noexcept;
-/// to += factor * from, product and sum rounded each. Equal sizes.
-void add_scaled(std::span<float> to, std::span<const float> from, float factor) noexcept;
-
 /// A gradient with its batch statistics that goes into a round with somebody else's.
 struct AddedPush {
     std::shared_ptr<const float> values;  ///< as long as the round's buffer

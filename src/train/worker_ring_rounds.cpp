@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/optim/vector_math.hpp"
 #include "train_parts.hpp"
 
 namespace cohort {

@@ -52,6 +52,29 @@ TEST(Norm, DoesNotOverflowOrLoseSmallTerms) {
     EXPECT_NEAR(sum_of_squares(values), 1 + ((1 << 20) - 1) * 1e-8, 1e-9);
 }
 
+TEST(Scaled, IsRoundedOncePerOperation) {
+    constexpr float kFactor = 0.3F;
+    for (const std::size_t n : {0U, 1U, 15U, 16U, 17U, 1003U}) {
+        std::vector<float> from(n);
+        for (std::size_t i = 0; i < n; ++i) {
+            from[i] = 1.0F / static_cast<float>(i + 3);
+        }
+        std::vector<float> product(n);
+        scale_into(product, from, kFactor);
+        std::vector<float> sum(n, 0.7F);
+        add_scaled(sum, from, kFactor);
+        std::vector<float> in_place = from;
+        scale_into(in_place, in_place, kFactor);
+        for (std::size_t i = 0; i < n; ++i) {
+            // The double product is exact, so the casts round once.
+            const auto expected = static_cast<float>(double{kFactor} * from[i]);
+            EXPECT_EQ(product[i], expected) << i;
+            EXPECT_EQ(sum[i], static_cast<float>(double{0.7F} + expected)) << i;
+        }
+        EXPECT_EQ(in_place, product);
+    }
+}
+
 TEST(LookAhead, IsWhereHeavyBallGlidesTo) {
     OptimizerOptions options;
     options.momentum = 0.9;

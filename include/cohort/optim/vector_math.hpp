@@ -16,6 +16,12 @@ namespace cohort {
 /// Euclidean norm: sqrt(sum_of_squares).
 [[nodiscard]] double norm(std::span<const float> values) noexcept;
 
+/// to = factor * from, rounded once per element. Equal sizes; may be the same memory. Host memory.
+void scale_into(std::span<float> to, std::span<const float> from, float factor) noexcept;
+
+/// to += factor * from, product and sum rounded each. Equal sizes. Host memory.
+void add_scaled(std::span<float> to, std::span<const float> from, float factor) noexcept;
+
 /// How far heavy ball with normalised velocity u still moves over the next `lag` reference batches
 /// without new gradients, as a factor of u: eta m (1-m^lag) / (1-m)^2.
 [[nodiscard]] double look_ahead_factor(double lr, double momentum, double lag);
