@@ -7,14 +7,10 @@
 #include <string>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/source_place.hpp"
 
 namespace cohort {
 namespace {
-
-std::string place_text(const std::source_location& where) {
-    const std::string_view path = where.file_name();
-    return fmt::format("{}:{}", path.substr(path.find_last_of('/') + 1), where.line());
-}
 
 MPI_Comm duplicate(MPI_Comm from) {
     MPI_Comm made = MPI_COMM_NULL;
@@ -44,14 +40,14 @@ void check_mpi(int code, std::source_location where) {
     int kind = code;
     MPI_Error_class(code, &kind);
     MPI_Error_string(code, text.data(), &length);
-    fail<PeerError>({.where = place_text(where),
+    fail<PeerError>({.where = source_place(where),
                      .what = fmt::format("MPI reports class {}: {}", kind, text.data()),
                      .hint = "the log of the other ranks, and the network between them"});
 }
 
 int mpi_count(std::uint64_t count, std::source_location where) {
     if (count > static_cast<std::uint64_t>(INT_MAX)) {
-        fail<UsageError>({.where = place_text(where),
+        fail<UsageError>({.where = source_place(where),
                           .what = "too much for one message",
                           .expected = fmt::format("at most {} bytes", INT_MAX),
                           .got = std::to_string(count),

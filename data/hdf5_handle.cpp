@@ -1,13 +1,12 @@
 #include "hdf5_handle.hpp"
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/source_place.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "file_io.hpp"
-
-#include <filesystem>
 
 namespace cohort {
 
@@ -40,8 +39,7 @@ void hdf5_silence_error_printing() {
 }
 
 void hdf5_fail(std::string_view where, std::string_view what, std::source_location location) {
-    const std::string file = std::filesystem::path(location.file_name()).filename().string();
-    const std::string got = fmt::format("HDF5: {} ({}:{})", hdf5_reason(), file, location.line());
+    const std::string got = fmt::format("HDF5: {} ({})", hdf5_reason(), source_place(location));
     fail<FileError>({.where = where, .what = what, .got = got});
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/source_place.hpp"
 #include "support.hpp"
 
 namespace cohort::cuda {
@@ -44,9 +45,7 @@ void dnn_check(cudnnStatus_t status, const char* operation, std::source_location
     if (details[0] != '\0') {
         what += std::string(": ") + details.data();
     }
-    fail<DeviceError>(
-        {.where = operation,
-         .what = what + " (" + where.file_name() + ":" + std::to_string(where.line()) + ")"});
+    fail<DeviceError>({.where = operation, .what = what + " (" + source_place(where) + ")"});
 }
 
 }  // namespace cohort::cuda

@@ -2,6 +2,8 @@
 
 #include <system_error>
 
+#include "cohort/core/source_place.hpp"
+
 namespace cohort {
 
 std::string error_message(const ErrorText& text) {
@@ -28,8 +30,7 @@ std::string errno_text(int error) {
 
 void check_invariant(bool holds, std::string_view what, std::source_location where) {
     if (!holds) {
-        throw std::logic_error("[" + std::string(where.file_name()) + ":" +
-                               std::to_string(where.line()) +
+        throw std::logic_error("[" + source_place(where) +
                                "] broken invariant: " + std::string(what));
     }
 }

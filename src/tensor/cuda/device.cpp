@@ -10,6 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
+#include "cohort/core/source_place.hpp"
 #include "cohort/core/units.hpp"
 #include "cohort/tensor/cuda.hpp"
 #include "cohort/tensor/device.hpp"
@@ -204,8 +205,7 @@ void check(int result, const char* operation, std::source_location where) {
         cudaGetLastError());  // said here: not once more by the next check of a launch
     const auto error = static_cast<cudaError_t>(result);
     const std::string what = std::string(cudaGetErrorName(error)) + ": " +
-                             cudaGetErrorString(error) + " (" + where.file_name() + ":" +
-                             std::to_string(where.line()) + ")";
+                             cudaGetErrorString(error) + " (" + source_place(where) + ")";
     if (error == cudaErrorMemoryAllocation) {  // the runtime's own wants, which it does not tell
         throw OutOfMemory(
             error_message({.where = operation, .what = what, .hint = "a smaller --batch"}), 0, 0);
