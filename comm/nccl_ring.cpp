@@ -28,6 +28,8 @@ namespace cohort {
 namespace {
 
 constexpr std::chrono::microseconds kPause{50};
+/// How long after a sum was asked for its queueing is looked for without a sleep.
+constexpr std::chrono::milliseconds kLooking{2};
 
 RingSetting of_one_float(const RingSetting& setting) {
     RingSetting tails = setting;
@@ -180,12 +182,11 @@ private:
     }
 
     /// The library queues by itself, shortly after the call: only then may more follow. The first
-    /// sums of a ring take long, because connections are made: they are left to later calls.
+    /// sums of a ring take long, because connections are made: they are left to later calls, which
+    /// look once.
     [[nodiscard]] bool ready() {
-        constexpr std::chrono::milliseconds kPatience{2};
-        const auto end = std::chrono::steady_clock::now() + kPatience;
         while (sums_->state() == DeviceSums::State::kWorking) {
-            if (std::chrono::steady_clock::now() > end) {
+            if (std::chrono::steady_clock::now() > look_until_) {
                 return false;
             }
             sched_yield();
@@ -199,6 +200,7 @@ private:
         while (posted_ < arrived_ && ready()) {
             const FloatRange range = setting_.buckets.range(posted_);
             sums_->all_reduce(buffer_ + range.begin, range.size(), *own_);
+            look_until_ = std::chrono::steady_clock::now() + kLooking;
             ++posted_;
             const std::uint64_t bytes = traffic_of(setting_, range);
             const std::uint64_t messages = 2 * (setting_.members.size() - 1);
@@ -265,6 +267,7 @@ private:
     std::uint64_t round_ = 0;
     std::int64_t arrived_ = 0;  ///< buckets
     std::int64_t posted_ = 0;   ///< buckets
+    std::chrono::steady_clock::time_point look_until_;
     bool over_ = true;
 };
 
