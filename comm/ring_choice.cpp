@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kRounds = 7;
 constexpr std::uint64_t kWarmUp = 2;
 
-/// Median seconds of a round of one bucket.
+/// Least seconds of a round of one bucket.
 double measure(const RingSetting& setting, RingEngine& engine) {
     const SteadyClock clock;
     std::vector<double> seconds;
