@@ -14,6 +14,7 @@
 #include "cohort/core/statistics.hpp"
 #include "cohort/tensor/device.hpp"
 #include "exchange_bench_parts.hpp"
+#include "train_parts.hpp"
 
 namespace cohort {
 namespace {
@@ -40,8 +41,7 @@ bool is_sum(std::span<const float> sums, int ranks) {
 /// The GPU of a rank whose sums are made there.
 struct RankDevice {
     explicit RankDevice(const World& world)
-        : device(make_device(
-              device_of_rank("cuda", world.map(), world.rank(), cuda_status().device_count), 1)),
+        : device(make_device(device_of_this_rank("cuda", world.map(), world.rank()), 1)),
           stream(device->create_stream()) {}
     std::unique_ptr<Device> device;
     std::unique_ptr<Stream> stream;

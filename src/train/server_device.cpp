@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "train_parts.hpp"
 
 namespace cohort {
 namespace {
@@ -16,8 +17,7 @@ std::size_t bytes_of(std::size_t floats) {
 
 std::unique_ptr<Device> make_shard_device(const std::string& option, const RankMap& map,
                                           int server) {
-    const int gpus = shares_gpus(option) ? cuda_status().device_count : 0;
-    const std::string name = device_of_rank(option, map, map.rank_of_server(server), gpus);
+    const std::string name = device_of_this_rank(option, map, map.rank_of_server(server));
     return name == "cpu" ? nullptr : make_device(name, 1);
 }
 

@@ -38,6 +38,11 @@ std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions
     return facts;
 }
 
+std::string device_of_this_rank(std::string_view option, const RankMap& map, int rank) {
+    const int gpus = shares_gpus(option) ? cuda_status().device_count : 0;
+    return device_of_rank(option, map, rank, gpus);
+}
+
 HostAllocator host_allocator(Device& device) {
     return [&device](std::size_t bytes) {
         auto buffer = std::make_shared<Buffer>(device.allocate_host(bytes));

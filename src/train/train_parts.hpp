@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "cohort/comm/rank_map.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/data/loader.hpp"
 #include "cohort/model/replica.hpp"
@@ -23,6 +25,10 @@ namespace cohort {
 /// its content as far as it is known (chunks shape the order of an epoch), never by its path.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> run_identity(
     const TrainOptions& options, const SampleSetInfo& train);
+
+/// The device of `rank`, which asks for itself: device_of_rank() with the GPUs that it sees.
+[[nodiscard]] std::string device_of_this_rank(std::string_view option, const RankMap& map,
+                                              int rank);
 
 /// Batches in memory that `device` copies fastest from.
 [[nodiscard]] HostAllocator host_allocator(Device& device);

@@ -25,11 +25,6 @@ LoaderOptions loader_options(const JobParts& job, const AugmentOptions& augment,
     return loader;
 }
 
-std::string device_name(const Links& links, const TrainOptions& options, int worker) {
-    const int gpus = shares_gpus(options.device) ? cuda_status().device_count : 0;
-    return device_of_rank(options.device, links.map, links.map.rank_of_worker(worker), gpus);
-}
-
 /// A GPU's computing thread only waits, and so does one that sleeps in place of the network: its
 /// own CPU time says nothing there.
 std::shared_ptr<const Clock> busy_clock(const Device& device, const TrainOptions& options,
@@ -46,8 +41,9 @@ WorkerContext::WorkerContext(Links links, JobParts& job, const TrainEnvironment&
       job_(job),
       environment_(environment),
       worker_(worker),
-      device_(make_device(device_name(links, job.options, worker),
-                          job.options.threads > 0 ? job.options.threads : environment.cores)),
+      device_(make_device(
+          device_of_this_rank(job.options.device, links.map, links.map.rank_of_worker(worker)),
+          job.options.threads > 0 ? job.options.threads : environment.cores)),
       replica_(job.graph, *device_,
                replica_options(*device_, parse_precision(job.options.precision),
                                job.options.deterministic, environment.tuning_file)),
