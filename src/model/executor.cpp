@@ -41,4 +41,11 @@ void bind_kernels(CompiledGraph& compiled, const FlatBuffers& buffers) {
     }
 }
 
+void announce_gradients(const Graph& graph, int node, StepObserver& observer) {
+    for (const int index : graph.nodes()[static_cast<std::size_t>(node)].parameter_ranges) {
+        const FlatRange& range = graph.parameters().ranges()[static_cast<std::size_t>(index)];
+        observer.gradient_ready(range.offset, range.offset + range.size);
+    }
+}
+
 }  // namespace cohort

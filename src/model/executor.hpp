@@ -102,6 +102,9 @@ private:
 /// Every kernel gets its slices of the flat buffers, in canonical order.
 void bind_kernels(CompiledGraph& compiled, const FlatBuffers& buffers);
 
+/// The node's last backward pass is over: its gradients are final.
+void announce_gradients(const Graph& graph, int node, StepObserver& observer);
+
 /// On the CPU: slice by slice, on all team members.
 [[nodiscard]] std::unique_ptr<Executor> make_slice_executor(const ExecutorSetting& setting);
 /// On a GPU: the whole batch at once, work queued on one stream.

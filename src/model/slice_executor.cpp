@@ -46,7 +46,6 @@ private:
     void run_kernel(const PlannedStep& planned, Member& member);
     void run_loss(Member& member);
     void end(const Segment& segment);
-    void announce_gradients(const Graph::Node& node);
     [[nodiscard]] float* address(const Place& place, const Member& member) const;
     template <class F>
     void timed(const Step& step, bool count, F&& f);
@@ -252,19 +251,9 @@ void SliceExecutor::end(const Segment& segment) {
                 kernel.end_backward(step.pass, plan_->batch, arena_ + plan_->backward_shared[node]);
             }
         });
-        if (step.kind == StepKind::kBackward && step.last_pass) {
-            announce_gradients(graph_.nodes()[node]);
+        if (input_.observer != nullptr && step.kind == StepKind::kBackward && step.last_pass) {
+            announce_gradients(graph_, step.node, *input_.observer);
         }
-    }
-}
-
-void SliceExecutor::announce_gradients(const Graph::Node& node) {
-    if (input_.observer == nullptr) {
-        return;
-    }
-    for (const int index : node.parameter_ranges) {
-        const FlatRange& range = graph_.parameters().ranges()[static_cast<std::size_t>(index)];
-        input_.observer->gradient_ready(range.offset, range.offset + range.size);
     }
 }
 

@@ -1,8 +1,7 @@
 // Runs a WholeBatchPlan on one stream. The numbered steps of one run:
 //  1. Batch and step values are copied to the device.
 //  2. Piece by piece: the thread waits for the last but one, the observer may interrupt, the piece
-//  is
-//     queued (its recording, where there is one), gradients that are final are announced.
+//     is queued (its recording, where there is one), gradients that are final are announced.
 //  3. The loss is waited for. In half precision a step that overflowed is repeated from 1. with a
 //     smaller loss scale, and gradients are announced only now.
 // The first run of a batch size queues every kernel, the second records the pieces.
@@ -344,13 +343,8 @@ void WholeBatchExecutor::announce(const Piece& piece) {
     }
     for (std::size_t i = piece.begin; i < piece.end; ++i) {
         const Step& step = plan_->steps[i].step;
-        if (step.kind != StepKind::kBackward || !step.last_pass) {
-            continue;
-        }
-        for (const int index :
-             graph_.nodes()[static_cast<std::size_t>(step.node)].parameter_ranges) {
-            const FlatRange& range = graph_.parameters().ranges()[static_cast<std::size_t>(index)];
-            input_.observer->gradient_ready(range.offset, range.offset + range.size);
+        if (step.kind == StepKind::kBackward && step.last_pass) {
+            announce_gradients(graph_, step.node, *input_.observer);
         }
     }
 }
