@@ -24,8 +24,7 @@ public:
 
     ExecutionPlan run() {
         prepare_kernels();
-        request_tensors();
-        request_additions();
+        request_places();
         request_shared(lives_.forward, &KernelMemory::forward_shared, plan_.forward_shared);
         request_shared(lives_.backward, &KernelMemory::backward_shared, plan_.backward_shared);
         lay_out(place_requests(batch_requests_), place_requests(slice_requests_));
@@ -95,39 +94,16 @@ private:
         }
     }
 
-    void request_tensors() {
-        const std::size_t values = lives_.activations.size();
-        plan_.activations.resize(values);
-        plan_.gradients.resize(values);
-        plan_.saved.resize(lives_.saved.size());
-        const int input = order_.activation_storage[0];
-        for (std::size_t value = 0; value < values; ++value) {
-            if (static_cast<int>(value) == input) {
-                plan_.activations[value] = {Place::Kind::kInput, 0, compiled_.sample_bytes(0)};
-            } else if (order_.activation_storage[value] == static_cast<int>(value)) {
-                request(lives_.activations[value], plan_.activations[value]);
-            }
-            if (order_.gradient_storage[value] == static_cast<int>(value)) {
-                request(lives_.gradients[value], plan_.gradients[value]);
-            }
-        }
-        for (std::size_t node = 0; node < lives_.saved.size(); ++node) {
-            request(lives_.saved[node], plan_.saved[node]);
-        }
-    }
-
-    /// Where a gradient contribution waits before it is added.
-    void request_additions() {
+    void request_places() {
+        const auto wanted = [this](const Life& life, Place& place) { request(life, place); };
+        const auto input = static_cast<std::size_t>(order_.activation_storage[0]);
+        lives_.activations[input] = {};  // the caller's memory
+        request_tensors(lives_, order_, plan_, wanted);
+        plan_.activations[input] = {Place::Kind::kInput, 0, compiled_.sample_bytes(0)};
         int at = 0;
         for (Segment& segment : plan_.segments) {
-            for (PlannedStep& planned : segment.steps) {
-                for (GradientWrite& write : planned.writes) {
-                    if (write.accumulate) {
-                        request({at, at, compiled_.sample_bytes(write.value)}, write.scratch);
-                    }
-                }
-                ++at;
-            }
+            request_additions(compiled_, segment.steps, at, wanted);
+            at += static_cast<int>(segment.steps.size());
         }
     }
 

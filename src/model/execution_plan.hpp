@@ -69,17 +69,21 @@ struct Segment {
     std::int64_t slice = 1;  ///< samples
 };
 
+/// Where the tensors of a network lie.
+struct TensorPlaces {
+    std::vector<Place> activations;  ///< per value
+    std::vector<Place> gradients;    ///< per value
+    std::vector<Place> saved;        ///< per node
+};
+
 /// How one batch size runs and where everything lies.
 ///
 /// Memory: tensors that live across segments are placed in one arena by liveness; those born and
 /// dead within a segment exist only per slice and team member.
-struct ExecutionPlan {
+struct ExecutionPlan : TensorPlaces {
     std::int64_t batch = 0;
     std::int64_t member_samples = 0;  ///< samples of each member, the last ones may get fewer
     std::vector<Segment> segments;
-    std::vector<Place> activations;            ///< per value
-    std::vector<Place> gradients;              ///< per value
-    std::vector<Place> saved;                  ///< per node
     std::vector<std::size_t> forward_shared;   ///< per node, arena offset
     std::vector<std::size_t> backward_shared;  ///< per node, arena offset
     std::size_t member_base = 0;               ///< arena offset of the first member's region

@@ -73,6 +73,38 @@ void Lives::touch_gradients(const PlannedStep& planned, int output, int at) {
     }
 }
 
+void request_tensors(const Lives& lives, const ExecutionOrder& order, TensorPlaces& places,
+                     const RequestPlace& request) {
+    const std::size_t values = lives.activations.size();
+    places.activations.resize(values);
+    places.gradients.resize(values);
+    places.saved.resize(lives.saved.size());
+    for (std::size_t value = 0; value < values; ++value) {
+        if (order.activation_storage[value] == static_cast<int>(value)) {
+            request(lives.activations[value], places.activations[value]);
+        }
+        if (order.gradient_storage[value] == static_cast<int>(value)) {
+            request(lives.gradients[value], places.gradients[value]);
+        }
+    }
+    for (std::size_t node = 0; node < lives.saved.size(); ++node) {
+        request(lives.saved[node], places.saved[node]);
+    }
+}
+
+void request_additions(const CompiledGraph& compiled, std::vector<PlannedStep>& steps, int first,
+                       const RequestPlace& request) {
+    int at = first;
+    for (PlannedStep& planned : steps) {
+        for (GradientWrite& write : planned.writes) {
+            if (write.accumulate) {
+                request({at, at, compiled.sample_bytes(write.value)}, write.scratch);
+            }
+        }
+        ++at;
+    }
+}
+
 std::size_t place_requests(const std::vector<Request>& requests, std::size_t alignment) {
     std::vector<ArenaRequest> plain;
     for (const Request& request : requests) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -44,6 +45,17 @@ private:
     const CompiledGraph& compiled_;
     const ExecutionOrder& order_;
 };
+
+/// Asks for the memory of something that lives so long; `place` is to say where it lies.
+using RequestPlace = std::function<void(const Life& life, Place& place)>;
+
+/// Every value that owns memory, and what is saved between the passes of a node.
+void request_tensors(const Lives& lives, const ExecutionOrder& order, TensorPlaces& places,
+                     const RequestPlace& request);
+
+/// Where gradient contributions wait before they are added. @param first  number of the first step
+void request_additions(const CompiledGraph& compiled, std::vector<PlannedStep>& steps, int first,
+                       const RequestPlace& request);
 
 /// Memory to be placed, and where to note the result.
 struct Request {

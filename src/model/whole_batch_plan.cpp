@@ -25,8 +25,7 @@ public:
     }
 
     WholeBatchPlan run() {
-        request_tensors();
-        request_additions();
+        request_places();
         request_kernels(lives_.forward, &KernelMemory::forward_scratch, plan_.forward_scratch);
         request_kernels(lives_.backward, &KernelMemory::backward_scratch, plan_.backward_scratch);
         request_kernels(lives_.forward, &KernelMemory::forward_shared, plan_.forward_shared);
@@ -55,36 +54,11 @@ private:
         }
     }
 
-    void request_tensors() {
-        const std::size_t values = lives_.activations.size();
-        plan_.activations.resize(values);
-        plan_.gradients.resize(values);
-        plan_.saved.resize(lives_.saved.size());
+    void request_places() {
+        const auto wanted = [this](const Life& life, Place& place) { request(life, place); };
         lives_.activations[static_cast<std::size_t>(order_.activation_storage[0])].touch(kArrival);
-        for (std::size_t value = 0; value < values; ++value) {
-            if (order_.activation_storage[value] == static_cast<int>(value)) {
-                request(lives_.activations[value], plan_.activations[value]);
-            }
-            if (order_.gradient_storage[value] == static_cast<int>(value)) {
-                request(lives_.gradients[value], plan_.gradients[value]);
-            }
-        }
-        for (std::size_t node = 0; node < lives_.saved.size(); ++node) {
-            request(lives_.saved[node], plan_.saved[node]);
-        }
-    }
-
-    /// Where a gradient contribution waits before it is added.
-    void request_additions() {
-        int at = 0;
-        for (PlannedStep& planned : plan_.steps) {
-            for (GradientWrite& write : planned.writes) {
-                if (write.accumulate) {
-                    request({at, at, compiled_.sample_bytes(write.value)}, write.scratch);
-                }
-            }
-            ++at;
-        }
+        request_tensors(lives_, order_, plan_, wanted);
+        request_additions(compiled_, plan_.steps, 0, wanted);
     }
 
     void request_kernels(const std::vector<Life>& lives, std::size_t KernelMemory::*bytes,

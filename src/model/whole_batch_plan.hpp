@@ -9,16 +9,14 @@
 namespace cohort {
 
 /// How one batch size runs as a whole, and where everything lies: every call has a life of its own,
-/// scratch of kernels included. Offsets are of the arena, multiples of 256.
-struct WholeBatchPlan {
+/// scratch of kernels included. Offsets are of the arena, multiples of 256; the activation of the
+/// input lies there as kernels read it.
+struct WholeBatchPlan : TensorPlaces {
     static constexpr std::size_t kAlignment = 256;
 
     std::int64_t batch = 0;
     std::vector<PlannedStep> steps;
     std::vector<KernelMemory> memory;           ///< per node, for this batch
-    std::vector<Place> activations;             ///< per value; the input as kernels read it
-    std::vector<Place> gradients;               ///< per value
-    std::vector<Place> saved;                   ///< per node
     std::vector<std::size_t> forward_scratch;   ///< per node
     std::vector<std::size_t> backward_scratch;  ///< per node
     std::vector<std::size_t> forward_shared;    ///< per node
