@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "execution_plan.hpp"
 #include "executor.hpp"
 
@@ -42,6 +44,11 @@ std::size_t CompiledGraph::sample_bytes(int value) const {
 
 bool CompiledGraph::wants_gradient_of(int value) const {
     return wants_gradient[static_cast<std::size_t>(value)] != 0;
+}
+
+bool draws_by_ids(const Graph& graph) {
+    return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                       [](const Graph::Node& node) { return node.layer->kind() == "dropout"; });
 }
 
 }  // namespace cohort

@@ -24,6 +24,9 @@ struct CompiledGraph {
     std::unique_ptr<LossKernel> loss;
 };
 
+/// Whether some layer draws by the samples' ids, in training.
+[[nodiscard]] bool draws_by_ids(const Graph& graph);
+
 enum class StepKind { kForward, kBackward, kLoss };
 
 /// One kernel call per slice.

@@ -1,6 +1,5 @@
 #include "cohort/model/replica.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -107,11 +106,7 @@ struct Replica::Impl {
 
     void check_training(const BatchView& batch) const {
         check(batch);
-        const auto& nodes = graph.nodes();
-        const bool wants_ids = std::any_of(nodes.begin(), nodes.end(), [](const Graph::Node& n) {
-            return n.layer->kind() == "dropout";
-        });
-        if (wants_ids && batch.sample_ids == nullptr) {
+        if (batch.sample_ids == nullptr && draws_by_ids(graph)) {
             fail<UsageError>({.where = graph.name(),
                               .what = "batch without sample ids",
                               .expected = "the ids that key the masks of dropout"});

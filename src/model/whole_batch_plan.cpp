@@ -1,7 +1,6 @@
 // Memory of a batch that runs as a whole, by the lives of single kernel calls.
 #include "whole_batch_plan.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "lives.hpp"
@@ -88,11 +87,7 @@ private:
         } else {
             request_bytes(outputs, kArrival, end_, plan_.targets);
         }
-        const auto& nodes = graph.nodes();
-        plan_.reads_ids =
-            compiled_.training && std::any_of(nodes.begin(), nodes.end(), [](const Graph::Node& n) {
-                return n.layer->kind() == "dropout";
-            });
+        plan_.reads_ids = compiled_.training && draws_by_ids(graph);
         if (plan_.reads_ids) {
             request_bytes(sizeof(std::int64_t), kArrival, end_, plan_.ids);
         }
