@@ -315,20 +315,25 @@ void VirtualJob::report(SimulationResult& result) {
     result.switches = switches_;
     result.decisions = decisions_;
     result.windows = windows_;
+    report_load(result);
+    result.lag_histogram = lag_histogram_;
+    result.lanes = lanes_.spans();
+    report_servers(result);
+}
+
+/// Who is still slow counts as a straggler, too.
+void VirtualJob::report_load(SimulationResult& result) const {
+    result.records = records_;
     result.stragglers = stragglers_;
-    for (int worker = 0; load_ && worker < workers(); ++worker) {
-        const auto& open = load_->stragglers().open()[at(worker)];
+    if (!load_) {
+        return;
+    }
+    for (const auto& open : load_->stragglers().open()) {
         if (open && result.stragglers.size() < SimulationResult::kStragglers) {
             result.stragglers.push_back(*open);
         }
     }
-    if (load_) {
-        result.predictor_scores = load_->scores();
-    }
-    result.records = records_;
-    result.lag_histogram = lag_histogram_;
-    result.lanes = lanes_.spans();
-    report_servers(result);
+    result.predictor_scores = load_->scores();
 }
 
 }  // namespace cohort

@@ -244,6 +244,7 @@ private:
     Learner::Accuracy evaluate(std::int64_t samples);
     void finish();
     void check_accounts() const;
+    void report_load(SimulationResult& result) const;
 
     VirtualCluster& cluster_;
     Learner& learner_;

@@ -188,18 +188,8 @@ void ServersFlow::complete(const PushArrivals::Complete& push) {
         discard(ticket.push);
         return;
     }
-    const double bytes = push_bytes(parts_);
-    books_.timed(record_of(ticket,
-                           {.seconds = push.sending_s,
-                            .before_s = push.before_s,
-                            .bytes = ticket.slot < 0 ? bytes : 0},
-                           bytes));
+    learn_from(push);
     held_[ticket.push] = ticket;
-    if (ticket.halves && ticket.finite) {
-        gradients_.halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
-                          ticket.gradient_norm * ticket.gradient_norm);
-        learned_of_gradients();
-    }
     carry_out(books_.engine().push({.id = ticket.push,
                                     .lease = ticket.lease,
                                     .version = ticket.version,
@@ -212,6 +202,22 @@ void ServersFlow::complete(const PushArrivals::Complete& push) {
                                     .reference_norm = push.reference_norm}));
     shorten();
     deal();
+}
+
+/// What it took, and what its halves say of gradients.
+void ServersFlow::learn_from(const PushArrivals::Complete& push) {
+    const Ticket& ticket = push.ticket;
+    const double bytes = push_bytes(parts_);
+    books_.timed(record_of(ticket,
+                           {.seconds = push.sending_s,
+                            .before_s = push.before_s,
+                            .bytes = ticket.slot < 0 ? bytes : 0},
+                           bytes));
+    if (ticket.halves && ticket.finite) {
+        gradients_.halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
+                          ticket.gradient_norm * ticket.gradient_norm);
+        learned_of_gradients();
+    }
 }
 
 FireOrder ServersFlow::releases_to_all(const UpdateExtras& extras) {

@@ -88,6 +88,7 @@ private:
     void arrived(const Staged& staged);
     void arrived(const Summed& summed);
     void complete(const PushArrivals::Complete& push);
+    void learn_from(const PushArrivals::Complete& push);
     [[nodiscard]] FireOrder releases_to_all(const UpdateExtras& extras);
     void note_evaluators(const FireOrder& order);
     void close();
@@ -95,6 +96,7 @@ private:
     // Effects (flow_servers_effects.cpp).
     void carry_out(const Effects& effects);
     void carry_out(const Fire& fire);
+    void sum_up(const Fire& fire, FireOrder& order, UpdateRecord& update);
     void carry_out(const ReleaseOne& release);
     void carry_out(const Refuse& refusal);
     void carry_out(const ReturnLease& lease);

@@ -35,24 +35,15 @@ ReleaseOrder ServersFlow::release(int worker, double lag, const EvaluationOrder&
             .incarnation = books_.engine().incarnation(worker)};
 }
 
-void ServersFlow::carry_out(const Fire& fire) {
-    // Summed in the order of leases, not of arrival: the same bits whatever the timing.
+/// Its pushes, in the order of leases, not of arrival: the same bits whatever the timing.
+void ServersFlow::sum_up(const Fire& fire, FireOrder& order, UpdateRecord& update) {
     const std::vector<double> weights = coefficients(fire);
     std::vector<std::size_t> in_order(fire.pushes.size());
     std::iota(in_order.begin(), in_order.end(), 0);
     std::sort(in_order.begin(), in_order.end(), [&fire](std::size_t a, std::size_t b) {
         return fire.pushes[a].ticket.lease < fire.pushes[b].ticket.lease;
     });
-    UpdateRecord update{
-        .version = fire.version,
-        .fraction = fire.fraction,
-        .learning_rate = parts_.schedule.lr(parts_.options.lr, books_.samples_applied())};
     update.epoch = books_.leases().epoch_of(fire.pushes[in_order.front()].ticket.lease);
-    FireOrder order{.version = fire.version,
-                    .fraction = fire.fraction,
-                    .lr = update.learning_rate,
-                    .work = fire.work,
-                    .delay_compensation = books_.engine().plan().delay_compensation};
     for (const std::size_t i : in_order) {
         const FiredPush& push = fire.pushes[i];
         const auto held = held_.extract(push.ticket.id);
@@ -65,6 +56,19 @@ void ServersFlow::carry_out(const Fire& fire) {
         update.result.correct += held.mapped().correct;
         update.gradient_norm += push.ticket.gradient_norm / static_cast<double>(in_order.size());
     }
+}
+
+void ServersFlow::carry_out(const Fire& fire) {
+    UpdateRecord update{
+        .version = fire.version,
+        .fraction = fire.fraction,
+        .learning_rate = parts_.schedule.lr(parts_.options.lr, books_.samples_applied())};
+    FireOrder order{.version = fire.version,
+                    .fraction = fire.fraction,
+                    .lr = update.learning_rate,
+                    .work = fire.work,
+                    .delay_compensation = books_.engine().plan().delay_compensation};
+    sum_up(fire, order, update);
     order.question = gradients_.ask(fire, books_.engine().plan(), wish());
     const UpdateExtras extras = books_.decide(books_.samples_applied() + fire.samples);
     order.snapshot = extras.snapshot;
