@@ -271,9 +271,10 @@ private:
     std::int64_t next_evaluation_ = 0;
     double last_update_s_ = 0;
     std::optional<double> fired_lr_;  ///< of the update that is being carried out
-    bool ask_modes_ = false;
-    EventQueue::Id alarm_ = 0;       ///< when the modes are to be asked without an update
-    std::optional<double> alarm_s_;  ///< its time
+    bool updated_ = false;            ///< an update was made since the modes were asked
+    bool woken_ = false;              ///< it is the time for which they wished to be asked
+    EventQueue::Id alarm_ = 0;        ///< when the modes are to be asked without an update
+    std::optional<double> alarm_s_;   ///< its time
     bool over_ = false;
     std::string stop_reason_;
     std::optional<double> tta_s_;

@@ -65,7 +65,7 @@ void VirtualJob::carry_out(const Fire& fire) {
     if (modes_.awaits_update()) {
         modes_.updated(now(), books_.slowest_own_s());
     }
-    ask_modes_ = true;
+    updated_ = true;
     if (spec_.eval_every_samples > 0 && samples_applied_ >= next_evaluation_) {
         evaluate();
     }

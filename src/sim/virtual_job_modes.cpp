@@ -12,7 +12,7 @@ void VirtualJob::happened() {
     if (!stopping()) {
         deal();
     }
-    while (!stopping() && std::exchange(ask_modes_, false)) {
+    while (!stopping() && (updated_ || woken_)) {
         consult_modes();
     }
     if (stopping() && !over_) {
@@ -32,17 +32,19 @@ void VirtualJob::set_alarm() {
     alarm_s_ = at_s;
     alarm_ = !at_s ? 0 : queue().at(std::max(*at_s, now()), [this] {
         alarm_s_.reset();
-        ask_modes_ = true;
+        woken_ = true;
         happened();
     });
 }
 
+/// Asks whoever chooses the mode, once an update was made, or it is time.
 void VirtualJob::consult_modes() {
-    const bool looks = modes_.looks({.updates = updates_,
-                                     .pushes = books_.pushes(),
-                                     .samples_applied = samples_applied_,
-                                     .budget_samples = spec_.budget_samples});
-    if (looks) {
+    updated_ = false;
+    const bool time = std::exchange(woken_, false);
+    if (time || modes_.looks({.updates = updates_,
+                              .pushes = books_.pushes(),
+                              .samples_applied = samples_applied_,
+                              .budget_samples = spec_.budget_samples})) {
         if (load_ && spec_.predictor && modes_.wants_load() && !load_->predicts()) {
             load_->predict_with(spec_.predictor());
         }
