@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "cohort/core/error.hpp"
@@ -12,6 +12,7 @@
 #include "cohort/sim/oracle_predictor.hpp"
 #include "cohort/sim/predictor_file.hpp"
 #include "cohort/sim/simulation.hpp"
+#include "csv_text.hpp"
 
 namespace cohort {
 namespace {
@@ -30,15 +31,13 @@ const std::string& text(const RecordedLoad& load, std::string_view name) {
 template <class Number>
 Number number(const RecordedLoad& load, std::string_view name) {
     const std::string& said = text(load, name);
-    Number value{};
-    const char* const end = said.data() + said.size();
-    const auto [stopped, error] = std::from_chars(said.data(), end, value);
-    if (error != std::errc() || stopped != end) {
+    const std::optional<Number> value = parsed<Number>(said);
+    if (!value) {
         fail<FileError>({.where = load.file,
                          .what = fmt::format("the run's --{} is not a whole number", name),
                          .got = said});
     }
-    return value;
+    return *value;
 }
 
 void add_noise(std::vector<IterationRecord>& records, double deviation, Rng random) {
