@@ -17,10 +17,6 @@ constexpr double kMostWindows = 40;  ///< that a run counts for
 constexpr double kOutlier = 0.02;    ///< of log rates
 constexpr int kRounds = 15;          ///< until it is settled what is one
 
-double timed(const RateFeatures& features) {
-    return RateRegressor().predict(features);
-}
-
 double weight_of(const RateRun& run, double left) {
     const double share = std::min(1.0, kMostWindows / static_cast<double>(run.windows.size()));
     const double beyond = std::max(1.0, std::abs(left) / kOutlier);
@@ -31,6 +27,7 @@ double weight_of(const RateRun& run, double left) {
 /// by which it is judged what is an outlier
 RateRegressor::Weights refit(const std::vector<const RateRun*>& runs,
                              const RateRegressor::Weights& weights) {
+    const RateRegressor start;
     const RateRegressor known(weights);
     Matrix squares(kTerms, std::vector<double>(kTerms, 0.0));
     std::vector<double> products(kTerms, 0.0);
@@ -40,7 +37,7 @@ RateRegressor::Weights refit(const std::vector<const RateRun*>& runs,
     for (const RateRun* run : runs) {
         for (const RateWindow& window : run->windows) {
             const auto& x = window.features.values;
-            const double left = window.log_rate - timed(window.features);
+            const double left = window.log_rate - start.predict(window.features);
             const double counts = weight_of(*run, window.log_rate - known.predict(window.features));
             for (std::size_t i = 0; i < kTerms; ++i) {
                 products[i] += counts * x[i] * left;
@@ -109,6 +106,7 @@ void RateScore::merge(const RateScore& other) {
 RateScore score_rates(const RateRun& run, const RateRegressor::Weights& weights) {
     RateRegressor anew;
     RateRegressor continued(weights);
+    const RateRegressor start;
     const RateRegressor fixed(weights);
     RateScore score{.runs = 1};
     for (std::size_t i = 0; i < run.windows.size(); ++i) {
@@ -117,7 +115,7 @@ RateScore score_rates(const RateRun& run, const RateRegressor::Weights& weights)
             const double error = std::abs(regressor.predict(window.features) - window.log_rate);
             mean += (error - mean) / static_cast<double>(i + 1);
         };
-        add(score.timing_model, RateRegressor());
+        add(score.timing_model, start);
         add(score.fixed, fixed);
         add(score.anew, anew);
         add(score.continued, continued);
