@@ -2,7 +2,8 @@
 """Checks that every CUDA module in libraries or programs has code for all GPUs that a build names.
 
     check_cuda_code.py "80-real;90" FILE...   as in CMAKE_CUDA_ARCHITECTURES: 80-real is machine
-                                              code, 90-virtual is PTX, 90 is both
+                                              code, 90-virtual is PTX, 90 is both; of names
+                                              (native, all) only that there is code is checked
     check_cuda_code.py --self-test
 
 Reads the fat binaries that nvcc embeds, so it needs no tool of the toolkit: a header (magic, version,
@@ -22,11 +23,11 @@ def wanted_code(architectures):
     wanted = set()
     for part in filter(None, architectures.replace(",", ";").split(";")):
         number, _, kind = part.partition("-")
-        number = int("".join(filter(str.isdigit, number)))
-        if kind in ("", "virtual"):
-            wanted.add((1, number))
-        if kind in ("", "real"):
-            wanted.add((2, number))
+        digits = "".join(filter(str.isdigit, number))
+        if digits and kind in ("", "virtual"):
+            wanted.add((1, int(digits)))
+        if digits and kind in ("", "real"):
+            wanted.add((2, int(digits)))
     return wanted
 
 
@@ -72,13 +73,15 @@ def fat_binary(codes):
 
 def self_test():
     complete = [(2, 80), (2, 90), (1, 90)]
-    cases = (([complete], 0), ([complete, complete[:2]], 1), ([complete[:1]], 2), ([], 1))
+    named = "80-real;90"
+    cases = ((named, [complete], 0), (named, [complete, complete[:2]], 1), (named, [complete[:1]], 2),
+             (named, [], 1), ("native", [complete[:1]], 0), ("all-major", [], 1))
     failed = 0
-    for made, problems in cases:
+    for architectures, made, problems in cases:
         with tempfile.NamedTemporaryFile(suffix=".a") as file:
             file.write(b"!<arch>\n" + b"padding..".join(fat_binary(codes) for codes in made))
             file.flush()
-            found = check("80-real;90", [file.name])
+            found = check(architectures, [file.name])
         failed += len(found) != problems
     print(f"{len(cases)} planted files, {failed} judged wrongly")
     return 1 if failed else 0
