@@ -57,10 +57,11 @@ std::unique_ptr<KernelSupport> make_kernel_support(Device& device, Stream& strea
         return make_cuda_support(device, stream, precision, deterministic);
     }
     if (precision != Precision::kF32) {
-        fail<UsageError>({.where = "--precision",
-                          .what = "the CPU computes in single precision",
-                          .expected = "f32",
-                          .got = to_text(precision)});
+        fail<UsageError>(
+            {.where = "--precision",
+             .what = "the CPU computes in single precision (GPUs: " + cuda_status().detail + ")",
+             .expected = "f32",
+             .got = to_text(precision)});
     }
     return nullptr;
 }

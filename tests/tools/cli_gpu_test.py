@@ -11,10 +11,15 @@ import cli_support
 from cli_support import ProgramTest, events, images, run
 
 
-def gpus():
-    """GPUs that the program sees here."""
+def cuda_facts():
+    """GPUs that the program sees here, and what it says of them."""
     line = next(line for line in run("info").stdout.splitlines() if line.startswith("CUDA:"))
-    return int(line.split(",")[1].split()[0])
+    count, detail = line.split(", ", 1)[1].split(": ", 1)
+    return int(count.split()[0]), detail
+
+
+def gpus():
+    return cuda_facts()[0]
 
 
 class WithoutGpu(ProgramTest):
@@ -26,7 +31,9 @@ class WithoutGpu(ProgramTest):
     def test_what_needs_one_says_so(self):
         for arguments in (["--device", "cuda"], ["--all-reduce", "nccl"]):
             self.assertIn(arguments[-1], self.train(*arguments, code=5).stderr)
-        self.assertIn("bf16", self.train("--precision", "bf16", code=2).stderr)
+        refusal = self.train("--precision", "bf16", code=2).stderr
+        self.assertIn("bf16", refusal)
+        self.assertIn(cuda_facts()[1], refusal)  # why auto is the CPU
         self.assertFalse(self.out().exists())
         run("bench", "engine", "--device", "cuda", code=5)
         run("bench", "exchange", "--algorithm", "nccl", "--bytes", 4000, code=5)
