@@ -43,6 +43,16 @@ while (($# > 0)); do
     esac
     shift 2
 done
+for step in ${steps//,/ }; do
+    if [[ ! $step =~ ^(build|test|bench|sanitize|peer|accuracy)$ ]]; then
+        echo "run.sh: unknown step '$step' in --steps; see --help" >&2
+        exit 2
+    fi
+    if [[ $step == accuracy && -z $data ]]; then
+        echo "run.sh: the step accuracy needs --data; see --help" >&2
+        exit 2
+    fi
+done
 mkdir -p "$out"
 rm -f "$out"/*.log "$out"/*.jsonl
 summary=()
