@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Checks all shell and Python scripts for syntax, shell scripts with shellcheck as well.
+"""Checks all shell and Python scripts for syntax, shell scripts with shellcheck as well. A script that names its
+interpreter can be started by its name.
 
     check_scripts.py ROOT
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -53,6 +55,8 @@ def main():
         sys.argv[1], lambda path: path.suffix == ".py" or interpreter(path) == "python3")
     for path in pythons:
         problems.extend(python_problems(path))
+    problems.extend(f"{path}: not executable (chmod +x)" for path in [*shells, *pythons]
+                    if interpreter(path) and not os.access(path, os.X_OK))
     print("\n".join(problems))
     print(f"{len(shells)} shell and {len(pythons)} Python scripts, {len(problems)} problems")
     return 1 if problems else 0
