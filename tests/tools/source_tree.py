@@ -2,7 +2,8 @@
 
 import pathlib
 
-FOLDERS = ("include", "src", "layers", "comm", "sched", "data", "jobs", "slurm", "tests", ".ci")
+FOLDERS = ("include", "src", "layers", "comm", "sched", "data", "jobs", "slurm", "experiments", "tests",
+           ".ci")
 CXX_SUFFIXES = (".hpp", ".cpp", ".h", ".cu", ".cuh")
 
 
