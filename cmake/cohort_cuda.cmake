@@ -39,6 +39,7 @@ if(NOT COHORT_CUDA STREQUAL "OFF")
     include(CheckLanguage)
     check_language(CUDA)
     if(NOT CMAKE_CUDA_COMPILER)
+      unset(CMAKE_CUDA_COMPILER CACHE)  # tried again when somebody has mended it
       set(missing "nvcc (${CUDAToolkit_NVCC_EXECUTABLE}) compiles nothing here")
     endif()
   endif()
