@@ -21,7 +21,10 @@ if(COHORT_CLANG_TIDY)
   add_test(NAME lint
     COMMAND Python3::Interpreter ${tools}/check_lint.py ${COHORT_CLANG_TIDY} ${PROJECT_SOURCE_DIR}
       ${PROJECT_BINARY_DIR})
-  cohort_test_properties(lint LABELS lint PROCESSORS ${cores} TIMEOUT 1500)
+  cohort_test_properties(lint LABELS lint PROCESSORS ${cores} TIMEOUT 2400)
+  add_test(NAME lint_self_test
+    COMMAND Python3::Interpreter ${tools}/check_lint.py --self-test ${COHORT_CLANG_TIDY})
+  cohort_test_properties(lint_self_test)
 else()
   message(STATUS "Lint: off, there is no clang-tidy-16 (jobs/install_deps.sh installs it)")
 endif()
