@@ -16,7 +16,8 @@ constexpr int kSteadyRecords = 48;  ///< most that a steady mean is made of
 constexpr double kNearly = 1;       ///< forecasts may be so much worse than the present
 constexpr double kSlack = 0.001;    ///< and that much on top
 constexpr double kMostChange = 10;  ///< of a forecast, up or down
-constexpr std::size_t kWarmUp = 2;  ///< records of a worker: everything is cold at first
+constexpr double kWarmer = 0.8;     ///< of its first iteration: that one was cold
+constexpr int kWarmUp = 2;          ///< records of a worker: everything is cold in the first one
 constexpr std::size_t kSure = 8;    ///< that tell how its times vary
 
 /// The upper value of the lowest quarter.
@@ -32,7 +33,7 @@ LoadEstimator::LoadEstimator(int workers, std::int64_t batch, double pull_bytes)
     : batch_(batch), costs_(workers, batch, pull_bytes), rows_(static_cast<std::size_t>(workers)) {
 }
 
-void LoadEstimator::learn(const LoadView& view) {
+void LoadEstimator::learn(const LoadView& view, const std::vector<int>& live) {
     const TelemetryHistory& history = *view.history;
     costs_.learn(history);
     for (int worker = 0; worker < history.workers(); ++worker) {
@@ -44,15 +45,34 @@ void LoadEstimator::learn(const LoadView& view) {
         if (newest.iteration > row.iteration) {
             row.iteration = newest.iteration;
             judge(row, history.scaled_own_s(newest));
-            settle(row, worker, history.scaled_own_s(newest));
+            settle(row, worker, costs_.even_own_s(worker, newest));
             row.level_s = costs_.level_s(worker);
             row.forecast_s = view.forecast.next(worker);
+        }
+    }
+    if (!warm_) {
+        warm_up(live);
+    }
+}
+
+/// A first iteration that took nearly everybody longer than the second one was cold.
+void LoadEstimator::warm_up(const std::vector<int>& live) {
+    std::vector<double> warmth;
+    for (const int worker : live) {
+        const Row& row = rows_[static_cast<std::size_t>(worker)];
+        if (row.records >= kWarmUp) {
+            warmth.push_back(row.warmth);
+        }
+    }
+    warm_ = 2 * warmth.size() > live.size();
+    if (warm_ && median_of(warmth) < kWarmer) {
+        for (Row& row : rows_) {
+            row.usual_s *= median_of(warmth);
         }
     }
 }
 
 void LoadEstimator::judge(Row& row, double own_s) {
-    row.usual_s = row.usual_s == 0 ? own_s : row.usual_s + kUsualWeight * (own_s - row.usual_s);
     if (row.forecast_s <= 0 || row.level_s <= 0) {
         return;
     }
@@ -66,7 +86,10 @@ void LoadEstimator::judge(Row& row, double own_s) {
 /// As long as the level stays within what noise makes of it, the mean of many records is nearer to
 /// what is.
 void LoadEstimator::settle(Row& row, int worker, double own_s) const {
-    const double level_s = costs_.level_s(worker);
+    row.records += 1;
+    row.warmth = row.records == 2 ? own_s / row.usual_s : row.warmth;
+    row.usual_s += (own_s - row.usual_s) * (row.records == 1 ? 1 : kUsualWeight);
+    const double level_s = costs_.even_level_s(worker);
     const double within = std::max(kSteady, kSteadyNoise * costs_.noise(worker));
     if (row.steady == 0 || std::abs(level_s / row.steady_s - 1) > within) {
         row.steady = 1;
@@ -96,21 +119,20 @@ double LoadEstimator::noise(const std::vector<int>& live) const {
 
 bool LoadEstimator::ready(const std::vector<int>& live, const TelemetryHistory& history) const {
     const auto known = std::count_if(live.begin(), live.end(), [&](int worker) {
-        return costs_.known(worker) && history.size(worker) >= kWarmUp;
+        return costs_.known(worker) && history.size(worker) >= std::size_t{kWarmUp};
     });
     return 2 * static_cast<std::size_t>(known) > live.size();
 }
 
 double LoadEstimator::factor(int worker, const Forecast& forecast, int horizon, bool usual) const {
-    const double level_s = costs_.level_s(worker);
+    const Row& row = rows_.at(static_cast<std::size_t>(worker));
     if (usual) {
-        return rows_.at(static_cast<std::size_t>(worker)).usual_s / level_s;
+        return row.usual_s / costs_.even_level_s(worker);
     }
-    const double now_s = rows_.at(static_cast<std::size_t>(worker)).steady_s;
     const double coming_s = trusts_forecasts() ? forecast.mean(worker, horizon) : 0;
-    const double change =
-        coming_s > 0 ? std::clamp(coming_s / level_s, 1 / kMostChange, kMostChange) : 1;
-    return change * now_s / level_s;
+    const double rise = coming_s / costs_.level_s(worker);
+    const double change = coming_s > 0 ? std::clamp(rise, 1 / kMostChange, kMostChange) : 1;
+    return change * row.steady_s / costs_.even_level_s(worker);
 }
 
 /// Of whom nothing is known is like the one in the middle.

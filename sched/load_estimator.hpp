@@ -23,7 +23,7 @@ public:
     LoadEstimator(int workers, std::int64_t batch, double pull_bytes);
 
     /// Takes the records that are new, and the forecast made with them.
-    void learn(const LoadView& view);
+    void learn(const LoadView& view, const std::vector<int>& live);
     /// What was recorded of it counts no more.
     void forget(int worker);
 
@@ -49,10 +49,13 @@ private:
         double steady_s = 0;    ///< mean since own times changed by more than noise
         int steady = 0;         ///< records in it
         double usual_s = 0;     ///< mean of some dozens, whatever changed
+        int records = 0;        ///< so far
+        double warmth = 1;      ///< the second iteration's time relative to the first one's
         std::int64_t iteration = 0;
     };
     /// Forecasts are followed.
     [[nodiscard]] bool trusts_forecasts() const noexcept;
+    void warm_up(const std::vector<int>& live);
     void judge(Row& row, double own_s);
     void settle(Row& row, int worker, double own_s) const;
     [[nodiscard]] double factor(int worker, const Forecast& forecast, int horizon,
@@ -62,6 +65,7 @@ private:
     std::int64_t batch_;
     WorkerCosts costs_;
     std::vector<Row> rows_;
+    bool warm_ = false;          ///< it is known whether the first iteration was cold
     double forecast_error_ = 0;  ///< mean relative, recent
     double level_error_ = 0;
 };

@@ -147,7 +147,7 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
     seen_s_ = telemetry.seconds;
     seen_samples_ = telemetry.samples_applied;
     const LoadView& view = *telemetry.load;
-    loads_.learn(view);
+    loads_.learn(view, live());
     if (!loads_.ready(live(), *view.history)) {
         watch_.expect({}, {}, {});  // nobody: what was known is of other workers
         return false;

@@ -81,6 +81,7 @@ void WorkerCosts::learn(const TelemetryHistory& history) {
         for (; fresh > 0; --fresh) {
             const IterationRecord& record = history.record(worker, fresh - 1);
             learn(known, record, history.scaled_own_s(record));
+            ++records_;
         }
     }
 }
@@ -94,16 +95,32 @@ CostLine WorkerCosts::work(int worker) const {
     return row(worker).work.line(batch_, row(worker).fixed_share);
 }
 
-void WorkerCosts::learn(Row& row, const IterationRecord& record, double scaled_s) {
+void WorkerCosts::learn(Row& row, const IterationRecord& record, double scaled_s) const {
     row.iteration = record.iteration;
-    ++records_;
     learn_work(row, record);
     learn_transfers(row, record);
-    if (relative(scaled_s, row.level_s) > std::max(kJump, kJumpNoise * row.noise)) {
-        row.level_s = scaled_s;
+    row.level_s.take(scaled_s, row.noise);
+    row.even_s.take(even_own_s(row, record), row.noise);
+}
+
+void WorkerCosts::Level::take(double value, double noise) {
+    if (relative(value, now) > std::max(kJump, kJumpNoise * noise)) {
+        now = value;
     } else {
-        follow(row.level_s, scaled_s, kLevelWeight);
+        follow(now, value, kLevelWeight);
     }
+}
+
+double WorkerCosts::even_own_s(const Row& row, const IterationRecord& record) const {
+    const CostLine line = row.work.line(batch_, row.fixed_share);
+    const auto samples = static_cast<double>(record.samples);
+    const double scale =
+        row.jumps > kRestless ? batch_ / samples : line.at(batch_) / line.at(samples);
+    return scale * (record.input_s + record.compute_s) + record.push_s + record.pull_s;
+}
+
+double WorkerCosts::even_own_s(int worker, const IterationRecord& record) const {
+    return even_own_s(row(worker), record);
 }
 
 void WorkerCosts::learn_work(Row& row, const IterationRecord& record) const {

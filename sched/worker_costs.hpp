@@ -68,11 +68,20 @@ public:
     /// Mean relative distance of input and computing from the line, without jumps.
     [[nodiscard]] double noise(int worker) const { return row(worker).noise; }
     /// Own time of the newest records on the scale of TelemetryHistory::scaled_own_s.
-    [[nodiscard]] double level_s(int worker) const { return row(worker).level_s; }
+    [[nodiscard]] double level_s(int worker) const { return row(worker).level_s.now; }
+    /// What an iteration like the record's would take with the reference batch, by the line; and
+    /// the newest ones on that scale.
+    [[nodiscard]] double even_own_s(int worker, const IterationRecord& record) const;
+    [[nodiscard]] double even_level_s(int worker) const { return row(worker).even_s.now; }
     /// Records that were taken.
     [[nodiscard]] std::int64_t records() const noexcept { return records_; }
 
 private:
+    /// Mean of the newest values since the last change that was more than noise.
+    struct Level {
+        double now = 0;
+        void take(double value, double noise);
+    };
     struct Row {
         LineFit work;
         std::int64_t iteration = 0;  ///< newest that was taken
@@ -83,9 +92,11 @@ private:
         double transfer_s = 0;
         double seen_s = 0;
         double quiet_s = 0;
-        double level_s = 0;
+        Level level_s;
+        Level even_s;
     };
-    void learn(Row& row, const IterationRecord& record, double scaled_s);
+    void learn(Row& row, const IterationRecord& record, double scaled_s) const;
+    [[nodiscard]] double even_own_s(const Row& row, const IterationRecord& record) const;
     void learn_work(Row& row, const IterationRecord& record) const;
     void learn_transfers(Row& row, const IterationRecord& record) const;
     [[nodiscard]] const Row& row(int worker) const {

@@ -4,9 +4,9 @@
     choosers_real.py --cohort build/release/jobs/cohort --data fashion-mnist.h5 --results choosers.json
     choosers_real.py --results choosers.json --show
 
-Eight workers and a server train for real; workers compute at --share of their speed and sleep the rest of the time,
-since they outnumber the cores. One of them is slower by --slow; after --change-s seconds it is well again and
-another one is slow instead (--inject). Times are of the wall clock (train_s: evaluation pauses are left out).
+Eight workers and a server train for real; to each mini-batch a worker adds a sleep of --delay-ms, many times what it
+computes, since they outnumber the cores. One of them sleeps --slow times as long; after --change-s seconds it is well
+again and another one is slow instead (--inject). Times are of the wall clock (train_s: evaluation pauses are left out).
 Modes alternate, one turn per seed; tables have medians.
 
 Virtual: `cohort simulate` with the same options, seeds, and a trace that says the same. Its one free number, the
@@ -29,7 +29,7 @@ CHOOSERS = ["star-h", "adaptive"]
 SLOW = (5, 2)  # workers: first this one is slow, then that
 FIRST = 1      # world rank of worker 0: there is one server
 RATES = {"nic_bytes_per_s": 2e10, "local_bytes_per_s": 2e10, "memory_bytes_per_s": 2e10, "update_s": 1e-5}
-SETTING = ("model", "workers", "batch", "lr", "share", "slow", "change_s", "target", "samples", "seeds")
+SETTING = ("model", "workers", "batch", "lr", "delay_ms", "slow", "change_s", "target", "samples", "seeds")
 
 
 def words_of(arguments, mode, seed):
@@ -43,18 +43,17 @@ def learning(arguments):
 
 
 def injections(arguments, slow):
-    """--inject: everybody's share, and who is slow when."""
-    usual = {worker: arguments.share for worker in range(arguments.workers)}
+    """--inject: everybody's sleep, and who is slow when."""
+    usual, late = (f"delay={factor * arguments.delay_ms:g}ms" for factor in (1, arguments.slow))
     entries = []
-    for worker, share in usual.items():
-        where = f"rank={FIRST + worker},cpu="
+    for worker in range(arguments.workers):
+        where = f"rank={FIRST + worker}"
         if not slow or worker not in SLOW:
-            entries.append(f"{where}{share:g}")
+            entries.append(f"{where},{usual}")
             continue
-        early, late = ((share / arguments.slow, share) if worker == SLOW[0]
-                       else (share, share / arguments.slow))
-        entries += [f"{where}{early:g},to={arguments.change_s:g}s",
-                    f"{where}{late:g},from={arguments.change_s:g}s"]
+        first, second = (late, usual) if worker == SLOW[0] else (usual, late)
+        entries += [f"{where},{first},to={arguments.change_s:g}s",
+                    f"{where},{second},from={arguments.change_s:g}s"]
     return ";".join(entries)
 
 
@@ -183,7 +182,7 @@ def main():
     parser.add_argument("--model", default="smallcnn")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--lr", type=float, default=0.05)
-    parser.add_argument("--share", type=float, default=0.02, help="of its speed, for each worker")
+    parser.add_argument("--delay-ms", type=float, default=40, help="that a worker sleeps in each mini-batch")
     parser.add_argument("--slow", type=float, default=3, help="times slower")
     parser.add_argument("--change-s", type=float, default=8)
     parser.add_argument("--target", type=float, default=0.86)
