@@ -33,7 +33,7 @@ void declare_exchange(CLI::App& app, TrainOptions& o) {
     value(app, "--all-reduce", o.all_reduce,
           "How a ring sums: own ring, own with sums in member order, MPI's, NCCL's; auto: nccl "
           "where every member has a GPU of its own, else the faster of ring and mpi, measured at "
-          "start (--deterministic: ordered)")
+          "start (--deterministic: ordered; nccl is refused, docs/runs.md)")
         ->check(CLI::IsMember({"auto", "ring", "ordered", "mpi", "nccl"}));
     value(app, "--bucket-bytes", o.bucket_bytes,
           "Bytes of gradient that a ring sums at a time, while the rest is computed; 0: an "
@@ -79,7 +79,7 @@ void declare_optimizer(CLI::App& app, TrainOptions& o) {
 void declare_machine(CLI::App& app, TrainOptions& o) {
     value(app, "--seed", o.seed,
           "Seed of initial parameters, sample order, dropout and augmentation");
-    app.add_flag("--deterministic", o.deterministic, "The same bits in every run");
+    app.add_flag("--deterministic", o.deterministic, "The same bits in every run (docs/runs.md)");
     declare_device(app, o.device, "What workers compute on");
     declare_precision(app, o.precision);
     value(app, "--server-device", o.server_device, "Where servers keep their shards")

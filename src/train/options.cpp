@@ -71,6 +71,11 @@ void check_exchange(const TrainOptions& o) {
     const std::string sizes = fmt::format("{} to {}", kLeast, kMost);
     require(parse_all_reduce(o.all_reduce) != AllReduceAlgorithm::kNccl || o.device != "cpu",
             "--all-reduce", "another sum with --device cpu", o.all_reduce);
+    // NCCL's documentation promises no order of sums; those in an NVLink switch may differ by the
+    // call.
+    require(parse_all_reduce(o.all_reduce) != AllReduceAlgorithm::kNccl || !o.deterministic,
+            "--all-reduce", "sums with the same bits in every run with --deterministic: ordered",
+            o.all_reduce);
     require(o.bucket_bytes == 0 || (o.bucket_bytes >= kLeast && o.bucket_bytes <= kMost),
             "--bucket-bytes", sizes + ", or 0 for an eighth of the gradient",
             std::to_string(o.bucket_bytes));

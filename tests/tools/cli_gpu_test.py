@@ -30,7 +30,9 @@ class WithoutGpu(ProgramTest):
 
     def test_what_needs_one_says_so(self):
         for arguments in (["--device", "cuda"], ["--all-reduce", "nccl"]):
-            self.assertIn(arguments[-1], self.train(*arguments, code=5).stderr)
+            done = run("train", "--data", self.data, "--out", self.out(), "--model", "smallcnn",
+                       "--batch", 20, "--threads", 1, *arguments, code=5)
+            self.assertIn(arguments[-1], done.stderr)
         refusal = self.train("--precision", "bf16", code=2).stderr
         self.assertIn("bf16", refusal)
         self.assertIn(cuda_facts()[1], refusal)  # why auto is the CPU
@@ -43,6 +45,11 @@ class WithoutGpu(ProgramTest):
             self.assertIn(arguments[0],
                           self.train("--device", "cpu", *arguments, code=2).stderr)
         self.assertIn("--server-device", self.train("--server-device", "cuda", code=2).stderr)
+
+    def test_nccl_promises_no_bits(self):
+        refusal = self.train("--all-reduce", "nccl", code=2).stderr
+        self.assertIn("--deterministic", refusal)
+        self.assertFalse(self.out().exists())
 
     def test_auto_is_the_cpu(self):
         done = self.train("--samples", 40)

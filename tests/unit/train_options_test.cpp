@@ -124,6 +124,21 @@ TEST(TrainOptions, ModesMustFitFromTheStartOn) {
         << "it ends in asgd";
 }
 
+TEST(TrainOptions, SumsOfADeterministicRunKeepTheirBits) {
+    const auto with = [](const std::string& sums, bool strict) {
+        return complaint([&](TrainOptions& o) {
+            o.all_reduce = sums;
+            o.deterministic = strict;
+        });
+    };
+    EXPECT_EQ(with("nccl", false), "");
+    EXPECT_THAT(with("nccl", true), HasSubstr("--all-reduce"));
+    EXPECT_THAT(with("nccl", true), HasSubstr("--deterministic"));
+    for (const char* sums : {"auto", "ordered", "ring", "mpi"}) {
+        EXPECT_EQ(with(sums, true), "") << sums;
+    }
+}
+
 TEST(TrainOptions, LimitsOfWaitingAndSizesAreChecked) {
     EXPECT_THAT(complaint([](TrainOptions& o) { o.stall_limit_s = 0; }),
                 HasSubstr("--stall-limit-s"));
