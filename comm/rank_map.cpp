@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "cohort/tensor/device.hpp"
+
 namespace cohort {
 namespace {
 
@@ -90,6 +92,13 @@ std::vector<std::string> RankMap::facts() const {
 
 bool shares_gpus(std::string_view option) noexcept {
     return option == "auto" || option == "cuda";
+}
+
+int gpus_for(std::string_view option) {
+    if (!shares_gpus(option)) {
+        return 0;
+    }
+    return option == "auto" ? usable_gpus().count : cuda_status().device_count;
 }
 
 std::string device_of_rank(std::string_view option, const RankMap& map, int rank, int gpus) {

@@ -14,7 +14,6 @@
 
 #include "cohort/core/bytes.hpp"
 #include "cohort/core/error.hpp"
-#include "cohort/tensor/device.hpp"
 
 namespace cohort {
 namespace {
@@ -70,7 +69,7 @@ Introduction introduce(const WorldOptions& options, const LaunchEnv& env, int ra
     return {.info = {.rank = rank, .host = env.host, .pid = ::getpid(), .cores = allowed_cores()},
             .pid_space = known ? static_cast<std::uint64_t>(space.st_ino) : 0,
             .leader = rank,
-            .gpus = shares_gpus(device_option(options, rank)) ? cuda_status().device_count : 0,
+            .gpus = gpus_for(device_option(options, rank)),
             .servers = options.servers,
             .stall_limit_s = options.stall_limit_s,
             .lost_after_s = options.lost_after_s,

@@ -47,7 +47,7 @@ inline void declare_device(CLI::App& app, std::string& device, const std::string
     value(app, "--device", device,
           what +
               ": cpu, cuda (the workers of a host go round its GPUs), cuda:INDEX; auto: cuda "
-              "where there is a GPU, else cpu")
+              "where there is a usable GPU, else cpu")
         ->type_name("DEVICE");
 }
 

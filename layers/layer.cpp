@@ -59,7 +59,7 @@ std::unique_ptr<KernelSupport> make_kernel_support(Device& device, Stream& strea
     if (precision != Precision::kF32) {
         fail<UsageError>(
             {.where = "--precision",
-             .what = "the CPU computes in single precision (GPUs: " + cuda_status().detail + ")",
+             .what = "the CPU computes in single precision (GPUs: " + usable_gpus().detail + ")",
              .expected = "f32",
              .got = to_text(precision)});
     }

@@ -11,8 +11,7 @@ namespace {
 constexpr std::uint32_t kAlignment = 16;  // bytes that all matrices are aligned to
 
 BlasTable load_table() {
-    static const Library library("cuBLASLt",
-                                 {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
+    const Library& library = blas_library();
     BlasTable table;
     library.load(table.create, "cublasLtCreate");
     library.load(table.version, "cublasLtGetVersion");

@@ -15,11 +15,6 @@
 namespace cohort {
 namespace cuda {
 
-const Library& dnn_library() {
-    static const Library library("cuDNN 9", {"libcudnn.so.9", "libcudnn.so"});
-    return library;
-}
-
 namespace {
 
 WeightOrder order_of(const WeightForm& form) {

@@ -12,11 +12,6 @@
 
 namespace cohort::cuda {
 
-/// cuDNN, opened at first use; the program is not linked to it. Functions are loaded from it into
-/// tables of pointers that are declared with the header's signatures (see Library::load).
-/// Errors: DeviceError when it is missing.
-[[nodiscard]] const Library& dnn_library();
-
 /// Rounded up to what parts of device memory begin at multiples of.
 [[nodiscard]] constexpr std::size_t padded(std::size_t bytes) noexcept {
     constexpr std::size_t kAlignment = 256;

@@ -22,6 +22,10 @@ CudaStatus cuda_status() {
     return {.compiled = false, .device_count = 0, .detail = "built without the CUDA toolkit"};
 }
 
+UsableGpus usable_gpus() {
+    return {.count = 0, .reported = 0, .detail = cuda_status().detail};
+}
+
 namespace cuda {
 
 void* native_stream(Stream& /*stream*/) {

@@ -4,14 +4,29 @@
 #include <string>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
 
 namespace cohort {
 
+void warn_of_unused_gpus() {
+    const UsableGpus gpus = usable_gpus();
+    if (gpus.count == 0 && gpus.reported > 0) {
+        log_warn("--device auto takes the CPU: {}", gpus.detail);
+    }
+}
+
 std::unique_ptr<Device> make_device(std::string_view name, int threads) {
-    if (name == "cpu" || (name == "auto" && cuda_status().device_count == 0)) {
+    if (name == "auto") {
+        if (usable_gpus().count > 0) {
+            return make_cuda_device(0);
+        }
+        warn_of_unused_gpus();
         return make_cpu_device(threads);
     }
-    if (name == "cuda" || name == "auto") {
+    if (name == "cpu") {
+        return make_cpu_device(threads);
+    }
+    if (name == "cuda") {
         return make_cuda_device(0);
     }
     constexpr std::string_view kPrefix = "cuda:";

@@ -39,8 +39,11 @@ std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions
 }
 
 std::string device_of_this_rank(std::string_view option, const RankMap& map, int rank) {
-    const int gpus = shares_gpus(option) ? cuda_status().device_count : 0;
-    return device_of_rank(option, map, rank, gpus);
+    std::string device = device_of_rank(option, map, rank, gpus_for(option));
+    if (option == "auto" && device == "cpu" && map.place_in_role(rank) == 0) {
+        warn_of_unused_gpus();
+    }
+    return device;
 }
 
 HostAllocator host_allocator(Device& device) {

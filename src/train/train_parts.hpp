@@ -27,6 +27,7 @@ namespace cohort {
     const TrainOptions& options, const SampleSetInfo& train);
 
 /// The device of `rank`, which asks for itself: device_of_rank() with the GPUs that it sees.
+/// Where "auto" takes the CPU in spite of GPUs, one worker of the host says why.
 [[nodiscard]] std::string device_of_this_rank(std::string_view option, const RankMap& map,
                                               int rank);
 

@@ -59,7 +59,7 @@ void check_sums(const TrainOptions& options, const Device& device) {
     if (parse_all_reduce(options.all_reduce) == AllReduceAlgorithm::kNccl &&
         device.kind() == DeviceKind::kCpu) {
         fail<DeviceError>({.where = "--all-reduce nccl",
-                           .what = "this worker has no GPU: " + cuda_status().detail,
+                           .what = "this worker has no GPU: " + usable_gpus().detail,
                            .expected = "a GPU of its own for every worker",
                            .hint = "--all-reduce auto"});
     }

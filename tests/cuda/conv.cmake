@@ -47,7 +47,7 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
     target_include_directories(cohort_${part}_on_cpu PRIVATE
       ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
       ${PROJECT_SOURCE_DIR}/layers/cuda ${PROJECT_SOURCE_DIR}/src/optim
-      ${PROJECT_SOURCE_DIR}/src/optim/cuda)
+      ${PROJECT_SOURCE_DIR}/src/optim/cuda ${PROJECT_SOURCE_DIR}/src/tensor/cuda)
     target_link_libraries(cohort_${part}_on_cpu PRIVATE cohort_build_settings cohort_cuda_headers)
     set_target_properties(cohort_${part}_on_cpu PROPERTIES CXX_EXTENSIONS OFF)
   endforeach()

@@ -21,6 +21,14 @@ if(TARGET cohort_gpu_on_cpu)
   add_test(NAME train_gpu_jobs_on_cpu_test
     COMMAND train_gpu_jobs_on_cpu_test --gtest_filter=*/cuda_*:-*RingOfTwo*)
   cohort_test_properties(train_gpu_jobs_on_cpu_test TIMEOUT 300 LABELS on_cpu)
+
+  # Which device is taken, on machines that are played.
+  cohort_add_unit_test(NAME cuda_choice_test
+    SOURCES unit/cuda_choice_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
+      $<TARGET_OBJECTS:cohort_gpu_on_cpu>
+    LIBS cohort::train cohort::optim)
+  target_include_directories(cuda_choice_test PRIVATE ${PROJECT_SOURCE_DIR}/src/train
+    ${PROJECT_SOURCE_DIR}/src/tensor/cuda ${CMAKE_CURRENT_SOURCE_DIR}/gpu_on_cpu)
 endif()
 
 # A limit on the address space leaves a sanitizer no room.

@@ -204,7 +204,7 @@ TEST(Choice, OfADeviceThatIsNotThereIsAnError) {
         EXPECT_EQ(error.exit_code(), ExitCode::kDevice);
         EXPECT_GT(std::string(error.what()).size(), 20U) << "it says why";
     }
-    const DeviceKind wanted = status.device_count > 0 ? DeviceKind::kCuda : DeviceKind::kCpu;
+    const DeviceKind wanted = usable_gpus().count > 0 ? DeviceKind::kCuda : DeviceKind::kCpu;
     EXPECT_EQ(make_device("auto", 1)->kind(), wanted);
 }
 

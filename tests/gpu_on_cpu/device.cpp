@@ -11,6 +11,8 @@
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/cuda.hpp"
 #include "cohort/tensor/device.hpp"
+#include "gpu_code.hpp"
+#include "machine.hpp"
 #include "support/cuda_on_cpu.hpp"
 
 namespace cohort {
@@ -129,18 +131,36 @@ private:
 
 }  // namespace
 
+namespace on_cpu {
+
+PlayedMachine& played_machine() {
+    static PlayedMachine machine;
+    return machine;
+}
+
+}  // namespace on_cpu
+
 CudaStatus cuda_status() {
-    return {.compiled = true, .device_count = 1, .detail = "the CPU in a GPU's place"};
+    return {.compiled = true,
+            .device_count = static_cast<int>(on_cpu::played_machine().gpus.size()),
+            .detail = "the CPU in a GPU's place"};
 }
 
 std::unique_ptr<Device> make_cuda_device(int index) {
-    if (index != 0) {
+    if (index >= cuda_status().device_count) {
         fail<DeviceError>({.where = "cuda:" + std::to_string(index), .what = "no such GPU"});
+    }
+    if (const std::string lack = cuda::lack_of_code(index); !lack.empty()) {
+        throw DeviceError(lack);
     }
     return std::make_unique<OnCpuDevice>();
 }
 
 namespace cuda {
+
+std::string built_for() {
+    return "80-real 90";
+}
 
 void* native_stream(Stream& stream) {
     return &dynamic_cast<OnCpuStream&>(stream);
@@ -162,6 +182,12 @@ void check(int result, const char* operation, std::source_location /*where*/) {
 // What the backend calls of the CUDA runtime besides.
 extern "C" {
 
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+    const auto [major, minor] =
+        cohort::on_cpu::played_machine().gpus.at(static_cast<std::size_t>(device));
+    *value = attribute == cudaDevAttrComputeCapabilityMajor ? major : minor;
+    return cudaSuccess;
+}
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t /*stream*/) {
     cohort::on_cpu::submit([=] { std::memset(to, value, bytes); });
     return cudaSuccess;

@@ -3,6 +3,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/cuda_library.hpp"
+#include "machine.hpp"
 
 namespace cohort::cuda {
 namespace {
@@ -10,6 +11,12 @@ namespace {
 /// Anything that is not played here: every status but success.
 int not_supported() {
     return 3000;
+}
+
+void check_there(const std::string& where, const std::string& name) {
+    if (on_cpu::played_machine().missing.contains(name)) {
+        fail<DeviceError>({.where = where, .what = name + " is missing"});
+    }
 }
 
 const on_cpu::Functions& functions() {
@@ -30,6 +37,8 @@ Library::Library(std::string what, std::initializer_list<const char*> /*names*/)
 }
 
 void* Library::symbol(const char* name) const {
+    check_there(what_, what_);
+    check_there(what_, name);
     const auto found = functions().find(name);
     return found != functions().end() ? found->second : reinterpret_cast<void*>(&not_supported);
 }

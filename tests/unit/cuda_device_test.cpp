@@ -36,7 +36,7 @@ TEST(CudaStatus, SaysWhatThereIs) {
 TEST(MakeDevice, TakesTheCpuWhereThereIsNoGpuAndRefusesOneThatIsAskedFor) {
     const CudaStatus status = cuda_status();
     EXPECT_EQ(make_device("auto", 1)->kind(),
-              status.device_count > 0 ? DeviceKind::kCuda : DeviceKind::kCpu);
+              usable_gpus().count > 0 ? DeviceKind::kCuda : DeviceKind::kCpu);
     EXPECT_EQ(make_device("cpu", 1)->kind(), DeviceKind::kCpu);
     const std::string none = "cuda:" + std::to_string(status.device_count);
     try {

@@ -59,5 +59,8 @@ struct RankMap {
                                          int gpus);
 /// Whether that depends on how many GPUs there are.
 [[nodiscard]] bool shares_gpus(std::string_view option) noexcept;
+/// GPUs that this rank sees for device_of_rank(): "cuda": all that the driver reports; "auto":
+/// those that can be used; 0 for other options.
+[[nodiscard]] int gpus_for(std::string_view option);
 
 }  // namespace cohort

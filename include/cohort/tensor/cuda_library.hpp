@@ -30,4 +30,10 @@ private:
     void* handle_ = nullptr;
 };
 
+/// cuDNN and cuBLASLt, opened at first use; the program is not linked to them. Functions are loaded
+/// into tables of pointers that are declared with the headers' signatures.
+/// Errors: DeviceError when the library is missing.
+[[nodiscard]] const Library& dnn_library();
+[[nodiscard]] const Library& blas_library();
+
 }  // namespace cohort::cuda

@@ -116,17 +116,31 @@ public:
 /// The CPU as a device. @param threads size of the thread team its kernels use, >= 1.
 [[nodiscard]] std::unique_ptr<Device> make_cpu_device(int threads);
 
-/// GPU `index`. Errors: DeviceError when this build has no CUDA, the machine no driver or no
-/// such GPU; the message says which.
+/// GPU `index`. Errors: DeviceError when this build has no CUDA or no code for the GPU, the machine
+/// no driver or no such GPU; the message says which.
 [[nodiscard]] std::unique_ptr<Device> make_cuda_device(int index);
 
 /// What is known about the CUDA backend without touching a GPU.
 struct CudaStatus {
     bool compiled = false;  ///< built with the toolkit
-    int device_count = 0;   ///< usable GPUs, 0 without a driver
+    int device_count = 0;   ///< GPUs that the driver reports, 0 without one
     std::string detail;     ///< versions, or why there is none
 };
 [[nodiscard]] CudaStatus cuda_status();
+
+/// GPUs that `--device auto` may take.
+struct UsableGpus {
+    int count = 0;       ///< the first so many of those that the driver reports
+    int reported = 0;    ///< by the driver, usable or not
+    std::string detail;  ///< versions, or why there is none
+};
+/// Those that the program was built for, up to the first that it was not (CUDA lists the fastest
+/// first), where cuDNN and cuBLASLt are there and new enough. Opens both, makes no context.
+[[nodiscard]] UsableGpus usable_gpus();
+
+/// One line about why `--device auto` takes the CPU; nothing where the driver reports no GPU, which
+/// is no news.
+void warn_of_unused_gpus();
 
 /// Instruction set oneDNN will use here, e.g. "avx512_core".
 [[nodiscard]] std::string cpu_isa();
@@ -134,7 +148,7 @@ struct CudaStatus {
 [[nodiscard]] std::string dnnl_version_text();
 
 /// Makes the device named by `--device`: "cpu", "cuda", "cuda:1", or "auto": the first GPU where
-/// there is a usable one, else the CPU.
+/// there is a usable one, else the CPU (see usable_gpus()).
 /// Errors: UsageError for another name; those of make_cuda_device.
 [[nodiscard]] std::unique_ptr<Device> make_device(std::string_view name, int threads);
 

@@ -14,6 +14,7 @@
 #include "cohort/core/units.hpp"
 #include "cohort/tensor/cuda.hpp"
 #include "cohort/tensor/device.hpp"
+#include "gpu_code.hpp"
 #include "stream.hpp"
 
 namespace cohort {
@@ -169,10 +170,17 @@ std::unique_ptr<Device> make_cuda_device(int index) {
                            .what = "no such GPU: " + status.detail,
                            .hint = "--device cpu"});
     }
+    if (const std::string lack = cuda::lack_of_code(index); !lack.empty()) {
+        throw DeviceError(lack);
+    }
     return std::make_unique<CudaDevice>(index);
 }
 
 namespace cuda {
+
+std::string built_for() {
+    return COHORT_CUDA_ARCHITECTURES;
+}
 
 void* native_stream(Stream& stream) {
     auto* of_cuda = dynamic_cast<CudaStream*>(&stream);
