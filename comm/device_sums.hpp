@@ -30,7 +30,8 @@ public:
     /// same order on all of them.
     virtual void all_reduce(float* buffer, std::int64_t floats, Stream& on) = 0;
     /// Ends what is under way, on this member, without the others. Called before destruction when a
-    /// member was lost; otherwise the destructor waits for the others to let go too.
+    /// member was lost or it could not be made; otherwise the destructor waits for the others to
+    /// let go too, for some seconds at most.
     virtual void abort() noexcept = 0;
 };
 

@@ -1,5 +1,7 @@
 // NCCL as a library of communicators. Nothing here blocks: communicators are made with blocking =
-// 0, and every call is followed up by asking for the communicator's state.
+// 0, and every call is followed up by asking for the communicator's state. Ends are another
+// thread's: ncclCommDestroy and ncclCommAbort are calls of all ranks of a node together, and one
+// that is frozen, or keeps its ring for longer, holds up the others in them.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <unistd.h>
@@ -7,9 +9,12 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <thread>
+#include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/log.hpp"
 #include "cohort/tensor/cuda.hpp"
 #include "cohort/tensor/cuda_library.hpp"
 #include "nccl_table.hpp"
@@ -38,20 +43,69 @@ void check_nccl(const NcclTable& nccl, ncclResult_t result, ncclComm_t comm,
     }
 }
 
+constexpr std::chrono::seconds kPatience{2};
+
+/// True: it may be destroyed.
+bool finalized(const NcclTable& nccl, ncclComm_t comm) noexcept {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    ncclResult_t result = nccl.finalize(comm);
+    while (result == ncclInProgress && std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        if (nccl.get_async_error(comm, &result) != ncclSuccess) {
+            return false;
+        }
+    }
+    return result == ncclSuccess;
+}
+
+enum class Ending : std::uint8_t { kTogether, kAbort };
+
+/// On a thread that is on no GPU yet.
+void end_here(const NcclTable& nccl, ncclComm_t comm, int gpu, Ending how) noexcept {
+    try {
+        cuda::use(gpu);
+    } catch (const DeviceError&) {  // the library is not better off: its own calls fail as well
+    }
+    if (how == Ending::kTogether && finalized(nccl, comm)) {
+        static_cast<void>(nccl.destroy(comm));
+    } else {
+        static_cast<void>(nccl.abort(comm));
+    }
+}
+
+/// Ends a communicator; waits for it for as long as those take that all do so now. After that it
+/// goes on by itself.
+void end_communicator(const NcclTable& nccl, ncclComm_t comm, int gpu, Ending how) noexcept {
+    try {
+        std::packaged_task<void()> task([=] { end_here(nccl, comm, gpu, how); });
+        const std::future<void> ended = task.get_future();
+        std::thread(std::move(task)).detach();
+        static_cast<void>(ended.wait_for(kPatience));
+    } catch (const std::exception& error) {  // no thread to be had: the process is near its end
+        log_warn("a communicator of NCCL is left behind: {}", error.what());
+    }
+}
+
 class NcclSums final : public DeviceSums {
 public:
     NcclSums(const NcclTable& nccl, const std::string& id, int members, int self, Device& device)
-        : nccl_(nccl), device_(device) {
+        : nccl_(nccl), device_(device), gpu_(cuda::gpu_facts(device).index) {
         cuda::use(device);
         ncclUniqueId unique{};
         check_invariant(id.size() == sizeof unique.internal, "an id of NCCL of another size");
         std::memcpy(unique.internal, id.data(), id.size());
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         config.blocking = 0;
-        check_nccl(nccl_, nccl_.init_rank(&comm_, members, unique, self, &config), nullptr,
-                   "ncclCommInitRankConfig");
+        const ncclResult_t begun = nccl_.init_rank(&comm_, members, unique, self, &config);
+        try {
+            check_nccl(nccl_, begun, comm_, "ncclCommInitRankConfig");
+        } catch (const DeviceError&) {
+            end(Ending::kAbort);  // there is one when what fails is the work that the call began
+            throw;
+        }
     }
-    ~NcclSums() override { let_go(); }
+    /// All members do so at about the same time.
+    ~NcclSums() override { end(state() == State::kReady ? Ending::kTogether : Ending::kAbort); }
 
     [[nodiscard]] State state() override {
         if (comm_ == nullptr || !error_.empty()) {
@@ -82,49 +136,18 @@ public:
         }
     }
 
-    void abort() noexcept override {
-        if (comm_ != nullptr) {
-            use_device();
-            static_cast<void>(nccl_.abort(comm_));
-            comm_ = nullptr;
-        }
-    }
+    void abort() noexcept override { end(Ending::kAbort); }
 
 private:
-    void use_device() noexcept {
-        try {
-            cuda::use(device_);
-        } catch (const DeviceError& error) {
-            error_ = error.what();
+    void end(Ending how) noexcept {
+        if (ncclComm_t comm = std::exchange(comm_, nullptr); comm != nullptr) {
+            end_communicator(nccl_, comm, gpu_, how);
         }
     }
 
-    /// All members do so at about the same time; one that does not come is not waited for for ever.
-    void let_go() noexcept {
-        using std::chrono::steady_clock;
-        constexpr std::chrono::seconds kPatience{2};
-        if (comm_ == nullptr) {
-            return;
-        }
-        use_device();
-        ncclResult_t result = nccl_.finalize(comm_);
-        const auto end = steady_clock::now() + kPatience;
-        while (result == ncclInProgress && steady_clock::now() < end) {
-            std::this_thread::sleep_for(std::chrono::microseconds(100));
-            if (nccl_.get_async_error(comm_, &result) != ncclSuccess) {
-                break;
-            }
-        }
-        if (result == ncclSuccess) {
-            static_cast<void>(nccl_.destroy(comm_));
-            comm_ = nullptr;
-        } else {
-            abort();
-        }
-    }
-
-    const NcclTable& nccl_;
+    NcclTable nccl_;
     Device& device_;
+    int gpu_;
     ncclComm_t comm_ = nullptr;
     std::string error_;
 };
@@ -138,7 +161,7 @@ public:
     }
     [[nodiscard]] std::unique_ptr<DeviceSums> join(const std::string& id, int members, int self,
                                                    Device& device) override {
-        return std::make_unique<NcclSums>(table_, id, members, self, device);
+        return join_nccl(table_, id, members, self, device);
     }
     [[nodiscard]] std::string place(const Device& device) const override {
         std::array<char, 256> host{};
@@ -167,6 +190,11 @@ NcclTable load_nccl() {
     library.load(table.destroy, "ncclCommDestroy");
     library.load(table.abort, "ncclCommAbort");
     return table;
+}
+
+std::unique_ptr<DeviceSums> join_nccl(const NcclTable& nccl, const std::string& id, int members,
+                                      int self, Device& device) {
+    return std::make_unique<NcclSums>(nccl, id, members, self, device);
 }
 
 DeviceSumsLibrary& nccl_library() {

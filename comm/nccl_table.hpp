@@ -2,6 +2,9 @@
 
 #include <nccl.h>
 
+#include <memory>
+#include <string>
+
 #include "device_sums.hpp"
 
 namespace cohort {
@@ -21,5 +24,9 @@ struct NcclTable {
 
 /// Errors: DeviceError when the machine has no NCCL, or an older one.
 [[nodiscard]] NcclTable load_nccl();
+
+/// DeviceSumsLibrary::join with these functions.
+[[nodiscard]] std::unique_ptr<DeviceSums> join_nccl(const NcclTable& nccl, const std::string& id,
+                                                    int members, int self, Device& device);
 
 }  // namespace cohort

@@ -37,6 +37,9 @@ const GpuFacts& gpu_facts(const Device& /*device*/) {
 void use(const Device& /*device*/) {
     refuse("cuda");
 }
+void use(int /*gpu*/) {
+    refuse("cuda");
+}
 void check(int /*result*/, const char* operation, std::source_location /*where*/) {
     refuse(operation);
 }

@@ -81,4 +81,11 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
     "*cuda_f32*:Maps/*cuda_bf16*:Features/*cuda_bf16*:-*conv_32x8x8*:*conv_128x4x5*")
   cohort_add_on_cpu_test(exact "*cuda_f32*")
   cohort_add_on_cpu_test(optim "*cuda*")
+
+  if(COHORT_HAVE_NCCL)
+    cohort_add_unit_test(NAME nccl_communicator_test
+      SOURCES unit/nccl_communicator_test.cpp $<TARGET_OBJECTS:cohort_gpu_on_cpu>
+      LIBS cohort::comm cohort_nccl_headers)
+    target_include_directories(nccl_communicator_test PRIVATE ${PROJECT_SOURCE_DIR}/comm)
+  endif()
 endif()

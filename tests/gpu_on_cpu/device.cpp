@@ -170,6 +170,8 @@ const GpuFacts& gpu_facts(const Device& device) {
 }
 void use(const Device& /*device*/) {
 }
+void use(int /*gpu*/) {
+}
 void check(int result, const char* operation, std::source_location /*where*/) {
     if (result != 0) {
         fail<DeviceError>({.where = operation, .what = "error " + std::to_string(result)});

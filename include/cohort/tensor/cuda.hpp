@@ -31,6 +31,8 @@ struct GpuFacts {
 /// Makes the calling thread use the device's GPU; a thread starts on GPU 0. Calls of the libraries
 /// (cuDNN, cuBLASLt, NCCL) and launches come after it. Errors: DeviceError.
 void use(const Device& device);
+/// The same by GpuFacts::index, for a thread that may outlive the device.
+void use(int gpu);
 
 /// Throws DeviceError unless `result` (a cudaError_t) is cudaSuccess: the error's name and text,
 /// the operation, file and line. OutOfMemory when the runtime itself is short, sizes unknown.

@@ -202,7 +202,11 @@ const GpuFacts& gpu_facts(const Device& device) {
 }
 
 void use(const Device& device) {
-    use_gpu(gpu_facts(device).index);
+    use(gpu_facts(device).index);
+}
+
+void use(int gpu) {
+    use_gpu(gpu);
 }
 
 void check(int result, const char* operation, std::source_location where) {
