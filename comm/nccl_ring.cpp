@@ -1,8 +1,10 @@
 // Rings whose sums a library makes in device memory: kNccl.
 //
 // Set-up: 1. the first member names a communicator, all tell one another where their device is;
-//         2. all join, without blocking; who cannot, or waits for longer than the stall limit, says
-//            so, and nobody gets a ring.
+//         2. all begin to join, without blocking, and say whether they could: nobody waits for one
+//            that has not begun;
+//         3. all wait until it is made, and say so. Who cannot, or waits for longer than the stall
+//            limit, aborts, so that the others' library notices, and nobody gets a ring.
 // A round: 1. parts become final in the order of the member's stream: an event of it is waited for
 //             by the stream of sums, then the buckets up to there are queued;
 //          2. tails go through the host, in a ring of one float;
@@ -46,11 +48,12 @@ class DeviceSumsEngine final : public RingEngine {
 public:
     DeviceSumsEngine(const RingSetting& setting, Device& device, Stream& stream,
                      DeviceSumsLibrary& library)
-        : setting_(setting), stream_(stream), own_(device.create_stream()) {
+        : setting_(setting), stream_(stream) {
         std::string error;
         std::string id;
         std::string place;
         try {
+            own_ = device.create_stream();
             const auto bytes = static_cast<std::size_t>(setting_.buckets.floats) * sizeof(float);
             for (Buffer& buffer : buffers_) {
                 buffer = device.allocate(bytes);
@@ -135,23 +138,30 @@ private:
     }
 
     void join(const std::string& id, Device& device, DeviceSumsLibrary& library) {
+        const auto members = static_cast<int>(setting_.members.size());
+        try {
+            together([&] { sums_ = library.join(id, members, setting_.self, device); });
+            together([&] { wait_until_made(); });
+        } catch (...) {
+            break_up();
+            throw;
+        }
+    }
+
+    /// A step of all members. Errors: that of the member that failed first, the same on all.
+    template <class Step>
+    void together(const Step& step) {
+        const SteadyClock clock;
+        const Clock::Seconds start = clock.now();
         SetUpRecord own;
         try {
-            sums_ =
-                library.join(id, static_cast<int>(setting_.members.size()), setting_.self, device);
-            wait_until_made();
+            step();
         } catch (const DeviceError& failure) {
+            own.seconds = (clock.now() - start).count();
             own.set_error(failure.what());
-        } catch (...) {
             break_up();
-            throw;
         }
-        try {
-            check_records(setting_.thread.map(), setting_.members, gather_records(setting_, own));
-        } catch (...) {
-            break_up();
-            throw;
-        }
+        check_records(setting_.thread.map(), setting_.members, gather_records(setting_, own));
     }
 
     /// Errors: DeviceError, RingBroken.

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -230,11 +231,18 @@ void RingSetting::fail_broken() const {
 
 void check_records(const RankMap& map, const std::vector<int>& members,
                    const std::vector<SetUpRecord>& records) {
+    std::optional<std::size_t> failed;
+    for (std::size_t i = 0; i < records.size(); ++i) {
+        if (records[i].error[0] != '\0' &&
+            (!failed || records[i].seconds < records[*failed].seconds)) {
+            failed = i;
+        }
+    }
+    if (failed) {
+        throw DeviceError(map.describe(members[*failed]) + ": " + records[*failed].error.data());
+    }
     for (std::size_t i = 0; i < records.size(); ++i) {
         const SetUpRecord& record = records[i];
-        if (record.error[0] != '\0') {
-            throw DeviceError(map.describe(members[i]) + ": " + record.error.data());
-        }
         if (record.floats != records[0].floats ||
             record.bucket_floats != records[0].bucket_floats ||
             record.algorithm != records[0].algorithm) {

@@ -17,7 +17,7 @@ struct SetUpRecord {
     std::int64_t floats = 0;
     std::int64_t bucket_floats = 0;
     std::int64_t algorithm = 0;     ///< AllReduceAlgorithm that the options ask for
-    double seconds = 0;             ///< a measurement
+    double seconds = 0;             ///< a measurement; with an error: after which it came
     std::array<char, 256> error{};  ///< why it cannot take part; empty: it can
     std::array<char, 128> id{};     ///< of a communicator of devices, from the first member
     std::array<char, 128> place{};  ///< of its device; empty: none that can take part
@@ -36,7 +36,7 @@ struct SetUpRecord {
 [[nodiscard]] bool share_place(const RingSetting& setting, const std::vector<SetUpRecord>& records,
                                std::size_t one, std::size_t other);
 
-/// Throws the DeviceError of the first member that has one, with its rank; the same on all.
+/// Throws the DeviceError that came first, with its member's rank; the same on all.
 void check_records(const RankMap& map, const std::vector<int>& members,
                    const std::vector<SetUpRecord>& records);
 

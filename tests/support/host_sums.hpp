@@ -136,6 +136,7 @@ public:
     static constexpr std::size_t kMostFloats = 1 << 18;
     struct Shared {
         std::atomic<int> joined{0};
+        std::atomic<bool> closed{false};  ///< a member has aborted what was being made
         std::array<std::atomic<std::uint64_t>, kMostMembers> written{};
         std::array<std::atomic<std::uint64_t>, kMostMembers> read{};
         std::array<std::array<float, kMostFloats>, kMostMembers> floats;
@@ -164,10 +165,12 @@ private:
 /// Sums in member order.
 class HostSums final : public DeviceSums {
 public:
-    HostSums(const std::string& id, int members, int self)
-        : work_(std::make_shared<Work>(id, static_cast<std::size_t>(members),
+    /// @param fails  it begins, but is never made
+    HostSums(const std::string& id, int members, int self, bool fails)
+        : fails_(fails),
+          work_(std::make_shared<Work>(id, static_cast<std::size_t>(members),
                                        static_cast<std::size_t>(self))) {
-        work_->memory.get().joined.fetch_add(1);
+        work_->memory.get().joined.fetch_add(fails ? 0 : 1);
     }
     ~HostSums() override {
         abort();
@@ -176,14 +179,17 @@ public:
         }
     }
     [[nodiscard]] State state() override {
-        if (work_->aborted.load()) {
+        if (work_->aborted.load() || (fails_ && looks_++ > 3)) {
             return State::kFailed;
         }
-        const int joined = work_->memory.get().joined.load();
-        const bool made = joined == static_cast<int>(work_->members);
-        return made && work_->queued.load() == number_ ? State::kReady : State::kWorking;
+        if (!made()) {
+            return work_->memory.get().closed.load() ? State::kFailed : State::kWorking;
+        }
+        return work_->queued.load() == number_ ? State::kReady : State::kWorking;
     }
-    [[nodiscard]] std::string error() const override { return "aborted"; }
+    [[nodiscard]] std::string error() const override {
+        return fails_ ? "no path to a peer" : "a member has aborted";
+    }
     /// As NCCL does without blocking: it is queued by another thread, a little later.
     void all_reduce(float* buffer, std::int64_t floats, Stream& on) override {
         check_invariant(state() == State::kReady, "a sum before the last one was queued");
@@ -199,9 +205,17 @@ public:
             work->queued.store(number);
         });
     }
-    void abort() noexcept override { work_->aborted.store(true); }
+    void abort() noexcept override {
+        work_->aborted.store(true);
+        if (!made()) {
+            work_->memory.get().closed.store(true);
+        }
+    }
 
 private:
+    [[nodiscard]] bool made() const {
+        return work_->memory.get().joined.load() == static_cast<int>(work_->members);
+    }
     struct Work {
         Work(const std::string& id, std::size_t all, std::size_t own)
             : memory(id, false), members(all), self(own) {}
@@ -245,6 +259,8 @@ private:
         std::atomic<bool> aborted{false};
         std::atomic<std::uint64_t> queued{0};  ///< sums
     };
+    bool fails_;
+    int looks_ = 0;
     std::shared_ptr<Work> work_;
     std::uint64_t number_ = 0;
     std::thread queueing_;
@@ -262,8 +278,9 @@ public:
         if (fails_naming) {
             throw DeviceError("no network");
         }
+        static std::atomic<int> named{0};
         std::string name =
-            "/cohort-host-sums-" + std::to_string(::getpid()) + "-" + std::to_string(names_.size());
+            "/cohort-host-sums-" + std::to_string(::getpid()) + "-" + std::to_string(named++);
         const HostSumsMemory made(name, true);
         names_.push_back(name);
         name.resize(kMostIdBytes);
@@ -274,12 +291,13 @@ public:
         if (fails_joining) {
             throw DeviceError("no card");
         }
-        return std::make_unique<HostSums>(std::string(id.c_str()), members, self);
+        return std::make_unique<HostSums>(std::string(id.c_str()), members, self, fails_making);
     }
     [[nodiscard]] std::string place(const Device& /*device*/) const override { return place_; }
 
     bool fails_naming = false;
     bool fails_joining = false;
+    bool fails_making = false;
 
 private:
     std::string place_;
