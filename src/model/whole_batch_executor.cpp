@@ -79,6 +79,7 @@ private:
     void upload_values();
     [[nodiscard]] bool queue_pieces();
     void queue_piece(std::size_t index);
+    [[nodiscard]] std::unique_ptr<Recording> record(const Piece& piece);
     [[nodiscard]] bool record_piece(const Piece& piece);
     void queue_work(const Piece& piece);
     [[nodiscard]] bool overflowed() const;
@@ -280,28 +281,35 @@ void WholeBatchExecutor::queue_piece(std::size_t index) {
     }
 }
 
-/// Records and queues it. False: that cannot be done, nothing is queued.
-bool WholeBatchExecutor::record_piece(const Piece& piece) {
+/// nullptr: this device cannot. Errors: what keeps the piece from being recorded; nothing of it is
+/// queued then, and the stream records no longer.
+std::unique_ptr<Recording> WholeBatchExecutor::record(const Piece& piece) {
     if (!stream_.begin_recording()) {
-        recording_ = false;
-        return false;
+        return nullptr;
     }
-    std::string failure;
     try {
         queue_work(piece);
-    } catch (const std::exception& error) {
-        failure = error.what();
+    } catch (...) {
+        try {
+            static_cast<void>(stream_.end_recording());
+        } catch (const DeviceError&) {  // the first error counts
+        }
+        throw;
     }
+    return stream_.end_recording();
+}
+
+/// Records and queues it. False: that cannot be done, nothing is queued.
+bool WholeBatchExecutor::record_piece(const Piece& piece) {
     std::unique_ptr<Recording> recording;
     try {
-        recording = stream_.end_recording();
-    } catch (const DeviceError& error) {
-        failure = failure.empty() ? error.what() : failure;
-    }
-    if (!failure.empty()) {
-        recording_ = false;
+        recording = record(piece);
+    } catch (const std::exception& error) {
         log_warn("Steps of {} cannot be recorded, their kernels are queued one by one: {}",
-                 graph_.name(), failure);
+                 graph_.name(), error.what());
+    }
+    if (recording == nullptr) {
+        recording_ = false;
         return false;
     }
     recording->queue();

@@ -29,6 +29,9 @@ public:
     void synchronize() override { cpu_->synchronize(); }
     bool begin_recording() override {
         log.push_back("begin");
+        if (refuses) {
+            throw DeviceError("no capture");
+        }
         open_ = true;
         return true;
     }
@@ -42,7 +45,8 @@ public:
     }
     std::vector<std::string> log;
     int copies_while_recording = 0;
-    bool fails = false;
+    bool refuses = false;  ///< to begin
+    bool fails = false;    ///< to end
 
 private:
     class Played final : public Recording {

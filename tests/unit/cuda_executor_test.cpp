@@ -169,5 +169,20 @@ TEST(Recordings, ThatFailAreDoneWithout) {
     EXPECT_THAT(rig.stream.log, ElementsAre("begin", "end")) << "it is tried once";
 }
 
+TEST(Recordings, ThatCannotBeBegunAreDoneWithout) {
+    const Graph graph = make_model("mlp", Shape{1, 6, 6}, 10);
+    Rig rig(graph, {.with_support = true, .recorded = true});
+    rig.stream.refuses = true;
+    const OwnedBatch batch = random_batch(graph, 9, 1);
+    rig.step(batch);
+    const std::vector<float> wanted = rig.gradients;
+    for (int again = 0; again < 3; ++again) {
+        rig.gradients[0] = 7;
+        rig.step(batch);
+        EXPECT_EQ(rig.gradients, wanted);
+    }
+    EXPECT_THAT(rig.stream.log, ElementsAre("begin")) << "nothing to end; it is tried once";
+}
+
 }  // namespace
 }  // namespace cohort::test
