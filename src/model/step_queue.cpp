@@ -1,15 +1,15 @@
 #include "step_queue.hpp"
 
+#include "cohort/core/error.hpp"
+
 namespace cohort {
 
 void StepQueue::start(const WholeBatchPlan& plan, const RunInput& input, std::byte* arena) {
+    check_invariant(!plan.reads_ids || input.batch->sample_ids != nullptr,
+                    "a network that draws needs sample ids");
     plan_ = &plan;
     input_ = input;
     arena_ = arena;
-}
-
-bool StepQueue::has_ids() const {
-    return plan_->reads_ids && input_.batch->sample_ids != nullptr;
 }
 
 void StepQueue::upload() {
@@ -25,7 +25,7 @@ void StepQueue::upload() {
     } else if (input_.logits == nullptr) {
         stream_.copy(at(plan_->targets), batch.targets, size * outputs * sizeof(float));
     }
-    if (has_ids()) {
+    if (plan_->reads_ids) {
         stream_.copy(at(plan_->ids), batch.sample_ids, size * sizeof(std::int64_t));
     }
 }
@@ -81,14 +81,15 @@ void StepQueue::run_kernel(const PlannedStep& planned) {
     for (const int input : node.inputs) {
         inputs_.push_back(at(activation(input)));
     }
-    KernelSlice slice{
-        .samples = plan_->batch,
-        .inputs = inputs_,
-        .output = at(activation(node.output)),
-        .saved = reinterpret_cast<std::byte*>(at(plan_->saved[index])),
-        .sample_ids = has_ids() ? reinterpret_cast<const std::int64_t*>(at(plan_->ids)) : nullptr,
-        .seed = input_.seed,
-        .epoch = batch.epoch};
+    KernelSlice slice{.samples = plan_->batch,
+                      .inputs = inputs_,
+                      .output = at(activation(node.output)),
+                      .saved = reinterpret_cast<std::byte*>(at(plan_->saved[index])),
+                      .sample_ids = plan_->reads_ids
+                                        ? reinterpret_cast<const std::int64_t*>(at(plan_->ids))
+                                        : nullptr,
+                      .seed = input_.seed,
+                      .epoch = batch.epoch};
     if (step.kind == StepKind::kForward) {
         slice.scratch = at(plan_->forward_scratch[index]);
         slice.shared = at(plan_->forward_shared[index]);

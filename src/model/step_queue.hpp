@@ -17,7 +17,8 @@ public:
         : compiled_(compiled), graph_(compiled.graph), stream_(stream), support_(support) {}
 
     /// What the calls from now on are about; the plan and what `input` points to stay until the
-    /// next call. @param arena  where the plan's offsets count from
+    /// next call. A plan that reads ids wants a batch that has them: steps recorded for it read
+    /// them. @param arena  where the plan's offsets count from
     void start(const WholeBatchPlan& plan, const RunInput& input, std::byte* arena);
 
     /// The batch, to where the plan has room for it.
@@ -36,7 +37,6 @@ private:
     void run_addition(int value, const Place& to, const Place& from);
     void run_loss();
 
-    [[nodiscard]] bool has_ids() const;
     [[nodiscard]] std::byte* at(std::size_t offset) const { return arena_ + offset; }
     [[nodiscard]] float* at(const Place& place) const {
         return place.kind == Place::Kind::kNone ? nullptr

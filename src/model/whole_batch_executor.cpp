@@ -29,7 +29,8 @@ struct Recorded {
     std::vector<std::unique_ptr<Recording>> pieces;
 };
 
-/// Batch size, with an observer, without a loss.
+/// Batch size, with an observer, without a loss. All else that recorded work depends on is the same
+/// in every run of an executor, or is read on the device.
 using RunKind = std::tuple<std::int64_t, bool, bool>;
 
 class WholeBatchExecutor final : public Executor {

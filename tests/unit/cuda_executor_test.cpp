@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "cohort/model/zoo.hpp"
 #include "support/whole_batch_rig.hpp"
@@ -182,6 +183,24 @@ TEST(Recordings, ThatCannotBeBegunAreDoneWithout) {
         EXPECT_EQ(rig.gradients, wanted);
     }
     EXPECT_THAT(rig.stream.log, ElementsAre("begin")) << "nothing to end; it is tried once";
+}
+
+/// A recording reads the ids where they lie on the device: without new ones it would draw by old.
+TEST(Recordings, OfANetworkThatDrawsAreNotQueuedWithoutIds) {
+    const Graph graph = with_dropout_and_concat();
+    Rig rig(graph, {.with_support = true, .recorded = true});
+    const OwnedBatch batch = random_batch(graph, 4, 1);
+    for (int run = 0; run < 3; ++run) {
+        rig.step(batch);
+    }
+    rig.stream.log.clear();
+    BatchView without = batch.view();
+    without.sample_ids = nullptr;
+    EXPECT_THROW(rig.training->run({.batch = &without, .seed = 9}, rig.arena), std::logic_error);
+    EXPECT_THAT(rig.stream.log, ElementsAre());
+    rig.step(batch);
+    EXPECT_THAT(rig.stream.log, ElementsAre("queue 0"));
+    EXPECT_EQ(rig.infer(batch).size(), 20U) << "nothing is drawn then, ids are not needed";
 }
 
 }  // namespace
