@@ -35,7 +35,6 @@ __device__ Best warp_best(const T* logits, std::int64_t classes, int lane) {
 
 __device__ void store_sums(double loss, std::int64_t correct, LossSums* partial) {
     const double all = block_sum<kThreads>(loss);
-    __syncthreads();
     const auto right = block_sum<kThreads>(static_cast<long long>(correct));
     if (threadIdx.x == 0) {
         partial[blockIdx.x].loss = all;
@@ -100,7 +99,6 @@ __global__ void add_sums_kernel(const LossSums* partial, int count, LossSums* to
         correct += partial[i].correct;
     }
     const double all = block_sum<kThreads>(loss);
-    __syncthreads();
     const auto right = block_sum<kThreads>(static_cast<long long>(correct));
     if (threadIdx.x == 0) {
         total->loss += all;

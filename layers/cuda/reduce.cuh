@@ -14,8 +14,8 @@ __device__ T warp_sum(T value) {
     return value;
 }
 
-/// The sum over a block of kThreads threads, for its first: halves are added until one is left. Not
-/// to be called twice in a kernel without a barrier in between.
+/// The sum over a block of kThreads threads, for all of them: halves are added until one is left.
+/// All threads call it, as often as they like.
 template <int kThreads, class T>
 __device__ T block_sum(T value) {
     __shared__ T sums[kThreads];
@@ -27,7 +27,10 @@ __device__ T block_sum(T value) {
             sums[thread] += sums[thread + half];
         }
     }
-    return sums[0];
+    __syncthreads();
+    const T sum = sums[0];
+    __syncthreads();  // the next call writes there
+    return sum;
 }
 
 }  // namespace cohort::cuda

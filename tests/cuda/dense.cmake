@@ -18,5 +18,6 @@ endif()
 # Kernels on the CPU: conv.cmake makes them where they can be run.
 if(TARGET cohort_kernels_on_cpu)
   cohort_add_kernels_test(dense layers/cuda)
+  cohort_add_kernels_test(reduce layers/cuda)
   cohort_add_kernels_test(update src/optim)
 endif()

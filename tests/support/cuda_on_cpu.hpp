@@ -18,8 +18,10 @@
 // without a GPU. tests/tools/cuda_on_cpu.py makes a C++ file of a .cu that includes this first.
 //
 // The threads of a block are contexts that take turns; each runs until __syncthreads() or a
-// shuffle, where it waits for the others. What it cannot show: races within a block, memory
-// accesses out of bounds (but the sanitizers see them), anything about time.
+// shuffle, where it waits for the others. Every other block begins each turn with its last thread
+// instead of its first: a missing barrier shows where one of the two orders makes a difference.
+// What it cannot show: other races within a block, memory accesses out of bounds (but the
+// sanitizers see them), anything about time.
 namespace cohort::on_cpu {
 
 struct Index {
@@ -51,10 +53,12 @@ public:
         for (unsigned t = 0; t < threads; ++t) {
             start(*fibers_[t]);
         }
+        backwards_ = !backwards_;
         bool alive = true;
         while (alive) {  // a round: every thread runs to where it waits for the others
             alive = false;
-            for (unsigned t = 0; t < threads; ++t) {
+            for (unsigned i = 0; i < threads; ++i) {
+                const unsigned t = backwards_ ? threads - 1 - i : i;
                 if (!fibers_[t]->ended) {
                     current_ = t;
                     thread_index = {t % extent.x, t / extent.x, 0};
@@ -112,6 +116,7 @@ private:
     std::vector<std::unique_ptr<Fiber>> fibers_;
     ucontext_t scheduler_{};
     unsigned current_ = 0;
+    bool backwards_ = true;  ///< the last block's order
     const std::function<void()>* body_ = nullptr;
 };
 

@@ -26,7 +26,8 @@ __global__ void add_scaled_kernel(float* to, const float* from, std::int64_t cou
     }
 }
 
-/// The sum over a block, for its first thread: halves are added until one is left.
+/// The sum over a block, for all its threads, which all call it, as often as they like: halves are
+/// added until one is left.
 __device__ double block_sum(double value) {
     __shared__ double sums[kThreads];
     const int thread = static_cast<int>(threadIdx.x);
@@ -37,7 +38,10 @@ __device__ double block_sum(double value) {
             sums[thread] += sums[thread + half];
         }
     }
-    return sums[0];
+    __syncthreads();
+    const double sum = sums[0];
+    __syncthreads();  // the next call writes there
+    return sum;
 }
 
 __global__ void square_sums_kernel(const float* values, std::int64_t count, double* partial) {
