@@ -61,14 +61,23 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
                "cublasLtMatmulPreferenceSetAttribute");
 }
 
-void fill_preference(cublasLtMatmulPreference_t preference, bool deterministic) {
+/// How the parts of a product that is split along its depth may be added up: in single precision.
+/// Not in an output of 16 bits, nor in parts of its type; if the order must not depend on chance,
+/// not in the output at all.
+std::uint32_t reduction_schemes(ElementType out, bool deterministic) {
+    std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    if (out == ElementType::kF32) {
+        schemes |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+        schemes |= deterministic ? 0U : std::uint32_t{CUBLASLT_REDUCTION_SCHEME_INPLACE};
+    }
+    return schemes;
+}
+
+void fill_preference(cublasLtMatmulPreference_t preference, ElementType out, bool deterministic) {
     set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
         static_cast<std::uint64_t>(kMostProductScratch));
-    // Sums that meet in the output come in an order of chance.
-    const auto all = static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_MASK);
-    const auto in_place = static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_INPLACE);
     set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-        deterministic ? all & ~in_place : all);
+        reduction_schemes(out, deterministic));
     for (const auto attribute :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
@@ -130,7 +139,7 @@ ProductDescription::ProductDescription(const ProductShape& shape, Precision prec
     set(operation(), CUBLASLT_MATMUL_DESC_TRANSB, transposed(product.second));
     set_epilogue(shape.epilogue);
     check_blas(blas().preference_create(preference_.to_make()), "cublasLtMatmulPreferenceCreate");
-    fill_preference(preference(), deterministic);
+    fill_preference(preference(), shape.out, deterministic);
 }
 
 void ProductDescription::set_epilogue(Epilogue epilogue) {

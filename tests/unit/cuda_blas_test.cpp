@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/tensor/cuda_library.hpp"
 #include "dnn_api.hpp"
 #include "lstm_dnn.hpp"
 
@@ -134,6 +135,34 @@ TEST_F(Libraries, TakeTheDescriptionsOfAllProducts) {
             EXPECT_NE(description.operation(), nullptr);
             EXPECT_NE(description.preference(), nullptr);
         }
+    }
+}
+
+/// How an algorithm that splits the depth may add up the parts, as the library has noted it.
+std::uint32_t reductions_of(ElementType in, ElementType out, bool deterministic) {
+    static const Library library("cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"});
+    decltype(&cublasLtMatmulPreferenceGetAttribute) get = nullptr;
+    library.load(get, "cublasLtMatmulPreferenceGetAttribute");
+    const ProductShape shape{.rows = 128, .columns = 10, .depth = 512, .in = in, .out = out};
+    const ProductDescription description(shape, Precision::kBf16, deterministic);
+    std::uint32_t schemes = ~0U;
+    std::size_t written = 0;
+    check_blas(get(description.preference(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                   sizeof schemes, &written),
+               "cublasLtMatmulPreferenceGetAttribute");
+    return schemes;
+}
+
+TEST_F(Libraries, PartsOfAProductAreNeverRoundedToShortTypes) {
+    constexpr std::uint32_t kSingle = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    for (const ElementType type : {ElementType::kBf16, ElementType::kF16}) {
+        EXPECT_EQ(reductions_of(type, type, false), kSingle);
+        EXPECT_EQ(reductions_of(type, type, true), kSingle);
+        // Of a weight's gradient the output is single precision already.
+        EXPECT_EQ(reductions_of(type, ElementType::kF32, false),
+                  std::uint32_t{CUBLASLT_REDUCTION_SCHEME_MASK});
+        EXPECT_EQ(reductions_of(type, ElementType::kF32, true),
+                  kSingle | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE);
     }
 }
 

@@ -139,12 +139,15 @@ TEST(EngineRules, FullPrecisionAndDeterminismAreKept) {
     const Notes tensor_core{CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
     const Notes random{CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
     const Notes halves{CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS};
+    const Notes short_sums{CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
+                           CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION};
     EXPECT_TRUE(engine_allowed({}, full));
     EXPECT_TRUE(engine_allowed(tensor_core, free));
     EXPECT_FALSE(engine_allowed(tensor_core, full));
     EXPECT_TRUE(engine_allowed(random, free));
     EXPECT_FALSE(engine_allowed(random, strict));
     EXPECT_FALSE(engine_allowed(halves, free));
+    EXPECT_FALSE(engine_allowed(short_sums, free));
 }
 
 /// Engines that keep the strictest rules: what they can, others can as well.
