@@ -4,7 +4,7 @@
 // Bias and ReLU are part of the graph where an engine with them is measured to be faster and keeps
 // NaN; else a kernel of our own follows. Backward: that kernel's counterpart masks the gradient and
 // sums the bias gradient, then the filters' gradient is made, then the input's. The filters' is of
-// the activations' type, as cuDNN has no engine that makes single precision of 16 bits.
+// the activations' type, as no precompiled engine of cuDNN makes single precision of 16 bits.
 #include <algorithm>
 #include <map>
 #include <utility>

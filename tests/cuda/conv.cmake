@@ -79,7 +79,7 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
   endfunction()
   cohort_add_on_cpu_test(layers
     "*cuda_f32*:Maps/*cuda_bf16*:Features/*cuda_bf16*:-*conv_32x8x8*:*conv_128x4x5*")
-  cohort_add_on_cpu_test(exact "*cuda_f32*")
+  cohort_add_on_cpu_test(exact "*cuda_*:-*cuda_tf32*")
   cohort_add_on_cpu_test(optim "*cuda*")
 
   if(COHORT_HAVE_NCCL)

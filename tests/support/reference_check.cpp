@@ -13,13 +13,20 @@ namespace cohort::test {
 namespace {
 
 constexpr double kLeastScale = 0.05;
+constexpr std::int64_t kFilterRank = 4;  // [outputs, inputs, height, width]
 /// Of what the rounded reference is off by.
 constexpr double kRoughRoom = 2;
+
+/// What is left of an error; NaN stays.
+double beyond(double error, double allowed) {
+    return error <= allowed ? 0 : error - allowed;
+}
 
 void expect_range(const FlatRange& range, std::span<const float> got,
                   const std::vector<double>& wanted, const std::vector<double>& rough,
                   const CheckOptions& options, double least_scale) {
-    const Deviation found = deviation(range, got, wanted, options.in_norm);
+    const double rounding = range.shape.rank() == kFilterRank ? options.filter_rounding : 0;
+    const Deviation found = deviation(range, got, wanted, options.in_norm, rounding);
     double limit = options.tolerance * std::max(found.scale, least_scale);
     if (!rough.empty()) {
         const std::vector<float> floats(rough.begin(), rough.end());
@@ -75,14 +82,15 @@ ReferenceResult run_rough(const Twin& twin, Replica& replica, const OwnedBatch& 
 }  // namespace
 
 Deviation deviation(const FlatRange& range, std::span<const float> got,
-                    const std::vector<double>& wanted, bool in_norm) {
+                    const std::vector<double>& wanted, bool in_norm, double rounding) {
     Deviation found{.worst = range.offset};
     double most = 0;
     double squares = 0;
     double scale_squares = 0;
     for (std::int64_t i = range.offset; i < range.offset + range.size; ++i) {
         const auto at = static_cast<std::size_t>(i);
-        const double difference = std::abs(static_cast<double>(got[at]) - wanted[at]);
+        const double difference = beyond(std::abs(static_cast<double>(got[at]) - wanted[at]),
+                                         rounding * std::abs(wanted[at]));
         squares += difference * difference;
         scale_squares += wanted[at] * wanted[at];
         found.scale = std::max(found.scale, std::abs(wanted[at]));

@@ -71,6 +71,9 @@ struct CheckOptions {
     /// The rounding of a short type: where the reference itself, rounded like that, is off by more
     /// than half of the limit, the limit is twice what it is off by.
     double (*rounded)(double) = nullptr;
+    /// Gradients of filters may be rounded once more: each element may be off by this share of
+    /// itself before its error counts.
+    double filter_rounding = 0;
 };
 
 /// How far one range of a flat buffer is from what is wanted.
@@ -79,8 +82,10 @@ struct Deviation {
     double scale = 0;        ///< of what is wanted, by the same measure
     std::int64_t worst = 0;  ///< element of the buffer with the largest error
 };
+/// @param rounding  what each element may be off by, relative to itself, and is not counted
 [[nodiscard]] Deviation deviation(const FlatRange& range, std::span<const float> got,
-                                  const std::vector<double>& wanted, bool in_norm);
+                                  const std::vector<double>& wanted, bool in_norm,
+                                  double rounding = 0);
 
 /// Every range of a flat buffer; a range's scale is at least a twentieth of the largest of all.
 /// @param rough  what the rounded reference has; empty where nothing is rounded
