@@ -218,7 +218,7 @@ TEST_P(Exact, WholeNumbersComeOutWhole) {
     make_whole(owned->replica);
     for (const std::int64_t size : {4, 1, 8}) {
         const OwnedBatch batch = whole_batch(twin.graph, size);
-        const auto reference = [&](double (*rounded)(double)) {
+        const auto reference = [&](Rounding rounded) {
             return run_reference(twin, owned->replica, batch, 1, true, rounded);
         };
         const ReferenceResult exact = reference(nullptr);

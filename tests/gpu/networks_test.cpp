@@ -94,7 +94,7 @@ void expect_gradients(const NetworkParam& param, const std::vector<float>& got,
     const auto& [backend, network] = param;
     const CheckOptions options{.tolerance = step_limit(backend, network.deep), .in_norm = true};
     if (!network.deep || backend.precision == Precision::kF32) {
-        expect_layout(network.graph.parameters(), got, wanted, {}, options);
+        expect_layout(network.graph.parameters(), got, wanted, options);
         return;
     }
     const std::int64_t total = network.graph.parameters().total();
@@ -118,7 +118,7 @@ TEST_P(Networks, AStepAgreesWithTheCpu) {
                      {reference.begin(), reference.end()});
     const std::vector<float> statistics = host_copy(cpu.replica, cpu.replica.batch_state());
     expect_layout(network.graph.state(), host_copy(owned->replica, owned->replica.batch_state()),
-                  {statistics.begin(), statistics.end()}, {},
+                  {statistics.begin(), statistics.end()},
                   {.tolerance = std::min(limit, 0.2), .in_norm = true});
 }
 

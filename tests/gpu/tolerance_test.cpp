@@ -37,11 +37,11 @@ double largest_share(const NetworkCase& network, const CheckOptions& options) {
     double worst = 0;
     for (const std::int64_t size : network.sizes) {
         const OwnedBatch batch = random_batch(twin.graph, size, options.seed);
-        const auto run = [&](double (*rounded)(double)) {
+        const auto run = [&](Rounding rounded) {
             return run_reference(twin, owned.replica, batch, options.seed, true, rounded);
         };
         const ReferenceResult exact = run(nullptr);
-        const ReferenceResult rough = run(options.rounded);
+        const ReferenceResult rough = run(options.roundings.front());
         worst = std::max(
             {worst, worst_share(twin.graph.parameters(), rough.gradients, exact.gradients, options),
              std::abs(rough.loss_sum - exact.loss_sum) / std::max(1.0, exact.loss_sum) /
@@ -70,6 +70,40 @@ TEST_P(Tolerance, LeavesRoomForTheRoundingOfTheType) {
     RecordProperty("share_of_the_limit_9_of_10_networks", std::to_string(most));
     EXPECT_LT(most, 0.7) << "too tight";
     EXPECT_GT(most, 0.1) << "so wide that they say nothing";
+}
+
+TEST(Roundings, AreEquallyFineAndHaveNothingToDoWithEachOther) {
+    const std::vector<Rounding> roundings = roundings_of(Precision::kBf16);
+    ASSERT_EQ(roundings.size(), 16U);
+    for (const Rounding one : roundings) {
+        for (const Rounding other : roundings) {
+            double product = 0;
+            double squares = 0;
+            for (int i = 1; i <= 4000; ++i) {
+                const double x = std::exp(std::sin(i * 12.9898) * 3);
+                const double error = one(x) / x - 1;
+                ASSERT_LE(std::abs(error), std::ldexp(1.0, -8));
+                product += error * (other(x) / x - 1);
+                squares += error * error;
+            }
+            EXPECT_LE(std::abs(product), (one == other ? 1.001 : 0.2) * squares);
+        }
+    }
+}
+
+TEST(Roundings, WidenALimitAsFarAsIsNeeded) {
+    int made = 0;
+    RoughReferences rough(roundings_of(Precision::kF16), [&](Rounding) {
+        return ReferenceResult{.loss_sum = static_cast<double>(++made)};
+    });
+    const auto room = [](const ReferenceResult& result) { return result.loss_sum; };
+    EXPECT_EQ(rough.widened(0.5, 0.4, room), 0.5);
+    EXPECT_EQ(made, 0);
+    EXPECT_EQ(rough.widened(0.5, 3, room), 3);
+    EXPECT_EQ(rough.widened(0.5, 2, room), 2);
+    EXPECT_EQ(made, 3);
+    EXPECT_EQ(rough.widened(0.5, std::nan(""), room), 16);
+    EXPECT_EQ(made, 16);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Tolerance,

@@ -59,6 +59,14 @@ void need(const Backend& backend) {
     }
 }
 
+namespace {
+template <int kBits, int... kSixteenths>
+std::vector<Rounding> grids(std::integer_sequence<int, kSixteenths...> /*all*/) {
+    return {rounded_beside<kBits, kSixteenths>...};
+}
+constexpr std::make_integer_sequence<int, 16> kSixteen{};
+}  // namespace
+
 CheckOptions limits(const Backend& backend, double factor) {
     CheckOptions options{.threads = 2};
     if (!backend.cuda) {
@@ -72,18 +80,18 @@ CheckOptions limits(const Backend& backend, double factor) {
         case Precision::kF16: options.tolerance = 0.04; break;
     }
     options.in_norm = true;
-    options.rounded = rounding_of(backend.precision);
+    options.roundings = roundings_of(backend.precision);
     return options;
 }
 
-double (*rounding_of(Precision precision))(double) {
+std::vector<Rounding> roundings_of(Precision precision) {
     switch (precision) {
         case Precision::kF32: break;
         case Precision::kTf32:
-        case Precision::kF16: return rounded_to_bits<11>;
-        case Precision::kBf16: return rounded_to_bits<8>;
+        case Precision::kF16: return grids<11>(kSixteen);
+        case Precision::kBf16: return grids<8>(kSixteen);
     }
-    return nullptr;
+    return {};
 }
 
 }  // namespace cohort::test

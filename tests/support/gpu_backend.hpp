@@ -55,12 +55,16 @@ void need_gpu();
 /// gradient are on the other side; with a share p of such elements the norm is off by about
 /// sqrt(p), which is what most of the limit is for. Layer by layer that adds up, so a network in
 /// which the reference, rounded as the type rounds, is off by more than half of the limit may be
-/// off by twice as much as that (CheckOptions::rounded). tests/gpu/tolerance_test.cpp shows how the
-/// limits lie to it.
+/// off by twice as much as that (CheckOptions::roundings). How many elements are on the other side
+/// is chance, so the most of sixteen roundings counts, on grids as fine as the type's that have
+/// nothing to do with each other: of equally good computations of the networks of layers_test's
+/// structures one in 760 comparisons is beyond a limit from one rounding, one in 10,000 beyond that
+/// from sixteen. tests/gpu/tolerance_test.cpp shows how the limits lie to it.
 /// @param factor  of the network, see NetworkCase
 [[nodiscard]] CheckOptions limits(const Backend& backend, double factor = 1);
 
-/// The rounding of a short type for ReferenceBatch::rounded; nullptr for single precision.
-[[nodiscard]] double (*rounding_of(Precision precision))(double);
+/// For CheckOptions::roundings: that of a short type, then those beside it; none for single
+/// precision.
+[[nodiscard]] std::vector<Rounding> roundings_of(Precision precision);
 
 }  // namespace cohort::test

@@ -14,8 +14,10 @@ namespace {
 
 constexpr double kLeastScale = 0.05;
 constexpr std::int64_t kFilterRank = 4;  // [outputs, inputs, height, width]
-/// Of what the rounded reference is off by.
+/// Of what a rounded reference is off by.
 constexpr double kRoughRoom = 2;
+
+using Part = std::vector<double> ReferenceResult::*;
 
 /// What is left of an error; NaN stays.
 double beyond(double error, double allowed) {
@@ -23,16 +25,17 @@ double beyond(double error, double allowed) {
 }
 
 void expect_range(const FlatRange& range, std::span<const float> got,
-                  const std::vector<double>& wanted, const std::vector<double>& rough,
+                  const std::vector<double>& wanted, RoughReferences& rough, Part part,
                   const CheckOptions& options, double least_scale) {
     const double rounding = range.shape.rank() == kFilterRank ? options.filter_rounding : 0;
     const Deviation found = deviation(range, got, wanted, options.in_norm, rounding);
-    double limit = options.tolerance * std::max(found.scale, least_scale);
-    if (!rough.empty()) {
-        const std::vector<float> floats(rough.begin(), rough.end());
-        limit =
-            std::max(limit, kRoughRoom * deviation(range, floats, wanted, options.in_norm).error);
-    }
+    const double limit = rough.widened(
+        options.tolerance * std::max(found.scale, least_scale), found.error,
+        [&](const ReferenceResult& rounded) {
+            const std::vector<double>& values = rounded.*part;
+            const std::vector<float> floats(values.begin(), values.end());
+            return kRoughRoom * deviation(range, floats, wanted, options.in_norm).error;
+        });
     EXPECT_LE(found.error, limit) << range.name << "[" << found.worst - range.offset << "] of "
                                   << range.size << ": got "
                                   << got[static_cast<std::size_t>(found.worst)] << ", reference "
@@ -56,27 +59,32 @@ std::int64_t undecided(const std::vector<double>& logits, std::size_t classes,
     return count;
 }
 
-void expect_result(const BatchResult& got, const ReferenceResult& wanted,
-                   const ReferenceResult& rough, std::int64_t samples,
-                   const CheckOptions& options) {
+void expect_result(const BatchResult& got, const ReferenceResult& wanted, RoughReferences& rough,
+                   std::int64_t samples, const CheckOptions& options) {
     EXPECT_EQ(got.samples, samples);
-    const double limit = std::max(options.tolerance * std::max(1.0, wanted.loss_sum),
-                                  kRoughRoom * std::abs(rough.loss_sum - wanted.loss_sum));
+    const double limit = rough.widened(
+        options.tolerance * std::max(1.0, wanted.loss_sum),
+        std::abs(got.loss_sum - wanted.loss_sum), [&](const ReferenceResult& rounded) {
+            return kRoughRoom * std::abs(rounded.loss_sum - wanted.loss_sum);
+        });
     EXPECT_NEAR(got.loss_sum, wanted.loss_sum, limit);
     const std::size_t classes = wanted.logits.size() / static_cast<std::size_t>(samples);
-    EXPECT_LE(std::abs(got.correct - wanted.correct),
-              undecided(wanted.logits, classes, options) + std::abs(rough.correct - wanted.correct))
+    const auto close = static_cast<double>(undecided(wanted.logits, classes, options));
+    const auto off = static_cast<double>(std::abs(got.correct - wanted.correct));
+    EXPECT_LE(off, rough.widened(close, off,
+                                 [&](const ReferenceResult& rounded) {
+                                     return close + static_cast<double>(
+                                                        std::abs(rounded.correct - wanted.correct));
+                                 }))
         << "correct: got " << got.correct << ", reference " << wanted.correct;
 }
 
-/// What the rounded reference has; without a rounding the reference again, and nothing to compare.
-ReferenceResult run_rough(const Twin& twin, Replica& replica, const OwnedBatch& batch,
-                          const CheckOptions& options, bool training,
-                          const ReferenceResult& exact) {
-    if (options.rounded != nullptr) {
-        return run_reference(twin, replica, batch, options.seed, training, options.rounded);
-    }
-    return {.loss_sum = exact.loss_sum, .correct = exact.correct};
+/// All that is named outlives them, and parameters stay as they are meanwhile.
+RoughReferences rough_references(const Twin& twin, Replica& replica, const OwnedBatch& batch,
+                                 const CheckOptions& options, bool training) {
+    return {options.roundings, [&, training](Rounding rounding) {
+                return run_reference(twin, replica, batch, options.seed, training, rounding);
+            }};
 }
 
 }  // namespace
@@ -107,8 +115,25 @@ Deviation deviation(const FlatRange& range, std::span<const float> got,
     return found;
 }
 
+double RoughReferences::widened(double limit, double error,
+                                const std::function<double(const ReferenceResult&)>& room) {
+    for (std::size_t i = 0; i < roundings_.size() && !(error <= limit); ++i) {
+        if (i == made_.size()) {
+            made_.push_back(run_(roundings_[i]));
+        }
+        limit = std::max(limit, room(made_[i]));
+    }
+    return limit;
+}
+
 void expect_layout(const FlatLayout& layout, std::span<const float> got,
-                   const std::vector<double>& wanted, const std::vector<double>& rough,
+                   const std::vector<double>& wanted, const CheckOptions& options) {
+    RoughReferences none;
+    expect_layout(layout, got, wanted, none, nullptr, options);
+}
+
+void expect_layout(const FlatLayout& layout, std::span<const float> got,
+                   const std::vector<double>& wanted, RoughReferences& rough, Part part,
                    const CheckOptions& options) {
     double largest_scale = 0;
     for (const FlatRange& range : layout.ranges()) {
@@ -116,7 +141,7 @@ void expect_layout(const FlatLayout& layout, std::span<const float> got,
             std::max(largest_scale, deviation(range, got, wanted, options.in_norm).scale);
     }
     for (const FlatRange& range : layout.ranges()) {
-        expect_range(range, got, wanted, rough, options, kLeastScale * largest_scale);
+        expect_range(range, got, wanted, rough, part, options, kLeastScale * largest_scale);
     }
 }
 
@@ -194,7 +219,7 @@ void assign(const Replica& replica, std::span<float> to, float value) {
 }
 
 ReferenceResult run_reference(const Twin& twin, Replica& replica, const OwnedBatch& batch,
-                              std::uint64_t seed, bool training, double (*rounded)(double)) {
+                              std::uint64_t seed, bool training, Rounding rounded) {
     ReferenceBatch input;
     input.samples = ReferenceTensor(batch.view().size, twin.graph.input_shape());
     input.samples.values.assign(batch.samples.begin(), batch.samples.end());
@@ -215,28 +240,28 @@ void expect_step_matches(const Twin& twin, Replica& replica, const OwnedBatch& b
     SCOPED_TRACE("batch " + std::to_string(batch.view().size) + ", threads " +
                  std::to_string(options.threads));
     const ReferenceResult wanted = run_reference(twin, replica, batch, options.seed, true);
-    const ReferenceResult rough = run_rough(twin, replica, batch, options, true, wanted);
+    RoughReferences rough = rough_references(twin, replica, batch, options, true);
     // The buffers must be assigned, whatever they held.
     assign(replica, replica.gradients(), 1e3F);
     assign(replica, replica.batch_state(), 1e3F);
     const BatchResult got = replica.train_step(batch.view(), options.seed);
     expect_result(got, wanted, rough, batch.view().size, options);
     expect_layout(twin.graph.parameters(), host_copy(replica, replica.gradients()),
-                  wanted.gradients, rough.gradients, options);
+                  wanted.gradients, rough, &ReferenceResult::gradients, options);
     expect_layout(twin.graph.state(), host_copy(replica, replica.batch_state()), wanted.batch_state,
-                  rough.batch_state, options);
+                  rough, &ReferenceResult::batch_state, options);
     expect_inference_matches(twin, replica, batch, options);
 }
 
 void expect_inference_matches(const Twin& twin, Replica& replica, const OwnedBatch& batch,
                               const CheckOptions& options) {
     const ReferenceResult wanted = run_reference(twin, replica, batch, options.seed, false);
-    const ReferenceResult rough = run_rough(twin, replica, batch, options, false, wanted);
+    RoughReferences rough = rough_references(twin, replica, batch, options, false);
     std::vector<float> logits(wanted.logits.size());
     replica.infer(batch.view(), logits);
     const auto count = static_cast<std::int64_t>(logits.size());
-    expect_range({"logits", Shape{count}, 0, count, false}, logits, wanted.logits, rough.logits,
-                 options, 1e-3);
+    expect_range({"logits", Shape{count}, 0, count, false}, logits, wanted.logits, rough,
+                 &ReferenceResult::logits, options, 1e-3);
     expect_result(replica.evaluate(batch.view()), wanted, rough, batch.view().size, options);
 }
 

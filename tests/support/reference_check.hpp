@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "cohort/model/replica.hpp"
@@ -51,7 +53,7 @@ void assign(const Replica& replica, std::span<float> to, float value);
 
 [[nodiscard]] ReferenceResult run_reference(const Twin& twin, Replica& replica,
                                             const OwnedBatch& batch, std::uint64_t seed,
-                                            bool training, double (*rounded)(double) = nullptr);
+                                            bool training, Rounding rounded = nullptr);
 
 /// Limits on the largest error, relative to the largest value of the tensor compared. A gradient's
 /// scale is at least a twentieth of the largest of all gradients: sums that cancel to zero (the
@@ -68,9 +70,9 @@ struct CheckOptions {
     /// whose two best logits are closer than the tolerance may count as correct or not: for types
     /// in which single elements fall on the other side of a kink.
     bool in_norm = false;
-    /// The rounding of a short type: where the reference itself, rounded like that, is off by more
-    /// than half of the limit, the limit is twice what it is off by.
-    double (*rounded)(double) = nullptr;
+    /// Of a short type: where the reference itself, rounded like that, is off by more than half of
+    /// the limit, the limit is twice the most that it is off by. See RoughReferences.
+    std::vector<Rounding> roundings;
     /// Gradients of filters may be rounded once more: each element may be off by this share of
     /// itself before its error counts.
     double filter_rounding = 0;
@@ -87,11 +89,36 @@ struct Deviation {
                                   const std::vector<double>& wanted, bool in_norm,
                                   double rounding = 0);
 
+/// What the reference has when it rounds, once for each rounding; made when it is asked for.
+///
+/// Several, because what a short type is off by is a matter of chance where it matters: a few
+/// elements on the other side of a kink are most of the error, and their number in two equally good
+/// computations differs by more than a factor of two. The most of several bounds the next one far
+/// more surely than any one of them.
+class RoughReferences {
+public:
+    /// None: nothing is rounded.
+    RoughReferences() = default;
+    RoughReferences(std::vector<Rounding> roundings, std::function<ReferenceResult(Rounding)> run)
+        : roundings_(std::move(roundings)), run_(std::move(run)) {}
+    /// `limit`, or if `error` is beyond it the most of it and of what they leave room for.
+    [[nodiscard]] double widened(double limit, double error,
+                                 const std::function<double(const ReferenceResult&)>& room);
+
+private:
+    std::vector<Rounding> roundings_;
+    std::function<ReferenceResult(Rounding)> run_;
+    std::vector<ReferenceResult> made_;
+};
+
 /// Every range of a flat buffer; a range's scale is at least a twentieth of the largest of all.
-/// @param rough  what the rounded reference has; empty where nothing is rounded
+/// @param part  what `wanted` is of a result: that of rounded references is looked at
 void expect_layout(const FlatLayout& layout, std::span<const float> got,
-                   const std::vector<double>& wanted, const std::vector<double>& rough,
-                   const CheckOptions& options);
+                   const std::vector<double>& wanted, RoughReferences& rough,
+                   std::vector<double> ReferenceResult::*part, const CheckOptions& options);
+/// The same without rounded references.
+void expect_layout(const FlatLayout& layout, std::span<const float> got,
+                   const std::vector<double>& wanted, const CheckOptions& options);
 
 /// Loss, every parameter gradient, the batch statistics of a training step and the logits in
 /// inference, against the reference.

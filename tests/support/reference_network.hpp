@@ -13,6 +13,9 @@
 
 namespace cohort::test {
 
+/// Of a number to one of a shorter type.
+using Rounding = double (*)(double);
+
 /// One batch for the reference.
 struct ReferenceBatch {
     ReferenceTensor samples;
@@ -24,7 +27,7 @@ struct ReferenceBatch {
     /// Rounds to the numbers of a shorter type: the samples, the weights of products, and whatever
     /// a layer hands on, forward and backward; sums stay double. What mixed precision does, to see
     /// how far it may be from the truth. nullptr: nothing is rounded.
-    double (*rounded)(double) = nullptr;
+    Rounding rounded = nullptr;
 };
 
 /// To numbers of `kBits` significant bits, ties to even; exponents without limits.
@@ -33,6 +36,14 @@ double rounded_to_bits(double value) {
     int exponent = 0;
     const double fraction = std::frexp(value, &exponent);
     return std::ldexp(std::nearbyint(std::ldexp(fraction, kBits)), exponent - kBits);
+}
+
+/// To such numbers divided by a factor between one and two: a grid that is as fine, beside the
+/// first. What it rounds off has the same distribution, and nothing else to do with it.
+template <int kBits, int kSixteenths>
+double rounded_beside(double value) {
+    constexpr double kFactor = 1 + kSixteenths / 16.0;
+    return rounded_to_bits<kBits>(value * kFactor) / kFactor;
 }
 
 struct ReferenceResult {
