@@ -78,8 +78,13 @@ public:
     /// higher number, the same on all of its members, for its tags.
     [[nodiscard]] std::atomic<int>& last_collective() noexcept { return last_collective_; }
 
+    /// NCCL could not be set up for a ring that this rank is a member of: kAuto does without it
+    /// from then on.
+    [[nodiscard]] std::atomic<bool>& nccl_failed() noexcept { return nccl_failed_; }
+
 private:
     std::atomic<int> last_collective_{0};
+    std::atomic<bool> nccl_failed_{false};
 };
 
 /// The communication thread of a world.

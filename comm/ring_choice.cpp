@@ -1,5 +1,7 @@
 #include <algorithm>
-#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "cohort/core/clock.hpp"
@@ -86,6 +88,45 @@ AllReduceAlgorithm choose_all_reduce(const RingSetting& setting, const std::stri
                  ring * 1e6, mpi * 1e6);
     }
     return chosen;
+}
+
+namespace {
+
+std::unique_ptr<RingEngine> make_staged(const RingSetting& setting, AllReduceAlgorithm algorithm) {
+    if (setting.members.size() == 1) {
+        return make_solo_engine(setting.buckets);
+    }
+    return algorithm == AllReduceAlgorithm::kMpi ? make_mpi_engine(setting)
+                                                 : make_shared_engine(setting, algorithm);
+}
+
+/// A ring of one has nothing to measure.
+AllReduceAlgorithm choose(const RingSetting& setting, const std::string& place) {
+    if (setting.members.size() > 1) {
+        return choose_all_reduce(setting, place);
+    }
+    return place.empty() ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kNccl;
+}
+
+}  // namespace
+
+ChosenEngine make_automatic_engine(const RingSetting& setting, const std::string& place,
+                                   const std::function<std::unique_ptr<RingEngine>()>& make_nccl) {
+    std::atomic<bool>& failed = setting.thread.nccl_failed();
+    AllReduceAlgorithm algorithm = choose(setting, failed.load() ? "" : place);
+    if (algorithm == AllReduceAlgorithm::kNccl) {
+        try {
+            return {algorithm, make_nccl()};
+        } catch (const DeviceError& error) {
+            failed.store(true);
+            if (setting.self == 0) {
+                log_warn("All-reduce: nccl cannot be set up, so auto does without it: {}",
+                         error.what());
+            }
+        }
+        algorithm = choose(setting, "");
+    }
+    return {algorithm, make_staged(setting, algorithm)};
 }
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,5 +88,19 @@ struct RingSetting {
 /// Errors: RingBroken.
 [[nodiscard]] AllReduceAlgorithm choose_all_reduce(const RingSetting& setting,
                                                    const std::string& place);
+
+struct ChosenEngine {
+    AllReduceAlgorithm algorithm = AllReduceAlgorithm::kRing;
+    std::unique_ptr<RingEngine> engine;
+};
+/// kAuto, chosen and made. Where kNccl is chosen and cannot be set up on some member, all of them
+/// go back to kRing or kMpi, and never try it again: the first member warns once and says why.
+/// Collective over the members.
+/// @param place      of this member, see nccl_place
+/// @param make_nccl  its DeviceErrors come to all members
+/// Errors: DeviceError, RingBroken.
+[[nodiscard]] ChosenEngine make_automatic_engine(
+    const RingSetting& setting, const std::string& place,
+    const std::function<std::unique_ptr<RingEngine>()>& make_nccl);
 
 }  // namespace cohort

@@ -181,12 +181,14 @@ RingExchange::RingExchange(World& world, std::vector<int> members, std::int64_t 
                               .buckets = impl_->buckets,
                               .asked = options.algorithm,
                               .epoch = options.epoch.value_or(thread.members().epoch())};
-    if (!automatic) {
-        impl_->algorithm = options.algorithm;
-    } else {
-        impl_->algorithm = alone ? AllReduceAlgorithm::kNccl : choose_all_reduce(setting, place);
-    }
-    impl_->engine = make_engine(setting, impl_->algorithm, options);
+    ChosenEngine made =
+        automatic
+            ? make_automatic_engine(
+                  setting, place,
+                  [&] { return make_engine(setting, AllReduceAlgorithm::kNccl, options); })
+            : ChosenEngine{options.algorithm, make_engine(setting, options.algorithm, options)};
+    impl_->algorithm = made.algorithm;
+    impl_->engine = std::move(made.engine);
 }
 
 RingExchange::~RingExchange() = default;

@@ -2,7 +2,9 @@
 // what is tested is the engine, its set-up, its order of work and what it does about losses.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <thread>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "comm_thread.hpp"
@@ -23,21 +25,19 @@ public:
         : library(place) {}
 
     void make(const std::vector<int>& members, std::int64_t floats, std::int64_t bucket_bytes) {
-        CommThread& thread = comm_thread(test_world());
-        std::vector<int> nodes;
-        for (const int rank : members) {
-            nodes.push_back(test_world().map().ranks[static_cast<std::size_t>(rank)].node);
-        }
-        const auto self = std::find(members.begin(), members.end(), test_world().rank());
         buckets = Buckets(floats, bucket_bytes);
-        const RingSetting setting{.thread = thread,
-                                  .members = members,
-                                  .nodes = nodes,
-                                  .self = static_cast<int>(self - members.begin()),
-                                  .buckets = buckets,
-                                  .asked = AllReduceAlgorithm::kNccl,
-                                  .epoch = thread.members().epoch()};
-        engine = make_device_sums_engine(setting, device, stream, library);
+        engine = make_device_sums_engine(setting(members, AllReduceAlgorithm::kNccl), device,
+                                         stream, library);
+    }
+    /// As kAuto does.
+    AllReduceAlgorithm choose(const std::vector<int>& members, std::int64_t floats) {
+        buckets = Buckets(floats, 4096);
+        const RingSetting chosen = setting(members, AllReduceAlgorithm::kAuto);
+        ChosenEngine made = make_automatic_engine(chosen, library.place(device), [&] {
+            return make_device_sums_engine(chosen, device, stream, library);
+        });
+        engine = std::move(made.engine);
+        return made.algorithm;
     }
 
     /// One round; every part is written late, in the order of the stream. @return what the stream
@@ -74,11 +74,41 @@ public:
         return seen;
     }
 
+    /// One round through the host. @return the buffer after it
+    std::vector<float> staged_round(std::uint64_t ordinal) {
+        float* buffer = engine->begin(ordinal, ordinal);
+        for (std::int64_t i = 0; i < buckets.floats; ++i) {
+            buffer[i] = exact_value(test_world().rank(), i, ordinal);
+        }
+        engine->hand_in(own_tail(ordinal));
+        return engine->wait() ? std::vector<float>(buffer, buffer + buckets.floats)
+                              : std::vector<float>();
+    }
+
     ThreadDevice device;
     ThreadStream stream;
     HostSumsLibrary library;
     Buckets buckets{1, 64};
     std::unique_ptr<RingEngine> engine;
+
+private:
+    [[nodiscard]] RingSetting setting(const std::vector<int>& members,
+                                      AllReduceAlgorithm asked) const {
+        CommThread& thread = comm_thread(test_world());
+        std::vector<int> nodes;
+        for (const int rank : members) {
+            nodes.push_back(test_world().map().ranks[static_cast<std::size_t>(rank)].node);
+        }
+        const auto self = std::find(members.begin(), members.end(), test_world().rank());
+        return {.thread = thread,
+                .members = members,
+                .watched = {},
+                .nodes = nodes,
+                .self = static_cast<int>(self - members.begin()),
+                .buckets = buckets,
+                .asked = asked,
+                .epoch = thread.members().epoch()};
+    }
 };
 
 void expect_rounds(Member& member, const std::vector<int>& members, std::uint64_t rounds) {
@@ -215,6 +245,47 @@ TEST(NcclRing, IsTakenByItselfWhereEveryMemberHasAPlaceOfItsOwn) {
     EXPECT_EQ(choose_all_reduce(setting, own), AllReduceAlgorithm::kNccl);
     EXPECT_NE(choose_all_reduce(setting, rank < 2 ? "gpu" : own), AllReduceAlgorithm::kNccl);
     EXPECT_NE(choose_all_reduce(setting, rank == 1 ? "" : own), AllReduceAlgorithm::kNccl);
+}
+
+/// All go back together; what they have then sums as ever.
+void expect_staged(Member& member) {
+    EXPECT_NE(member.choose(all_ranks(), 3000), AllReduceAlgorithm::kNccl);
+    for (const std::uint64_t ordinal : {1, 2}) {
+        EXPECT_EQ(member.staged_round(ordinal),
+                  serial_sum(all_ranks(), 3000, ordinal, exact_value));
+    }
+}
+
+TEST(NcclRing, IsLeftForAnotherWhereItCannotBeSetUpOnSomeMember) {
+    std::atomic<bool>& failed = comm_thread(test_world()).nccl_failed();
+    const bool last = test_world().rank() == test_world().size() - 1;
+    for (const auto fails : {&HostSumsLibrary::fails_naming, &HostSumsLibrary::fails_joining,
+                             &HostSumsLibrary::fails_making}) {
+        failed = false;
+        Member member;
+        member.library.*fails = fails == &HostSumsLibrary::fails_naming || last;
+        expect_staged(member);
+        EXPECT_TRUE(failed);
+    }
+    failed = false;
+}
+
+TEST(NcclRing, IsLeftForAnotherWhenItIsMadeAgainAndNotTriedAnyMore) {
+    std::atomic<bool>& failed = comm_thread(test_world()).nccl_failed();
+    Member member;
+    EXPECT_EQ(member.choose(all_ranks(), 3000), AllReduceAlgorithm::kNccl);
+    expect_rounds(member, all_ranks(), 2);
+    testing::internal::CaptureStderr();
+    member.library.fails_making = test_world().rank() == test_world().size() - 1;
+    expect_staged(member);
+    member.library.fails_making = false;
+    expect_staged(member);
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(member.library.joins, 2);
+    const std::string warning = "nccl cannot be set up";
+    EXPECT_EQ(log.find(warning), log.rfind(warning)) << log;
+    EXPECT_EQ(log.find(warning) != std::string::npos, test_world().rank() == 0) << log;
+    failed = false;
 }
 
 TEST(NcclRing, IsRefusedWithoutAGpu) {

@@ -288,6 +288,7 @@ public:
     }
     [[nodiscard]] std::unique_ptr<DeviceSums> join(const std::string& id, int members, int self,
                                                    Device& /*device*/) override {
+        ++joins;
         if (fails_joining) {
             throw DeviceError("no card");
         }
@@ -298,6 +299,7 @@ public:
     bool fails_naming = false;
     bool fails_joining = false;
     bool fails_making = false;
+    int joins = 0;  ///< how often it was asked to
 
 private:
     std::string place_;

@@ -18,8 +18,8 @@ namespace cohort {
 
 /// How a ring sums.
 enum class AllReduceAlgorithm : std::uint8_t {
-    kAuto,     ///< kNccl where every member has a GPU of its own, else the faster of kRing and
-               ///< kMpi, measured at start
+    kAuto,     ///< kNccl where every member has a GPU of its own and it can be set up, else the
+               ///< faster of kRing and kMpi, measured at start
     kRing,     ///< own ring between nodes, shared memory inside
     kOrdered,  ///< own, every sum in member order: the same bits however ranks are placed
     kMpi,      ///< MPI_Iallreduce
