@@ -293,14 +293,14 @@ std::unique_ptr<RingEngine> make_nccl_engine(const RingSetting& setting, Device&
     return make_device_sums_engine(setting, device, stream, nccl_library());
 }
 
-std::string nccl_place(const Device* device, const Stream* stream) {
+NcclPlace nccl_place(const Device* device, const Stream* stream) {
     if (device == nullptr || stream == nullptr || device->kind() != DeviceKind::kCuda) {
-        return "";
+        return {};
     }
     try {
-        return nccl_library().place(*device);
-    } catch (const DeviceError&) {
-        return "";  // without NCCL the others are as good as ever
+        return {.place = nccl_library().place(*device), .error = ""};
+    } catch (const DeviceError& error) {  // without NCCL the others are as good as ever
+        return {.place = "", .error = error.what()};
     }
 }
 

@@ -78,16 +78,22 @@ struct RingSetting {
 [[nodiscard]] std::unique_ptr<RingEngine> make_device_sums_engine(const RingSetting& setting,
                                                                   Device& device, Stream& stream,
                                                                   DeviceSumsLibrary& library);
-/// Where NCCL would find this member; empty: it cannot take part.
-[[nodiscard]] std::string nccl_place(const Device* device, const Stream* stream);
+/// Where NCCL would find a member. Without a place it cannot take part: it is on no GPU, or `error`
+/// says why.
+struct NcclPlace {
+    std::string place;
+    std::string error;
+};
+[[nodiscard]] NcclPlace nccl_place(const Device* device, const Stream* stream);
 
 /// kAuto. Members that all have a GPU of their own take kNccl. Else rounds of one bucket are run
 /// with kRing and kMpi; the times of the slowest member decide, so that all members choose alike.
-/// Collective over the members. The first member logs the times.
-/// @param place  of this member, see nccl_place
+/// Collective over the members. The first member logs the times, and why not kNccl where there are
+/// GPUs.
+/// @param place  of this member
 /// Errors: RingBroken.
 [[nodiscard]] AllReduceAlgorithm choose_all_reduce(const RingSetting& setting,
-                                                   const std::string& place);
+                                                   const NcclPlace& place);
 
 struct ChosenEngine {
     AllReduceAlgorithm algorithm = AllReduceAlgorithm::kRing;
@@ -96,11 +102,11 @@ struct ChosenEngine {
 /// kAuto, chosen and made. Where kNccl is chosen and cannot be set up on some member, all of them
 /// go back to kRing or kMpi, and never try it again: the first member warns once and says why.
 /// Collective over the members.
-/// @param place      of this member, see nccl_place
+/// @param place      of this member
 /// @param make_nccl  its DeviceErrors come to all members
 /// Errors: DeviceError, RingBroken.
 [[nodiscard]] ChosenEngine make_automatic_engine(
-    const RingSetting& setting, const std::string& place,
+    const RingSetting& setting, const NcclPlace& place,
     const std::function<std::unique_ptr<RingEngine>()>& make_nccl);
 
 }  // namespace cohort

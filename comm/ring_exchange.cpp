@@ -55,6 +55,14 @@ void check_members(const std::vector<int>& members, int ranks) {
     }
 }
 
+void check_sizes(std::int64_t floats, std::int64_t bucket_bytes) {
+    if (floats <= 0 || bucket_bytes <= 0) {
+        fail_usage("buffer and buckets must have a size", "more than 0",
+                   std::to_string(floats) + " floats in buckets of " +
+                       std::to_string(bucket_bytes) + " bytes");
+    }
+}
+
 /// The node of each member, as they lie or as the options say.
 std::vector<int> nodes_of(const RankMap& map, const std::vector<int>& members,
                           const std::vector<int>& told) {
@@ -158,17 +166,13 @@ RingExchange::RingExchange(World& world, std::vector<int> members, std::int64_t 
         fail_usage("this rank is no member", "rank " + std::to_string(world.rank()) + " among them",
                    world.map().describe(members));
     }
-    if (floats <= 0 || options.bucket_bytes <= 0) {
-        fail_usage("buffer and buckets must have a size", "more than 0",
-                   std::to_string(floats) + " floats in buckets of " +
-                       std::to_string(options.bucket_bytes) + " bytes");
-    }
+    check_sizes(floats, options.bucket_bytes);
     impl_ = std::make_unique<Impl>(floats, options.bucket_bytes);
     std::vector<int> nodes = nodes_of(world.map(), members, options.nodes);
-    const bool alone = members.size() == 1;
     const bool automatic = options.algorithm == AllReduceAlgorithm::kAuto;
-    const std::string place = automatic ? nccl_place(options.device, options.stream) : "";
-    if (alone && options.algorithm != AllReduceAlgorithm::kNccl && place.empty()) {
+    const NcclPlace place = automatic ? nccl_place(options.device, options.stream) : NcclPlace{};
+    if (members.size() == 1 && options.algorithm != AllReduceAlgorithm::kNccl &&
+        place.place.empty()) {
         impl_->engine = make_solo_engine(impl_->buckets);
         return;
     }

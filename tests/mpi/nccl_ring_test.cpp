@@ -17,6 +17,7 @@ namespace {
 
 using testing::AnyOf;
 using testing::HasSubstr;
+using testing::Not;
 
 /// A member: its device, the stream that it computes on, its engine.
 class Member {
@@ -33,9 +34,9 @@ public:
     AllReduceAlgorithm choose(const std::vector<int>& members, std::int64_t floats) {
         buckets = Buckets(floats, 4096);
         const RingSetting chosen = setting(members, AllReduceAlgorithm::kAuto);
-        ChosenEngine made = make_automatic_engine(chosen, library.place(device), [&] {
-            return make_device_sums_engine(chosen, device, stream, library);
-        });
+        ChosenEngine made = make_automatic_engine(
+            chosen, {.place = library.place(device), .error = ""},
+            [&] { return make_device_sums_engine(chosen, device, stream, library); });
         engine = std::move(made.engine);
         return made.algorithm;
     }
@@ -242,9 +243,20 @@ TEST(NcclRing, IsTakenByItselfWhereEveryMemberHasAPlaceOfItsOwn) {
                               .buckets = Buckets(100, 4096),
                               .epoch = thread.members().epoch()};
     const std::string own = "gpu " + std::to_string(rank);
-    EXPECT_EQ(choose_all_reduce(setting, own), AllReduceAlgorithm::kNccl);
-    EXPECT_NE(choose_all_reduce(setting, rank < 2 ? "gpu" : own), AllReduceAlgorithm::kNccl);
-    EXPECT_NE(choose_all_reduce(setting, rank == 1 ? "" : own), AllReduceAlgorithm::kNccl);
+    const auto choose = [&](const NcclPlace& place) { return choose_all_reduce(setting, place); };
+    EXPECT_EQ(choose({.place = own, .error = ""}), AllReduceAlgorithm::kNccl);
+    testing::internal::CaptureStderr();
+    EXPECT_NE(choose({.place = rank < 2 ? "gpu" : own, .error = ""}), AllReduceAlgorithm::kNccl);
+    EXPECT_NE(choose({.place = rank == 1 ? "" : own, .error = rank == 1 ? "no library" : ""}),
+              AllReduceAlgorithm::kNccl);
+    const std::string log = testing::internal::GetCapturedStderr();
+    if (rank == 0) {  // why not
+        EXPECT_THAT(log, HasSubstr("are on one GPU"));
+        EXPECT_THAT(log, HasSubstr("no library"));
+    }
+    testing::internal::CaptureStderr();
+    EXPECT_NE(choose({}), AllReduceAlgorithm::kNccl);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), Not(HasSubstr("nccl")));
 }
 
 /// All go back together; what they have then sums as ever.
