@@ -69,8 +69,8 @@ public:
     }
 
     ~DeviceSumsEngine() override {
-        if (!over_) {
-            break_up();  // a round is under way: the others do not let go
+        if (!over_ || setting_.lost_member()) {
+            break_up();  // not all of the others let go
         }
     }
 

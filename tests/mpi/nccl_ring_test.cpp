@@ -188,6 +188,40 @@ TEST(DeviceSumsRing, EndsWhenAMemberIsLostAndTheOthersMakeANewOne) {
     }
 }
 
+TEST(DeviceSumsRing, IsAbortedWhenAMemberWasLostBetweenRounds) {
+    World& world = test_world();
+    const int lost = world.size() - 1;
+    Member healthy;
+    healthy.make(all_ranks(), 100, 4096);
+    expect_rounds(healthy, all_ranks(), 1);
+    healthy.engine.reset();
+    EXPECT_EQ(healthy.library.aborts, 0);
+    if (lost == 0) {
+        GTEST_SKIP() << "one rank";
+    }
+    const std::uint64_t before = world.membership().epoch();
+    Member member;
+    member.make(all_ranks(), 100, 4096);
+    expect_rounds(member, all_ranks(), 1);
+    std::string all_have_ended_it;
+    static_cast<void>(world.agree(ExitCode::kDone, all_have_ended_it));
+    if (world.rank() == 0) {
+        world.membership().watch([](const RankEvent&) {});
+        world.membership().exclude(lost);
+    }
+    while (world.membership().epoch() == before) {  // it may be back already
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    member.engine.reset();
+    EXPECT_EQ(member.library.aborts, 1);
+    if (world.rank() == 0) {
+        world.membership().admit(lost);
+    }
+    while (world.membership().excluded(lost)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
 TEST(DeviceSumsRing, RefusesTwoMembersInOnePlaceAndNamesThem) {
     if (test_world().size() == 1) {
         GTEST_SKIP() << "one rank";

@@ -166,14 +166,15 @@ private:
 class HostSums final : public DeviceSums {
 public:
     /// @param fails  it begins, but is never made
-    HostSums(const std::string& id, int members, int self, bool fails)
+    HostSums(const std::string& id, int members, int self, bool fails, int& aborts)
         : fails_(fails),
+          aborts_(aborts),
           work_(std::make_shared<Work>(id, static_cast<std::size_t>(members),
                                        static_cast<std::size_t>(self))) {
         work_->memory.get().joined.fetch_add(fails ? 0 : 1);
     }
     ~HostSums() override {
-        abort();
+        end();
         if (queueing_.joinable()) {
             queueing_.join();
         }
@@ -206,13 +207,17 @@ public:
         });
     }
     void abort() noexcept override {
+        ++aborts_;
+        end();
+    }
+
+private:
+    void end() noexcept {
         work_->aborted.store(true);
         if (!made()) {
             work_->memory.get().closed.store(true);
         }
     }
-
-private:
     [[nodiscard]] bool made() const {
         return work_->memory.get().joined.load() == static_cast<int>(work_->members);
     }
@@ -260,6 +265,7 @@ private:
         std::atomic<std::uint64_t> queued{0};  ///< sums
     };
     bool fails_;
+    int& aborts_;
     int looks_ = 0;
     std::shared_ptr<Work> work_;
     std::uint64_t number_ = 0;
@@ -292,14 +298,16 @@ public:
         if (fails_joining) {
             throw DeviceError("no card");
         }
-        return std::make_unique<HostSums>(std::string(id.c_str()), members, self, fails_making);
+        return std::make_unique<HostSums>(std::string(id.c_str()), members, self, fails_making,
+                                          aborts);
     }
     [[nodiscard]] std::string place(const Device& /*device*/) const override { return place_; }
 
     bool fails_naming = false;
     bool fails_joining = false;
     bool fails_making = false;
-    int joins = 0;  ///< how often it was asked to
+    int joins = 0;   ///< how often it was asked to
+    int aborts = 0;  ///< of its communicators, before they were let go
 
 private:
     std::string place_;
