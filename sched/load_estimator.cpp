@@ -50,25 +50,27 @@ void LoadEstimator::learn(const LoadView& view, const std::vector<int>& live) {
             row.forecast_s = view.forecast.next(worker);
         }
     }
-    if (!warm_) {
+    if (!cold_) {
         warm_up(live);
     }
 }
 
-/// A first iteration that took nearly everybody longer than the second one was cold.
+/// A first iteration that took most workers longer than the second one was cold: what it left in
+/// the means is set right, and those who bring their first one later are known.
 void LoadEstimator::warm_up(const std::vector<int>& live) {
     std::vector<double> warmth;
     for (const int worker : live) {
         const Row& row = rows_[static_cast<std::size_t>(worker)];
-        if (row.records >= kWarmUp) {
+        if (row.warmth > 0) {
             warmth.push_back(row.warmth);
         }
     }
-    warm_ = 2 * warmth.size() > live.size();
-    if (warm_ && median_of(warmth) < kWarmer) {
-        for (Row& row : rows_) {
-            row.usual_s *= median_of(warmth);
-        }
+    if (2 * warmth.size() <= live.size()) {
+        return;
+    }
+    cold_ = median_of(warmth) < kWarmer ? median_of(warmth) : 1;
+    for (Row& row : rows_) {
+        row.usual_s -= (1 - *cold_) * row.first_share_s;
     }
 }
 
@@ -86,9 +88,14 @@ void LoadEstimator::judge(Row& row, double own_s) {
 /// As long as the level stays within what noise makes of it, the mean of many records is nearer to
 /// what is.
 void LoadEstimator::settle(Row& row, int worker, double own_s) const {
-    row.records += 1;
-    row.warmth = row.records == 2 ? own_s / row.usual_s : row.warmth;
-    row.usual_s += (own_s - row.usual_s) * (row.records == 1 ? 1 : kUsualWeight);
+    if (row.usual_s == 0) {
+        row.usual_s = cold_.value_or(1) * own_s;
+        row.first_share_s = own_s;
+    } else {
+        row.warmth = row.warmth > 0 ? row.warmth : own_s / row.usual_s;
+        row.usual_s += kUsualWeight * (own_s - row.usual_s);
+        row.first_share_s *= 1 - kUsualWeight;
+    }
     const double level_s = costs_.even_level_s(worker);
     const double within = std::max(kSteady, kSteadyNoise * costs_.noise(worker));
     if (row.steady == 0 || std::abs(level_s / row.steady_s - 1) > within) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cohort/sched/load_desk.hpp"
@@ -44,13 +45,14 @@ public:
 
 private:
     struct Row {
-        double forecast_s = 0;  ///< of the next iteration
-        double level_s = 0;     ///< the last one's, for comparison
-        double steady_s = 0;    ///< mean since own times changed by more than noise
-        int steady = 0;         ///< records in it
-        double usual_s = 0;     ///< mean of some dozens, whatever changed
-        int records = 0;        ///< so far
-        double warmth = 1;      ///< the second iteration's time relative to the first one's
+        double forecast_s = 0;     ///< of the next iteration
+        double level_s = 0;        ///< the last one's, for comparison
+        double steady_s = 0;       ///< mean since own times changed by more than noise
+        int steady = 0;            ///< records in it
+        double usual_s = 0;        ///< mean of some dozens, whatever changed
+        double first_share_s = 0;  ///< of it, what the first iteration still adds
+        double warmth =
+            0;  ///< the second iteration's time relative to the first one's; 0: none yet
         std::int64_t iteration = 0;
     };
     /// Forecasts are followed.
@@ -65,8 +67,8 @@ private:
     std::int64_t batch_;
     WorkerCosts costs_;
     std::vector<Row> rows_;
-    bool warm_ = false;          ///< it is known whether the first iteration was cold
-    double forecast_error_ = 0;  ///< mean relative, recent
+    std::optional<double> cold_;  ///< by what a first iteration is multiplied; none: not known yet
+    double forecast_error_ = 0;   ///< mean relative, recent
     double level_error_ = 0;
 };
 

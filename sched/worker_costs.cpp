@@ -114,8 +114,8 @@ void WorkerCosts::Level::take(double value, double noise) {
 double WorkerCosts::even_own_s(const Row& row, const IterationRecord& record) const {
     const CostLine line = row.work.line(batch_, row.fixed_share);
     const auto samples = static_cast<double>(record.samples);
-    const double scale =
-        row.jumps > kRestless ? batch_ / samples : line.at(batch_) / line.at(samples);
+    const bool known = row.jumps <= kRestless && line.at(samples) > 0;
+    const double scale = known ? line.at(batch_) / line.at(samples) : batch_ / samples;
     return scale * (record.input_s + record.compute_s) + record.push_s + record.pull_s;
 }
 

@@ -9,8 +9,8 @@ computes, since they outnumber the cores. One of them sleeps --slow times as lon
 again and another one is slow instead (--inject). Times are of the wall clock (train_s: evaluation pauses are left out).
 Modes alternate, one turn per seed; tables have medians.
 
-Virtual: `cohort simulate` with the same options, seeds, and a trace that says the same. Its one free number, the
-device time of a sample, is fitted to the real samples/s of ssgd while nobody is slow, which is run first.
+Virtual: `cohort simulate` with the same options, seeds, and a trace of the same sleeps. Its one free number, the time
+that a sample takes beside them, is fitted to the real samples/s of ssgd while nobody is slow, which is run first.
 
 The exit code is 1 when two of ssgd, asgd, the best fixed mode and the choosers that are further apart in
 reality than --tolerance come in another order in the simulation.
@@ -58,11 +58,15 @@ def injections(arguments, slow):
 
 
 def trace_text(arguments, slow):
-    rows = ["time_s,target,device_share"]
+    """The same for the virtual cluster."""
+    usual_s = arguments.delay_ms / 1e3
+    rows = ["time_s,target,delay_s"]
+    for worker in range(arguments.workers):
+        late = slow and worker == SLOW[0]
+        rows.append(f"0,worker:{worker},{arguments.slow * usual_s if late else usual_s:.9g}")
     if slow:
-        share = 1 / arguments.slow
-        rows += [f"0,worker:{SLOW[0]},{share:.9g}", f"{arguments.change_s:g},worker:{SLOW[0]},1",
-                 f"{arguments.change_s:g},worker:{SLOW[1]},{share:.9g}"]
+        rows += [f"{arguments.change_s:g},worker:{SLOW[0]},{usual_s:.9g}",
+                 f"{arguments.change_s:g},worker:{SLOW[1]},{arguments.slow * usual_s:.9g}"]
     return "\n".join(rows) + "\n"
 
 

@@ -297,7 +297,7 @@ TEST(StarMl, DecidesOnRingsToo) {
 
 TEST(StarMl, TakesTheLeadWhenItErrsLessAndHandsItBack) {
     const auto slow = [](double at_s) { return std::fmod(at_s, 200) > 100; };
-    ChooserRun run("star-ml", 8, slow_third(2, slow, 0.02));
+    ChooserRun run("star-ml", 8, slow_third(3, slow, 0.05));
     run.until(6000);
     std::string leads;
     for (const DecisionRecord& record : run.told) {
