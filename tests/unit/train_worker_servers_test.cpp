@@ -358,7 +358,10 @@ TEST(WorkerServersErrors, OrdersThatMakeNoSenseEndTheRun) {
     {
         WorkerRig rig("smallcnn", 1, 1);
         rig.start();
+        rig.order(0, MessageKind::kBegin, BeginOrder{});
+        rig.lease(0, 1, 0, 16);
         rig.servers->send_all(0, Values(rig.job.graph, 1), {.version = 4});
+        rig.told<Ticket>(MessageKind::kTicket);  // it has version 4
         rig.servers->send_all(0, Values(rig.job.graph, 1), {.version = 3});
         expect_error<PeerError>(rig.error(0), "older");
     }
