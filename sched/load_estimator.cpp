@@ -17,7 +17,7 @@ constexpr double kNearly = 1;       ///< forecasts may be so much worse than the
 constexpr double kSlack = 0.001;    ///< and that much on top
 constexpr double kMostChange = 10;  ///< of a forecast, up or down
 constexpr double kWarmer = 0.8;     ///< of its first iteration: that one was cold
-constexpr int kWarmUp = 2;          ///< records of a worker: everything is cold in the first one
+constexpr std::size_t kWarmUp = 2;  ///< records of a worker: everything is cold in the first one
 constexpr std::size_t kSure = 8;    ///< that tell how its times vary
 
 /// The upper value of the lowest quarter.
@@ -68,7 +68,8 @@ void LoadEstimator::warm_up(const std::vector<int>& live) {
     if (2 * warmth.size() <= live.size()) {
         return;
     }
-    cold_ = median_of(warmth) < kWarmer ? median_of(warmth) : 1;
+    const double ratio = median_of(warmth);
+    cold_ = ratio < kWarmer ? ratio : 1;
     for (Row& row : rows_) {
         row.usual_s -= (1 - *cold_) * row.first_share_s;
     }
@@ -126,7 +127,7 @@ double LoadEstimator::noise(const std::vector<int>& live) const {
 
 bool LoadEstimator::ready(const std::vector<int>& live, const TelemetryHistory& history) const {
     const auto known = std::count_if(live.begin(), live.end(), [&](int worker) {
-        return costs_.known(worker) && history.size(worker) >= std::size_t{kWarmUp};
+        return costs_.known(worker) && history.size(worker) >= kWarmUp;
     });
     return 2 * static_cast<std::size_t>(known) > live.size();
 }

@@ -23,7 +23,7 @@ public:
     /// @param pull_bytes  of the parameters; 0: not known
     LoadEstimator(int workers, std::int64_t batch, double pull_bytes);
 
-    /// Takes the records that are new, and the forecast made with them.
+    /// Takes the records that are new, and the forecast made with them. @param live  workers
     void learn(const LoadView& view, const std::vector<int>& live);
     /// What was recorded of it counts no more.
     void forget(int worker);
@@ -51,8 +51,7 @@ private:
         int steady = 0;            ///< records in it
         double usual_s = 0;        ///< mean of some dozens, whatever changed
         double first_share_s = 0;  ///< of it, what the first iteration still adds
-        double warmth =
-            0;  ///< the second iteration's time relative to the first one's; 0: none yet
+        double warmth = 0;         ///< second iteration's time over the first one's; 0: none yet
         std::int64_t iteration = 0;
     };
     /// Forecasts are followed.

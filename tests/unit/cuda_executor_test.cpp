@@ -154,6 +154,15 @@ TEST(Recordings, AreMadeInTheSecondRunOfASizeAndQueuedFromThenOn) {
     EXPECT_TRUE(rig.stream.log.empty()) << "layers are timed";
 }
 
+/// Further steps with the batch compute what one has.
+void expect_again(Rig& rig, const OwnedBatch& batch, const std::vector<float>& wanted) {
+    for (int again = 0; again < 3; ++again) {
+        rig.gradients[0] = 7;
+        rig.step(batch);
+        EXPECT_EQ(rig.gradients, wanted);
+    }
+}
+
 TEST(Recordings, ThatFailAreDoneWithout) {
     const Graph graph = make_model("mlp", Shape{1, 6, 6}, 10);
     Rig rig(graph, {.with_support = true, .recorded = true});
@@ -162,11 +171,7 @@ TEST(Recordings, ThatFailAreDoneWithout) {
     rig.step(batch);
     const std::vector<float> wanted = rig.gradients;
     rig.step(batch);  // done twice here, where a GPU would have recorded: the batch is gone by then
-    for (int again = 0; again < 3; ++again) {
-        rig.gradients[0] = 7;
-        rig.step(batch);
-        EXPECT_EQ(rig.gradients, wanted);
-    }
+    expect_again(rig, batch, wanted);
     EXPECT_THAT(rig.stream.log, ElementsAre("begin", "end")) << "it is tried once";
 }
 
@@ -177,11 +182,7 @@ TEST(Recordings, ThatCannotBeBegunAreDoneWithout) {
     const OwnedBatch batch = random_batch(graph, 9, 1);
     rig.step(batch);
     const std::vector<float> wanted = rig.gradients;
-    for (int again = 0; again < 3; ++again) {
-        rig.gradients[0] = 7;
-        rig.step(batch);
-        EXPECT_EQ(rig.gradients, wanted);
-    }
+    expect_again(rig, batch, wanted);
     EXPECT_THAT(rig.stream.log, ElementsAre("begin")) << "nothing to end; it is tried once";
 }
 
