@@ -150,8 +150,11 @@ void CommLoop::loop() {
         const Instant now = std::chrono::steady_clock::now();
         if (now - last_look_ > kLookEvery) {
             // Nor is a wait counted while the others do not count on this rank.
-            if (now - last_look_ > kOwnPause || members_.excluded(rank())) {
+            if (now - last_look_ > kOwnPause || members_.excluded(rank()) || cut_off_since_) {
                 board_.forgive(now - last_look_);
+            }
+            if (now - last_look_ > kOwnPause && cut_off_since_) {
+                *cut_off_since_ += now - last_look_;
             }
             last_look_ = now;
             look_after(now);
@@ -242,10 +245,13 @@ void CommLoop::look_after(Instant now) {
         const std::string text =
             fmt::format("waiting for {} (#{}) for {:.1f} s: missing {}", stall.name, stall.sequence,
                         stall.seconds, map().describe(stall.missing));
-        if (stall.fatal) {
+        if (stall.fatal && !speaks(now) && watch_->uncertain(0, now)) {
+            doubt(now, text);
+        } else if (stall.fatal) {
             end_here({ExitCode::kPeer, text, rank()});
+        } else {
+            log_warn("rank {}: {}", rank(), text);
         }
-        log_warn("rank {}: {}", rank(), text);
     }
     look_after_members(now);
 }
@@ -253,11 +259,8 @@ void CommLoop::look_after(Instant now) {
 void CommLoop::deliver(Packet&& packet) {
     const PacketHeader header = packet.header;
     const bool from_excluded = members_.excluded(packet.source);
-    if (rank() == 0 && from_excluded && watch_->returned(packet.source)) {
-        static_cast<void>(
-            tell_watcher({.rank = packet.source,
-                          .kind = RankEvent::Kind::kReturned,
-                          .reason = map().describe(packet.source) + " has come back"}));
+    if (rank() == 0 && from_excluded) {
+        watch_->ask(packet.source);
     }
     switch (header.type) {
         case PacketType::kMessage:
@@ -288,6 +291,18 @@ void CommLoop::deliver(Packet&& packet) {
             const auto verdict = decode<Verdict>(packet.body);
             end_here({verdict.code, verdict.message, packet.source});
         }
+        case PacketType::kProbe:
+            control_->send(packet.source,
+                           {.type = PacketType::kProbeSeen, .sequence = header.sequence});
+            break;
+        case PacketType::kProbeSeen:
+            if (from_excluded && watch_->returned(packet.source, header.sequence)) {
+                static_cast<void>(
+                    tell_watcher({.rank = packet.source,
+                                  .kind = RankEvent::Kind::kReturned,
+                                  .reason = map().describe(packet.source) + " has come back"}));
+            }
+            break;
         case PacketType::kAbortSeen:
         case PacketType::kHeartbeat: break;
     }
@@ -309,8 +324,10 @@ void CommLoop::start_watchdog() {
     const auto leave = [this](Failure failure) {
         if (!ending_.exchange(true)) {
             failure.origin = rank();
+            const bool speaks = rank() == 0 || (watch_->beside(0) && !watch_->alive(0));
             const bool spared = !ends_the_job(rank()) && !end_.requested();
-            end_.end(failure, {.map = map(), .own_rank = rank(), .spared = spared});
+            end_.end(failure,
+                     {.map = map(), .own_rank = rank(), .speaks = speaks, .spared = spared});
         }
     };
     watchdog_ = std::make_unique<Watchdog>(
@@ -327,11 +344,13 @@ void CommLoop::end_here(const Failure& failure) noexcept {
             expected.push_back(other);
         }
     }
-    const bool spared = members_.excluded(rank());  // it is not this rank's job any more
+    // It is not this rank's job any more, or nobody hears it.
+    const bool spared = members_.excluded(rank()) || cut_off_since_;
     end_.end(failure, {.map = map(),
                        .own_rank = rank(),
                        .control = spared ? nullptr : control_.get(),
                        .expected = std::move(expected),
+                       .speaks = speaks(std::chrono::steady_clock::now()),
                        .spared = spared});
 }
 

@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -70,7 +71,7 @@ public:
     [[nodiscard]] TrafficCounters counters() const;
     void set_pace(double bytes_per_second) noexcept;
 
-    void on_failure(std::function<void(ExitCode, const std::string&)> record);
+    void on_failure(JobEnd::Record record);
     [[noreturn]] void end_job(ExitCode code, const std::string& reason);
     /// Collective: waits for all members. Then lets everything leave, shuts MPI down and ends the
     /// thread; after a loss MPI is left as it is, and the process ends without it.
@@ -96,12 +97,16 @@ private:
     void conclude_agreements();
     [[nodiscard]] std::uint32_t arrive(Verdict own, bool last);
     void shut_down();
+    void tell_excluded();
     void leave_without_mpi();
     void join_thread();
     void look_after_members(Instant now);
     void lost(const PeerWatch::Loss& loss);
     [[nodiscard]] bool tell_watcher(const RankEvent& event);
     [[nodiscard]] bool ends_the_job(int rank) const;
+    [[nodiscard]] bool speaks(Instant now) const;
+    void doubt(Instant now, const std::string& reason);
+    void look_for_rank_0(Instant now);
     void tell_membership(const MembershipState& state, int changed);
     void membership_changed();
     [[nodiscard]] bool reaches(int rank) const noexcept;
@@ -139,6 +144,7 @@ private:
     bool over_ = false;                 // all know that the job is over; communication thread only
     std::uint32_t last_agreement_ = 0;  // at the end of the job; communication thread only
     std::vector<std::uint64_t> left_alone_at_;  // by rank, an epoch; communication thread only
+    std::optional<Instant> cut_off_since_;      // communication thread only
     bool all_on_node_ = false;
     Instant last_moved_;  // communication thread only
     Instant last_look_;   // communication thread only

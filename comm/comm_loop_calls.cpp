@@ -157,7 +157,7 @@ void CommLoop::stop_cpu_clock() {
     clock_runs_ = false;
 }
 
-void CommLoop::on_failure(std::function<void(ExitCode, const std::string&)> record) {
+void CommLoop::on_failure(JobEnd::Record record) {
     end_.on_failure(std::move(record));
 }
 

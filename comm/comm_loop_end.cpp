@@ -4,7 +4,7 @@
 // down. After a loss MPI cannot be shut down, it would wait for the dead:
 //  1. the members agree that the job is over; from then on nobody minds who leaves
 //  2. they agree a second time, for some seconds at most: all know, so nobody needs anybody else
-//  3. rank 0 ends excluded ranks that may still live
+//  3. rank 0 tells excluded ranks that it hears, and ends those that may still live
 //  4. each process ends without MPI_Finalize
 #include <fmt/format.h>
 #include <mpi.h>
@@ -102,9 +102,23 @@ void CommLoop::shut_down() {
     join_thread();
 }
 
+/// A rank that came back too late to be admitted learns why it ends.
+void CommLoop::tell_excluded() {
+    const auto body = encode(Verdict{ExitCode::kPeer, "the job has ended without this rank"});
+    for (int other = 1; rank() == 0 && other < map().size(); ++other) {
+        if (members_.excluded(other) && watch_->alive(other) &&
+            !watch_->silent(other, std::chrono::steady_clock::now())) {
+            control_->send(other, {.type = PacketType::kAbort}, body);
+        }
+    }
+}
+
 void CommLoop::leave_without_mpi() {
     static_cast<void>(agreement_->wait_for(arrive({}, false), kFarewell));
-    post([this] { stopping_ = leaving_ = true; });
+    post([this] {
+        tell_excluded();
+        stopping_ = leaving_ = true;
+    });
     join_thread();
     bool unreachable = false;
     for (int other = 1; rank() == 0 && other < map().size(); ++other) {

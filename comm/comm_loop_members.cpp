@@ -1,6 +1,17 @@
 // Who belongs to the job. Rank 0 learns of a lost worker by itself or from a rank of its host,
 // tells its watcher, and spreads what that decides; every rank then lets go of what it had to do
 // with the excluded one. A server or rank 0 cannot be spared: their loss ends the job.
+//
+// A rank of another host that hears nothing of rank 0 cannot tell its death from a link that is
+// down. Such a rank is in doubt:
+//  1. it waits for rank 0, for twice the stall limit, and no other wait of it is counted
+//  2. rank 0, when it lives, excludes the rank after lost_after_s and goes on with the others
+//  3. when the link is back, what the rank has sent makes rank 0 ask whether it still runs, and the
+//     answer, not the old message, lets it join again (or not, when the job is about to end)
+//  4. otherwise the rank leaves alone, without a record, and without MPI_Abort, which would end
+//     the job of the others
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 
@@ -9,6 +20,8 @@
 #include "comm_loop.hpp"
 
 namespace cohort {
+
+using namespace std::chrono_literals;
 
 void CommLoop::watch(std::function<void(const RankEvent&)> watcher) {
     const std::lock_guard lock(watcher_mutex_);
@@ -101,7 +114,46 @@ bool CommLoop::ends_the_job(int rank) const {
     return this->rank() == 0 && !watcher_ && !excludes_by_itself_;
 }
 
+/// Whether this rank may tell how the job has ended: rank 0, or one beside it when it is dead or
+/// frozen.
+bool CommLoop::speaks(Instant now) const {
+    return rank() == 0 ||
+           (watch_ && watch_->beside(0) && (!watch_->alive(0) || watch_->silent(0, now)));
+}
+
+void CommLoop::doubt(Instant now, const std::string& reason) {
+    if (!cut_off_since_) {
+        cut_off_since_ = now;
+        log_warn("rank {}: {}; this rank is cut off or rank 0 has died: it waits for {:.0f} s more",
+                 rank(), reason, 2 * options_.stall_limit_s);
+    }
+}
+
+/// Ends the doubt, or this process when it has lasted too long.
+void CommLoop::look_for_rank_0(Instant now) {
+    if (!cut_off_since_) {
+        return;
+    }
+    const std::chrono::duration<double> doubted = now - *cut_off_since_;
+    if (control_->last_heard(0) > *cut_off_since_) {
+        cut_off_since_.reset();
+        board_.restart();
+        log_warn("rank {}: rank 0 is heard again, {:.1f} s after it was missed", rank(),
+                 doubted.count());
+    } else if (doubted.count() > 2 * options_.stall_limit_s) {
+        end_here({ExitCode::kPeer,
+                  fmt::format("cut off: rank 0 was not heard of for {:.0f} s",
+                              (now - control_->last_heard(0)) / 1.0s),
+                  rank()});
+    }
+}
+
 void CommLoop::lost(const PeerWatch::Loss& loss) {
+    const Instant now = std::chrono::steady_clock::now();
+    if (loss.rank == 0 && !speaks(now)) {
+        doubt(now, loss.reason);
+        return;
+    }
     if (ends_the_job(loss.rank)) {
         end_here({ExitCode::kPeer, loss.reason, rank()});
     }
@@ -126,6 +178,7 @@ void CommLoop::look_after_members(Instant now) {
     for (const PeerWatch::Loss& loss : watch_->check(now)) {
         lost(loss);
     }
+    look_for_rank_0(now);
 }
 
 }  // namespace cohort

@@ -30,7 +30,9 @@ enum class PacketType : std::uint8_t {
     kAbort,       ///< the job ends
     kAbortSeen,   ///< answers kAbort: logged and recorded
     kMembership,  ///< from rank 0: who is excluded
-    kSuspect      ///< to rank 0: a rank seems to be lost
+    kSuspect,     ///< to rank 0: a rank seems to be lost
+    kProbe,       ///< from rank 0 to an excluded rank: does it still run?
+    kProbeSeen    ///< answers kProbe
 };
 
 /// What every control message begins with; the body follows.
@@ -42,7 +44,7 @@ struct PacketHeader {
     std::uint16_t kind = 0;
     std::uint16_t unused = 0;
     std::uint32_t tag = 0;       ///< transfer: of its chunks
-    std::uint32_t sequence = 0;  ///< agreement: which
+    std::uint32_t sequence = 0;  ///< agreement: which; probe: epoch of the exclusion
     std::uint64_t bytes = 0;     ///< transfer: size
 };
 

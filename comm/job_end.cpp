@@ -38,7 +38,7 @@ void leave_for_sure(ExitCode code) {
 
 }  // namespace
 
-void JobEnd::on_failure(std::function<void(ExitCode, const std::string&)> record) {
+void JobEnd::on_failure(Record record) {
     const std::lock_guard lock(mutex_);
     record_ = std::move(record);
 }
@@ -68,13 +68,13 @@ void JobEnd::leave_record(const Failure& failure, const Reach& reach) {
         reach.spared ? "this rank leaves" : "the job ends", static_cast<int>(failure.code), reason,
         reach.own_rank,
         operations.empty() ? "none" : fmt::format("\n    {}", fmt::join(operations, "\n    ")));
-    std::function<void(ExitCode, const std::string&)> record;
+    Record record;
     {
         const std::lock_guard lock(mutex_);
         record = std::exchange(record_, nullptr);
     }
     if (record && !reach.spared) {
-        record(failure.code, reason);
+        record(failure.code, reason, reach.speaks);
     }
 }
 
@@ -90,7 +90,9 @@ void JobEnd::tell(const Failure& failure, const Reach& reach) {
     } else {
         reach.control->send(failure.origin, {.type = PacketType::kAbortSeen});
     }
-    const auto end = std::chrono::steady_clock::now() + (began_here ? kGrace : 2 * kGrace);
+    // The others have kGrace to leave their records before the job is aborted.
+    const bool last = !began_here && !reach.speaks;
+    const auto end = std::chrono::steady_clock::now() + (last ? 2 * kGrace : kGrace);
     while (std::chrono::steady_clock::now() < end && !(began_here && silent.empty())) {
         reach.control->poll([&](Packet&& packet) {
             const PacketType type = packet.header.type;
@@ -112,7 +114,7 @@ void JobEnd::end(const Failure& failure, const Reach& reach) noexcept {
     } catch (const std::exception& error) {
         std::fprintf(stderr, "while ending the job: %s\n", error.what());
     }
-    if (reach.control != nullptr) {
+    if (reach.control != nullptr && reach.speaks) {
         std::fflush(nullptr);
         MPI_Abort(MPI_COMM_WORLD, static_cast<int>(failure.code));
     }

@@ -27,8 +27,9 @@ class JobEnd {
 public:
     explicit JobEnd(OperationBoard& board) : board_(board) {}
 
-    /// Thread safe, as is request().
-    void on_failure(std::function<void(ExitCode, const std::string&)> record);
+    /// See World::on_failure. Thread safe, as is request().
+    using Record = std::function<void(ExitCode, const std::string&, bool speaks)>;
+    void on_failure(Record record);
     /// Asks the communication thread to end the job. The first one counts.
     void request(Failure failure);
     [[nodiscard]] std::optional<Failure> requested() const;
@@ -39,13 +40,15 @@ public:
         int own_rank = 0;
         ControlChannel* control = nullptr;  ///< null without MPI
         std::vector<int> expected;          ///< other ranks that are alive
+        bool speaks = false;  ///< this is rank 0, or stands in for it (CommLoop::speaks())
         bool spared = false;  ///< the job goes on without this rank: no record of its end is left
     };
     /// Ends this process, and with it the job. On the communication thread.
     ///  1. log and record here
     ///  2. the rank where it began tells the others, which log, record and answer; it waits for
     ///     their answers, at most kGrace
-    ///  3. MPI_Abort there; by the others only if that does not reach them in twice the time
+    ///  3. MPI_Abort by the ranks that speak for the job. All others just leave: a rank that cannot
+    ///     reach rank 0 may be cut off, and the job goes on without it
     [[noreturn]] void end(const Failure& failure, const Reach& reach) noexcept;
 
 private:
@@ -54,7 +57,7 @@ private:
 
     OperationBoard& board_;
     mutable std::mutex mutex_;
-    std::function<void(ExitCode, const std::string&)> record_;
+    Record record_;
     std::optional<Failure> requested_;
 };
 

@@ -136,6 +136,14 @@ void OperationBoard::forgive(Clock::Seconds pause) {
     }
 }
 
+void OperationBoard::restart() {
+    const std::lock_guard lock(state_->mutex);
+    for (auto& [id, wait] : state_->running) {
+        wait.progress = state_->now();
+        wait.reported = 0;
+    }
+}
+
 std::vector<std::string> OperationBoard::last_operations() const {
     const std::lock_guard lock(state_->mutex);
     std::vector<std::string> lines;

@@ -18,6 +18,8 @@ using namespace std::chrono_literals;
 constexpr auto kLookEvery = 100ms;
 /// A pause of this thread that was not a wait for others: the process was stopped or starved.
 constexpr auto kOwnPause = 500ms;
+/// Heartbeats that may fail to come before a link is in doubt.
+constexpr int kBeatsInDoubt = 3;
 
 int open_process(std::int64_t pid) {
     return static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0U));
@@ -68,6 +70,19 @@ bool PeerWatch::alive(int rank) const {
     });
 }
 
+bool PeerWatch::beside(int rank) const noexcept {
+    return std::any_of(processes_.begin(), processes_.end(),
+                       [&](const Process& process) { return process.rank == rank; });
+}
+
+bool PeerWatch::silent(int rank, Instant now) const {
+    return now - control_.last_heard(rank) > lost_after_;
+}
+
+bool PeerWatch::uncertain(int rank, Instant now) const {
+    return now - control_.last_heard(rank) > kBeatsInDoubt * beat_every_;
+}
+
 bool PeerWatch::end_process(int rank) const {
     for (const Process& process : processes_) {
         if (process.rank == rank && process.descriptor >= 0) {
@@ -102,14 +117,14 @@ void PeerWatch::find_new_dead(std::vector<Loss>& losses) {
 
 void PeerWatch::find_silent(Instant now, std::vector<Loss>& losses) {
     for (const int rank : partners_) {
-        const std::chrono::duration<double> silence = now - control_.last_heard(rank);
         if (members_.excluded(rank)) {
             continue;
         }
         if (control_.last_heard(rank) > known(rank).lost_since && alive(rank)) {
             known(rank).lost = false;  // it was not excluded, and is heard of again
         }
-        if (silence > lost_after_ && learn_of_loss(rank)) {
+        if (silent(rank, now) && learn_of_loss(rank)) {
+            const std::chrono::duration<double> silence = now - control_.last_heard(rank);
             losses.push_back(
                 {.rank = rank,
                  .dead = false,
@@ -132,8 +147,20 @@ bool PeerWatch::note(int rank) {
     return learn_of_loss(rank);
 }
 
-bool PeerWatch::returned(int rank) {
-    return alive(rank) && !std::exchange(known(rank).returned, true);
+void PeerWatch::probe(int rank) {
+    control_.send(rank, {.type = PacketType::kProbe,
+                         .sequence = static_cast<std::uint32_t>(members_.lost_at(rank))});
+}
+
+void PeerWatch::ask(int rank) {
+    if (alive(rank) && !std::exchange(known(rank).asked, true)) {
+        probe(rank);
+    }
+}
+
+bool PeerWatch::returned(int rank, std::uint32_t epoch) {
+    return epoch == static_cast<std::uint32_t>(members_.lost_at(rank)) &&
+           !std::exchange(known(rank).returned, true);
 }
 
 void PeerWatch::forget(int rank) {
@@ -141,13 +168,18 @@ void PeerWatch::forget(int rank) {
     control_.heard(rank);
 }
 
-// A rank that is excluded and dead is sent nothing; one that has come back must not take this rank
-// for lost.
+// A rank that is excluded and silent is sent nothing; one that is heard again must not take this
+// rank for lost, and a probe is a sign of life too.
 void PeerWatch::beat(Instant now) {
     for (const int rank : partners_) {
-        const bool listens = !members_.excluded(rank) || known(rank).returned;
-        if (listens && now - control_.last_sent(rank) > beat_every_) {
+        if (now - control_.last_sent(rank) <= beat_every_) {
+            continue;
+        }
+        if (!members_.excluded(rank)) {
             control_.send(rank, {.type = PacketType::kHeartbeat});
+        } else if (known(rank).asked) {
+            known(rank).asked = !silent(rank, now);
+            probe(rank);
         }
     }
 }

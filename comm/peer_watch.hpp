@@ -33,8 +33,11 @@ public:
     [[nodiscard]] std::vector<Loss> check(Instant now);
     /// A loss that somebody else has found. False when it is known already.
     [[nodiscard]] bool note(int rank);
-    /// A sign of life of an excluded rank. True for the first one; from then on it gets heartbeats.
-    [[nodiscard]] bool returned(int rank);
+    /// On rank 0: a packet of an excluded rank. It may have been on its way for long and its sender
+    /// have ended since, so the rank is asked whether it still runs, once per heartbeat.
+    void ask(int rank);
+    /// The answer. True for the first one that belongs to the newest exclusion.
+    [[nodiscard]] bool returned(int rank, std::uint32_t epoch);
     /// `rank` is a member again: from now on it is watched as any other.
     void forget(int rank);
 
@@ -42,6 +45,12 @@ public:
     [[nodiscard]] std::optional<Loss> find_dead() const;
     /// False for a rank that is known to be dead, so that nobody waits for its answer.
     [[nodiscard]] bool alive(int rank) const;
+    /// It runs on this host, where a silent process has died or is frozen and cannot be cut off.
+    [[nodiscard]] bool beside(int rank) const noexcept;
+    /// Nothing was heard of a rank for longer than it takes to be lost.
+    [[nodiscard]] bool silent(int rank, Instant now) const;
+    /// Nothing was heard for some heartbeats: a wait may last because the link is down.
+    [[nodiscard]] bool uncertain(int rank, Instant now) const;
     /// Ends the process of `rank`. False when it cannot be reached from here.
     [[nodiscard]] bool end_process(int rank) const;
 
@@ -53,11 +62,13 @@ private:
     struct Known {
         bool lost = false;  ///< told by check() or note()
         Instant lost_since;
+        bool asked = false;     ///< ask() was called
         bool returned = false;  ///< told by returned()
     };
     void find_new_dead(std::vector<Loss>& losses);
     void find_silent(Instant now, std::vector<Loss>& losses);
     [[nodiscard]] bool learn_of_loss(int rank);
+    void probe(int rank);
     [[nodiscard]] Known& known(int rank) { return known_[static_cast<std::size_t>(rank)]; }
     [[nodiscard]] bool dead(const Process& process) const;
     [[nodiscard]] Loss death(int rank) const;

@@ -137,7 +137,7 @@ ExitCode World::agree(ExitCode code, std::string& message) {
     return verdict.code;
 }
 
-void World::on_failure(std::function<void(ExitCode, const std::string&)> record) {
+void World::on_failure(std::function<void(ExitCode, const std::string&, bool)> record) {
     impl_->loop.on_failure(std::move(record));
 }
 

@@ -88,10 +88,22 @@ failed_alone() {
     fi
 }
 
+# Whether rank 0 has died, on whatever host: from the beginning to the end of training it holds the lock
+# of the output folder, and the system takes that back. What other ranks say is not asked for: to a
+# rank whose link is down rank 0 is as silent as a dead one. Where the lock was never seen to be held
+# (a file system without locks, or with those of each host alone) nothing follows from its being free.
+rank_0_is_gone() {
+    local status=0
+    has_begun || return 1
+    flock --nonblock --conflict-exit-code 9 "$out/run.lock" true 2>/dev/null || status=$?
+    ((status != 9)) || lock_seen=yes
+    [[ $status == 0 && $lock_seen == yes ]] && ! left_code
+}
+
 # Waits for the launcher; sets `code`, its exit code. Asks for a stop, again and again, when one is
 # wanted: the first USR1 may come before anyone listens. A launcher that does not end after the job,
 # as mpirun when a host was lost, is ended after ten seconds, a job that does not end after a rank
-# after `patience` seconds.
+# after `patience` seconds, a job without rank 0 after five seconds.
 wait_for_job() {
     local launcher_id=$session ticks=0 over=0 failed=0
     while [[ -z $kill_code ]] && kill -0 "$launcher_id" 2>/dev/null; do
@@ -104,6 +116,10 @@ wait_for_job() {
                 ((over <= 10)) || end_job
             elif failed_alone && ((++failed > patience)); then
                 say "a rank has failed, the others have not ended for $patience s: ending them"
+                end_job
+            elif ((polls % 25 == 0)) && rank_0_is_gone; then
+                say "rank 0 has died and cannot say how the job ended: ending the others"
+                rank_0_died=yes
                 end_job
             fi
         fi
@@ -127,6 +143,9 @@ read_exit_code() {
             reason="$out/exit_code holds '$code', not an exit code"
             code=1
         fi
+    elif [[ $rank_0_died == yes ]] && (($(noted '^[1-9][0-9]* 0$') == 0)); then
+        code=4
+        reason="rank 0 has died on its host"
     elif read -r first rank < <(grep -v -e begin -e '^0' "$folder/notes"); then
         code=$first
         reason="rank $rank ended with it"
@@ -138,7 +157,7 @@ read_exit_code() {
 
 # Runs the job once; sets `code` and `reason`. `lost` says whether it ended because of a rank.
 run_once() {
-    reason='' lost=no polls=0
+    reason='' lost=no polls=0 lock_seen=no rank_0_died=no
     before=([exit_code]=$(identity exit_code) [metrics.jsonl]=$(identity metrics.jsonl))
     : >"$folder/notes"
     setsid "${leader[@]}" sh -c "$quiet" sh "${command[@]}" </dev/null {alive}>&- &

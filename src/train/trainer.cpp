@@ -102,8 +102,8 @@ public:
         const FaultThread faults(
             rank_faults(parse_injections(parts_.options.inject), world_.rank()),
             [this] { return begun(); }, [this](double pace) { world_.messenger().set_pace(pace); });
-        world_.on_failure([this](ExitCode code, const std::string& reason) {
-            if (has_folder()) {
+        world_.on_failure([this](ExitCode code, const std::string& reason, bool speaks) {
+            if (speaks && has_folder()) {
                 if (coordinator_) {
                     coordinator_->record_failure(code, reason);
                 }

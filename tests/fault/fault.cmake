@@ -7,7 +7,9 @@ add_test(NAME kill_test
   COMMAND Python3::Interpreter ${fault}/kill_test.py $<TARGET_FILE:cohort> --cases 6 --at-least 0.5)
 add_test(NAME freeze_test
   COMMAND Python3::Interpreter ${fault}/kill_test.py $<TARGET_FILE:cohort> --cases 3 --freeze)
-foreach(test mode_matrix kill_test freeze_test)
+add_test(NAME cut_test
+  COMMAND Python3::Interpreter ${fault}/cut_test.py $<TARGET_FILE:cohort> --cases 4 --limits short)
+foreach(test mode_matrix kill_test freeze_test cut_test)
   cohort_test_properties(${test} LABELS fault PROCESSORS 2 TIMEOUT 900)
-  set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
+  set_tests_properties(${test} PROPERTIES RUN_SERIAL ON SKIP_RETURN_CODE 77)
 endforeach()

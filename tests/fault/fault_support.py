@@ -79,9 +79,12 @@ def process_state(pid):
 
 
 class Job:
-    """One training run under jobs/launch.sh."""
+    """One training run under jobs/launch.sh, on this host or, with `start`, on several.
 
-    def __init__(self, program, data, folder, mode, samples, launch=(), train=()):
+    `start`: the words up to the launcher's options, as netns_hosts.Hosts.launch() gives them."""
+
+    def __init__(self, program, data, folder, mode, samples, launch=(), train=(), start=None,
+                 ranks=RANKS):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         self.out = folder / "out"
@@ -89,14 +92,15 @@ class Job:
         self._program = str(pathlib.Path(program).resolve())
         self._mark = f"COHORT_FAULT_JOB={uuid.uuid4()}"
         self._log = folder / "log"
-        words = ["-n", RANKS, "--interfaces", "lo", "--bind", "none", *launch, "--", "train",
+        start = start or [ROOT / "jobs/launch.sh", "--interfaces", "lo"]
+        words = [*start, "-n", ranks, "--bind", "none", *launch, "--", "train",
                  "--data", data, "--out", self.out, "--arch", mode.arch, "--model", "smallcnn",
                  "--batch", 10, "--threads", 1, "--lr", 0.005, "--samples", samples,
                  "--log-every-s", 0.2, "--eval-every-samples", samples, "--keep-checkpoints", 3,
                  *train]
         if "--mode-schedule" not in train:
             words += ["--mode", mode.name]
-        self.command = [str(ROOT / "jobs/launch.sh"), *map(str, words)]
+        self.command = [str(word) for word in words]
         outside = {name: value for name, value in os.environ.items()
                    if not re.match("SLURM|OMPI_|PMIX_", name)}
         with self._log.open("w", encoding="utf-8") as log:
@@ -199,7 +203,8 @@ class Job:
 
 
 def account_problems(summary, samples):
-    """Whether each sample of the budget was applied once, by the job's own books."""
+    """Whether each sample of the budget was applied once, by the job's own books, and something was
+    learned, unless the job only slept (--compute)."""
     found = []
     leased, applied, returned, outstanding = (
         summary[f"samples_{name}"] for name in ("leased", "applied", "returned", "outstanding"))
@@ -213,6 +218,7 @@ def account_problems(summary, samples):
     reasons = {name: value for name, value in summary.items() if name.startswith("returned_")}
     if sum(reasons.values()) != returned:
         found.append(f"{returned} returned, but by reason {reasons}")
-    if summary["test_accuracy"] is None or summary["test_accuracy"] < 0.6:
+    slept = summary["compute"] != "network"
+    if not slept and (summary["test_accuracy"] is None or summary["test_accuracy"] < 0.6):
         found.append(f"test accuracy {summary['test_accuracy']}")
     return found

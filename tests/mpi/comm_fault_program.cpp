@@ -102,7 +102,7 @@ int run(std::string_view scenario, int culprit, const std::string& folder) {
         return 127;
     }
     World world(options_of(scenario, first_guess));
-    world.on_failure([&](ExitCode code, const std::string& reason) {
+    world.on_failure([&](ExitCode code, const std::string& reason, bool) {
         std::ofstream(folder + "/record." + std::to_string(world.rank()))
             << static_cast<int>(code) << ' ' << reason << '\n';
     });

@@ -343,7 +343,7 @@ void await_exclusion(World& world, const Job& job) {
 
 void run(const Job& job) {
     World world({.servers = job.servers, .stall_limit_s = 20, .lost_after_s = 2});
-    world.on_failure([&](ExitCode code, const std::string& reason) {
+    world.on_failure([&](ExitCode code, const std::string& reason, bool) {
         leave_mark(job, "record." + std::to_string(world.rank()),
                    std::to_string(static_cast<int>(code)) + " " + reason);
     });

@@ -113,7 +113,7 @@ TEST(AloneDeathTest, AbortLeavesARecordAndEndsWithTheCode) {
     EXPECT_EXIT(
         {
             World world({.alone = true});
-            world.on_failure([](ExitCode, const std::string& reason) {
+            world.on_failure([](ExitCode, const std::string& reason, bool) {
                 std::fprintf(stderr, "recorded: %s\n", reason.c_str());
             });
             world.abort(ExitCode::kDevice, "the device is gone");

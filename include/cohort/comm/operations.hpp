@@ -73,6 +73,8 @@ public:
     /// This process has not been running for `pause`, up to now: no running wait is to be counted
     /// for it.
     void forgive(Clock::Seconds pause);
+    /// The limits of all running waits count from now.
+    void restart();
 
     /// Running and remembered operations, oldest first, one line each: name, sequence, duration.
     [[nodiscard]] std::vector<std::string> last_operations() const;

@@ -54,8 +54,11 @@ public:
     [[nodiscard]] ExitCode agree(ExitCode code, std::string& message);
 
     /// Called once, on the communication thread, before the process ends because of a failure
-    /// here or elsewhere: to leave a record (exit code, reason). Must not throw or block.
-    void on_failure(std::function<void(ExitCode, const std::string&)> record);
+    /// here or elsewhere: to leave a record. Must not throw or block. @param record  gets exit
+    /// code, reason, and whether this rank speaks for the job: rank 0, or, when it has died or is
+    /// frozen, a rank of its host. To any other rank that hears nothing of rank 0 its death and a
+    /// link that is down look the same, and a job goes on without the ranks behind such a link.
+    void on_failure(std::function<void(ExitCode, const std::string&, bool speaks)> record);
 
     /// Ends the job from any thread: all ranks log `reason` (with rank, host, pid of this one) and
     /// this rank's last operations, and exit with `code`.
