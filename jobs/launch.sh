@@ -116,6 +116,7 @@ if [[ $resume == yes ]]; then
 fi
 read_job
 choose_binding
+read_hosts
 folder=${TMPDIR:-/tmp}/cohort-launch-$$
 build_command
 if [[ $dry_run == yes ]]; then
@@ -147,10 +148,7 @@ run_once
 while [[ $lost == yes && $stopping == no ]] && ((restarts > 0)); do
     restarts=$((restarts - 1))
     say "exit code $code${reason:+ ($reason)}: starting again with --resume, $restarts restarts left"
-    resume_job
-    drop_lost_hosts
-    build_command
-    run_once
+    run_again
 done
 if ((code != 0)); then
     say "exit code $code${reason:+: $reason}"
