@@ -9,17 +9,21 @@ host=$1
 shift
 mpirun=$PPID
 read -ra agent <<<"$COHORT_AGENT"
-if ! [[ "$*" =~ orte_hnp_uri\ \"?([^\" ]+) ]]; then
+# value NAME: that of a parameter among the command's words.
+value() { sed -nE "s/.* $1 \"?([^\" ]+).*/\1/p" <<<"$words"; }
+
+words=$*
+uri=$(value orte_hnp_uri)
+if [[ -z $uri ]]; then
     exec "${agent[@]}" "$host" "$@"
 fi
-uri=${BASH_REMATCH[1]}
+check="sh -s '$uri' '$(value ess_base_vpid)' 10"
 code=0
-timeout --kill-after=1 20 "${agent[@]}" "$host" "$* && sh -s '$uri' 10" <"$here/daemon.sh" || code=$?
+timeout --kill-after=1 20 "${agent[@]}" "$host" "$words && $check" <"$here/daemon.sh" || code=$?
 case $code in
     0) exit 0 ;;
     124 | 137) reason="${agent[0]} has not done its part within 20 s" ;;
-    97) reason='its orted has ended without having reached mpirun' ;;
-    98) reason="its orted cannot reach mpirun (${uri#*;}) within 10 s" ;;
+    97 | 98) reason="its orted cannot reach mpirun (${uri#*;})" ;;
     *) reason="${agent[0]} has ended with code $code" ;;
 esac
 # A job that is over, or that ends because of another host, ends its daemons as well.

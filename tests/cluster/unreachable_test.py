@@ -14,6 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from netns_hosts import Hosts, in_own_process_space  # noqa: E402
 
+CHECK = unittest.TestCase()
 LIMIT_S = 60
 
 # In place of cohort: notes which rank runs where. In start N rank 0 waits while there is a file
@@ -131,79 +132,102 @@ class Job:
             wait_until(lambda host=host: not self.hosts.processes(host), f"nothing is left on h{host}")
 
 
+def lose_at_the_start(lose, text):
+    with Job(PROGRAM, "--restarts", "2") as job:
+        lose(job.hosts)
+        before = time.monotonic()
+        job.start()
+        messages = job.end(4)
+        took = time.monotonic() - before
+        CHECK.assertRegex(messages, f"cannot reach {job.hosts.address(1)}: .*{text}")
+        CHECK.assertNotIn("starting again", messages)
+        CHECK.assertFalse((job.out / "starts").exists())
+        job.nothing_left(0, 1, 2)
+        return took
+
+
+def lose_at_a_restart(lose, _):
+    with Job(PROGRAM, "--restarts", "1") as job:
+        (job.out / "leave.1").write_text("4\nrank 3 is lost\n")
+        (job.out / "wait.1").touch()
+        job.start()
+        job.begun(0, 1, 2)
+        lose(job.hosts)
+        before = time.monotonic()
+        (job.out / "wait.1").unlink()
+        job.begun(0, 2)
+        took = time.monotonic() - before
+        messages = job.end(0)
+        CHECK.assertIn(f"cannot reach {job.hosts.address(1)}: going on with", messages)
+        CHECK.assertEqual(messages.count("starting again"), 1)
+        return took
+
+
+def come_back():
+    with Job(PROGRAM, "--restarts", "2") as job:
+        for start in (1, 2):
+            (job.out / f"leave.{start}").write_text("4\na rank is lost\n")
+            (job.out / f"wait.{start}").touch()
+        job.start()
+        job.begun(0, 1, 2)
+        job.hosts.agent_fails(1, "gone")
+        (job.out / "wait.1").unlink()
+        job.begun(0, 2)
+        job.hosts.agent_fails(1, None)
+        before = time.monotonic()
+        (job.out / "wait.2").unlink()
+        job.begun(0, 1, 2)
+        took = time.monotonic() - before
+        job.end(0)
+        return took
+
+
+def cut_off():
+    with Job(CUT_OFF) as job:
+        job.start()
+        wait_until(lambda: len(list(job.out.glob("begun.*"))) == 6, "all begin")
+        job.hosts.swallow(1)
+        before = time.monotonic()
+        (job.out / "cut").touch()
+        job.nothing_left(1)
+        took = time.monotonic() - before
+        CHECK.assertTrue((job.out / "left.3").exists())
+        CHECK.assertGreaterEqual(len(job.hosts.processes(2)), 3)
+        (job.out / "end").touch()
+        CHECK.assertIn("ending it", job.end(0))
+        job.nothing_left(0, 2)
+        return took
+
+
 class UnreachableTest(unittest.TestCase):
+    """All cases run at once, most of their time is waiting."""
 
-    def each(self, case):
-        """Runs a case for each way to lose a host, all at once."""
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            runs = {how: pool.submit(case, lose, text) for how, (lose, text) in LOSSES.items()}
-        for how, run in runs.items():
-            with self.subTest(how=how):
-                print(f"{self.id().split('.')[-1]}, {how}: {run.result():.1f} s", file=sys.stderr)
+    @classmethod
+    def setUpClass(cls):
+        cls.pool = concurrent.futures.ThreadPoolExecutor(16)
+        cls.addClassCleanup(cls.pool.shutdown)
+        cls.runs = {name: cls.pool.submit(*case) for name, case in {
+            **{f"at the start, {how}": (lose_at_the_start, *loss) for how, loss in LOSSES.items()},
+            **{f"at a restart, {how}": (lose_at_a_restart, *loss) for how, loss in LOSSES.items()},
+            "back again": (come_back,), "cut off": (cut_off,)}.items()}
 
-    def test_at_the_start(self):
-        def case(lose, text):
-            with Job(PROGRAM, "--restarts", "2") as job:
-                lose(job.hosts)
-                before = time.monotonic()
-                job.start()
-                messages = job.end(4)
-                took = time.monotonic() - before
-                self.assertRegex(messages, f"cannot reach {job.hosts.address(1)}: .*{text}")
-                self.assertNotIn("starting again", messages)
-                self.assertFalse((job.out / "starts").exists())
-                job.nothing_left(0, 1, 2)
-                return took
-        self.each(case)
+    def check(self, begin):
+        for name, run in self.runs.items():
+            if name.startswith(begin):
+                with self.subTest(name):
+                    print(f"{name}: {run.result():.1f} s", file=sys.stderr)
 
-    def test_at_a_restart(self):
-        def case(lose, _):
-            with Job(PROGRAM, "--restarts", "1") as job:
-                (job.out / "leave.1").write_text("4\nrank 3 is lost\n")
-                (job.out / "wait.1").touch()
-                job.start()
-                job.begun(0, 1, 2)
-                lose(job.hosts)
-                before = time.monotonic()
-                (job.out / "wait.1").unlink()
-                job.begun(0, 2)
-                took = time.monotonic() - before
-                messages = job.end(0)
-                self.assertIn(f"cannot reach {job.hosts.address(1)}: going on with", messages)
-                self.assertEqual(messages.count("starting again"), 1)
-                return took
-        self.each(case)
+    def test_the_start_ends_with_code_4_and_names_the_host(self):
+        self.check("at the start")
+
+    def test_a_restart_leaves_the_host_out(self):
+        self.check("at a restart")
 
     def test_a_host_that_is_back_is_used_again(self):
-        with Job(PROGRAM, "--restarts", "2") as job:
-            for start in (1, 2):
-                (job.out / f"leave.{start}").write_text("4\na rank is lost\n")
-                (job.out / f"wait.{start}").touch()
-            job.start()
-            job.begun(0, 1, 2)
-            job.hosts.agent_fails(1, "gone")
-            (job.out / "wait.1").unlink()
-            job.begun(0, 2)
-            job.hosts.agent_fails(1, None)
-            (job.out / "wait.2").unlink()
-            job.begun(0, 1, 2)
-            job.end(0)
+        self.check("back again")
 
-    def test_no_daemon_stays_on_a_host_that_is_cut_off(self):
-        with Job(CUT_OFF) as job:
-            job.start()
-            wait_until(lambda: len(list(job.out.glob("begun.*"))) == 6, "all begin")
-            job.hosts.swallow(1)
-            before = time.monotonic()
-            (job.out / "cut").touch()
-            job.nothing_left(1)
-            took = time.monotonic() - before
-            self.assertTrue((job.out / "left.3").exists())
-            self.assertGreaterEqual(len(job.hosts.processes(2)), 3)
-            (job.out / "end").touch()
-            self.assertIn("ending it", job.end(0))
-            job.nothing_left(0, 2)
-            print(f"cut off, last rank leaves after 12 s: {took:.1f} s", file=sys.stderr)
+    def test_no_daemon_stays_on_a_host_that_is_cut_off_and_none_ends_early(self):
+        self.check("cut off")
 
 
 if __name__ == "__main__":
