@@ -12,7 +12,8 @@ read -ra agent <<<"$COHORT_AGENT"
 # value NAME: that of a parameter among the command's words.
 value() { sed -nE "s/.* $1 \"?([^\" ]+).*/\1/p" <<<"$words"; }
 
-words=$*
+# Of this agent a host's orted, which could start others itself, must not hear.
+words=$(sed -E 's/ --?mca plm_rsh_agent "?agent\.sh"?//' <<<"$*")
 uri=$(value orte_hnp_uri)
 if [[ -z $uri ]]; then
     exec "${agent[@]}" "$host" "$@"
@@ -23,7 +24,8 @@ timeout --kill-after=1 20 "${agent[@]}" "$host" "$words && $check" <"$here/daemo
 case $code in
     0) exit 0 ;;
     124 | 137) reason="${agent[0]} has not done its part within 20 s" ;;
-    97 | 98) reason="its orted cannot reach mpirun (${uri#*;})" ;;
+    97) reason="its orted has ended without having reached mpirun (${uri#*;})" ;;
+    98) reason="its orted cannot reach mpirun (${uri#*;})" ;;
     *) reason="${agent[0]} has ended with code $code" ;;
 esac
 # A job that is over, or that ends because of another host, ends its daemons as well.

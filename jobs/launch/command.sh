@@ -46,7 +46,7 @@ setting() { sed -nE "/^$1 = /{s/^$1 = \"?//;s/\"?\$//p;q}" <<<"$settings"; }
 # Sets `out`, `threads` and `patience` of a training run; empty for other commands. A wrong option ends here.
 read_job() {
     local code=0 lost_after
-    out='' threads=''
+    out='' threads='' settings=''
     if ((${#job[@]} == 0)) && [[ -z ${COHORT:-} ]]; then
         usage_error "there is no command after --"
     elif [[ ${job[0]:-} != train || " ${job[*]} " == *" --help "* || " ${job[*]} " == *" -h "* ]]; then
@@ -147,7 +147,8 @@ build_command() {
     for name in $(printf '%s\n' "${!mca[@]}" | sort); do
         command+=(--mca "$name" "${mca[$name]}")
     done
-    for name in OMP_WAIT_POLICY OMP_NUM_THREADS OPENBLAS_NUM_THREADS; do
+    for name in OMP_WAIT_POLICY OMP_NUM_THREADS OPENBLAS_NUM_THREADS \
+        ${NCCL_SOCKET_IFNAME:+NCCL_SOCKET_IFNAME}; do
         command+=(-x "$name")
     done
     if [[ -n $out ]]; then

@@ -45,6 +45,41 @@ read_hosts() {
     fi
 }
 
+# Whether all ranks run on this host, as far as one can know before the start.
+all_here() {
+    local line
+    for line in "${given[@]}"; do
+        is_here "${line% *}" || return 1
+    done
+    ((${#given[@]} > 0)) ||
+        [[ -z ${SLURM_JOB_ID:-}${PBS_JOBID:-}${LSB_JOBID:-}${PE_HOSTFILE:-} ]] &&
+        [[ -z ${OMPI_MCA_orte_default_hostfile:-} ]] &&
+            ! grep -qs '^[^#]' /etc/openmpi/openmpi-default-hostfile
+}
+
+# Which networks Open MPI and NCCL use when --interfaces did not say it, and when mpirun and its
+# daemons count as cut off from each other: once a job would have given up, and 20 seconds later.
+choose_networks() {
+    local stall
+    if [[ -n $interfaces ]]; then
+        if [[ -z ${NCCL_SOCKET_IFNAME:-} && ! $interfaces =~ [/:] ]]; then
+            export NCCL_SOCKET_IFNAME="=$interfaces"
+        fi
+    elif [[ "${!mca[*]} ${!OMPI_MCA_@}" == *_tcp_if_* ]]; then
+        : # Open MPI's own words say it
+    elif all_here; then
+        mca[btl_tcp_if_include]=127.0.0.1/8 mca[oob_tcp_if_include]=127.0.0.1/8
+    else
+        say "no --interfaces: the job uses every network of its hosts and trusts it (docs/trust.md)"
+    fi
+    all_here && return
+    stall=$(setting stall-limit-s)
+    stall=${stall%%.*}
+    [[ $stall =~ ^[1-9][0-9]{0,5}$ ]] || stall=60
+    : "${mca[oob_tcp_keepalive_time]:=$((2 * stall))}"
+    : "${mca[oob_tcp_keepalive_intvl]:=5}" "${mca[oob_tcp_keepalive_probes]:=4}"
+}
+
 # start_failed: whether a host could not be reached, so that the job has not begun.
 start_failed() { [[ -s $folder/unreachable ]] && ! left_code && ! has_begun; }
 

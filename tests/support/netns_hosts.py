@@ -12,6 +12,7 @@ import argparse
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -174,7 +175,8 @@ class Hosts:
         return path
 
     def agent(self):
-        """A program in place of ssh for mpirun."""
+        """A program in place of ssh for mpirun. Of mpirun's environment a host sees as little as
+        through ssh."""
         cases = "".join(f"{self.address(host)}|h{host}) set -- {self._holders[host].pid} \"$@\" ;;\n"
                         for host in range(self.count))
         path = self.folder / "agent"
@@ -183,7 +185,8 @@ class Hosts:
                         f'[ ! -e "{self.folder}/mute.$host" ] || exec sleep infinity\n'
                         f'case $host in\n{cases}*) exit 255 ;;\nesac\n'
                         'pid=$1\nshift\n'
-                        'exec nsenter --target="$pid" --net --uts --ipc -- /bin/sh -c "$*"\n')
+                        'exec nsenter --target="$pid" --net --uts --ipc -- '
+                        f'env -i PATH={shlex.quote(os.environ["PATH"])} /bin/sh -c "$*"\n')
         path.chmod(0o755)
         return path
 
