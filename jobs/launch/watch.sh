@@ -115,7 +115,7 @@ wait_for_job() {
         exit "$kill_code"
     fi
     code=0
-    wait "$launcher_id" || code=$?
+    { wait "$launcher_id" || code=$?; } 2>/dev/null # the shell would say that it was killed
 }
 
 # Sets `code` and `reason` from what the job left behind, if it did.

@@ -37,6 +37,7 @@ while rank != "0" and (code.exists() and code.stat().st_mtime_ns) == before:
     time.sleep(0.05)
 if rank != "0":
     sys.exit(0)
+time.sleep(1)  # all have begun
 while (out / f"wait.{start}").exists():
     time.sleep(0.05)
 left = out / f"leave.{start}"
@@ -44,18 +45,18 @@ left = out / f"leave.{start}"
 (out / "exit_code.new").rename(code)
 '''
 
-# In place of cohort, on three hosts: the ranks of host h1 leave one after the other once they are
-# cut off; the last one says that it was let live. Rank 0 goes on.
+# In place of cohort: the ranks of host h1 leave one after the other once they are cut off, or stay
+# silent if there is a file `silent`; rank 0 goes on.
 CUT_OFF = r'''#!/usr/bin/env python3
 import os, pathlib, sys, time
 out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
 if "--dump-config" in sys.argv:
-    print(f'out = "{out}"')
+    print(f'out = "{out}"\nstall-limit-s = 5')
     sys.exit(0)
 rank, host = os.environ["OMPI_COMM_WORLD_RANK"], os.uname().nodename
 (out / f"begun.{rank}").touch()
 if host == "h1":
-    while not (out / "cut").exists():
+    while not (out / "cut").exists() or (out / "silent").exists():
         time.sleep(0.05)
     time.sleep(2 if rank == "2" else 12)
     (out / f"left.{rank}").touch()
@@ -127,9 +128,10 @@ class Job:
             raise AssertionError(f"code {self.process.returncode}, not {code}: {messages}")
         return messages
 
-    def nothing_left(self, *hosts):
+    def nothing_left(self, *hosts, limit_s=30):
         for host in hosts:
-            wait_until(lambda host=host: not self.hosts.processes(host), f"nothing is left on h{host}")
+            wait_until(lambda host=host: not self.hosts.processes(host),
+                       f"nothing is left on h{host}", limit_s)
 
 
 def lose_at_the_start(lose, text):
@@ -182,16 +184,18 @@ def come_back():
         return took
 
 
-def cut_off():
+def cut_off(silent):
     with Job(CUT_OFF) as job:
+        if silent:
+            (job.out / "silent").touch()
         job.start()
         wait_until(lambda: len(list(job.out.glob("begun.*"))) == 6, "all begin")
         job.hosts.swallow(1)
         before = time.monotonic()
         (job.out / "cut").touch()
-        job.nothing_left(1)
+        job.nothing_left(1, limit_s=LIMIT_S)
         took = time.monotonic() - before
-        CHECK.assertTrue((job.out / "left.3").exists())
+        CHECK.assertEqual((job.out / "left.3").exists(), not silent)
         CHECK.assertGreaterEqual(len(job.hosts.processes(2)), 3)
         (job.out / "end").touch()
         CHECK.assertIn("ending it", job.end(0))
@@ -209,9 +213,10 @@ class UnreachableTest(unittest.TestCase):
         cls.runs = {name: cls.pool.submit(*case) for name, case in {
             **{f"at the start, {how}": (lose_at_the_start, *loss) for how, loss in LOSSES.items()},
             **{f"at a restart, {how}": (lose_at_a_restart, *loss) for how, loss in LOSSES.items()},
-            "back again": (come_back,), "cut off": (cut_off,)}.items()}
+            "back again": (come_back,), "cut off, ranks leave": (cut_off, False),
+            "cut off, ranks are silent": (cut_off, True)}.items()}
 
-    def check(self, begin):
+    def check(self, begin):  # prints the seconds
         for name, run in self.runs.items():
             if name.startswith(begin):
                 with self.subTest(name):
