@@ -14,6 +14,7 @@
 
 #include "cohort/core/bytes.hpp"
 #include "cohort/core/error.hpp"
+#include "leftovers.hpp"
 
 namespace cohort {
 namespace {
@@ -226,6 +227,9 @@ Roster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& co
     roster.map = make_map(options, cards);
     roster.tag_limit = highest_tag();
     comms.open_roles(roster.map);
+    if (own.leader == roster.own_rank) {
+        remove_leftovers();
+    }
     for (const Introduction& card : cards) {
         const bool other = card.info.rank != roster.own_rank;
         if (other && card.leader == own.leader && card.pid_space == own.pid_space) {

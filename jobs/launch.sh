@@ -34,7 +34,7 @@ declare -A mca=(
     [pml]=ob1 [btl]='self,vader,tcp' [btl_tcp_flags]=0x201 [osc]=^rdma
     [mpi_yield_when_idle]=1 [plm_rsh_no_tree_spawn]=1
 )
-ranks='' hosts='' hostfile='' bind=auto launcher='' restarts=0 dry_run=no resume=no patience=25
+ranks='' interfaces='' hosts='' hostfile='' bind=auto launcher='' restarts=0 dry_run=no resume=no patience=25
 
 # Sets the options above and `job`, the words after --.
 read_options() {
@@ -79,7 +79,7 @@ set_option() {
             ;;
         --hosts) hosts=$2 ;;
         --hostfile) hostfile=$2 ;;
-        --interfaces) mca[btl_tcp_if_include]=$2 mca[oob_tcp_if_include]=$2 ;;
+        --interfaces) interfaces=$2 mca[btl_tcp_if_include]=$2 mca[oob_tcp_if_include]=$2 ;;
         --bind)
             [[ $2 =~ ^(auto|none|core)$ ]] || usage_error "--bind takes auto, none or core, not '$2'"
             bind=$2
@@ -116,6 +116,8 @@ if [[ $resume == yes ]]; then
 fi
 read_job
 choose_binding
+read_hosts
+choose_networks
 folder=${TMPDIR:-/tmp}/cohort-launch-$$
 build_command
 if [[ $dry_run == yes ]]; then
@@ -147,10 +149,7 @@ run_once
 while [[ $lost == yes && $stopping == no ]] && ((restarts > 0)); do
     restarts=$((restarts - 1))
     say "exit code $code${reason:+ ($reason)}: starting again with --resume, $restarts restarts left"
-    resume_job
-    drop_lost_hosts
-    build_command
-    run_once
+    run_again
 done
 if ((code != 0)); then
     say "exit code $code${reason:+: $reason}"

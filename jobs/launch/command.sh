@@ -46,7 +46,7 @@ setting() { sed -nE "/^$1 = /{s/^$1 = \"?//;s/\"?\$//p;q}" <<<"$settings"; }
 # Sets `out`, `threads` and `patience` of a training run; empty for other commands. A wrong option ends here.
 read_job() {
     local code=0 lost_after
-    out='' threads=''
+    out='' threads='' settings=''
     if ((${#job[@]} == 0)) && [[ -z ${COHORT:-} ]]; then
         usage_error "there is no command after --"
     elif [[ ${job[0]:-} != train || " ${job[*]} " == *" --help "* || " ${job[*]} " == *" -h "* ]]; then
@@ -98,12 +98,24 @@ export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
 # again until the job ends.
 # shellcheck disable=SC2016  # expanded by the ranks
 quiet='trap "" USR1; exec "$@"'
-# The same, and notes how the ranks of this host ended. mpirun is always told 0: with recovery its own
-# code is 0 in any case, and it does not end after ranks of other hosts that ended with another one.
-# shellcheck disable=SC2016
-noting='trap "" USR1; notes=$1; shift; code=0
-note() { if [ -d "${notes%/*}" ]; then echo "$1 ${OMPI_COMM_WORLD_RANK-}" >>"$notes"; fi; }
-note begin; "$@" || code=$?; note "$code"'
+# The text of rank.sh without its comments.
+noting=$(sed '/^ *#/d' "$here/launch/rank.sh")
+
+# The words of the program that starts something on another host, as mpirun would choose it.
+agent_words() {
+    local given=${mca[plm_rsh_agent]:-} choice
+    if [[ -z $given ]]; then
+        given=$(ompi_info --parsable --param plm rsh --level 9 2>/dev/null |
+            sed -n 's/^mca:plm:rsh:param:plm_rsh_agent:value:"\(.*\)"$/\1/p' || true)
+    fi
+    if [[ -z $given || $given == 'ssh : rsh' ]]; then
+        given='ssh -x -o BatchMode=yes -o ConnectTimeout=5'
+    fi
+    while IFS= read -rd : choice; do
+        read -ra agent <<<"$choice"
+        ! command -v "${agent[0]}" >/dev/null || return 0
+    done <<<"$given:"
+}
 
 # Sets `command`, all words from the launcher to the program and its arguments.
 build_command() {
@@ -122,6 +134,11 @@ build_command() {
         return
     fi
     command=(mpirun)
+    if [[ ${#agent[@]} -gt 0 && ${mca[plm_rsh_no_tree_spawn]} == 1 ]]; then
+        command=(env "PATH=$here/launch:$PATH" "COHORT_AGENT=${agent[*]}"
+            "COHORT_UNREACHABLE=$folder/unreachable" mpirun)
+        mca[plm_rsh_agent]=agent.sh
+    fi
     ((EUID != 0)) || command+=(--allow-run-as-root)
     [[ -z $ranks ]] || command+=(-n "$ranks")
     [[ -z $hosts ]] || command+=(--host "$hosts")
@@ -130,7 +147,8 @@ build_command() {
     for name in $(printf '%s\n' "${!mca[@]}" | sort); do
         command+=(--mca "$name" "${mca[$name]}")
     done
-    for name in OMP_WAIT_POLICY OMP_NUM_THREADS OPENBLAS_NUM_THREADS; do
+    for name in OMP_WAIT_POLICY OMP_NUM_THREADS OPENBLAS_NUM_THREADS \
+        ${NCCL_SOCKET_IFNAME:+NCCL_SOCKET_IFNAME}; do
         command+=(-x "$name")
     done
     if [[ -n $out ]]; then

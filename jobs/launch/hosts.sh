@@ -1,4 +1,4 @@
-# Part of ../launch.sh: which hosts are left after a loss.
+# Part of ../launch.sh: which hosts can be reached.
 # shellcheck shell=bash disable=SC2034,SC2154  # variables are shared with ../launch.sh
 
 # Whether a host is this one.
@@ -10,12 +10,19 @@ is_here() {
     return 1
 }
 
-# Whether mpirun could start something on a host.
+# Whether something can be started on a host.
 is_reachable() {
-    local agent
     is_here "$1" && return
-    read -ra agent <<<"${mca[plm_rsh_agent]:-ssh -o BatchMode=yes -o ConnectTimeout=5}"
-    timeout 15 "${agent[@]}" "$1" true </dev/null >/dev/null 2>&1
+    timeout --kill-after=1 10 "${agent[@]}" "$1" true </dev/null >/dev/null 2>&1
+}
+
+# out_of_reach HOST...: those that cannot be reached. They are all asked at once.
+out_of_reach() {
+    local name
+    for name; do
+        { is_reachable "$name" || echo "$name"; } &
+    done
+    wait
 }
 
 # The hosts with their slots, "HOST SLOTS" a line.
@@ -28,23 +35,75 @@ host_slots() {
     fi
 }
 
-# Leaves out hosts that have gone since the start, and their share of the ranks. Under srun the
-# allocation says what is left.
-drop_lost_hosts() {
-    local name slots all=0 left=0 kept=() gone=() least
-    [[ -n $hosts$hostfile ]] || return 0
-    while read -r name slots; do
+# Sets `given`, the hosts with their slots, and `agent`; both are empty when nobody named hosts.
+read_hosts() {
+    given=() agent=()
+    if [[ $launcher == mpirun && -n $hosts$hostfile ]]; then
+        mapfile -t given < <(host_slots)
+        given_options=("$ranks" "$hosts" "$hostfile")
+        agent_words
+    fi
+}
+
+# Whether all ranks run on this host, as far as one can know before the start.
+all_here() {
+    local line
+    for line in "${given[@]}"; do
+        is_here "${line% *}" || return 1
+    done
+    ((${#given[@]} > 0)) ||
+        [[ -z ${SLURM_JOB_ID:-}${PBS_JOBID:-}${LSB_JOBID:-}${PE_HOSTFILE:-} ]] &&
+        [[ -z ${OMPI_MCA_orte_default_hostfile:-} ]] &&
+            ! grep -qs '^[^#]' /etc/openmpi/openmpi-default-hostfile
+}
+
+# Which networks Open MPI and NCCL use when --interfaces did not say it, and when mpirun and its
+# daemons count as cut off from each other: once a job would have given up, and 20 seconds later.
+choose_networks() {
+    local stall
+    if [[ -n $interfaces ]]; then
+        if [[ -z ${NCCL_SOCKET_IFNAME:-} && ! $interfaces =~ [/:] ]]; then
+            export NCCL_SOCKET_IFNAME="=$interfaces"
+        fi
+    elif [[ "${!mca[*]} ${!OMPI_MCA_@}" == *_tcp_if_* ]]; then
+        : # Open MPI's own words say it
+    elif all_here; then
+        mca[btl_tcp_if_include]=127.0.0.1/8 mca[oob_tcp_if_include]=127.0.0.1/8
+    else
+        say "no --interfaces: the job uses every network of its hosts and trusts it (docs/trust.md)"
+    fi
+    all_here && return
+    stall=$(setting stall-limit-s)
+    stall=${stall%%.*}
+    [[ $stall =~ ^[1-9][0-9]{0,5}$ ]] || stall=60
+    : "${mca[oob_tcp_keepalive_time]:=$((2 * stall))}"
+    : "${mca[oob_tcp_keepalive_intvl]:=5}" "${mca[oob_tcp_keepalive_probes]:=4}"
+}
+
+# start_failed: whether a host could not be reached, so that the job has not begun.
+start_failed() { [[ -s $folder/unreachable ]] && ! left_code && ! has_begun; }
+
+# Chooses hosts for a restart, and their share of the ranks: of those given at first, which may have
+# come back, the ones that can be reached now and are not in `barred`. Under srun the allocation says
+# what is left. Fails when no host is left.
+choose_hosts() {
+    local line name slots all=0 left=0 kept=() gone least
+    ((${#given[@]} > 0)) || return 0
+    gone=" ${barred[*]} $(out_of_reach "${given[@]%% *}" | tr '\n' ' ') "
+    for line in "${given[@]}"; do
+        read -r name slots <<<"$line"
         all=$((all + slots))
-        if is_reachable "$name"; then
+        if [[ $gone != *" $name "* ]]; then
             left=$((left + slots))
             kept+=("$name:$slots")
-        else
-            gone+=("$name")
         fi
-    done < <(host_slots)
-    if ((${#gone[@]} == 0 || ${#kept[@]} == 0)); then
-        return 0
+    done
+    ranks=${given_options[0]} hosts=${given_options[1]} hostfile=${given_options[2]}
+    if ((${#kept[@]} == 0)); then
+        say "cannot reach any host"
+        return 1
     fi
+    ((left < all)) || return 0
     hosts=$(IFS=, && echo "${kept[*]}") hostfile=''
     if [[ -n $ranks ]]; then
         least=1
@@ -55,5 +114,21 @@ drop_lost_hosts() {
         ranks=$((ranks * left / all))
         ranks=$((ranks > least ? ranks : least))
     fi
-    say "cannot reach ${gone[*]}: going on with $hosts${ranks:+, $ranks ranks}"
+    read -ra gone <<<"$gone"
+    say "cannot reach $(printf '%s\n' "${gone[@]}" | sort -u | paste -sd ' '):" \
+        "going on with $hosts${ranks:+, $ranks ranks}"
+}
+
+# Starts the job again, and once more without a host that turns out to be out of mpirun's reach.
+run_again() {
+    barred=()
+    resume_job
+    while choose_hosts; do
+        build_command
+        run_once
+        start_failed && [[ $stopping == no ]] || return 0
+        say "$reason"
+        mapfile -t -O "${#barred[@]}" barred < <(cut -d ' ' -f 1 "$folder/unreachable")
+    done
+    lost=no
 }

@@ -111,7 +111,7 @@ wait_for_job() {
             kill -USR1 "$launcher_id" 2>/dev/null || true
         fi
         if ((++polls % 5 == 0)); then
-            if job_over; then
+            if job_over || start_failed; then
                 ((++over <= 10)) || say "the job has ended, $launcher has not: ending it"
                 ((over <= 10)) || end_job
             elif failed_alone && ((++failed > patience)); then
@@ -131,7 +131,7 @@ wait_for_job() {
         exit "$kill_code"
     fi
     code=0
-    wait "$launcher_id" || code=$?
+    { wait "$launcher_id" || code=$?; } 2>/dev/null # the shell would say that it was killed
 }
 
 # Sets `code` and `reason` from what the job left behind, if it did.
@@ -160,12 +160,15 @@ run_once() {
     reason='' lost=no polls=0 lock_seen=no rank_0_died=no
     before=([exit_code]=$(identity exit_code) [metrics.jsonl]=$(identity metrics.jsonl))
     : >"$folder/notes"
+    : >"$folder/unreachable"
     setsid "${leader[@]}" sh -c "$quiet" sh "${command[@]}" </dev/null {alive}>&- &
     session=$!
     wait_for_job
     end_job
     read_exit_code
-    if ((code == 4 || (code > 128 && code != 130 && code != 143))); then
+    if start_failed; then
+        code=4 reason="cannot reach $(sed 's/ /: /' "$folder/unreachable" | sort -u | paste -sd ';')"
+    elif ((code == 4 || (code > 128 && code != 130 && code != 143))); then
         lost=yes
     fi
 }

@@ -12,6 +12,7 @@ import argparse
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -146,6 +147,25 @@ class Hosts:
         """Unplugs a host, or plugs it in again."""
         self.run(host, "ip", "link", "set", "eth0", "up" if up else "down")
 
+    def swallow(self, host):
+        """From now on what a host sends or is sent vanishes without an error, for good."""
+        for one in range(self.count):
+            shown = subprocess.run([*self.enter(one), "ip", "-brief", "link", "show", "eth0"],
+                                   capture_output=True, text=True, check=True).stdout.split()
+            for other in set(range(self.count)) - {one}:
+                self.run(other, "ip", "neigh", "replace", self.address(one), "lladdr", shown[2],
+                         "dev", "eth0", "nud", "permanent")
+        subprocess.run(["nsenter", f"--target={self._switch.pid}", "--net", "--", "ip", "link",
+                        "set", f"port{host}", "nomaster"], check=True)
+
+    def agent_fails(self, host, how):
+        """From now on the agent cannot start anything on a host: how "gone", it fails, or "mute",
+        it waits; None: it can again."""
+        for name in (self.address(host), self.names[host]):
+            for fault in ("gone", "mute"):
+                path = self.folder / f"{fault}.{name}"
+                path.touch() if fault == how else path.unlink(missing_ok=True)
+
     def hostfile(self, slots=1):
         """The same number of ranks on every host, or a list of numbers."""
         each = [slots] * self.count if isinstance(slots, int) else slots
@@ -155,15 +175,18 @@ class Hosts:
         return path
 
     def agent(self):
-        """A program in place of ssh for mpirun."""
+        """A program in place of ssh for mpirun. Of mpirun's environment a host sees as little as
+        through ssh."""
         cases = "".join(f"{self.address(host)}|h{host}) set -- {self._holders[host].pid} \"$@\" ;;\n"
                         for host in range(self.count))
         path = self.folder / "agent"
         path.write_text('#!/bin/sh\nhost=$1\nshift\n'
                         f'[ ! -e "{self.folder}/gone.$host" ] || exit 255\n'
+                        f'[ ! -e "{self.folder}/mute.$host" ] || exec sleep infinity\n'
                         f'case $host in\n{cases}*) exit 255 ;;\nesac\n'
                         'pid=$1\nshift\n'
-                        'exec nsenter --target="$pid" --net --uts --ipc -- /bin/sh -c "$*"\n')
+                        'exec nsenter --target="$pid" --net --uts --ipc -- '
+                        f'env -i PATH={shlex.quote(os.environ["PATH"])} /bin/sh -c "$*"\n')
         path.chmod(0o755)
         return path
 
@@ -188,8 +211,7 @@ class Hosts:
     def kill(self, host):
         """Ends all processes of a host without warning, as a loss of power would; nothing can be
         started there by the agent any more."""
-        for name in (self.address(host), self.names[host]):
-            (self.folder / f"gone.{name}").touch()
+        self.agent_fails(host, "gone")
         self._end_processes(host)
 
     def close(self):

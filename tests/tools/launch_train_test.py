@@ -6,6 +6,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -37,6 +38,18 @@ def ranks_of(launcher):
         if programs.get(pid) == str(cli_support.PROGRAM):
             found.append(pid)
     return sorted(found)
+
+
+def parent(pid):
+    text = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    return int(text.rsplit(")", 1)[1].split()[1])
+
+
+def segments(pids):
+    """The files of memory that Open MPI shares between these processes."""
+    texts = (pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8") for pid in pids)
+    return {pathlib.Path(name) for text in texts
+            for name in re.findall(r"/dev/shm/vader_segment\S+", text)}
 
 
 class LaunchTrain(ProgramTest):
@@ -109,6 +122,23 @@ class LaunchTrain(ProgramTest):
             self.assertIn("starting again with --resume", messages)
             self.assertEqual(events(self.out(), "summary")[-1]["samples_applied"], SAMPLES)
             self.assertTrue(events(self.out(), "resume"), messages)
+
+    def test_shared_memory_of_a_killed_job_goes_with_the_next_start(self):
+        self.architecture = "ring"
+        self.out().mkdir(parents=True)
+        launcher = self.start()
+        self.wait_for(launcher, "train")
+        ranks = ranks_of(launcher)
+        left = segments(ranks)
+        self.assertEqual(len(left), 4)
+        mpirun = parent(parent(ranks[0]))  # a shell is between them
+        for pid in [mpirun, *ranks]:
+            os.kill(pid, signal.SIGKILL)
+        self.finish(launcher, 137)
+        for path in left:
+            os.utime(path, (time.time() - 30,) * 2)
+        self.finish(self.start("--overwrite"), 0)
+        self.assertFalse([path for path in left if path.exists()])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Part of ../launch.sh, in place of ssh for mpirun: agent.sh HOST COMMAND...
+# Starts mpirun's daemon on a host and stays until it has reached mpirun, which itself would wait
+# for ever. A host where that fails is noted, with the reason, in the file $COHORT_UNREACHABLE.
+# $COHORT_AGENT: the words of the real agent. Nothing here waits longer than 20 seconds.
+set -u
+here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+host=$1
+shift
+mpirun=$PPID
+read -ra agent <<<"$COHORT_AGENT"
+# value NAME: that of a parameter among the command's words.
+value() { sed -nE "s/.* $1 \"?([^\" ]+).*/\1/p" <<<"$words"; }
+
+# Of this agent a host's orted, which could start others itself, must not hear.
+words=$(sed -E 's/ --?mca plm_rsh_agent "?agent\.sh"?//' <<<"$*")
+uri=$(value orte_hnp_uri)
+if [[ -z $uri ]]; then
+    exec "${agent[@]}" "$host" "$@"
+fi
+check="sh -s '$uri' '$(value ess_base_vpid)' 10"
+code=0
+timeout --kill-after=1 20 "${agent[@]}" "$host" "$words && $check" <"$here/daemon.sh" || code=$?
+case $code in
+    0) exit 0 ;;
+    124 | 137) reason="${agent[0]} has not done its part within 20 s" ;;
+    97) reason="its orted has ended without having reached mpirun (${uri#*;})" ;;
+    98) reason="its orted cannot reach mpirun (${uri#*;})" ;;
+    *) reason="${agent[0]} has ended with code $code" ;;
+esac
+# A job that is over, or that ends because of another host, ends its daemons as well.
+for ((tries = 0; code == 97 && tries < 20; tries++)); do
+    kill -0 "$mpirun" 2>/dev/null || exit 0
+    sleep 0.1
+done
+if kill -0 "$mpirun" 2>/dev/null && [[ -d ${COHORT_UNREACHABLE%/*} ]]; then
+    echo "$host $reason" >>"$COHORT_UNREACHABLE"
+    sleep 1 # for others, before mpirun ends
+fi
+exit "$code"

@@ -1,0 +1,37 @@
+# Part of ../launch.sh, run on a host by agent.sh: waits until the host's orted has reached mpirun.
+# $1, $2: mpirun's addresses and orted's number, both on its command line; $3: at most so many seconds.
+# Ends with 0; 97: there is no such orted any more; 98: the time is up, orted is ended.
+# shellcheck shell=sh
+trap '' HUP TERM
+uri=$1 number=$2 ports='' pause=0.1
+end=$(($(date +%s) + $3))
+for port in $(printf '%s\n' "$uri" | tr ';' '\n' | sed -n 's/.*:\([0-9][0-9]*\)$/\1/p'); do
+    ports="$ports${ports:+|}$(printf %04X "$port")"
+done
+
+# Whether a connection to mpirun stands.
+connected() { cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qE " [0-9A-F]+:($ports) 01 "; }
+
+find_daemon() {
+    for file in /proc/[0-9]*/comm; do
+        [ "$(cat "$file")" = orted ] || continue
+        case $(tr '\0' ' ' <"${file%comm}cmdline") in
+            *" ess_base_vpid $number "*"$uri"*)
+                file=${file%/comm}
+                echo "${file#/proc/}"
+                ;;
+        esac
+    done 2>/dev/null
+}
+
+daemon=$(find_daemon)
+[ -n "$daemon" ] || exit 97
+while ! connected; do
+    kill -0 "$daemon" 2>/dev/null || exit 97
+    if [ "$(date +%s)" -gt "$end" ]; then
+        kill -KILL "$daemon"
+        exit 98
+    fi
+    sleep "$pause"
+    pause=0.3
+done
