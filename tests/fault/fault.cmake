@@ -7,7 +7,9 @@ add_test(NAME kill_test
   COMMAND Python3::Interpreter ${fault}/kill_test.py $<TARGET_FILE:cohort> --cases 6 --at-least 0.5)
 add_test(NAME freeze_test
   COMMAND Python3::Interpreter ${fault}/kill_test.py $<TARGET_FILE:cohort> --cases 3 --freeze)
-foreach(test mode_matrix kill_test freeze_test)
+add_test(NAME data_damage_test
+  COMMAND Python3::Interpreter ${fault}/data_damage_test.py $<TARGET_FILE:cohort> --cases 14)
+foreach(test mode_matrix kill_test freeze_test data_damage_test)
   cohort_test_properties(${test} LABELS fault PROCESSORS 2 TIMEOUT 900)
   set_tests_properties(${test} PROPERTIES RUN_SERIAL ON)
 endforeach()

@@ -169,7 +169,7 @@ TEST_F(EvaluationTest, SnapshotsAreEvaluatedInOrderAtLowPriority) {
     }
     const std::vector<SnapshotEvaluation> all = results.wait_for(3);
     for (std::size_t i = 0; i < 3; ++i) {
-        EXPECT_EQ(all[i].error, "");
+        EXPECT_EQ(all[i].error, nullptr);
         EXPECT_EQ(all[i].part.id, i + 1);
         EXPECT_EQ(all[i].part.samples, kTestSamples);
         EXPECT_EQ(static_cast<double>(all[i].part.correct) / kTestSamples,
