@@ -15,6 +15,7 @@ import cli_support
 from cli_support import ProgramTest, events, images, run
 
 MPIRUN = []
+JOB = ["--model", "smallcnn", "--batch", 20, "--threads", 1]
 
 
 class DataTest(ProgramTest):
@@ -34,14 +35,14 @@ class DataTest(ProgramTest):
         return path
 
     def train_on(self, data, *arguments, **options):
-        return self.train("--data", data, "--epochs", 1, "--overwrite", *arguments, **options)
+        return run("train", "--data", data, "--out", self.out(), *JOB, *arguments, **options)
 
     def ranks(self, *programs):
         """A job of ranks with different arguments, one list of them for each; its log."""
         words = [*MPIRUN]
         for index, arguments in enumerate(programs):
-            words += [*([":"] if index else []), "-n", 1, cli_support.PROGRAM, "train", "--model",
-                      "smallcnn", "--batch", 20, "--threads", 1, "--epochs", 1, *arguments]
+            words += [*([":"] if index else []), "-n", 1, cli_support.PROGRAM, "train", *JOB,
+                      "--epochs", 1, *arguments]
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True,
                               timeout=120, check=False,
                               env={**os.environ, "OMP_WAIT_POLICY": "passive"})
@@ -56,14 +57,14 @@ class DataTest(ProgramTest):
 
     def test_nan_in_a_sample_is_named(self):
         data = self.h5py_file("nan", lambda x, _: x[177, 0].__setitem__((3, 4), np.nan))
-        done = self.train_on(data, code=3)
+        done = self.train_on(data, "--epochs", 1, code=3)
         self.check_blames_sample(done.stderr, data, "train")
         self.assertIn("without checksums: first reads are unverified", done.stderr)
         for arch in ["--arch", "ring"], ["--arch", "servers", "--mode", "asgd"]:
             job = ["--data", data, "--out", self.out(), "--overwrite", *arch]
             self.check_blames_sample(self.ranks(job, job, job), data, "train")
         whole = self.h5py_file("whole")
-        self.train_on(whole)
+        self.train_on(whole, "--epochs", 1, "--overwrite")
         model = self.out() / "model.h5"
         done = run("eval", "--data", data, "--model-file", model, "--group", "train", code=3)
         self.check_blames_sample(done.stderr, data, "train")
@@ -72,7 +73,7 @@ class DataTest(ProgramTest):
 
     def test_nan_in_the_test_group_ends_every_mode(self):
         data = self.h5py_file("nan", lambda _, x_test: x_test[177, 0].__setitem__((3, 4), np.nan))
-        self.check_blames_sample(self.train_on(data, code=3).stderr, data, "test")
+        self.check_blames_sample(self.train_on(data, "--epochs", 1, code=3).stderr, data, "test")
         # Here snapshots are evaluated beside training.
         job = ["--data", data, "--out", self.out(), "--overwrite", "--arch", "servers", "--mode", "asgd"]
         self.check_blames_sample(self.ranks(job, job, job), data, "test")
@@ -88,8 +89,9 @@ class DataTest(ProgramTest):
         data, other = self.h5py_file("one"), self.h5py_file("other", seed=5)
         budget = ["--samples", 600, "--checkpoint-every-samples", 200]
         self.train_on(data, *budget)
+        self.train_on(data, *budget, "--resume")
         other.replace(data)
-        done = self.train("--data", data, "--resume", "--samples", 800, code=3)
+        done = self.train_on(data, *budget, "--resume", code=3)
         self.assertIn("belongs to another run: dataset differs", done.stderr)
 
     def test_import_refuses_ids_as_labels(self):
@@ -110,10 +112,13 @@ class DataTest(ProgramTest):
         pipe = self.folder / "pipe.csv"
         os.mkfifo(pipe)
         for words in (["train", "--data", pipe, "--out", self.out()], ["train", "--config", pipe],
-                      ["eval", "--data", pipe, "--model-file", self.data],
                       ["eval", "--data", self.data, "--model-file", pipe], ["info", "--data", pipe],
-                      ["import", "--input", pipe, "--output", self.folder / "x.h5"],
-                      ["simulate", "--data", pipe], ["simulate", "--profile", pipe],
+                      ["import", "--input", pipe, "--output", self.folder / "x.h5",
+                       "--test-fraction", 0.1],
+                      ["simulate", "--data", pipe],
+                      ["simulate", "--data", self.data, "--profile", pipe],
+                      ["simulate", "--data", self.data, "--trace", pipe],
+                      ["trace", "show", "--trace", pipe], ["report", pipe],
                       ["sweep", pipe, "--out", self.out()]):
             log = run(*words, code=3).stderr
             self.assertRegex(log, r"pipe.csv\].*expected a regular file, got a pipe", words)
