@@ -140,8 +140,8 @@ void check_finite(std::span<const std::byte> samples, SampleType type,
 }
 
 void check_classes(std::int64_t classes, std::int64_t train_samples, std::string_view where) {
-    constexpr std::int64_t kFew = std::int64_t{1} << 17;
-    const std::int64_t most = std::max(kFew, train_samples);
+    constexpr std::int64_t kAlwaysFine = std::int64_t{1} << 17;
+    const std::int64_t most = std::clamp<std::int64_t>(train_samples, kAlwaysFine, INT32_MAX);
     if (classes > most) {
         fail<FileError>(
             {.where = where,

@@ -34,7 +34,7 @@ void read_attributes(const Hdf5Handle& file, const std::string& path, SampleSetI
                          .got = std::to_string(version)});
     }
     info.classes = hdf5_read_integer(file.id(), kClassesAttribute, path);
-    if (info.classes < 1 || info.classes > INT32_MAX) {
+    if (info.classes < 1) {
         fail<FileError>({.where = path + "@" + kClassesAttribute,
                          .what = "unusable number of classes",
                          .expected = "at least 1",
@@ -278,6 +278,17 @@ std::vector<std::int32_t> read_labels(const Hdf5Handle& file, const std::string&
     return result;
 }
 
+/// Of the train group, whichever is open; that one's own when there is no other.
+std::int64_t train_samples(const OpenGroup& open) {
+    const std::string name = fmt::format("/{}/samples", kTrainGroup);
+    const std::string where = open.watch.path() + ":" + name;
+    if (!hdf5_exists(open.file.id(), name)) {
+        return open.info.samples;
+    }
+    const auto shape = hdf5_shape(hdf5_open_dataset(open.file.id(), name, where).id(), where);
+    return shape.empty() ? 0 : shape.front();
+}
+
 }  // namespace
 
 void read_samples(const OpenGroup& open, std::int64_t first, std::int64_t count,
@@ -327,9 +338,7 @@ OpenGroup open_group(const std::string& path, const std::string& group) {
     open.info.mean = read_per_channel(open.file, path, kMeanAttribute, channels, false);
     open.info.std = read_per_channel(open.file, path, kStdAttribute, channels, true);
     check_storage(open, path);
-    if (group == kTrainGroup) {
-        check_classes(open.info.classes, open.info.samples, path + "@" + kClassesAttribute);
-    }
+    check_classes(open.info.classes, train_samples(open), path + "@" + kClassesAttribute);
     open.labels = read_labels(open.file, path, group, open.info);
     check_contents(open, group);
     return open;

@@ -21,7 +21,6 @@
 namespace cohort {
 namespace {
 
-
 constexpr std::int64_t kTestSamples = 150;
 
 const auto kNever = [] { return false; };
