@@ -2,9 +2,11 @@
 
 #include "cohort/data/sample_source.hpp"
 
+#include "file_watch.hpp"
 #include "hdf5_handle.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +22,9 @@ inline constexpr const char* kMeanAttribute = "mean";
 inline constexpr const char* kStdAttribute = "std";
 inline constexpr const char* kSourceAttribute = "source";      // optional
 inline constexpr const char* kChecksumAttribute = "checksum";  // optional
+/// Beside `samples`, optional: CRC-32 of each `samples` (its attribute) samples, uint32.
+inline constexpr const char* kChunkChecksums = "samples_crc32";
+inline constexpr const char* kChecksumSamplesAttribute = "samples";
 inline constexpr const char* kTrainGroup = "train";
 inline constexpr const char* kTestGroup = "test";
 
@@ -40,21 +45,29 @@ struct GroupChecksum {
 /// `crc32 train/samples:01234567 train/labels:... test/samples:... test/labels:...`.
 [[nodiscard]] std::string checksum_text(const GroupChecksum& train, const GroupChecksum& test);
 
-/// The first value that is NaN or infinite, or -1.
-[[nodiscard]] std::int64_t first_not_finite(std::span<const std::byte> samples, SampleType type);
+/// The entry of `name`, e.g. "train/labels", in such a text; empty: none.
+[[nodiscard]] std::string checksum_entry(const std::string& text, const std::string& name);
 
-/// Reads samples [first, first + count) of an open `samples` data set. On the HDF5 thread.
-void read_samples(const Hdf5Handle& dataset, std::string_view where, const SampleSetInfo& info,
-                  std::int64_t first, std::int64_t count, std::span<std::byte> into);
+/// "samples 256 to 511"
+[[nodiscard]] std::string samples_text(std::int64_t first, std::int64_t count);
+
+/// CRC-32 of a chunk's samples as they are in memory; none: not known yet.
+using ChunkChecksum = std::optional<std::uint32_t>;
 
 /// A group of an open file after every check of open_dataset. On the HDF5 thread.
 struct OpenGroup {
+    FileWatch watch;
     Hdf5Handle file;
     Hdf5Handle samples;
     SampleSetInfo info;
-    std::vector<std::int32_t> labels;  ///< [info.samples]
-    std::string where;                 ///< file and `samples`, for errors
+    std::vector<std::int32_t> labels;      ///< [info.samples]
+    std::vector<ChunkChecksum> checksums;  ///< [info.chunks()]: recorded or of the first read
+    std::string where;                     ///< file and `samples`, for errors
 };
+/// Reads samples [first, first + count). Errors: FileError, also when the file has changed since it
+/// was opened. On the HDF5 thread.
+void read_samples(const OpenGroup& open, std::int64_t first, std::int64_t count,
+                  std::span<std::byte> into);
 [[nodiscard]] OpenGroup open_group(const std::string& path, const std::string& group);
 
 }  // namespace cohort

@@ -3,6 +3,7 @@
 #include "cohort/core/units.hpp"
 #include "cohort/data/dataset.hpp"
 
+#include "dataset_checks.hpp"
 #include "dataset_layout.hpp"
 #include "file_io.hpp"
 #include "hdf5_attributes.hpp"
@@ -33,7 +34,7 @@ void read_attributes(const Hdf5Handle& file, const std::string& path, SampleSetI
                          .got = std::to_string(version)});
     }
     info.classes = hdf5_read_integer(file.id(), kClassesAttribute, path);
-    if (info.classes < 1 || info.classes > INT32_MAX) {
+    if (info.classes < 1) {
         fail<FileError>({.where = path + "@" + kClassesAttribute,
                          .what = "unusable number of classes",
                          .expected = "at least 1",
@@ -277,20 +278,54 @@ std::vector<std::int32_t> read_labels(const Hdf5Handle& file, const std::string&
     return result;
 }
 
-/// Reads the first and the last chunk: damage at the end of a file shows here, not hours later.
-void try_reading(const OpenGroup& open) {
-    const SampleSetInfo& info = open.info;
-    const std::int64_t last = (info.chunks() - 1) * info.chunk_samples;
-    std::vector<std::byte> bytes(static_cast<std::size_t>(info.chunk_samples) *
-                                 info.sample_bytes());
-    read_samples(open.samples, open.where, info, 0, info.chunk_samples, bytes);
-    read_samples(open.samples, open.where, info, last, info.samples - last, bytes);
+/// Of the train group, whichever is open; that one's own when there is no other.
+std::int64_t train_samples(const OpenGroup& open) {
+    const std::string name = fmt::format("/{}/samples", kTrainGroup);
+    const std::string where = open.watch.path() + ":" + name;
+    if (!hdf5_exists(open.file.id(), name)) {
+        return open.info.samples;
+    }
+    const auto shape = hdf5_shape(hdf5_open_dataset(open.file.id(), name, where).id(), where);
+    return shape.empty() ? 0 : shape.front();
 }
 
 }  // namespace
 
+void read_samples(const OpenGroup& open, std::int64_t first, std::int64_t count,
+                  std::span<std::byte> into) {
+    const std::string what = samples_text(first, count);
+    std::vector<hsize_t> extents{static_cast<hsize_t>(count)};
+    extents.insert(extents.end(), open.info.sample_shape.begin(), open.info.sample_shape.end());
+    std::vector<hsize_t> start(extents.size(), 0);
+    start[0] = static_cast<hsize_t>(first);
+    const Hdf5Handle in_file =
+        hdf5_own(H5Dget_space(open.samples.id()), H5Sclose, open.where, "cannot read the shape");
+    hdf5_check(H5Sselect_hyperslab(in_file.id(), H5S_SELECT_SET, start.data(), nullptr,
+                                   extents.data(), nullptr),
+               open.where, "cannot select samples");
+    const Hdf5Handle in_memory =
+        hdf5_own(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
+                 H5Sclose, open.where, "cannot select samples");
+    try {
+        hdf5_check(H5Dread(open.samples.id(), sample_hdf5_type(open.info.type), in_memory.id(),
+                           in_file.id(), H5P_DEFAULT, into.data()),
+                   open.where, fmt::format("cannot read {} (truncated or damaged)", what));
+    } catch (const FileError&) {
+        open.watch.check(open.where, what);  // knows the reason
+        throw;
+    }
+    // HDF5 reads zeros beyond the end of a file.
+    open.watch.check(open.where, what);
+}
+
 OpenGroup open_group(const std::string& path, const std::string& group) {
-    OpenGroup open;
+    OpenGroup open{.watch = FileWatch(path),
+                   .file = {},
+                   .samples = {},
+                   .info = {},
+                   .labels = {},
+                   .checksums = {},
+                   .where = {}};
     open.file = hdf5_open_file(path);
     read_attributes(open.file, path, open.info);
     const std::string name = "/" + group + "/samples";
@@ -303,8 +338,9 @@ OpenGroup open_group(const std::string& path, const std::string& group) {
     open.info.mean = read_per_channel(open.file, path, kMeanAttribute, channels, false);
     open.info.std = read_per_channel(open.file, path, kStdAttribute, channels, true);
     check_storage(open, path);
+    check_classes(open.info.classes, train_samples(open), path + "@" + kClassesAttribute);
     open.labels = read_labels(open.file, path, group, open.info);
-    try_reading(open);
+    check_contents(open, group);
     return open;
 }
 

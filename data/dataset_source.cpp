@@ -1,6 +1,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
 
+#include "dataset_checks.hpp"
 #include "dataset_layout.hpp"
 #include "file_io.hpp"
 #include "hdf5_attributes.hpp"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
 #include <utility>
 
 namespace cohort {
@@ -46,30 +48,32 @@ public:
         chunk.data.resize(static_cast<std::size_t>(chunk.samples) * about.sample_bytes());
         const auto first = open_.labels.begin() + chunk.first_sample;
         chunk.labels.assign(first, first + chunk.samples);
-        thread_.run([&] {
-            read_samples(open_.samples, open_.where, about, chunk.first_sample, chunk.samples,
-                         chunk.data);
-        });
+        thread_.run([&] { read_samples(open_, chunk.first_sample, chunk.samples, chunk.data); });
+        check(index, chunk);
         return chunk;
     }
 
 private:
+    void check(std::int64_t index, const RawChunk& chunk) {
+        {
+            const std::lock_guard lock(mutex_);
+            compare_chunk(open_.checksums[static_cast<std::size_t>(index)], chunk.data,
+                          chunk.first_sample, chunk.samples, open_.where);
+        }
+        check_finite(chunk.data, open_.info.type, open_.info.sample_shape, chunk.first_sample,
+                     open_.where);
+    }
+
     Hdf5Thread& thread_;
-    OpenGroup open_;  // handles are used and closed on the HDF5 thread
+    OpenGroup open_;    // handles are used and closed on the HDF5 thread
+    std::mutex mutex_;  // of open_.checksums
 };
 
-GroupChecksum check_group(SampleSource& source, const std::string& where) {
+GroupChecksum group_checksum(SampleSource& source) {
     GroupChecksum checksum;
     const SampleSetInfo& info = source.info();
     for (std::int64_t index = 0; index < info.chunks(); ++index) {
         const RawChunk chunk = source.read_chunk(index);
-        const std::int64_t bad = first_not_finite(chunk.data, info.type);
-        if (bad >= 0) {
-            fail<FileError>(
-                {.where = where + "/samples",
-                 .what = fmt::format("sample {} holds a value that is not finite",
-                                     chunk.first_sample + bad / info.sample_elements())});
-        }
         checksum.samples = crc32_of(chunk.data, checksum.samples);
         checksum.labels = crc32_of(std::as_bytes(std::span(chunk.labels)), checksum.labels);
     }
@@ -80,16 +84,13 @@ GroupChecksum check_group(SampleSource& source, const std::string& where) {
 void compare_checksums(const std::string& path, const std::string& recorded,
                        const std::string& computed) {
     for (const char* name : {"train/samples", "train/labels", "test/samples", "test/labels"}) {
-        const auto entry = [&](const std::string& text) -> std::string {
-            const std::size_t at = text.find(fmt::format(" {}:", name));
-            return at == std::string::npos ? "nothing"
-                                           : text.substr(at + 1, text.find(' ', at + 1) - at - 1);
-        };
-        if (entry(recorded) != entry(computed)) {
+        const std::string expected = checksum_entry(recorded, name);
+        const std::string got = checksum_entry(computed, name);
+        if (expected != got) {
             fail<FileError>({.where = fmt::format("{}:/{}", path, name),
                              .what = "the checksum differs",
-                             .expected = entry(recorded),
-                             .got = entry(computed)});
+                             .expected = expected.empty() ? "nothing" : expected,
+                             .got = got});
         }
     }
 }
@@ -107,8 +108,8 @@ DatasetCheck verify_dataset(const std::string& path, Hdf5Thread& thread) {
     DatasetCheck check;
     check.train_samples = train->info().samples;
     check.test_samples = test->info().samples;
-    const GroupChecksum train_sum = check_group(*train, path + ":/" + kTrainGroup);
-    const GroupChecksum test_sum = check_group(*test, path + ":/" + kTestGroup);
+    const GroupChecksum train_sum = group_checksum(*train);
+    const GroupChecksum test_sum = group_checksum(*test);
     check.checksum = checksum_text(train_sum, test_sum);
     const std::string recorded = thread.run([&]() -> std::string {
         const Hdf5Handle file = hdf5_open_file(path);

@@ -4,6 +4,7 @@
 #include "cohort/core/units.hpp"
 #include "cohort/data/dataset.hpp"
 
+#include "dataset_checks.hpp"
 #include "dataset_layout.hpp"
 #include "dataset_statistics.hpp"
 #include "file_io.hpp"
@@ -11,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <zlib.h>
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -65,6 +67,7 @@ struct GroupWriter {
     std::vector<std::byte> pending;  ///< less than one chunk
     std::int64_t written = 0;        ///< samples in the file
     std::vector<std::int32_t> labels;
+    std::vector<std::uint32_t> chunk_checksums;
     GroupChecksum checksum;
 };
 
@@ -126,7 +129,12 @@ struct DatasetWriter::State {
     }
     void create(GroupWriter& group);
     void write_chunk(GroupWriter& group, std::span<const std::byte> samples);
-    void write_labels(const GroupWriter& group);
+    [[nodiscard]] Hdf5Handle write_list(const GroupWriter& group, const char* name, hid_t type,
+                                        const void* values, hsize_t count);
+    void write_lists(const GroupWriter& group);
+    [[nodiscard]] std::int64_t classes() const {
+        return spec.classes > 0 ? spec.classes : std::int64_t{largest_label} + 1;
+    }
     void write_attributes();
 
     // On the caller's thread.
@@ -186,30 +194,43 @@ void DatasetWriter::State::write_chunk(GroupWriter& group, std::span<const std::
                         in_file.id(), H5P_DEFAULT, samples.data()),
                place, "cannot write samples");
     group.written = static_cast<std::int64_t>(extent.front());
+    group.chunk_checksums.push_back(crc32_of(samples));
+    group.checksum.samples = static_cast<std::uint32_t>(
+        ::crc32_combine(group.checksum.samples, group.chunk_checksums.back(),
+                        static_cast<z_off_t>(samples.size())));
 }
 
-void DatasetWriter::State::write_labels(const GroupWriter& group) {
-    const std::string place = where(group, "labels");
-    reserve(group.labels.size() * sizeof(std::int32_t));
-    const hsize_t count = group.labels.size();
+/// Writes 32-bit numbers beside the samples; their data set, open.
+Hdf5Handle DatasetWriter::State::write_list(const GroupWriter& group, const char* name, hid_t type,
+                                            const void* values, hsize_t count) {
+    const std::string place = where(group, name);
+    reserve(count * sizeof(std::int32_t));
     const Hdf5Handle space =
         hdf5_own(H5Screate_simple(1, &count, nullptr), H5Sclose, place, "cannot make the shape");
-    Hdf5Handle labels =
-        hdf5_own(H5Dcreate2(file.id(), fmt::format("/{}/labels", group.name).c_str(),
-                            H5T_NATIVE_INT32, space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+    Hdf5Handle list =
+        hdf5_own(H5Dcreate2(file.id(), fmt::format("/{}/{}", group.name, name).c_str(), type,
+                            space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
                  H5Dclose, place, "cannot create the data set");
-    hdf5_check(
-        H5Dwrite(labels.id(), H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, group.labels.data()),
-        place, "cannot write labels");
-    labels.close(place);
+    hdf5_check(H5Dwrite(list.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), place,
+               "cannot write");
+    return list;
+}
+
+void DatasetWriter::State::write_lists(const GroupWriter& group) {
+    write_list(group, "labels", H5T_NATIVE_INT32, group.labels.data(), group.labels.size())
+        .close(where(group, "labels"));
+    const std::string place = where(group, kChunkChecksums);
+    Hdf5Handle checksums = write_list(group, kChunkChecksums, H5T_NATIVE_UINT32,
+                                      group.chunk_checksums.data(), group.chunk_checksums.size());
+    hdf5_write_integer(checksums.id(), kChecksumSamplesAttribute, spec.chunk_samples, place);
+    checksums.close(place);
 }
 
 void DatasetWriter::State::write_attributes() {
     const std::string& path = output.path();
-    const std::int64_t classes = spec.classes > 0 ? spec.classes : std::int64_t{largest_label} + 1;
     hdf5_write_text(file.id(), kFormatAttribute, kDatasetFormat, path);
     hdf5_write_integer(file.id(), kVersionAttribute, kDatasetVersion, path);
-    hdf5_write_integer(file.id(), kClassesAttribute, classes, path);
+    hdf5_write_integer(file.id(), kClassesAttribute, classes(), path);
     hdf5_write_numbers(file.id(), kMeanAttribute, statistics.mean(), path);
     hdf5_write_numbers(file.id(), kStdAttribute, statistics.standard_deviation(), path);
     hdf5_write_text(file.id(), kSourceAttribute, spec.source, path);
@@ -237,13 +258,8 @@ void DatasetWriter::State::check(const GroupWriter& group, std::span<const std::
                          .expected = fmt::format("0 to {}", end - 1),
                          .got = fmt::format("{}", *wrong)});
     }
-    const std::int64_t bad = first_not_finite(samples, spec.type);
-    if (bad >= 0) {
-        const std::int64_t index =
-            static_cast<std::int64_t>(group.labels.size()) + bad / elements();
-        fail<FileError>({.where = where(group, "samples"),
-                         .what = fmt::format("sample {} holds a value that is not finite", index)});
-    }
+    check_finite(samples, spec.type, spec.sample_shape,
+                 static_cast<std::int64_t>(group.labels.size()), where(group, "samples"));
 }
 
 /// Writes what completes chunks, keeps the rest.
@@ -287,7 +303,6 @@ void DatasetWriter::append(DatasetGroup group, std::span<const std::byte> sample
         state.largest_label = std::max(state.largest_label, label);
     }
     to.labels.insert(to.labels.end(), labels.begin(), labels.end());
-    to.checksum.samples = crc32_of(samples, to.checksum.samples);
     to.checksum.labels = crc32_of(std::as_bytes(labels), to.checksum.labels);
     if (group == DatasetGroup::kTrain) {
         state.statistics.add(samples);
@@ -311,6 +326,7 @@ void DatasetWriter::commit() {
                              .got = "none"});
         }
     }
+    check_classes(state.classes(), samples(DatasetGroup::kTrain), path + "@" + kClassesAttribute);
     const std::uint64_t bytes = state.thread.run([&] {
         for (GroupWriter& group : state.groups) {
             if (!group.pending.empty()) {
@@ -318,7 +334,7 @@ void DatasetWriter::commit() {
                 group.pending.clear();
             }
             group.samples.close(state.where(group, "samples"));
-            state.write_labels(group);
+            state.write_lists(group);
         }
         state.reserve(0);
         state.write_attributes();

@@ -52,7 +52,8 @@ std::vector<std::int32_t> read_integer_labels(InputStream& stream, std::int64_t 
                 fail<FileError>({.where = stream.path(),
                                  .what = fmt::format("label {} is out of range", done),
                                  .expected = "0 or more, below 2147483647",
-                                 .got = fmt::format("{}", label)});
+                                 .got = fmt::format("{}", label),
+                                 .hint = "labels numbered from 0, one number per class"});
             }
             labels.push_back(static_cast<std::int32_t>(label));
         }

@@ -40,7 +40,7 @@ public:
                std::int64_t classes = 0);
     /// Adds samples of the announced files. Errors: FileError naming file and sample.
     void append(std::span<const std::byte> samples, std::span<const std::int32_t> labels);
-    /// Errors: FileError when train or test is empty.
+    /// Errors: FileError when train or test is empty, or when the labels seem to be ids.
     void commit();
 
     /// How many samples make a good block.
@@ -48,7 +48,15 @@ public:
     [[nodiscard]] std::size_t sample_bytes() const;
 
 private:
+    /// A label and where it was found.
+    struct Label {
+        std::int32_t label = -1;
+        std::int64_t sample = 0;  // within the file
+        std::string file;
+    };
+
     void check_labels(std::span<const std::int32_t> labels) const;
+    void check_classes() const;
     void split(std::span<const std::byte> samples, std::span<const std::int32_t> labels);
 
     const ImportOptions& options_;
@@ -56,6 +64,7 @@ private:
     DatasetSpec spec_;
     std::unique_ptr<DatasetWriter> writer_;
     ImportPair files_;
+    Label largest_;
     std::int64_t in_file_ = 0;      // samples of files_ so far
     std::uint64_t train_seen_ = 0;  // train samples so far, the split's key
 };

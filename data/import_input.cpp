@@ -18,8 +18,7 @@ struct InputStream::Packed {
 };
 
 InputStream::InputStream(std::string path)
-    : path_(std::move(path)), packed_(std::make_unique<Packed>()) {
-    check_readable(path_);
+    : path_(std::move(path)), watch_(path_), packed_(std::make_unique<Packed>()) {
     packed_->file = ::gzopen(path_.c_str(), "rb");
     if (packed_->file == nullptr) {
         fail<FileError>({.where = path_, .what = "cannot open for reading"});
@@ -51,6 +50,7 @@ std::size_t InputStream::read_some(std::span<std::byte> bytes) {
         done += static_cast<std::size_t>(got);
     }
     offset_ += done;
+    watch_.check(path_, fmt::format("bytes up to {}", offset_));
     return done;
 }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "file_watch.hpp"
+
 namespace cohort {
 
 /// A file read from front to back, plain or gzip (found by its first bytes). Every error is a
@@ -33,6 +35,7 @@ public:
 private:
     struct Packed;
     std::string path_;
+    FileWatch watch_;
     std::unique_ptr<Packed> packed_;
     std::uint64_t offset_ = 0;
 };

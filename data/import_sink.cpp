@@ -2,6 +2,7 @@
 #include "cohort/core/rng.hpp"
 #include "cohort/core/units.hpp"
 
+#include "dataset_checks.hpp"
 #include "dataset_layout.hpp"
 #include "import_formats.hpp"
 
@@ -99,14 +100,31 @@ void ImportSink::check_labels(std::span<const std::int32_t> labels) const {
     }
 }
 
+/// A number of classes that was not given must leave each class two samples on average.
+void ImportSink::check_classes() const {
+    constexpr std::int64_t kAlwaysFine = 100;
+    const std::int64_t samples =
+        writer_->samples(DatasetGroup::kTrain) + writer_->samples(DatasetGroup::kTest);
+    const std::int64_t most = std::max(kAlwaysFine, samples / 2);
+    if (spec_.classes == 0 && largest_.label >= most) {
+        fail<FileError>(
+            {.where = largest_.file,
+             .what = fmt::format("the labels seem to be ids: they make {} classes of {} samples",
+                                 std::int64_t{largest_.label} + 1, samples),
+             .expected = fmt::format("labels from 0 to at most {}", most - 1),
+             .got = fmt::format("{} for sample {}", largest_.label, largest_.sample),
+             .hint = "labels numbered from 0, the column of the labels (--label-column), or "
+                     "--classes when there are that many"});
+    }
+}
+
 void ImportSink::append(std::span<const std::byte> samples, std::span<const std::int32_t> labels) {
     check_labels(labels);
-    const std::int64_t bad = first_not_finite(samples, spec_.type);
-    if (bad >= 0) {
-        fail<FileError>({.where = files_.samples.path,
-                         .what = fmt::format("sample {} holds a value that is not finite",
-                                             in_file_ + bad / product(spec_.sample_shape))});
+    const auto largest = std::max_element(labels.begin(), labels.end());
+    if (largest != labels.end() && *largest > largest_.label) {
+        largest_ = {*largest, in_file_ + (largest - labels.begin()), files_.labels.path};
     }
+    check_finite(samples, spec_.type, spec_.sample_shape, in_file_, files_.samples.path);
     if (files_.samples.group == DatasetGroup::kTrain && options_.test_fraction > 0) {
         split(samples, labels);
     } else {
@@ -132,6 +150,7 @@ void ImportSink::commit() {
     if (!writer_) {
         fail<FileError>({.where = options_.output, .what = "the inputs hold no samples"});
     }
+    check_classes();
     writer_->commit();
 }
 

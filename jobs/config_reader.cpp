@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <fstream>
+#include <sstream>
 #include <string_view>
 
 #include "cohort/core/error.hpp"
+#include "cohort/data/text_file.hpp"
 
 namespace cohort {
 namespace {
@@ -163,23 +164,10 @@ void check_new(const std::vector<ConfigEntry>& entries, const ConfigEntry& entry
     }
 }
 
-std::ifstream open_config(const std::string& path) {
-    std::ifstream file(path);
-    std::string probe;
-    if (!file || (std::getline(file, probe), file.bad() || (file.fail() && !file.eof()))) {
-        fail<FileError>({.where = path,
-                         .what = "the config file cannot be read",
-                         .hint = "the path given to --config"});
-    }
-    file.clear();
-    file.seekg(0);
-    return file;
-}
-
 }  // namespace
 
 std::vector<ConfigEntry> read_config(const std::string& path) {
-    std::ifstream file = open_config(path);
+    std::istringstream file(read_text_file(path));
     std::vector<ConfigEntry> entries;
     std::string section;
     std::string line;

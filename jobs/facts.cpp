@@ -42,11 +42,12 @@ std::string model_facts(const Graph& graph) {
 }
 
 std::string dataset_facts(const std::string& group, const SampleSetInfo& info) {
-    return fmt::format("data {}: {} samples {} {}, {} classes, chunks of {}, {}{}", group,
+    return fmt::format("data {}: {} samples {} {}, {} classes, chunks of {}, {}{}{}", group,
                        format_count(static_cast<std::uint64_t>(info.samples)),
                        format_shape(info.sample_shape), info.type == SampleType::kU8 ? "u8" : "f32",
                        info.classes, info.chunk_samples, info.source.empty() ? "" : "from ",
-                       info.source);
+                       info.source,
+                       info.checked ? "" : "; without checksums: first reads are unverified");
 }
 
 std::vector<std::string> option_facts(const std::vector<EffectiveOption>& options) {

@@ -10,7 +10,8 @@ note() {
 }
 
 # daemon_line PATTERN: whether a connection of this host to mpirun looks like that; the part after
-# the state in /proc/net/tcp, that is SENT:RECEIVED TIMER:WHEN RESENT.
+# the state in /proc/net/tcp, that is SENT:RECEIVED TIMER:WHEN RESENT USER PROBES. What could not leave
+# at all, since the link is down, is not sent again but probed for.
 daemon_line() {
     cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qE " [0-9A-F]+:($ports) 01 $1"
 }
@@ -43,7 +44,7 @@ end_cut_off_daemon() {
         sleep 1
         seconds=$((seconds + 1))
         if [ "$seconds" -ge 5 ] && ! has_others &&
-            daemon_line '[^ ]+ [^ ]+ 0*([3-9A-F]|[1-9A-F][0-9A-F]+) '; then
+            daemon_line '[^ ]+ [^ ]+ (0*([3-9A-F]|[1-9A-F][0-9A-F]+) |0+ +[0-9]+ +([3-9]|[1-9][0-9]+) )'; then
             kill -KILL "$PPID"
         fi
     done

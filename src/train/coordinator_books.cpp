@@ -243,8 +243,9 @@ SnapshotEvaluator& Coordinator::evaluator() {
     if (!evaluator_) {
         evaluator_ = std::make_unique<SnapshotEvaluator>(
             parts_, options().eval_share, [this](const SnapshotEvaluation& done) {
-                if (!done.error.empty()) {
-                    log_error("a snapshot could not be evaluated: {}", done.error);
+                if (done.error) {
+                    cancel(done.error);
+                    return;
                 }
                 const Address here{links_.messenger.rank(), Port::kCoordinator};
                 send_order(links_, here, MessageKind::kEvaluated, done.part);

@@ -56,6 +56,9 @@ std::shared_ptr<SampleSource> open_for(const ModelFile& model, const std::string
                  fmt::join(model.mean, " "), fmt::join(model.std, " "), fmt::join(info.mean, " "),
                  fmt::join(info.std, " "));
     }
+    if (!info.checked) {
+        log_info("{}: without checksums: what is read is unverified", set->where());
+    }
     return std::make_shared<NormalisedFor>(std::move(set), model);
 }
 

@@ -131,8 +131,8 @@ std::optional<SnapshotEvaluation> SnapshotEvaluator::State::evaluate(const Submi
         evaluation.part.loss_sum = sums->loss_sum;
         evaluation.part.correct = sums->correct;
         evaluation.part.samples = sums->samples;
-    } catch (const std::exception& error) {
-        evaluation.error = error.what();
+    } catch (...) {
+        evaluation.error = std::current_exception();
     }
     evaluation.part.seconds = (clock.now() - start).count();
     return evaluation;

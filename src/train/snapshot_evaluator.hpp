@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "job_parts.hpp"
@@ -14,8 +14,8 @@ namespace cohort {
 
 /// What became of a submitted snapshot.
 struct SnapshotEvaluation {
-    EvaluatedPart part;  ///< part 0 of 1: the sums over the whole test group
-    std::string error;   ///< empty: evaluated
+    EvaluatedPart part;        ///< part 0 of 1: the sums over the whole test group
+    std::exception_ptr error;  ///< none: evaluated
 };
 
 /// Evaluates snapshots on the test group beside training that does not wait: on a thread of the

@@ -18,16 +18,19 @@ OptimizerOptions optimizer_options(const TrainOptions& options) {
                              options.weight_decay);
 }
 
+std::string set_identity(const SampleSetInfo& set) {
+    return fmt::format("{} x [{}] {}, chunks of {}, {} classes, mean {}, std {}, {}", set.samples,
+                       fmt::join(set.sample_shape, ","),
+                       set.type == SampleType::kU8 ? "uint8" : "float32", set.chunk_samples,
+                       set.classes, fmt::join(set.mean, " "), fmt::join(set.std, " "),
+                       set.checksum.empty() ? "no checksum" : set.checksum);
+}
+
 std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions& options,
                                                               const SampleSetInfo& train) {
     std::vector<std::pair<std::string, std::string>> facts{
         {"model", options.model},
-        {"dataset",
-         fmt::format("{} x [{}] {}, chunks of {}, {} classes, mean {}, std {}, {}", train.samples,
-                     fmt::join(train.sample_shape, ","),
-                     train.type == SampleType::kU8 ? "uint8" : "float32", train.chunk_samples,
-                     train.classes, fmt::join(train.mean, " "), fmt::join(train.std, " "),
-                     train.checksum.empty() ? "no checksum" : train.checksum)},
+        {"dataset", set_identity(train)},
         {"optimizer", options.optimizer},
         {"batch", std::to_string(options.batch)},
         {"seed", std::to_string(options.seed)},

@@ -21,8 +21,11 @@ namespace cohort {
 /// The optimizer that the options ask for.
 [[nodiscard]] OptimizerOptions optimizer_options(const TrainOptions& options);
 
-/// What a checkpoint must agree on with the run that continues it, by name. The dataset counts by
-/// its content as far as it is known (chunks shape the order of an epoch), never by its path.
+/// Tells a set from others as far as its content is known (chunks shape the order of an epoch),
+/// never by its path.
+[[nodiscard]] std::string set_identity(const SampleSetInfo& set);
+
+/// What a checkpoint must agree on with the run that continues it, by name.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> run_identity(
     const TrainOptions& options, const SampleSetInfo& train);
 

@@ -16,6 +16,7 @@
 #include "rank_faults.hpp"
 #include "run_folder.hpp"
 #include "server_loop.hpp"
+#include "train_parts.hpp"
 #include "worker_loop.hpp"
 
 namespace cohort {
@@ -62,6 +63,27 @@ void check_sums(const TrainOptions& options, const Device& device) {
                            .what = "this worker has no GPU: " + usable_gpus().detail,
                            .expected = "a GPU of its own for every worker",
                            .hint = "--all-reduce auto"});
+    }
+}
+
+/// Collective: FileError on rank 0, an Error without text elsewhere, when a rank has found other
+/// data under the name.
+void check_same_data(World& world, const JobParts& parts) {
+    const std::string own =
+        set_identity(parts.train_set->info()) + "; test " + set_identity(parts.test_set->info());
+    std::string all = own;
+    static_cast<void>(world.agree(ExitCode::kDone, all));
+    const bool same = world.rank() != 0 || all == own;
+    std::string message =
+        same ? ""
+             : error_message({.where = parts.options.data,
+                              .what = "the ranks find different data under this name",
+                              .expected = "one file",
+                              .got = "\n" + all,
+                              .hint = "the same file on all hosts"});
+    const ExitCode code = world.agree(same ? ExitCode::kDone : ExitCode::kInput, message);
+    if (code != ExitCode::kDone) {
+        throw Error(code, world.rank() == 0 ? message : "");
     }
 }
 
@@ -231,6 +253,9 @@ Trainer::Trainer(const TrainOptions& options, const TrainEnvironment& environmen
     }
     if (const ExitCode agreed = world.agree(code, message); agreed != ExitCode::kDone) {
         throw Error(agreed, world.rank() == 0 ? message : "");
+    }
+    if (world.size() > 1) {
+        check_same_data(world, run_->parts());
     }
 }
 

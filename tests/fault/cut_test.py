@@ -105,12 +105,15 @@ def run_case(arguments, data, folder, case):
             problems = job.problems(job.finish(arguments.limit_s))
             more, words = return_problems(case, job)
             # A rank that is cut off waits for twice the stall limit once it has noticed.
-            bound = case.limits["--lost-after-s"] + 2 * case.limits["--stall-limit-s"] + 10
+            # Its host's daemon needs some seconds more to be sure that mpirun does not answer.
+            bound = case.limits["--lost-after-s"] + 2 * case.limits["--stall-limit-s"] + 40
             left_at = cut_at + bound if case.cut_s is None else time.monotonic() + 15
             if not wait_for(lambda: not hosts.processes(), max(5, left_at - time.monotonic())):
                 names = [pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
                          for pid in hosts.processes()]
                 more.append(f"processes were left: {' '.join(sorted(names))}")
+            if case.cut_s is None:
+                words += f", all processes gone {time.monotonic() - cut_at:.0f} s after the cut"
             problems += more
         finally:
             job.end()

@@ -8,8 +8,11 @@ add_test(NAME kill_test
 add_test(NAME freeze_test
   COMMAND Python3::Interpreter ${fault}/kill_test.py $<TARGET_FILE:cohort> --cases 3 --freeze)
 add_test(NAME cut_test
-  COMMAND Python3::Interpreter ${fault}/cut_test.py $<TARGET_FILE:cohort> --cases 4 --limits short)
-foreach(test mode_matrix kill_test freeze_test cut_test)
+  COMMAND Python3::Interpreter ${fault}/cut_test.py $<TARGET_FILE:cohort> --first 1 --cases 2
+    --limits short)
+add_test(NAME data_damage_test
+  COMMAND Python3::Interpreter ${fault}/data_damage_test.py $<TARGET_FILE:cohort> --cases 14)
+foreach(test mode_matrix kill_test freeze_test cut_test data_damage_test)
   cohort_test_properties(${test} LABELS fault PROCESSORS 2 TIMEOUT 900)
   set_tests_properties(${test} PROPERTIES RUN_SERIAL ON SKIP_RETURN_CODE 77)
 endforeach()

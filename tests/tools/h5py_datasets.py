@@ -5,6 +5,7 @@ usage: h5py_datasets.py DOCS_DATA_MD FOLDER
 import os
 import re
 import sys
+import zlib
 
 import h5py
 import numpy as np
@@ -70,12 +71,30 @@ def unfinished(f):
     f.create_dataset("train/samples", X.shape, X.dtype, chunks=(64, 3, 4, 5))[:70] = X[:70]
 
 
+def checksums(each=64, values=None, samples=None):
+    """The documented file with CRC-32 of every `each` samples; `values` for the checksums."""
+    def change(f):
+        if samples:
+            del f["train/samples"]
+            f.create_dataset("train/samples", data=X, chunks=(samples, 3, 4, 5))
+        found = [zlib.crc32(X[i:i + each].tobytes()) for i in range(0, len(X), each)]
+        f["train/samples_crc32"] = np.array(values or found, np.uint32)
+        f["train/samples_crc32"].attrs["samples"] = each
+    return changed(change)
+
+
 CASES = {
     "documented": documented,
     "float": lambda path: documented(path, X.astype(np.float32), Y.astype(np.uint8)),
     "contiguous": replaced("train/samples", data=X),
     "gzip": replaced("train/samples", data=X, chunks=(8, 3, 4, 5), compression="gzip",
                      shuffle=True),
+    "fletcher32": replaced("train/samples", data=X, chunks=(64, 3, 4, 5), fletcher32=True),
+    "own_checksums": checksums(each=16),
+    "other_chunks": checksums(samples=50),
+    "damaged": checksums(values=[0, 0, 0]),
+    "few_checksums": checksums(values=[0, 0]),
+    "ids": attribute("classes", 2_000_000_000),
     "one_per_chunk": replaced("train/samples", data=X, chunks=(1, 3, 4, 5)),
     "big_endian": replaced("train/samples", data=X.astype(">f4"), chunks=(64, 3, 4, 5)),
     "per_channel": attribute("mean", np.array([1.0, 2.0, 3.0])),

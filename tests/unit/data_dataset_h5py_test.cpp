@@ -8,6 +8,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -98,6 +101,36 @@ TEST_F(DatasetH5pyTest, VerifiesOnDemand) {
     EXPECT_THROW((void)verify_dataset(file("wrong_checksum"), thread_), FileError);
 }
 
+TEST_F(DatasetH5pyTest, KnowsWhatIsChecked) {
+    EXPECT_FALSE(open("documented")->info().checked);
+    EXPECT_FALSE(open("contiguous")->info().checked);
+    EXPECT_TRUE(open("gzip")->info().checked);
+    EXPECT_TRUE(open("fletcher32")->info().checked);
+    EXPECT_TRUE(open("own_checksums")->info().checked);
+    EXPECT_EQ(all("own_checksums"), all("documented"));
+    EXPECT_FALSE(open("other_chunks")->info().checked) << "stored anew, as h5repack does";
+    EXPECT_EQ(all("other_chunks"), all("documented"));
+}
+
+TEST_F(DatasetH5pyTest, WithoutChecksumsTheFirstReadCounts) {
+    const auto source = open("documented");
+    const std::string labels_and_ends = source->info().checksum;
+    EXPECT_THAT(labels_and_ends, HasSubstr("first chunk"));
+    EXPECT_EQ(open("contiguous")->info().checksum.substr(0, 21), labels_and_ends.substr(0, 21));
+    const RawChunk chunk = source->read_chunk(1);
+    const std::string path = file("documented");
+    const auto time = std::filesystem::last_write_time(path);
+    std::fstream changed(path, std::ios::binary | std::ios::in | std::ios::out);
+    const std::string bytes{std::istreambuf_iterator<char>(changed), {}};
+    const std::size_t at =
+        bytes.find(std::string(reinterpret_cast<const char*>(chunk.data.data()), 60));
+    ASSERT_NE(at, std::string::npos);
+    changed.seekp(static_cast<std::streamoff>(at)).put(static_cast<char>(bytes[at] ^ 1)).flush();
+    std::filesystem::last_write_time(path, time);
+    EXPECT_EQ(source->read_chunk(0).samples, 64);
+    EXPECT_THROW((void)source->read_chunk(1), FileError);
+}
+
 struct Wrong {
     const char* name;
     std::vector<std::string> words;
@@ -135,6 +168,9 @@ TEST_F(DatasetH5pyTest, NamesWhatIsWrong) {
         {"label_high", {labels, "label 17 is out of range", "expected 0 to 9, got 10"}},
         {"label_low", {labels, "label 17 is out of range", "expected 0 to 9, got -1"}},
         {"label_float", {labels, "expected integers, got float32"}},
+        {"ids", {"@classes]", "labels seem to be ids", "1 to 131072", "got 2000000000"}},
+        {"damaged", {samples, "samples 0 to 63 are damaged", "expected CRC-32 00000000"}},
+        {"few_checksums", {":/train/samples_crc32]", "do not fit", "got [2]"}},
         {"label_count", {labels, "expected [150]", "got [149]"}},
     };
     for (const Wrong& wrong : cases) {

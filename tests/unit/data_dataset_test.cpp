@@ -172,19 +172,105 @@ TEST_F(DatasetTest, ManyFeaturesShareOneMean) {
     EXPECT_EQ(info.mean, std::vector<float>(9000, 3.0F));
 }
 
+/// Changes a bit of sample 40 of the train set; the file keeps its time of change.
+void damage(const std::string& path) {
+    std::vector<char> bytes = content(path);
+    const std::string pattern = std::string(9, '\x28') + std::string(9, '\x07');
+    const auto at = std::search(bytes.begin(), bytes.end(), pattern.begin(), pattern.end());
+    ASSERT_NE(at, bytes.end());
+    const auto time = fs::last_write_time(path);
+    std::fstream(path, std::ios::binary | std::ios::in | std::ios::out)
+        .seekp(at - bytes.begin())
+        .put('\x29');
+    fs::last_write_time(path, time);
+}
+
 TEST_F(DatasetTest, VerifyFindsAChangedSample) {
     write(file("a.h5"));
     const DatasetCheck check = verify_dataset(file("a.h5"), thread_);
     EXPECT_TRUE(check.checksum_recorded);
-    std::vector<char> bytes = content(file("a.h5"));
-    // Sample 40 of the train set: nine bytes of 40, then nine of 7.
-    const std::string pattern = std::string(9, '\x28') + std::string(9, '\x07');
-    const auto at = std::search(bytes.begin(), bytes.end(), pattern.begin(), pattern.end());
-    ASSERT_NE(at, bytes.end());
-    *at = '\x29';
-    overwrite(file("a.h5"), bytes);
+    damage(file("a.h5"));
     EXPECT_THAT(error_of([&] { (void)verify_dataset(file("a.h5"), thread_); }),
-                AllOf(HasSubstr("/train/samples"), HasSubstr("checksum differs")));
+                AllOf(HasSubstr("/train/samples"), HasSubstr("samples 32 to 63 are damaged")));
+}
+
+TEST_F(DatasetTest, ReadingFindsAChangedSample) {
+    write(file("a.h5"));
+    const auto source = open_dataset(file("a.h5"), "train", thread_);
+    EXPECT_TRUE(source->info().checked);
+    damage(file("a.h5"));
+    EXPECT_EQ(source->read_chunk(0).samples, 32);
+    EXPECT_THAT(error_of([&] { (void)source->read_chunk(1); }),
+                AllOf(HasSubstr("a.h5:/train/samples] samples 32 to 63 are damaged"),
+                      HasSubstr("expected CRC-32")));
+}
+
+TEST_F(DatasetTest, OpeningFindsChangedLabels) {
+    write(file("a.h5"));
+    std::vector<char> bytes = content(file("a.h5"));
+    const std::vector<std::int32_t> pattern = labels(0, 101);
+    const auto* first = reinterpret_cast<const char*>(pattern.data());
+    const auto at = std::search(bytes.begin(), bytes.end(), first, first + 404);
+    ASSERT_NE(at, bytes.end());
+    *(at + 4) = '\0';  // label 1 becomes 0
+    overwrite(file("a.h5"), bytes);
+    EXPECT_THAT(open_error(file("a.h5")), HasSubstr("/train/labels] the labels are damaged"));
+}
+
+TEST_F(DatasetTest, AFileThatChangesIsNotReadOn) {
+    write(file("b.h5"));
+    const auto after = [&](const std::function<void(const std::string&)>& change) {
+        const std::string path = file("a.h5");
+        write(path);
+        const auto source = open_dataset(path, "train", thread_);
+        change(path);
+        return error_of([&] { (void)source->read_chunk(1); });
+    };
+    const std::string where = "a.h5:/train/samples] the file ";
+    EXPECT_EQ(after([](const std::string&) {}), "no FileError");
+    EXPECT_EQ(after([](const std::string& path) { fs::remove(path); }), "no FileError");
+    EXPECT_EQ(after([&](const std::string& path) { fs::rename(path, file("c.h5")); }),
+              "no FileError");
+    EXPECT_EQ(after([&](const std::string& path) { (void)content(path); }), "no FileError")
+        << "reading is no change";
+    EXPECT_THAT(after([](const std::string& path) { fs::resize_file(path, 5000); }),
+                AllOf(HasSubstr(where + "was truncated"), HasSubstr("samples 32 to 63"),
+                      HasSubstr("got 5000")));
+    EXPECT_THAT(after([](const std::string& path) { fs::resize_file(path, 50000); }),
+                HasSubstr(where + "grew"));
+    EXPECT_THAT(after([&](const std::string& path) { overwrite(path, content(file("b.h5"))); }),
+                HasSubstr(where + "was written to"));
+    EXPECT_THAT(after([&](const std::string& path) { fs::rename(file("b.h5"), path); }),
+                HasSubstr(where + "was replaced by another"));
+}
+
+TEST_F(DatasetTest, NamesAValueThatIsNotFinite) {
+    DatasetSpec spec;
+    spec.sample_shape = {1, 2, 2};
+    spec.type = SampleType::kF32;
+    DatasetWriter writer(file("a.h5"), spec, thread_);
+    EXPECT_THAT(error_of([&] {
+                    writer.append(DatasetGroup::kTrain, bytes_of({0, 1, 2, 3, 4, NAN, 6, 7}),
+                                  std::vector<std::int32_t>{0, 0});
+                }),
+                HasSubstr("a.h5:/train/samples] sample 1 holds a value that is not finite; "
+                          "expected finite numbers, got nan at [0,0,1]"));
+}
+
+TEST_F(DatasetTest, RefusesMoreClassesThanCanBeMeant) {
+    DatasetSpec spec = image_spec();
+    spec.classes = 2'000'000'000;
+    EXPECT_THAT(error_of([&] { write(file("a.h5"), spec); }),
+                AllOf(HasSubstr("@classes] too many classes"), HasSubstr("got 2000000000")));
+    spec.classes = 100'000;  // whoever states a number may have few samples
+    write(file("a.h5"), spec);
+    EXPECT_EQ(open_dataset(file("a.h5"), "train", thread_)->info().classes, 100'000);
+}
+
+TEST_F(DatasetTest, APipeIsAnErrorAtOnce) {
+    ASSERT_EQ(::mkfifo(file("pipe.h5").c_str(), 0600), 0);
+    EXPECT_THAT(open_error(file("pipe.h5")),
+                AllOf(HasSubstr("pipe.h5"), HasSubstr("expected a regular file, got a pipe")));
 }
 
 TEST_F(DatasetTest, VerifySurvivesEveryFlippedBit) {

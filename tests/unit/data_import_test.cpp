@@ -37,6 +37,7 @@ TEST_F(ImportTest, IdxFloatIsBigEndian) {
     write(file("test-y"), idx(0x0B, {1}, Bytes("\0\3", 2)));
     how.inputs.push_back(file("test-x"));
     how.inputs.push_back(file("test-y"));
+    how.classes = 300;  // of two samples: nobody would guess
     import(how);
     EXPECT_THAT(floats(chunk("train")), ElementsAre(1.0F, -2.0F));
     EXPECT_THAT(chunk("train").labels, ElementsAre(258));
@@ -171,6 +172,26 @@ TEST_F(ImportTest, CsvErrorsNameTheLine) {
     EXPECT_THAT(error(how), AllOf(HasSubstr("'class'"), HasSubstr("one of: l, a, b")));
     how.label_column = "3";
     EXPECT_THAT(error(how), AllOf(HasSubstr("'3'"), HasSubstr("0 to 2")));
+}
+
+TEST_F(ImportTest, RefusesIdsAsLabels) {
+    Bytes rows;
+    for (int i = 0; i < 400; ++i) {
+        rows += std::to_string(i) + "," + std::to_string(i % 150) + ",1\n";
+    }
+    write(file("train.csv"), rows);
+    write(file("test.csv"), "0,0,1\n");
+    EXPECT_THAT(error(options()),
+                AllOf(HasSubstr("train.csv] the labels seem to be ids: they make 400 classes of "
+                                "401 samples; expected labels from 0 to at most 199, got 399 for "
+                                "sample 399"),
+                      HasSubstr("--label-column"), HasSubstr("--classes")));
+    ImportOptions how = options();
+    how.label_column = "1";
+    EXPECT_EQ(import(how).train.classes, 150);
+    how = options();
+    how.classes = 400;
+    EXPECT_EQ(import(how).train.classes, 400);
 }
 
 TEST_F(ImportTest, TestFractionSplitsOnceForAll) {

@@ -19,7 +19,10 @@ struct SampleSetInfo {
     std::vector<float> mean;  ///< [sample_shape[0]], in stored units (u8: 0..255)
     std::vector<float> std;   ///< [sample_shape[0]], > 0
     std::string source;       ///< where the data came from, for people
-    std::string checksum;     ///< recorded one of the whole file, in any notation; empty: none
+    /// In any notation: of the whole file where it records one, else of labels and some samples.
+    std::string checksum;
+    bool checked =
+        false;  ///< samples are compared with checksums in the file, on first reading too
 
     [[nodiscard]] std::int64_t sample_elements() const noexcept {
         std::int64_t product = 1;
