@@ -201,6 +201,19 @@ void AtomicFile::check_target() const {
     }
 }
 
+/// Others who may write into the folder have not put something else in its place.
+void AtomicFile::check_temporary() const {
+    struct stat own {};
+    struct stat named {};
+    if (::fstat(file_.get(), &own) != 0 ||
+        ::fstatat(folder_.get(), temporary_name_.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 ||
+        own.st_dev != named.st_dev || own.st_ino != named.st_ino) {
+        fail<FileError>({.where = path(),
+                         .what = "its temporary file was removed or replaced while it was written",
+                         .got = temporary_name_});
+    }
+}
+
 /// Returns 0 or errno.
 int AtomicFile::give_name() const {
     if (target_.replace) {
@@ -284,6 +297,7 @@ void AtomicFile::commit() {
         fail_errno(path(), "cannot make the file durable (fsync)", errno);
     }
     check_target();
+    check_temporary();
     if (const int error = give_name(); error == EEXIST) {
         fail_holds_already(path());
     } else if (error != 0) {

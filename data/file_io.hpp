@@ -74,6 +74,7 @@ public:
 
 private:
     void check_target() const;
+    void check_temporary() const;
     [[nodiscard]] int give_name() const;
 
     OutputFile target_;

@@ -23,11 +23,10 @@ void declare_runs(CLI::App& app, std::vector<std::string>& runs) {
         ->type_name("DIR...");
 }
 
-std::vector<RateRun> read_runs(const std::vector<std::string>& folders) {
+void require_runs(const std::vector<std::string>& folders) {
     if (folders.empty()) {
         fail<UsageError>({.where = "--runs", .what = "no run is given", .expected = "folders"});
     }
-    return rate_runs(folders);
 }
 
 void print_score(const std::string& name, const RateScore& score) {
@@ -68,8 +67,9 @@ public:
                               .what = "a file for the weights is needed",
                               .expected = "--out FILE"});
         }
+        require_runs(runs_);
         const OutputFile file = out_.check(context, files_of_runs(runs_));
-        const std::vector<RateRun> runs = read_runs(runs_);
+        const std::vector<RateRun> runs = rate_runs(runs_);
         const NamedWeights found = fit_rates(runs);
         print_scores(score_held_out(runs), "weights fitted without the pattern's runs");
         replace_text_file(file, to_toml(found));
@@ -90,7 +90,8 @@ public:
     }
 
     ExitCode run(const CommandContext& /*context*/) override {
-        const std::vector<RateRun> runs = read_runs(runs_);
+        require_runs(runs_);
+        const std::vector<RateRun> runs = rate_runs(runs_);
         const auto named = load_rate_weights(model_);
         const RateRegressor::Weights weights =
             named ? RateRegressor::weights_of(*named) : RateRegressor::start_weights();

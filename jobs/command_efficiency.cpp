@@ -21,11 +21,10 @@ void declare_sweeps(CLI::App& app, std::vector<std::string>& sweeps) {
         ->type_name("DIR...");
 }
 
-std::vector<EfficiencyRow> read_rows(const std::vector<std::string>& sweeps) {
+void require_sweeps(const std::vector<std::string>& sweeps) {
     if (sweeps.empty()) {
         fail<UsageError>({.where = "--sweeps", .what = "no sweep is given", .expected = "folders"});
     }
-    return efficiency_rows(sweeps);
 }
 
 void print_head(std::size_t plans) {
@@ -70,8 +69,9 @@ public:
                               .what = "a file for the coefficients is needed",
                               .expected = "--out FILE"});
         }
+        require_sweeps(sweeps_);
         const OutputFile file = out_.check(context, files_of_runs(sweeps_));
-        const std::vector<EfficiencyRow> rows = read_rows(sweeps_);
+        const std::vector<EfficiencyRow> rows = efficiency_rows(sweeps_);
         const std::vector<std::string> terms = choose_terms(rows);
         const EfficiencyCoefficients found = fit_efficiency(rows, terms);
         print_head(rows.size());
@@ -107,7 +107,8 @@ public:
     }
 
     ExitCode run(const CommandContext& /*context*/) override {
-        const std::vector<EfficiencyRow> rows = read_rows(sweeps_);
+        require_sweeps(sweeps_);
+        const std::vector<EfficiencyRow> rows = efficiency_rows(sweeps_);
         const EfficiencyModel model(*load_efficiency(model_));
         for (const EfficiencyRow& row : rows_ ? rows : std::vector<EfficiencyRow>()) {
             const StalenessFeatures& f = row.features;

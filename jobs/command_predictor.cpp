@@ -91,6 +91,7 @@ public:
                               .what = "a file for the model is needed",
                               .expected = "--out FILE"});
         }
+        require_runs(runs_);
         const OutputFile file = out_.check(context, files_of_runs(runs_));
         const std::vector<RecordedLoad> runs = read_runs(runs_);
         const std::vector<PredictorSeries> series = lessons(runs);

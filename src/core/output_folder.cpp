@@ -111,7 +111,8 @@ void check_writable(const std::string& folder) {
 }  // namespace
 
 void fail_errno(std::string_view where, std::string_view what, int error) {
-    const ErrorText text{.where = where, .what = what, .got = errno_text(error)};
+    const std::string reason = errno_text(error);
+    const ErrorText text{.where = where, .what = what, .got = reason};
     if (error == ENOSPC || error == EDQUOT) {
         fail<DiskFullError>(text);
     }

@@ -43,13 +43,13 @@ class Writers(ProgramTest):
         cls.trace = cls.folder / "input-trace.csv"
         cls.trace.write_text("time_s,target,device_share\n0,worker:0,0.5\n")
         cls.recorded = cls.folder / "recorded"
-        run(*SIMULATE, "--record-load", "--time-as", "resnet50", "--pattern", "onoff:3", "--out",
-            cls.recorded)
+        run("simulate", "--no-train", "--record-load", "--time-as", "resnet50", "--servers", 8,
+            "--pattern", "onoff:3", "--samples", 150000, "--out", cls.recorded)
         cls.star = cls.folder / "star"
         run("simulate", "--no-train", "--mode", "star-ml", "--time-as", "resnet50", "--pattern",
             "onoff:2", "--servers", 2, "--samples", 150000, "--out", cls.star)
         cls.like = cls.folder / "like.toml"
-        quick = ("--batch", 8, "--repetitions", 5, "--threads", 1)
+        quick = ("--batch", 8, "--repetitions", 7, "--threads", 1)
         run("profile", "--model", "softmax", "--input", "1x4x4", *quick, "--out", cls.like)
         # name: (command, option of the file, one of its inputs)
         cls.commands = {
@@ -190,24 +190,25 @@ class Writers(ProgramTest):
     def test_recorded_files_of_a_training(self):
         for option in ("--record-trace", "--record-load"):
             target = self.place / option
-            words = ("--samples", 60, option, target)
+            words = ("train", "--data", self.data, "--out", self.place, "--model", "softmax", "--batch",
+                     20, "--threads", 1, "--samples", 60, option, target)
             target.write_text("mine")
             before = fingerprint(target)
-            self.assertIn("--overwrite", self.train(*words, code=USAGE).stderr)
+            self.assertIn("--overwrite", run(*words, code=USAGE).stderr)
             self.assertEqual(fingerprint(target), before)
-            self.train(*words, "--resume")
+            run(*words, "--resume")
             self.assertEqual(target.with_name(option + ".1").read_text(), "mine")
-            self.train(*words, "--overwrite")
+            run(*words, "--overwrite")
             self.assertFalse(target.with_name(option + ".2").exists())
             data = fingerprint(self.data)
-            self.train("--samples", 60, option, self.data, "--overwrite", code=USAGE)
+            run(*words[:-1], self.data, "--overwrite", code=USAGE)
             self.assertEqual(fingerprint(self.data), data)
-            shutil.rmtree(self.place)
-            self.place.mkdir()
             neighbour = self.place / (option + ".part")
             neighbour.write_text("mine")
-            self.train(*words, "--overwrite")
+            run(*words, "--overwrite")
             self.assertEqual(neighbour.read_text(), "mine", "a neighbour of that name")
+            shutil.rmtree(self.place)
+            self.place.mkdir()
 
 
 class Folders(ProgramTest):
