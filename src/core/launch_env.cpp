@@ -55,7 +55,7 @@ int allowed_cores() {
 std::optional<unsigned> sudo_user() {
     const char* user = std::getenv("SUDO_UID");
     unsigned id = 0;
-    const std::string_view text = is_number(user) ? user : "";
+    const std::string_view text = user != nullptr && is_number(user) ? user : "";
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
     return text.empty() || error != std::errc() ? std::nullopt : std::optional(id);
 }

@@ -24,12 +24,16 @@ struct stat link_status(const std::string& path) {
 
 /// Some file systems give every file the same owner (NFS with all_squash, FAT): then the owner
 /// tells nobody from anybody.
-bool gives_all_files_to(int folder, uid_t owner) noexcept {
-    const std::string name = fmt::format(".owner-{}", ::getpid());
-    const int file =
-        ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (file < 0) {
-        return false;
+bool gives_all_files_to(int folder, uid_t owner) {
+    int file = -1;
+    std::string name;
+    for (int attempt = 0; file < 0; ++attempt) {
+        name = fmt::format(".owner-{}-{}", ::getpid(), attempt);
+        file = ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                        0600);
+        if (file < 0 && errno != EEXIST) {
+            return false;
+        }
     }
     struct stat facts {};
     const bool same = ::fstat(file, &facts) == 0 && facts.st_uid == owner;
@@ -172,16 +176,17 @@ void check_output_folder(const std::string& path, const std::vector<std::string>
         return;
     }
     const OutputFolder own(path, FolderRule::kOwn);
+    const auto in_it = [&](const std::string& name) { return fmt::format("{}/{}", path, name); };
     struct stat facts {};
     for (const std::string& name : files) {
         if (::fstatat(own.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0 &&
             !S_ISREG(facts.st_mode)) {
-            fail_place(path + "/" + name, "a regular file or none", refusal(facts));
+            fail_place(in_it(name), "a regular file or none", refusal(facts));
         }
     }
     for (const std::string& name : folders) {
         if (::fstatat(own.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0) {
-            const OutputFolder real(path + "/" + name, FolderRule::kOwnReal);
+            const OutputFolder real(in_it(name), FolderRule::kOwnReal);
         }
     }
 }
