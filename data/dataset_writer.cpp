@@ -74,8 +74,8 @@ struct GroupWriter {
 }  // namespace
 
 struct DatasetWriter::State {
-    State(std::string path, DatasetSpec dataset_spec, Hdf5Thread& hdf5)
-        : output(std::move(path)),
+    State(OutputFile target, DatasetSpec dataset_spec, Hdf5Thread& hdf5)
+        : output(std::move(target)),
           spec(std::move(dataset_spec)),
           thread(hdf5),
           statistics(statistics_channels(spec), elements() / statistics_channels(spec), spec.type) {
@@ -276,9 +276,9 @@ void DatasetWriter::State::collect(GroupWriter& group, std::span<const std::byte
     }
 }
 
-DatasetWriter::DatasetWriter(std::string path, DatasetSpec spec, Hdf5Thread& thread) {
+DatasetWriter::DatasetWriter(OutputFile file, DatasetSpec spec, Hdf5Thread& thread) {
     check_spec(spec);
-    state_ = std::make_unique<State>(std::move(path), std::move(spec), thread);
+    state_ = std::make_unique<State>(std::move(file), std::move(spec), thread);
     State& state = *state_;
     state.of(DatasetGroup::kTrain).name = kTrainGroup;
     state.of(DatasetGroup::kTest).name = kTestGroup;

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <system_error>
@@ -81,10 +83,6 @@ FileDescriptor::~FileDescriptor() {
     if (valid()) {
         ::close(fd_);
     }
-}
-
-void fail_errno(std::string_view where, std::string_view what, int error) {
-    fail<FileError>({.where = where, .what = what, .got = errno_text(error)});
 }
 
 struct stat file_status(const FileDescriptor& file, std::string_view path) {
@@ -162,27 +160,77 @@ std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t crc) {
         ::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
-    if (std::error_code ignored; std::filesystem::is_directory(path_, ignored)) {
-        fail<FileError>({.where = path_,
-                         .what = "cannot write the file",
-                         .expected = "a file name",
-                         .got = "an existing folder"});
-    }
+AtomicFile::AtomicFile(OutputFile file)
+    : target_(std::move(file)),
+      name_(std::filesystem::path(target_.path).filename().string()),
+      folder_(folder_of(target_.path), target_.folder, target_.path) {
+    check_target();
     for (int attempt = 0; !file_.valid(); ++attempt) {
-        temporary_ = fmt::format("{}{}{}-{}", path_, kPart, ::getpid(), attempt);
-        file_ =
-            FileDescriptor(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+        temporary_name_ = fmt::format("{}{}{}-{}", name_, kPart, ::getpid(), attempt);
+        file_ = FileDescriptor(::openat(folder_.get(), temporary_name_.c_str(),
+                                        O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
         if (!file_.valid() && errno != EEXIST) {
-            fail_errno(path_, fmt::format("cannot create a file in {}", folder_of(path_)), errno);
+            fail_errno(path(), "cannot create a file in " + folder_of(path()), errno);
         }
     }
 }
 
 AtomicFile::~AtomicFile() {
-    if (!committed_) {
-        ::unlink(temporary_.c_str());
+    if (!committed_ && file_.valid()) {
+        static_cast<void>(folder_.remove(temporary_name_));
     }
+}
+
+std::string AtomicFile::temporary() const {
+    std::string open = fmt::format("/proc/self/fd/{}", file_.get());
+    return ::access(open.c_str(), F_OK) == 0 ? open : folder_of(path()) + "/" + temporary_name_;
+}
+
+/// What has the file's name now may be replaced.
+void AtomicFile::check_target() const {
+    struct stat facts {};
+    if (::fstatat(folder_.get(), name_.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) {
+        return;
+    }
+    if (!S_ISREG(facts.st_mode) && !S_ISLNK(facts.st_mode)) {
+        fail<FileError>(
+            {.where = path(),
+             .what = "cannot write the file",
+             .expected = "the name of a regular file or a new one",
+             .got = S_ISDIR(facts.st_mode) ? "an existing folder" : "a pipe or device"});
+    }
+    if (!target_.replace) {
+        fail_holds_already(path());
+    }
+}
+
+/// Others who may write into the folder have not put something else in its place.
+void AtomicFile::check_temporary() const {
+    struct stat own {};
+    struct stat named {};
+    if (::fstat(file_.get(), &own) != 0 ||
+        ::fstatat(folder_.get(), temporary_name_.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0 ||
+        own.st_dev != named.st_dev || own.st_ino != named.st_ino) {
+        fail<FileError>({.where = path(),
+                         .what = "its temporary file was removed or replaced while it was written",
+                         .got = temporary_name_});
+    }
+}
+
+/// Returns 0 or errno.
+int AtomicFile::give_name() const {
+    if (target_.replace) {
+        return folder_.rename(temporary_name_, name_);
+    }
+    if (::renameat2(folder_.get(), temporary_name_.c_str(), folder_.get(), name_.c_str(),
+                    RENAME_NOREPLACE) == 0) {
+        return 0;
+    }
+    if (errno != EINVAL && errno != ENOSYS) {
+        return errno;
+    }
+    check_target();  // the file system cannot do both in one step
+    return folder_.rename(temporary_name_, name_);
 }
 
 std::vector<std::string> AtomicFile::remove_stale(const std::string& folder,
@@ -206,7 +254,7 @@ std::vector<std::string> remove_stale_temporaries(const std::string& folder,
 }
 
 void AtomicFile::reserve(std::uint64_t end) {
-    const std::uint64_t length = file_bytes(file_, path_);
+    const std::uint64_t length = file_bytes(file_, path());
     if (end <= length) {
         return;
     }
@@ -216,14 +264,19 @@ void AtomicFile::reserve(std::uint64_t end) {
                                        static_cast<off_t>(end - length));
         error = result == 0 ? 0 : errno;
     }
-    if (error != 0 && error != EOPNOTSUPP) {
-        fail_errno(path_, fmt::format("cannot reserve {} bytes on the disk", end), error);
+    if (error == EOPNOTSUPP) {  // then what is free has to do
+        struct statvfs facts {};
+        const bool known = ::fstatvfs(file_.get(), &facts) == 0;
+        error = known && facts.f_bavail * facts.f_frsize < end - length ? ENOSPC : 0;
+    }
+    if (error != 0) {
+        fail_errno(path(), fmt::format("cannot reserve {} bytes on the disk", end), error);
     }
 }
 
 void AtomicFile::truncate(std::uint64_t bytes) {
     if (::ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0) {
-        fail_errno(path_, "cannot set the file's length", errno);
+        fail_errno(path(), "cannot set the file's length", errno);
     }
 }
 
@@ -235,7 +288,7 @@ void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
             continue;
         }
         if (put <= 0) {
-            fail_errno(path_, fmt::format("writing at byte {} failed", offset), errno);
+            fail_errno(path(), fmt::format("writing at byte {} failed", offset), errno);
         }
         offset += static_cast<std::uint64_t>(put);
         bytes = bytes.subspan(static_cast<std::size_t>(put));
@@ -244,18 +297,21 @@ void AtomicFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
 
 void AtomicFile::commit() {
     if (::fsync(file_.get()) != 0) {
-        fail_errno(path_, "cannot make the file durable (fsync)", errno);
+        fail_errno(path(), "cannot make the file durable (fsync)", errno);
     }
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-        fail_errno(path_, "cannot give the file its name", errno);
+    check_target();
+    check_temporary();
+    if (const int error = give_name(); error == EEXIST) {
+        fail_holds_already(path());
+    } else if (error != 0) {
+        fail_errno(path(), "cannot give the file its name", error);
     }
     committed_ = true;
-    const FileDescriptor folder(
-        ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const FileDescriptor folder(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     // Some file systems cannot sync folders (EINVAL); a folder without read permission cannot be
     // opened. The rename has happened either way.
     if (folder.valid() && ::fsync(folder.get()) != 0 && errno != EINVAL) {
-        fail_errno(path_, "cannot make the file's name durable (fsync of the folder)", errno);
+        fail_errno(path(), "cannot make the file's name durable (fsync of the folder)", errno);
     }
 }
 

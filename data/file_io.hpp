@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/core/output.hpp"
+
 namespace cohort {
 
 /// Owns a file descriptor.
@@ -27,9 +29,6 @@ private:
     int fd_ = -1;
 };
 
-/// Throws FileError `[where] what; got <text of errno>`.
-[[noreturn]] void fail_errno(std::string_view where, std::string_view what, int error);
-
 /// What fstat says. Errors: FileError naming `path`.
 [[nodiscard]] struct stat file_status(const FileDescriptor& file, std::string_view path);
 /// Opens a regular file for reading, or throws FileError with the reason; never waits, not for the
@@ -48,17 +47,21 @@ void read_at(const FileDescriptor& file, std::string_view path, std::uint64_t of
 [[nodiscard]] std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t crc = 0);
 
 /// A file that gets its name only when complete: it is written under a temporary name in the same
-/// folder, then synced and renamed. The destructor removes what was not committed.
+/// folder, then synced and renamed. The destructor removes what was not committed. The folder is
+/// held open and links in it are not followed: whoever else may write into it cannot lead the file
+/// elsewhere, and what is no regular file is not replaced.
 class AtomicFile {
 public:
-    /// Creates the temporary file. Errors: FileError naming `path` and the reason.
-    explicit AtomicFile(std::string path);
+    /// Creates the temporary file. Errors here and in commit(): FileError naming the path and the
+    /// reason; UsageError when a file is there that must not be replaced.
+    explicit AtomicFile(OutputFile file);
     AtomicFile(const AtomicFile&) = delete;
     AtomicFile& operator=(const AtomicFile&) = delete;
     ~AtomicFile();
 
-    [[nodiscard]] const std::string& path() const noexcept { return path_; }
-    [[nodiscard]] const std::string& temporary() const noexcept { return temporary_; }
+    [[nodiscard]] const std::string& path() const noexcept { return target_.path; }
+    /// A path by which libraries reach the temporary file, whatever happens to its name.
+    [[nodiscard]] std::string temporary() const;
     [[nodiscard]] const FileDescriptor& descriptor() const noexcept { return file_; }
 
     /// Makes sure that the first `end` bytes have room on the disk, so that HDF5, which cannot
@@ -74,8 +77,14 @@ public:
     static std::vector<std::string> remove_stale(const std::string& folder, std::string_view name);
 
 private:
-    std::string path_;
-    std::string temporary_;
+    void check_target() const;
+    void check_temporary() const;
+    [[nodiscard]] int give_name() const;
+
+    OutputFile target_;
+    std::string name_;  ///< within the folder
+    std::string temporary_name_;
+    OutputFolder folder_;
     FileDescriptor file_;
     bool committed_ = false;
 };

@@ -167,6 +167,11 @@ std::vector<ImportPair> pair_files(const std::vector<ImportFile>& files,
 ImportReport import_dataset(const ImportOptions& options, Hdf5Thread& thread) {
     check_options(options);
     ImportSelection selection = select_import_files(options);
+    const OutputFile output = check_output({.option = "--output",
+                                            .path = options.output,
+                                            .overwrite = options.overwrite,
+                                            .inputs = selection.files});
+    check_folder_of(output);
     const std::vector<ImportFile> files = group_files(selection.files, options);
     ImportReport report;
     report.format = selection.format;
@@ -175,7 +180,7 @@ ImportReport import_dataset(const ImportOptions& options, Hdf5Thread& thread) {
     for (const std::string& path : report.files) {
         source += " " + fs::path(path).filename().string();
     }
-    ImportSink sink(options, thread, std::move(source));
+    ImportSink sink(options, output, thread, std::move(source));
     read_files(report.format, files, options, sink);
     sink.commit();
     report.train = open_dataset(options.output, "train", thread)->info();

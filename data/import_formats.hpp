@@ -28,7 +28,8 @@ struct ImportPair {
 /// that all files agree, draws the test split.
 class ImportSink {
 public:
-    ImportSink(const ImportOptions& options, Hdf5Thread& thread, std::string source);
+    ImportSink(const ImportOptions& options, OutputFile output, Hdf5Thread& thread,
+               std::string source);
     ImportSink(const ImportSink&) = delete;
     ImportSink& operator=(const ImportSink&) = delete;
     ~ImportSink();
@@ -60,6 +61,7 @@ private:
     void split(std::span<const std::byte> samples, std::span<const std::int32_t> labels);
 
     const ImportOptions& options_;
+    OutputFile output_;
     Hdf5Thread& thread_;
     DatasetSpec spec_;
     std::unique_ptr<DatasetWriter> writer_;

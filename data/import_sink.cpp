@@ -48,8 +48,9 @@ std::vector<std::int64_t> stored_shape(const ImportFile& file, std::vector<std::
 
 }  // namespace
 
-ImportSink::ImportSink(const ImportOptions& options, Hdf5Thread& thread, std::string source)
-    : options_(options), thread_(thread) {
+ImportSink::ImportSink(const ImportOptions& options, OutputFile output, Hdf5Thread& thread,
+                       std::string source)
+    : options_(options), output_(std::move(output)), thread_(thread) {
     spec_.classes = options.classes;
     spec_.source = std::move(source);
     spec_.chunk_samples = options.chunk_samples;
@@ -72,7 +73,7 @@ void ImportSink::begin(const ImportPair& files, std::vector<std::int64_t> found,
         spec_.sample_shape = shape;
         spec_.type = type;
         spec_.classes = spec_.classes == 0 ? classes : spec_.classes;
-        writer_ = std::make_unique<DatasetWriter>(options_.output, spec_, thread_);
+        writer_ = std::make_unique<DatasetWriter>(output_, spec_, thread_);
         return;
     }
     const auto text = [](const std::vector<std::int64_t>& extents, SampleType kind) {

@@ -53,8 +53,8 @@ Hdf5Handle making_groups(std::string_view where) {
 }  // namespace
 
 struct StoreWriter::State {
-    State(std::string path, StoreFormat store_format, Hdf5Thread& hdf5)
-        : output(std::move(path)), format(std::move(store_format)), thread(hdf5) {}
+    State(OutputFile target, StoreFormat store_format, Hdf5Thread& hdf5)
+        : output(std::move(target)), format(std::move(store_format)), thread(hdf5) {}
     State(const State&) = delete;
     State& operator=(const State&) = delete;
     ~State() {
@@ -161,8 +161,8 @@ void StoreWriter::State::put(std::string_view name, std::span<const std::byte> b
     });
 }
 
-StoreWriter::StoreWriter(std::string path, StoreFormat format, Hdf5Thread& thread)
-    : state_(std::make_unique<State>(std::move(path), std::move(format), thread)) {
+StoreWriter::StoreWriter(OutputFile file, StoreFormat format, Hdf5Thread& thread)
+    : state_(std::make_unique<State>(std::move(file), std::move(format), thread)) {
     State& state = *state_;
     state.output.reserve(kStructureBytes);  // no room, no HDF5 file; creating cuts it again
     state.job([&] {

@@ -7,10 +7,10 @@
 
 namespace cohort {
 
-void replace_text_file(const std::string& path, std::string_view text) {
-    AtomicFile file(path);
-    file.write_at(0, std::as_bytes(std::span(text)));
-    file.commit();
+void replace_text_file(const OutputFile& file, std::string_view text) {
+    AtomicFile atomic(file);
+    atomic.write_at(0, std::as_bytes(std::span(text)));
+    atomic.commit();
 }
 
 std::string read_text_file(const std::string& path) {

@@ -24,4 +24,4 @@ for workload in resnet50 vgg16; do
     sweep "rates-own-$workload" chooser-rates --set "time-as=$workload" --set server-nodes=own --set servers=2
     sweep "rates-ring-$workload" chooser-rates-ring --set "time-as=$workload"
 done
-"$cohort" chooser train "$folder"/rates-* --out "$folder/weights.toml"
+"$cohort" chooser train "$folder"/rates-* --out "$folder/weights.toml" --overwrite

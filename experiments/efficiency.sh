@@ -28,4 +28,4 @@ for model in smallcnn softmax mlp; do
         sweep $model $lr 0.9 look-ahead
     done
 done
-"$cohort" efficiency train "$folder"/efficiency* --out "$folder/model.toml"
+"$cohort" efficiency train "$folder"/efficiency* --out "$folder/model.toml" --overwrite

@@ -33,7 +33,7 @@ train() {
             done
         done
     done
-    "$cohort" predictor train "$dir"/train/* --out "$dir/model.toml" --epochs 45 --patience 45 \
+    "$cohort" predictor train "$dir"/train/* --out "$dir/model.toml" --overwrite --epochs 45 --patience 45 \
         --stride 48
 }
 

@@ -11,6 +11,7 @@
 #include "cohort/sim/chooser_file.hpp"
 #include "cohort/sim/efficiency_file.hpp"
 #include "commands.hpp"
+#include "output_option.hpp"
 
 namespace cohort {
 namespace {
@@ -22,11 +23,10 @@ void declare_runs(CLI::App& app, std::vector<std::string>& runs) {
         ->type_name("DIR...");
 }
 
-std::vector<RateRun> read_runs(const std::vector<std::string>& folders) {
+void require_runs(const std::vector<std::string>& folders) {
     if (folders.empty()) {
         fail<UsageError>({.where = "--runs", .what = "no run is given", .expected = "folders"});
     }
-    return rate_runs(folders);
 }
 
 void print_score(const std::string& name, const RateScore& score) {
@@ -58,26 +58,28 @@ class ChooserTrainCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
         declare_runs(app, runs_);
-        app.add_option("--out", out_, "The weights to write; required")->type_name("FILE");
+        out_.declare(app, "--out", "The weights to write; required");
     }
 
-    ExitCode run(const CommandContext& /*context*/) override {
-        if (out_.empty()) {
+    ExitCode run(const CommandContext& context) override {
+        if (!out_.given()) {
             fail<UsageError>({.where = "cohort chooser train",
                               .what = "a file for the weights is needed",
                               .expected = "--out FILE"});
         }
-        const std::vector<RateRun> runs = read_runs(runs_);
+        require_runs(runs_);
+        const OutputFile file = out_.check(context, files_of_runs(runs_));
+        const std::vector<RateRun> runs = rate_runs(runs_);
         const NamedWeights found = fit_rates(runs);
         print_scores(score_held_out(runs), "weights fitted without the pattern's runs");
-        replace_text_file(out_, to_toml(found));
-        std::puts(fmt::format("{}: {}", out_, found.trained_on).c_str());
+        replace_text_file(file, to_toml(found));
+        std::puts(fmt::format("{}: {}", out_.path(), found.trained_on).c_str());
         return ExitCode::kDone;
     }
 
 private:
     std::vector<std::string> runs_;
-    std::string out_;
+    OutputOption out_;
 };
 
 class ChooserScoreCommand final : public Command {
@@ -88,7 +90,8 @@ public:
     }
 
     ExitCode run(const CommandContext& /*context*/) override {
-        const std::vector<RateRun> runs = read_runs(runs_);
+        require_runs(runs_);
+        const std::vector<RateRun> runs = rate_runs(runs_);
         const auto named = load_rate_weights(model_);
         const RateRegressor::Weights weights =
             named ? RateRegressor::weights_of(*named) : RateRegressor::start_weights();

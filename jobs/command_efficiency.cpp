@@ -10,6 +10,7 @@
 #include "cohort/report/efficiency_training.hpp"
 #include "cohort/sim/efficiency_file.hpp"
 #include "commands.hpp"
+#include "output_option.hpp"
 
 namespace cohort {
 namespace {
@@ -20,11 +21,10 @@ void declare_sweeps(CLI::App& app, std::vector<std::string>& sweeps) {
         ->type_name("DIR...");
 }
 
-std::vector<EfficiencyRow> read_rows(const std::vector<std::string>& sweeps) {
+void require_sweeps(const std::vector<std::string>& sweeps) {
     if (sweeps.empty()) {
         fail<UsageError>({.where = "--sweeps", .what = "no sweep is given", .expected = "folders"});
     }
-    return efficiency_rows(sweeps);
 }
 
 void print_head(std::size_t plans) {
@@ -60,16 +60,18 @@ class EfficiencyTrainCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
         declare_sweeps(app, sweeps_);
-        app.add_option("--out", out_, "The coefficients to write; required")->type_name("FILE");
+        out_.declare(app, "--out", "The coefficients to write; required");
     }
 
-    ExitCode run(const CommandContext& /*context*/) override {
-        if (out_.empty()) {
+    ExitCode run(const CommandContext& context) override {
+        if (!out_.given()) {
             fail<UsageError>({.where = "cohort efficiency train",
                               .what = "a file for the coefficients is needed",
                               .expected = "--out FILE"});
         }
-        const std::vector<EfficiencyRow> rows = read_rows(sweeps_);
+        require_sweeps(sweeps_);
+        const OutputFile file = out_.check(context, files_of_runs(sweeps_));
+        const std::vector<EfficiencyRow> rows = efficiency_rows(sweeps_);
         const std::vector<std::string> terms = choose_terms(rows);
         const EfficiencyCoefficients found = fit_efficiency(rows, terms);
         print_head(rows.size());
@@ -85,14 +87,14 @@ public:
         };
         print_score("terms chosen without the models too", unseen(HoldOut::kModel));
         print_score("without the rates and momenta too", unseen(HoldOut::kSetting));
-        replace_text_file(out_, to_toml(found));
-        std::puts(fmt::format("{}: {}", out_, fmt::join(terms, ", ")).c_str());
+        replace_text_file(file, to_toml(found));
+        std::puts(fmt::format("{}: {}", out_.path(), fmt::join(terms, ", ")).c_str());
         return ExitCode::kDone;
     }
 
 private:
     std::vector<std::string> sweeps_;
-    std::string out_;
+    OutputOption out_;
 };
 
 class EfficiencyScoreCommand final : public Command {
@@ -105,7 +107,8 @@ public:
     }
 
     ExitCode run(const CommandContext& /*context*/) override {
-        const std::vector<EfficiencyRow> rows = read_rows(sweeps_);
+        require_sweeps(sweeps_);
+        const std::vector<EfficiencyRow> rows = efficiency_rows(sweeps_);
         const EfficiencyModel model(*load_efficiency(model_));
         for (const EfficiencyRow& row : rows_ ? rows : std::vector<EfficiencyRow>()) {
             const StalenessFeatures& f = row.features;

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/data/import.hpp"
 #include "commands.hpp"
@@ -42,6 +43,7 @@ public:
             ->type_name("PATH");
         app.add_option("--output", options_.output, "The HDF5 file to write; required")
             ->type_name("FILE");
+        app.add_flag("--overwrite", options_.overwrite, "Replace the file that --output names");
         app.add_option("--shape", shape_, "Sample shape to store, C,H,W or F; default: as found")
             ->type_name("C,H,W");
         value(app, "--classes", options_.classes, "Number of classes; 0: largest label plus one");
@@ -56,12 +58,13 @@ public:
               "CSV: name or number (from 0) of the label's column");
     }
 
-    ExitCode run(const CommandContext& /*context*/) override {
+    ExitCode run(const CommandContext& context) override {
         if (options_.inputs.empty() || options_.output.empty()) {
             fail<UsageError>({.where = "cohort import",
                               .what = "input and output are needed",
                               .expected = "--input PATH --output FILE"});
         }
+        refuse_input("--output", options_.output, {context.config});
         options_.format = parse_import_format(format_);
         options_.shape = parse_shape(shape_);
         Hdf5Thread hdf5;

@@ -146,7 +146,8 @@ ExitCode CommandLine::run(int argc, const char* const* argv) {
         leaf = &parse(arguments);
     }
     CommandContext context{.env = read_launch_env(),
-                           .options = effective_options(*leaf->app, from_file_, leaf->config)};
+                           .options = effective_options(*leaf->app, from_file_, leaf->config),
+                           .config = leaf->config};
     if (leaf->dump_config) {
         std::fputs(config_text(context.options).c_str(), stdout);
         return ExitCode::kDone;

@@ -23,6 +23,7 @@ struct EffectiveOption {
 struct CommandContext {
     LaunchEnv env;
     std::vector<EffectiveOption> options;
+    std::string config;  ///< the config file that was read; empty: none
 };
 
 /// One leaf of the command tree, e.g. `cohort train`. Each option fills a field of the command.

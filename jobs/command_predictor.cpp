@@ -17,6 +17,7 @@
 #include "cohort/train/predictor_training.hpp"
 #include "commands.hpp"
 #include "option_value.hpp"
+#include "output_option.hpp"
 
 namespace cohort {
 namespace {
@@ -64,8 +65,7 @@ class PredictorTrainCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
         declare_runs(app, runs_);
-        app.add_option("--out", out_, "The model to write (see docs/prediction.md); required")
-            ->type_name("FILE");
+        out_.declare(app, "--out", "The model to write (see docs/prediction.md); required");
         value(app, "--epochs", options_.epochs, "Passes over the records, at most",
               {.least = 1, .most = kMostCount});
         value(app, "--patience", options_.patience,
@@ -85,12 +85,14 @@ public:
               {.least = 1, .most = kMaxThreads});
     }
 
-    ExitCode run(const CommandContext& /*context*/) override {
-        if (out_.empty()) {
+    ExitCode run(const CommandContext& context) override {
+        if (!out_.given()) {
             fail<UsageError>({.where = "cohort predictor train",
                               .what = "a file for the model is needed",
                               .expected = "--out FILE"});
         }
+        require_runs(runs_);
+        const OutputFile file = out_.check(context, files_of_runs(runs_));
         const std::vector<RecordedLoad> runs = read_runs(runs_);
         const std::vector<PredictorSeries> series = lessons(runs);
         std::size_t records = 0;
@@ -105,10 +107,10 @@ public:
                          progress.epoch, progress.training_error, progress.held_out.all,
                          progress.held_out.time, progress.best ? ", the best so far" : "");
             });
-        write_predictor(out_, {.model = model,
+        write_predictor(file, {.model = model,
                                .trained_on = fmt::format("{} records of {} runs, seed {}", records,
                                                          runs.size(), options_.seed)});
-        std::puts(fmt::format("{}: trained on {} records", out_, records).c_str());
+        std::puts(fmt::format("{}: trained on {} records", out_.path(), records).c_str());
         return ExitCode::kDone;
     }
 
@@ -135,7 +137,7 @@ private:
     PredictorTrainingOptions options_;
     double noise_ = 0.03;
     std::vector<std::string> runs_;
-    std::string out_;
+    OutputOption out_;
 };
 
 /// Scores by what happened in the run, predictor, horizon.

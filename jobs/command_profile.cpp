@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "cohort/core/thread_team.hpp"
 #include "cohort/core/units.hpp"
@@ -11,6 +12,7 @@
 #include "commands.hpp"
 #include "job_options.hpp"
 #include "option_value.hpp"
+#include "output_option.hpp"
 
 namespace cohort {
 namespace {
@@ -66,14 +68,16 @@ public:
         app.add_flag("--loopback-network", loopback_,
                      "Under mpirun on one host: take its messages for those between nodes too");
         value(app, "--name", name_, "Name of the profile")->type_name("NAME");
-        app.add_option("--out", out_,
-                       "Profile to write (TOML, see docs/profiles.md); without it, "
-                       "it is printed")
-            ->type_name("FILE");
+        out_.declare(app, "--out",
+                     "Profile to write (TOML, see docs/profiles.md); without it, it is printed");
     }
 
     ExitCode run(const CommandContext& context) override {
         check_one_world(context.env);
+        std::optional<OutputFile> file;
+        if (out_.given() && context.env.world_rank == 0) {
+            file = out_.check(context, {options_.data, like_});
+        }
         ClusterProfile profile = load_profile(like_);
         if (context.env.world_size > 1) {
             const MeasuredExchange exchange = measure_exchange(options_.repetitions);
@@ -86,11 +90,11 @@ public:
         const MeasuredProfile measured = measure_profile(options_);
         use(measured, context, profile);
         print(measured);
-        if (out_.empty()) {
+        if (!file) {
             std::fputs(to_toml(profile).c_str(), stdout);
         } else {
-            replace_text_file(out_, to_toml(profile));
-            cohort::print("written to " + out_);
+            replace_text_file(*file, to_toml(profile));
+            cohort::print("written to " + out_.path());
         }
         return ExitCode::kDone;
     }
@@ -152,7 +156,7 @@ private:
     ProfileMeasureOptions options_;
     std::string like_ = "8gpu-10g";
     std::string name_ = "measured";
-    std::string out_;
+    OutputOption out_;
     int workers_per_node_ = 1;
     bool loopback_ = false;
 };

@@ -10,6 +10,7 @@
 #include "cohort/sim/simulation.hpp"
 #include "commands.hpp"
 #include "option_value.hpp"
+#include "output_option.hpp"
 
 namespace cohort {
 namespace {
@@ -21,14 +22,14 @@ public:
                        "A sweep's folder, or result files of cohort simulate or their folders; "
                        "required")
             ->type_name("PATH");
-        app.add_option("--out", out_,
-                       "The HTML page to write; default: report.html beside the first result")
-            ->type_name("FILE");
+        out_.declare(app, "--out",
+                     "The HTML page to write; default: report.html beside the first result. A page "
+                     "that this command has written is replaced");
         app.add_flag("--markdown", markdown_,
                      "Print the tables as Markdown instead of writing a page");
     }
 
-    ExitCode run(const CommandContext& /*context*/) override {
+    ExitCode run(const CommandContext& context) override {
         if (results_.empty()) {
             fail<UsageError>({.where = "cohort report",
                               .what = "nothing to report on",
@@ -44,9 +45,12 @@ public:
             std::fputs(report_markdown(results).c_str(), stdout);
             return ExitCode::kDone;
         }
-        const std::string page = out_.empty() ? beside(results_.front()) : out_;
+        if (!out_.given()) {
+            out_.set(beside(results_.front()));
+        }
+        const OutputFile page = out_.check(context, files_of_runs(results_), kPageStart);
         replace_text_file(page, report_html(results));
-        log_info("{} of {} runs are on {}", results.rows.size(), results.planned, page);
+        log_info("{} of {} runs are on {}", results.rows.size(), results.planned, out_.path());
         return ExitCode::kDone;
     }
 
@@ -93,7 +97,7 @@ private:
     }
 
     std::vector<std::string> results_;
-    std::string out_;
+    OutputOption out_;
     bool markdown_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "cohort/sim/trace.hpp"
 #include "commands.hpp"
 #include "option_value.hpp"
+#include "output_option.hpp"
 
 namespace cohort {
 namespace {
@@ -80,17 +82,17 @@ class TraceMakeCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
         options_.declare(app);
-        app.add_option("--out", out_, "The trace to write (CSV, see docs/patterns.md); required")
-            ->type_name("FILE");
+        out_.declare(app, "--out", "The trace to write (CSV, see docs/patterns.md); required");
     }
 
-    ExitCode run(const CommandContext& /*context*/) override {
-        if (options_.pattern.empty() || out_.empty()) {
+    ExitCode run(const CommandContext& context) override {
+        if (options_.pattern.empty() || !out_.given()) {
             fail<UsageError>({.where = "cohort trace make",
                               .what = "a pattern and a file are needed",
                               .expected = "--pattern NAME[:STRENGTH] --out FILE"});
         }
         options_.check();
+        const OutputFile file = out_.check(context, {});
         const auto scenario = make_pattern(options_.pattern, options_.shape(), options_.seed);
         const std::vector<TraceRow> rows = rows_until(*scenario, options_.length_s);
         const std::size_t jobs = jobs_until(*scenario, options_.length_s).size();
@@ -106,16 +108,16 @@ public:
                 "--pattern` has them",
                 jobs);
         }
-        write_trace(out_, rows);
-        std::puts(fmt::format("{}: {} row(s), {:g} s of {}", out_, rows.size(), options_.length_s,
-                              options_.pattern)
+        write_trace(file, rows);
+        std::puts(fmt::format("{}: {} row(s), {:g} s of {}", out_.path(), rows.size(),
+                              options_.length_s, options_.pattern)
                       .c_str());
         return ExitCode::kDone;
     }
 
 private:
     PatternOptions options_;
-    std::string out_;
+    OutputOption out_;
 };
 
 class TraceShowCommand final : public Command {
@@ -125,7 +127,7 @@ public:
             ->type_name("FILE");
         options_.declare(app);
         value(app, "--columns", columns_, "Characters in a line", {.least = 20, .most = 10'000});
-        app.add_option("--svg", svg_, "Write the picture to this file as well")->type_name("FILE");
+        svg_.declare(app, "--svg", "Write the picture to this file as well");
     }
 
     ExitCode run(const CommandContext& context) override {
@@ -136,6 +138,9 @@ public:
         }
         options_.check();
         check_file();
+        if (svg_.given()) {
+            picture_ = svg_.check(context, {trace_});
+        }
         return trace_.empty() ? show_pattern() : show_file(context);
     }
 
@@ -195,8 +200,8 @@ private:
     [[nodiscard]] ExitCode show(const std::vector<TraceRow>& rows, const ClusterShape& shape,
                                 double end_s) const {
         std::fputs(draw_trace_text(rows, shape, end_s, columns_).c_str(), stdout);
-        if (!svg_.empty()) {
-            replace_text_file(svg_, draw_trace_svg(rows, shape, end_s));
+        if (picture_) {
+            replace_text_file(*picture_, draw_trace_svg(rows, shape, end_s));
         }
         return ExitCode::kDone;
     }
@@ -216,7 +221,8 @@ private:
 
     PatternOptions options_;
     std::string trace_;
-    std::string svg_;
+    OutputOption svg_;
+    std::optional<OutputFile> picture_;
     int columns_ = 100;
 };
 

@@ -7,6 +7,7 @@
 #include "cohort/comm/world.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/core/units.hpp"
 #include "cohort/train/predictor_scores_text.hpp"
 #include "cohort/train/trainer.hpp"
@@ -30,6 +31,7 @@ public:
         check_one_world(context.env);
         check_momentum(context, options_.optimizer, options_.momentum, TrainOptions{}.momentum);
         check_options(options_, context.env.world_size);
+        check_records(context);
         const StopSignal stop;
         World world({.servers = server_ranks(options_),
                      .stall_limit_s = options_.stall_limit_s,
@@ -59,6 +61,15 @@ public:
     }
 
 private:
+    /// What is recorded replaces no input, and not the config file.
+    void check_records(const CommandContext& context) const {
+        const std::vector<std::string> inputs{options_.data, options_.predictor_file,
+                                              options_.efficiency_file, options_.chooser_file,
+                                              context.config};
+        refuse_input("--record-trace", options_.record_trace, inputs);
+        refuse_input("--record-load", options_.record_load, inputs);
+    }
+
     /// The same on every rank; rank 0 talks.
     [[nodiscard]] ExitCode train(const CommandContext& context,
                                  const TrainEnvironment& environment) const {

@@ -71,7 +71,7 @@ if ! given --data; then
         echo "$data is there and intact"
     else
         mkdir -p "$(dirname "$data")"
-        "$cohort" import --format idx --input "$idx_folder" --output "$data"
+        "$cohort" import --format idx --input "$idx_folder" --output "$data" --overwrite
     fi
 fi
 

@@ -17,7 +17,8 @@ void declare_job(CLI::App& app, TrainOptions& o) {
     value(app, "--out", o.out, "Folder for model.h5, metrics.jsonl and checkpoints; required")
         ->type_name("DIR");
     app.add_flag("--resume", o.resume, "Continue from the newest valid checkpoint in --out");
-    app.add_flag("--overwrite", o.overwrite, "Replace the results that --out holds");
+    app.add_flag("--overwrite", o.overwrite,
+                 "Replace the results that --out holds, and files that are recorded anew");
 }
 
 void declare_exchange(CLI::App& app, TrainOptions& o) {

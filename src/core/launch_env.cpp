@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
@@ -50,6 +51,14 @@ int allowed_cores() {
 }
 
 }  // namespace
+
+std::optional<unsigned> sudo_user() {
+    const char* user = std::getenv("SUDO_UID");
+    unsigned id = 0;
+    const std::string_view text = user != nullptr && is_number(user) ? user : "";
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+    return text.empty() || error != std::errc() ? std::nullopt : std::optional(id);
+}
 
 LaunchEnv read_launch_env() {
     LaunchEnv env;

@@ -7,25 +7,14 @@
 
 #include <array>
 #include <cerrno>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
+#include "cohort/core/output.hpp"
 
 namespace cohort {
 namespace {
-
-void make_folder(const std::string& out) {
-    std::error_code error;
-    std::filesystem::create_directories(out, error);
-    if (error || !std::filesystem::is_directory(out)) {
-        fail<FileError>({.where = out,
-                         .what = "the output folder cannot be made",
-                         .got = error ? error.message() : "a file of that name"});
-    }
-}
 
 /// What the holder wrote about itself.
 std::string read_holder(int file) {
@@ -58,13 +47,9 @@ int try_lock(int file) {
 }  // namespace
 
 RunLock::RunLock(const std::string& out) {
-    make_folder(out);
+    make_own_folder(out, FolderRule::kOwn);
     const std::string path = out + "/run.lock";
-    file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (file_ < 0) {
-        const std::string reason = errno_text(errno);
-        fail<FileError>({.where = path, .what = "cannot be opened for writing", .got = reason});
-    }
+    file_ = open_in_place_or_fail(path, O_RDWR | O_CREAT);
     const int error = try_lock(file_);
     if (error == EWOULDBLOCK) {
         const std::string holder = read_holder(file_);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 
 namespace cohort {
 namespace {
@@ -43,11 +44,13 @@ constexpr int kNotStarted = 127;         ///< as shells do
     _exit(kNotStarted);
 }
 
-int open_or_fail(const std::string& path, int flags) {
-    const int file = open(path.c_str(), flags | O_CLOEXEC, 0666);
-    if (file < 0) {
-        const std::string reason = errno_text(errno);
-        fail<FileError>({.where = path, .what = "cannot be opened", .got = reason});
+/// Empty, and blocking as a child expects it.
+int open_log(const std::string& path) {
+    const int file = open_in_place_or_fail(path, O_WRONLY | O_CREAT);
+    if (ftruncate(file, 0) != 0 || fcntl(file, F_SETFL, 0) != 0) {
+        const int error = errno;
+        close(file);
+        fail_errno(path, "cannot be emptied", error);
     }
     return file;
 }
@@ -67,7 +70,7 @@ void ChildPool::start(std::size_t tag, const std::vector<std::string>& arguments
         pointers.push_back(word.data());
     }
     pointers.push_back(nullptr);
-    const int output = open_or_fail(log, O_WRONLY | O_CREAT | O_TRUNC);
+    const int output = open_log(log);
     const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (input < 0) {
         const std::string reason = errno_text(errno);

@@ -226,8 +226,10 @@ std::string tuning_section(const PageData& data) {
 std::string report_html(const SweepResults& results) {
     const PageData data = read_page_data(results);
     const std::string title = escaped(title_of(results));
-    return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta "
-           "name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>" +
+    return kPageStart +
+           std::string(
+               "<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta "
+               "name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>") +
            title + "</title>\n<style>" + page_style() + "</style></head>\n<body><main>\n<h1>" +
            title + "</h1>\n" + facts(data) + "<section><h2>Results</h2>\n" + explanation(data) +
            result_tables(data) + "<h3>The command of every run</h3>\n" + command_lists(data) +

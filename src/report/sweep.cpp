@@ -13,6 +13,7 @@
 #include "child_pool.hpp"
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/core/run_lock.hpp"
 #include "cohort/data/text_file.hpp"
 
@@ -20,6 +21,9 @@ namespace cohort {
 namespace {
 
 constexpr std::size_t kLastLines = 6;
+constexpr const char* kRuns = "runs";
+constexpr const char* kTable = "results.csv";
+constexpr const char* kTuning = "tuning.csv";
 /// While the table fills, its files are brought up to date so often: a long sweep can be looked at.
 constexpr Clock::Seconds kBetweenWrites{60};
 
@@ -42,7 +46,7 @@ bool same_options(const SimulateOptions& wanted, const SimulationResult& result)
 }
 
 std::string run_folder(const PlannedRun& run) {
-    return "runs/" + run.key;
+    return std::string(kRuns) + "/" + run.key;
 }
 
 /// What went wrong, if the log says so, else its end.
@@ -68,11 +72,30 @@ std::string last_lines(const std::string& log) {
     return text;
 }
 
-void make_folder(const std::string& path) {
-    std::error_code error;
-    std::filesystem::create_directories(path, error);
-    if (error) {
-        fail<FileError>({.where = path, .what = "cannot be made", .got = error.message()});
+/// What a table begins with, whatever columns an older program gave it.
+std::string first_columns(const std::string& csv) {
+    std::size_t end = 0;
+    for (int column = 0; column < 3; ++column) {
+        end = csv.find(',', end + 1);
+    }
+    return csv.substr(0, end);
+}
+
+/// Files of the same names that no sweep has written are not lost. Errors: UsageError, FileError.
+void check_folder(const std::string& out) {
+    check_output_folder(out, {"run.lock", kTable, kTuning, kSweepFile}, {kRuns});
+    for (const auto& [name, start] : {std::pair(kTable, first_columns(results_csv({}))),
+                                      std::pair(kTuning, first_columns(tuning_csv({}))),
+                                      std::pair(kSweepFile, std::string("cohort-store "))}) {
+        const std::string path = out + "/" + name;
+        try {
+            (void)check_output({.option = "--out", .path = path, .own_start = start});
+        } catch (const UsageError&) {
+            fail<UsageError>({.where = "--out " + out,
+                              .what = "holds a file that is no sweep's",
+                              .got = path,
+                              .hint = "another folder, or removing it"});
+        }
     }
 }
 
@@ -172,7 +195,8 @@ private:
 
     void start(std::size_t index, const PlannedRun& run) {
         const std::string folder = settings_.out + "/" + run_folder(run);
-        make_folder(folder);
+        make_own_folder(settings_.out + "/" + kRuns, FolderRule::kOwnReal);
+        make_own_folder(folder, FolderRule::kOwnReal);
         std::vector<std::string> arguments = arguments_of(run);
         arguments.insert(arguments.begin(), "simulate");
         arguments.insert(arguments.end(), {"--threads=1", "--overwrite", "--out=" + folder});
@@ -273,9 +297,12 @@ private:
             }
         }
         const std::string& out = settings_.out;
-        replace_text_file(out + "/results.csv", results_csv(results));
-        replace_text_file(out + "/tuning.csv", tuning_csv(results));
-        write_sweep_results(out + "/" + kSweepFile, results);
+        const auto file = [&](const std::string& name) {
+            return OutputFile(out + "/" + name, true, FolderRule::kOwn);
+        };
+        replace_text_file(file(kTable), results_csv(results));
+        replace_text_file(file(kTuning), tuning_csv(results));
+        write_sweep_results(file(kSweepFile), results);
     }
 
     const Experiment& experiment_;
@@ -294,6 +321,7 @@ private:
 
 SweepOutcome run_sweep(const Experiment& experiment, const SweepSettings& settings,
                        const SweepHooks& hooks) {
+    check_folder(settings.out);
     const RunLock lock(settings.out);
     return Sweep(experiment, settings, hooks).run();
 }

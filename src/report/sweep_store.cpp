@@ -206,7 +206,7 @@ SweepResults read_plan(const std::string& folder) {
 
 }  // namespace
 
-void write_sweep_results(const std::string& file, const SweepResults& results) {
+void write_sweep_results(const OutputFile& file, const SweepResults& results) {
     Hdf5Thread thread;
     StoreWriter store(file, kFormat, thread);
     put_plan(store, results);

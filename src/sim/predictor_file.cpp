@@ -137,7 +137,7 @@ PredictorFile parse_predictor(std::string_view text, const std::string& file) {
 
 }  // namespace
 
-void write_predictor(const std::string& file, const PredictorFile& predictor) {
+void write_predictor(const OutputFile& file, const PredictorFile& predictor) {
     const LstmModel& model = predictor.model;
     std::string trained_on;
     for (const char c : predictor.trained_on) {

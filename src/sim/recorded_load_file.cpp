@@ -101,7 +101,7 @@ IterationRecord record_of(const CsvPlace& place, const std::vector<std::string_v
 
 }  // namespace
 
-void write_recorded_load(const std::string& file, const std::vector<IterationRecord>& records,
+void write_recorded_load(const OutputFile& file, const std::vector<IterationRecord>& records,
                          std::int64_t batch) {
     std::string text = header() + '\n';
     for (const IterationRecord& record : records) {

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -11,6 +9,7 @@
 #include <type_traits>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/data/store.hpp"
 #include "result_fields.hpp"
@@ -65,7 +64,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 class ResultWriter {
 public:
-    ResultWriter(const std::string& path, Hdf5Thread& thread) : file_(path, kFormat, thread) {}
+    ResultWriter(OutputFile file, Hdf5Thread& thread) : file_(std::move(file), kFormat, thread) {}
 
     template <class T>
     void value(const std::string& group, const std::string& name, const T& field) {
@@ -204,29 +203,10 @@ private:
     StoreReader file_;
 };
 
-/// The folder, or else the nearest one above it that exists, must be one to write into.
-void check_writable(const std::string& folder) {
-    fs::path path = fs::absolute(folder);
-    std::error_code error;
-    while (!fs::exists(path, error) && !error && path.has_relative_path()) {
-        path = path.parent_path();
-    }
-    const bool is_folder = fs::is_directory(path, error);
-    if (!is_folder || access(path.c_str(), W_OK | X_OK) != 0) {
-        const std::string reason = is_folder ? errno_text(errno)
-                                   : error   ? error.message()
-                                             : "not a folder";
-        fail<FileError>({.where = folder,
-                         .what = "results cannot be written there",
-                         .expected = "a folder that exists or can be made",
-                         .got = path.string() + ": " + reason});
-    }
-}
-
 }  // namespace
 
 void check_result_folder(const std::string& folder, bool overwrite) {
-    check_writable(folder);
+    check_output_folder(folder, {kResultFile}, {});
     const std::string file = (fs::path(folder) / kResultFile).string();
     std::error_code error;
     if (!overwrite && fs::exists(file, error)) {
@@ -238,14 +218,11 @@ void check_result_folder(const std::string& folder, bool overwrite) {
 }
 
 void write_result(const std::string& folder, const SimulationResult& result) {
-    std::error_code error;
-    fs::create_directories(folder, error);
-    if (error) {
-        fail<FileError>({.where = folder, .what = "cannot be made", .got = error.message()});
-    }
+    make_own_folder(folder, FolderRule::kOwn);
     (void)remove_stale_temporaries(folder, kResultFile);
     Hdf5Thread thread;
-    ResultWriter writer((fs::path(folder) / kResultFile).string(), thread);
+    ResultWriter writer({(fs::path(folder) / kResultFile).string(), true, FolderRule::kOwn},
+                        thread);
     result_fields(writer, result);
     writer.commit();
 }

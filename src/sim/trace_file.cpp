@@ -133,7 +133,7 @@ std::vector<TraceRow> read_trace(const std::string& path) {
     return rows;
 }
 
-void write_trace(const std::string& path, const std::vector<TraceRow>& rows) {
+void write_trace(const OutputFile& file, const std::vector<TraceRow>& rows) {
     std::string text(kHeader);
     text += '\n';
     for (const TraceRow& row : rows) {
@@ -143,7 +143,7 @@ void write_trace(const std::string& path, const std::vector<TraceRow>& rows) {
         }
         text += '\n';
     }
-    replace_text_file(path, text);
+    replace_text_file(file, text);
 }
 
 }  // namespace cohort

@@ -11,6 +11,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/train/snapshot.hpp"
 
 namespace cohort {
@@ -63,12 +64,18 @@ std::vector<std::string> files_of(const std::string& folder,
     return paths;
 }
 
-/// False when the file is there and stays; a file that is gone already is as good.
+/// False when the file is there and stays; a file that is gone already is as good. Not in a folder
+/// that somebody has put a link in the place of.
 bool remove_file(const std::string& path, std::string& reason) {
-    std::error_code error;
-    fs::remove(path, error);
-    reason = error.message();
-    return !error;
+    try {
+        const OutputFolder folder(fs::path(path).parent_path().string(), FolderRule::kOwnReal);
+        const int error = folder.remove(fs::path(path).filename().string());
+        reason = errno_text(error);
+        return error == 0;
+    } catch (const FileError& error) {
+        reason = error.what();
+        return false;
+    }
 }
 
 void remove_old(const std::string& path) {
@@ -81,12 +88,13 @@ void remove_old(const std::string& path) {
 
 /// True when it has been renamed.
 bool put_aside(const std::string& path) {
-    std::error_code error;
-    fs::rename(path, path + kRefused, error);
-    if (error) {
-        log_warn("{} cannot be renamed: {}", path, error.message());
+    const std::string name = fs::path(path).filename().string();
+    const OutputFolder folder(fs::path(path).parent_path().string(), FolderRule::kOwnReal);
+    const int error = folder.rename(name, name + kRefused);
+    if (error != 0) {
+        log_warn("{} cannot be renamed: {}", path, errno_text(error));
     }
-    return !error;
+    return error == 0;
 }
 
 }  // namespace

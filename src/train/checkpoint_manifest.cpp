@@ -17,6 +17,7 @@
 #include "checkpoint_folder.hpp"
 #include "checkpoint_format.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/train/snapshot.hpp"
 
 namespace cohort {
@@ -214,7 +215,7 @@ ShardTable read_shard_table(const StoreReader& manifest) {
 void write_manifest(const std::string& path, const RunSnapshot& snapshot, Hdf5Thread& thread) {
     try {
         const ShardTable table = make_table(path, snapshot, thread);
-        StoreWriter writer(path, kManifestFormat, thread);
+        StoreWriter writer({path, true, FolderRule::kOwnReal}, kManifestFormat, thread);
         write_run(writer, snapshot);
         write_table(writer, table);
         writer.commit();
@@ -233,6 +234,7 @@ void write_manifest(const std::string& path, const RunSnapshot& snapshot, Hdf5Th
 RunSnapshot read_manifest(const std::string& path,
                           const std::vector<std::pair<std::string, std::string>>& identity,
                           Hdf5Thread& thread) {
+    require_no_link(path);
     const StoreReader reader(path, thread);
     const ShardTable table = read_shard_table(reader);
     RunSnapshot snapshot;

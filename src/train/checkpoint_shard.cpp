@@ -11,6 +11,7 @@
 #include "checkpoint_folder.hpp"
 #include "checkpoint_format.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/train/snapshot.hpp"
 
 namespace cohort {
@@ -147,6 +148,7 @@ std::unique_ptr<StoreReader> open_shard(const std::string& path, Hdf5Thread& thr
                          .got = error ? error.message() : "no such file",
                          .hint = "--out in a folder that all ranks share"});
     }
+    require_no_link(path);
     auto shard = std::make_unique<StoreReader>(path, thread);
     shard->require_format(kShardFormat);
     return shard;
@@ -189,10 +191,10 @@ std::unique_ptr<StoreReader> open_listed_shard(const std::string& manifest_path,
 std::string write_shard(const std::string& manifest_path, const ShardSnapshot& snapshot,
                         Hdf5Thread& thread) {
     const std::string folder = std::filesystem::path(manifest_path).parent_path().string();
-    std::error_code ignored;  // a folder that is missing is reported by the write
-    std::filesystem::create_directories(folder, ignored);
+    make_own_folder(folder, FolderRule::kOwnReal);
     std::string name = new_shard_name(manifest_path, snapshot.part);
-    StoreWriter writer(beside(manifest_path, name), kShardFormat, thread);
+    StoreWriter writer({beside(manifest_path, name), true, FolderRule::kOwnReal}, kShardFormat,
+                       thread);
     writer.set("/shard", "part", std::int64_t{snapshot.part});
     writer.set("/shard", "begin", snapshot.begin);
     writer.set("/shard", "end", snapshot.end);
@@ -211,6 +213,7 @@ std::string write_shard(const std::string& manifest_path, const ShardSnapshot& s
 
 ShardSnapshot read_checkpoint_range(const std::string& manifest_path, std::int64_t begin,
                                     std::int64_t end, bool with_state, Hdf5Thread& thread) {
+    require_no_link(manifest_path);
     const StoreReader manifest(manifest_path, thread);
     const ShardTable table = read_shard_table(manifest);
     check_range(manifest_path, table, begin, end);

@@ -16,6 +16,7 @@
 #include "lease_codec.hpp"
 #include "run_folder.hpp"
 #include "run_records.hpp"
+#include "run_space.hpp"
 #include "sleep_compute.hpp"
 #include "train_parts.hpp"
 
@@ -52,6 +53,7 @@ Coordinator::Coordinator(Links links, JobParts& parts, const TrainEnvironment& e
         at_work_.push_back(rank);
     }
     links_.messenger.set_sink(Port::kCoordinator, &gathering_);
+    check_free_space(parts.options, run_bytes(parts));
 }
 
 Coordinator::~Coordinator() {

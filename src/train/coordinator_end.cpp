@@ -7,6 +7,7 @@
 #include "coordinator.hpp"
 #include "run_folder.hpp"
 #include "run_records.hpp"
+#include "run_space.hpp"
 #include "settle.hpp"
 
 namespace cohort {
@@ -144,8 +145,14 @@ void Coordinator::save_model(const Gathered& snapshot) {
                           .std = info.std,
                           .parameters = snapshot.parameters,
                           .state = snapshot.state};
+    const RunFolder folder(options().out);
+    // After a signal or a failure the run goes on from its newest checkpoint.
+    const bool over = stop_ != StopReason::kSignal && failure_.empty();
     try {
-        write_model(RunFolder(options().out).model, parts_.graph, model, parts_.hdf5);
+        const bool kept = write_with_room(folder.checkpoints, run_bytes(parts_).model, over, [&] {
+            write_model({folder.model, true, FolderRule::kOwn}, parts_.graph, model, parts_.hdf5);
+        });
+        outputs_saved_ = outputs_saved_ && kept;
     } catch (const FileError& error) {
         outputs_saved_ = false;
         log_error("the model could not be saved: {}", error.what());

@@ -1,6 +1,6 @@
-#include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "cohort/core/error.hpp"
@@ -8,7 +8,7 @@
 #include "cohort/sim/recorded_load.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/options.hpp"
-#include "earlier_file.hpp"
+#include "record_file.hpp"
 
 namespace cohort {
 namespace {
@@ -16,13 +16,9 @@ namespace {
 /// Every iteration as it arrived, until kMost are there.
 class LoadHook final : public TrainHook {
 public:
-    /// A file that cannot be written ends the run before it has begun; what is there stays until
-    /// there is something to replace it.
+    /// A file that cannot be written ends the run before it has begun.
     void on_start(TrainControl& run) override {
-        const std::string probe = run.options().record_load + ".part";
-        write_recorded_load(probe, {}, run.options().batch);
-        std::error_code ignored;
-        std::filesystem::remove(probe, ignored);
+        file_.emplace("--record-load", run.options().record_load, run.options());
     }
 
     void on_push(TrainControl& /*run*/, const IterationRecord& record) override {
@@ -42,12 +38,8 @@ private:
         if (records_.empty()) {
             return;
         }
-        const std::string& file = run.options().record_load;
         try {
-            if (run.options().resume && !kept_) {
-                keep_earlier(file, "the load");
-                kept_ = true;
-            }
+            const std::string& file = file_->make_room();
             write_recorded_load(file, records_, run.options().batch);
             log_info("the workers' load: {} ({} iteration(s))", file, records_.size());
         } catch (const FileError& error) {
@@ -56,7 +48,7 @@ private:
     }
 
     std::vector<IterationRecord> records_;
-    bool kept_ = false;
+    std::optional<RecordFile> file_;
 };
 
 }  // namespace

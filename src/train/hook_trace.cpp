@@ -1,7 +1,6 @@
-#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
@@ -9,7 +8,7 @@
 #include "cohort/sim/trace.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/options.hpp"
-#include "earlier_file.hpp"
+#include "record_file.hpp"
 #include "trace_recorder.hpp"
 
 namespace cohort {
@@ -18,13 +17,9 @@ namespace {
 /// Time without the pauses for evaluations, which cost a virtual cluster nothing.
 class TraceHook final : public TrainHook {
 public:
-    /// An empty trace beside it first: a file that cannot be written ends the run before it has
-    /// begun, and what an earlier run recorded stays until there is something to replace it.
+    /// A file that cannot be written ends the run before it has begun.
     void on_start(TrainControl& run) override {
-        const std::string probe = run.options().record_trace + ".part";
-        write_trace(probe, {});
-        std::error_code ignored;
-        std::filesystem::remove(probe, ignored);
+        file_.emplace("--record-trace", run.options().record_trace, run.options());
         const auto workers = static_cast<int>(run.cluster().workers.size());
         recorder_.emplace(workers, run.options().batch);
     }
@@ -37,24 +32,20 @@ public:
         pauses_s_ += evaluation.seconds;
     }
 
-    void on_end(TrainControl& run, StopReason /*reason*/) override { write(run); }
+    void on_end(TrainControl& /*run*/, StopReason /*reason*/) override { write(); }
 
-    void on_failure(TrainControl& run) override {
+    void on_failure(TrainControl& /*run*/) override {
         if (recorder_) {
-            write(run);
+            write();
         }
     }
 
 private:
     /// At the end of a run there is more to save than this: a full disk is said, not thrown.
-    void write(TrainControl& run) {
-        const std::string& file = run.options().record_trace;
+    void write() {
         try {
             const std::vector<TraceRow> rows = recorder_->rows();
-            if (run.options().resume && !kept_) {
-                keep_earlier(file, "the trace");
-                kept_ = true;
-            }
+            const std::string& file = file_->make_room();
             write_trace(file, rows);
             log_info("trace of the workers' own times: {} ({} row(s))", file, rows.size());
         } catch (const FileError& error) {
@@ -63,7 +54,7 @@ private:
     }
 
     std::optional<TraceRecorder> recorder_;
-    bool kept_ = false;
+    std::optional<RecordFile> file_;
     double pauses_s_ = 0;
 };
 

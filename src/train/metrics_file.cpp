@@ -10,10 +10,11 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
+#include "cohort/core/output.hpp"
 
 namespace cohort {
 void append_line(const std::string& path, std::string_view line) noexcept {
-    const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    const int file = open_in_place(path.c_str(), O_WRONLY | O_APPEND);
     if (file < 0) {
         return;
     }
@@ -24,11 +25,11 @@ void append_line(const std::string& path, std::string_view line) noexcept {
 }
 
 MetricsFile::MetricsFile(std::string path, std::int64_t keep_bytes)
-    : path_(std::move(path)),
-      file_(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+    : path_(std::move(path)), file_(open_in_place_or_fail(path_, O_WRONLY | O_CREAT | O_APPEND)) {
     struct stat facts {};
-    if (file_ < 0 || fstat(file_, &facts) != 0) {
+    if (fstat(file_, &facts) != 0) {
         const std::string reason = errno_text(errno);
+        close(file_);
         fail<FileError>({.where = path_, .what = "cannot be opened for writing", .got = reason});
     }
     position_ = std::min(keep_bytes, static_cast<std::int64_t>(facts.st_size));

@@ -52,9 +52,9 @@ std::vector<float> get_per_channel(const StoreReader& reader, const std::string&
 
 }  // namespace
 
-void write_model(const std::string& path, const Graph& graph, const ModelFile& model,
+void write_model(const OutputFile& file, const Graph& graph, const ModelFile& model,
                  Hdf5Thread& thread) {
-    StoreWriter writer(path, kModelFormat, thread);
+    StoreWriter writer(file, kModelFormat, thread);
     writer.set("/", "model", model.model);
     writer.set("/", "classes", model.classes);
     writer.put("/sample_shape", model.sample_shape);

@@ -12,6 +12,7 @@
 #include "checkpoint_folder.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/data/store.hpp"
 
 namespace cohort {
@@ -22,22 +23,17 @@ namespace fs = std::filesystem;
 /// Of the reason in an exit code file.
 constexpr std::size_t kReasonBytes = 2000;
 
-/// The folder, or else the nearest one above it that exists, must be one to write into.
-void check_writable(const std::string& out) {
-    fs::path path = fs::absolute(out);
-    std::error_code error;
-    while (!fs::exists(path, error) && !error && path.has_relative_path()) {
-        path = path.parent_path();
-    }
-    const bool folder = fs::is_directory(path, error);
-    if (!folder || access(path.c_str(), W_OK | X_OK) != 0) {
-        const std::string reason = folder  ? errno_text(errno)
-                                   : error ? error.message()
-                                           : "not a folder";
-        fail<FileError>({.where = out,
-                         .what = "results cannot be written there",
-                         .expected = "a folder that exists or can be made",
-                         .got = path.string() + ": " + reason});
+/// The files beside the output folder that the run is to record: a run that is resumed keeps those
+/// of the part before it.
+void check_records(const TrainOptions& options) {
+    for (const auto& [option, path] : {std::pair("--record-trace", options.record_trace),
+                                       std::pair("--record-load", options.record_load)}) {
+        if (!path.empty()) {
+            (void)check_output({.option = option,
+                                .path = path,
+                                .overwrite = options.overwrite || options.resume,
+                                .inputs = input_files(options)});
+        }
     }
 }
 
@@ -84,20 +80,27 @@ bool write_new_file(const std::string& path, const std::string& text) {
     return written == text.size();
 }
 
-void remove_results(const std::vector<std::string>& paths) {
+void remove_results(const RunFolder& run, const std::vector<std::string>& paths) {
     for (const std::string& path : paths) {
-        std::error_code error;
-        fs::remove(path, error);
-        if (error) {
-            fail<FileError>({.where = path, .what = "cannot be deleted", .got = error.message()});
+        const std::string parent = fs::path(path).parent_path().string();
+        const OutputFolder folder(
+            parent, parent == run.checkpoints ? FolderRule::kOwnReal : FolderRule::kOwn);
+        if (const int error = folder.remove(fs::path(path).filename().string()); error != 0) {
+            fail_errno(path, "cannot be deleted", error);
         }
     }
 }
 
 }  // namespace
 
+std::vector<std::string> input_files(const TrainOptions& options) {
+    return {options.data, options.predictor_file, options.efficiency_file, options.chooser_file};
+}
+
 void check_run_folder(const TrainOptions& options) {
-    check_writable(options.out);
+    check_output_folder(options.out, {"run.lock", "metrics.jsonl", "model.h5", "exit_code"},
+                        {"checkpoints", "ctl"});
+    check_records(options);
     const std::vector<std::string> found = existing_results(options.out);
     if (!found.empty() && !options.resume && !options.overwrite) {
         fail<UsageError>({.where = "--out " + options.out,
@@ -111,13 +114,13 @@ void check_run_folder(const TrainOptions& options) {
 RunLock prepare_run_folder(const TrainOptions& options) {
     RunLock lock(options.out);
     check_run_folder(options);
-    if (options.overwrite) {
-        remove_results(existing_results(options.out));
-    }
     const RunFolder folder(options.out);
+    if (options.overwrite) {
+        remove_results(folder, existing_results(options.out));
+    }
     remove_torn_files(folder);
     remove_orphan_shards(folder.checkpoints);
-    remove_results({folder.exit_code});
+    remove_results(folder, {folder.exit_code});
     return lock;
 }
 

@@ -29,8 +29,13 @@ struct RunFolder {
     std::string control;  ///< folder of requests while the job runs
 };
 
-/// What can be known of the folder without touching it. Errors: UsageError when results are there
-/// and neither `resume` nor `overwrite` was asked for; FileError when it cannot be made or written.
+/// Files that the options name for the run to read; some names may be empty.
+[[nodiscard]] std::vector<std::string> input_files(const TrainOptions& options);
+
+/// What can be known of the folder, and of the files to record, without touching them.
+/// Errors: UsageError when results are there and neither `resume` nor `overwrite` was asked for;
+/// FileError when it cannot be made or written, is another user's, or has links in the place of
+/// what a run writes.
 void check_run_folder(const TrainOptions& options);
 
 /// Makes the folder and keeps other runs out while the lock lives. Results that are there already

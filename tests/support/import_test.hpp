@@ -72,6 +72,7 @@ protected:
             options.inputs.push_back(in_.path());
         }
         options.output = output();
+        options.overwrite = true;
         return options;
     }
     ImportReport import(const ImportOptions& options) { return import_dataset(options, thread_); }

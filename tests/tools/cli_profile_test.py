@@ -43,8 +43,9 @@ class Profile(ProgramTest):
     def test_a_file_collects_models(self):
         out = self.out().with_suffix(".toml")
         run("profile", "--model", "mlp", "--input", "20", "--classes", 3, "--out", out, *QUICK)
-        run("profile", "--model", "smallcnn", "--like", out, "--out", out, *QUICK)
-        self.assertEqual(read(out)["workloads"].keys(), {"mlp", "smallcnn"})
+        both = out.with_stem("both")
+        run("profile", "--model", "smallcnn", "--like", out, "--out", both, *QUICK)
+        self.assertEqual(read(both)["workloads"].keys(), {"mlp", "smallcnn"})
         self.assertIn("[workloads", run("profile", "--model", "softmax", *QUICK).stdout)
 
     def test_two_ranks_measure_their_messages(self):

@@ -51,7 +51,7 @@ class Traces(ProgramTest):
         again = self.file("again.csv")
         run("trace", "make", *shape, "--out", again)
         self.assertEqual(again.read_bytes(), trace.read_bytes())
-        run("trace", "make", *shape[:3], 6, *shape[4:], "--out", again)
+        run("trace", "make", *shape[:3], 6, *shape[4:], "--out", again, "--overwrite")
         self.assertNotEqual(again.read_bytes(), trace.read_bytes())
 
     def test_the_picture_has_the_width_that_was_asked_for(self):
@@ -113,7 +113,7 @@ class Recorded(ProgramTest):
     def command(self, ranks, *arguments, trace=None):
         words = [*MPIRUN, "-n", ranks, cli_support.PROGRAM, "train", "--data", self.data, "--out",
                  self.out(), "--model", "softmax", "--batch", 10, "--threads", 1,
-                 "--checkpoint-every-s", 0, "--compute", "sleep:20ms", "--record-trace",
+                 "--checkpoint-every-s", 0, "--compute", "sleep:20ms", "--overwrite", "--record-trace",
                  trace or self.folder / "t.csv", *arguments]
         return [str(word) for word in words]
 

@@ -13,3 +13,5 @@ foreach(topic augment lease loader order slice_reader text_file)
   cohort_add_unit_test(NAME data_${topic}_test SOURCES unit/data_${topic}_test.cpp
     LIBS cohort::data)
 endforeach()
+# Looks at the module's private parts.
+target_include_directories(data_text_file_test PRIVATE ${PROJECT_SOURCE_DIR}/data)

@@ -367,13 +367,34 @@ TEST_F(TrainRun, UnwritableCheckpointsDoNotStopTraining) {
     TrainOptions o = options("run");
     o.samples = 200;
     o.checkpoint_every_samples = 64;
-    fs::create_directories(o.out);
-    std::ofstream(o.out + "/checkpoints") << "a file where the folder should be";
-    const TrainSummary summary = train(o);
+    const auto spoil = [&] {
+        std::ofstream(o.out + "/checkpoints") << "a file where the folder should be";
+        return false;
+    };
+    const TrainSummary summary = train(o, spoil);
     EXPECT_EQ(summary.progress.samples_applied, 200);
     EXPECT_FALSE(summary.outputs_saved);
     EXPECT_TRUE(fs::exists(o.out + "/model.h5"));
     EXPECT_EQ(metrics("run").back()["outputs_saved"], false);
+}
+
+TEST_F(TrainRun, CheckpointsAreNotWrittenThroughALinkThatComesWhileItTrains) {
+    TrainOptions o = options("run");
+    o.samples = 200;
+    o.checkpoint_every_samples = 64;
+    const std::string victim = folder.file("victim");
+    fs::create_directories(victim);
+    std::ofstream(victim + "/step-000000000001.h5") << "mine";
+    const auto plant = [&] {
+        if (fs::exists(o.out + "/metrics.jsonl") &&
+            !fs::exists(fs::symlink_status(o.out + "/checkpoints"))) {
+            fs::create_directory_symlink(victim, o.out + "/checkpoints");
+        }
+        return false;
+    };
+    EXPECT_FALSE(train(o, plant).outputs_saved);
+    EXPECT_EQ(std::distance(fs::directory_iterator(victim), {}), 1);
+    EXPECT_TRUE(fs::exists(o.out + "/model.h5"));
 }
 
 TEST_F(TrainRun, TrainsEveryLayoutOfOptions) {

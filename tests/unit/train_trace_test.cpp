@@ -202,6 +202,8 @@ TEST_F(TraceHookTest, AnEarlierTraceStaysUntilThereIsANewOneAndAfterResuming) {
     EXPECT_EQ(read_trace(file + ".1")[0].time_s, 7);
     run.run_options.resume = false;
     write_trace(file, read_trace(file + ".1"));
+    EXPECT_THROW(make_trace_hook()->on_start(run), UsageError);
+    run.run_options.overwrite = true;
     record();
     EXPECT_TRUE(read_trace(file).empty()) << "replaced";
     EXPECT_FALSE(std::filesystem::exists(file + ".2"));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace cohort {
@@ -22,6 +23,9 @@ struct LaunchEnv {
 };
 
 [[nodiscard]] LaunchEnv read_launch_env();
+
+/// The user id of the one who called sudo ($SUDO_UID); none without sudo.
+[[nodiscard]] std::optional<unsigned> sudo_user();
 
 /// Refuses to do one job several times over, each task taking itself for the whole world.
 /// Errors: UsageError that says how to start instead.

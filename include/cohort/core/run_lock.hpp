@@ -9,8 +9,9 @@ namespace cohort {
 /// its last holder.
 class RunLock {
 public:
-    /// Makes the folder when it is missing. Errors: FileError when that fails, UsageError naming
-    /// the holder when another run has the folder.
+    /// Makes the folder when it is missing. Errors: FileError when that fails, when the folder is
+    /// another user's, or run.lock is a link; UsageError naming the holder when another run has the
+    /// folder.
     explicit RunLock(const std::string& out);
     RunLock(RunLock&& other) noexcept;
     RunLock& operator=(RunLock&&) = delete;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/data/sample_source.hpp"
 
@@ -59,8 +60,9 @@ enum class DatasetGroup { kTrain, kTest };
 /// 1; more than 4096 channels or features share one value). One thread at a time may use a writer.
 class DatasetWriter {
 public:
-    /// Errors: UsageError for an unusable spec, FileError when the file cannot be made.
-    DatasetWriter(std::string path, DatasetSpec spec, Hdf5Thread& thread);
+    /// Errors: UsageError for an unusable spec or a file that must not be replaced, FileError when
+    /// the file cannot be made.
+    DatasetWriter(OutputFile file, DatasetSpec spec, Hdf5Thread& thread);
     DatasetWriter(const DatasetWriter&) = delete;
     DatasetWriter& operator=(const DatasetWriter&) = delete;
     /// Without commit(): removes the temporary file.

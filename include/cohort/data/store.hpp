@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 
 #include <concepts>
@@ -54,7 +55,7 @@ concept StoreElement = std::same_as<T, float> || std::same_as<T, double> ||
 /// The temporary file is then removed by the destructor; a previous file stays untouched.
 class StoreWriter {
 public:
-    StoreWriter(std::string path, StoreFormat format, Hdf5Thread& thread);
+    StoreWriter(OutputFile file, StoreFormat format, Hdf5Thread& thread);
     StoreWriter(const StoreWriter&) = delete;
     StoreWriter& operator=(const StoreWriter&) = delete;
     ~StoreWriter();

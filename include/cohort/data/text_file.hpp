@@ -3,11 +3,14 @@
 #include <string>
 #include <string_view>
 
+#include "cohort/core/output.hpp"
+
 namespace cohort {
 
 /// Replaces a file by this text at once or not at all: a temporary file in the same folder, synced
-/// and renamed. Errors: FileError naming path and reason (disk full, read-only folder ...).
-void replace_text_file(const std::string& path, std::string_view text);
+/// and renamed. Errors: FileError naming path and reason (disk full, read-only folder ...);
+/// UsageError when a file is there that must not be replaced.
+void replace_text_file(const OutputFile& file, std::string_view text);
 
 /// All of a file. Errors: FileError naming path and reason.
 [[nodiscard]] std::string read_text_file(const std::string& path);

@@ -6,6 +6,9 @@
 
 namespace cohort {
 
+/// What every page begins with.
+inline constexpr const char* kPageStart = "<!DOCTYPE html>\n<!-- a page of cohort report -->\n";
+
 /// One HTML page with tables and pictures of a sweep: nothing in it comes from elsewhere or is
 /// scripted. Reads the results of all runs (their files are in the rows). Errors: FileError.
 [[nodiscard]] std::string report_html(const SweepResults& results);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/core/output.hpp"
 #include "cohort/report/experiment.hpp"
 #include "cohort/sched/update_engine.hpp"
 #include "cohort/sim/simulation.hpp"
@@ -90,7 +91,7 @@ struct SweepResults {
 inline constexpr const char* kSweepFile = "results.h5";
 /// results.h5 ({"cohort-sweep", 1}): replaced at once or not at all. Errors: FileError. No
 /// Hdf5Thread may be there.
-void write_sweep_results(const std::string& file, const SweepResults& results);
+void write_sweep_results(const OutputFile& file, const SweepResults& results);
 
 /// By mode the learning rate of its rows in a sweep's results.h5; empty when that cannot be read.
 [[nodiscard]] std::map<std::string, double> rates_of_table(const std::string& folder);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "cohort/core/output.hpp"
 #include "cohort/sched/chooser_options.hpp"
 #include "cohort/sched/lstm_model.hpp"
 #include "cohort/sched/predictor.hpp"
@@ -17,8 +18,8 @@ struct PredictorFile {
 };
 
 /// TOML: scaling, and the parameters as whole numbers of 16 bits, little-endian, in base64, times a
-/// unit; docs/prediction.md. Replaces the file at once or not at all. Errors: FileError.
-void write_predictor(const std::string& file, const PredictorFile& predictor);
+/// unit; docs/prediction.md. At once or not at all. Errors: as replace_text_file.
+void write_predictor(const OutputFile& file, const PredictorFile& predictor);
 /// Errors: FileError naming file, line and key.
 [[nodiscard]] PredictorFile read_predictor(const std::string& file);
 /// The model that Cohort brings along.

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/core/output.hpp"
 #include "cohort/sched/lstm_model.hpp"
 #include "cohort/sched/predictor.hpp"
 #include "cohort/sched/telemetry.hpp"
@@ -29,8 +30,8 @@ struct RecordedLoad {
 [[nodiscard]] RecordedLoad read_recorded_load(const std::string& path);
 
 /// What `cohort train --record-load` writes: CSV, a row per record. @param batch  --batch of the
-/// run. Errors: FileError.
-void write_recorded_load(const std::string& file, const std::vector<IterationRecord>& records,
+/// run. Errors: as replace_text_file.
+void write_recorded_load(const OutputFile& file, const std::vector<IterationRecord>& records,
                          std::int64_t batch);
 /// Reads it; as read_recorded_load.
 [[nodiscard]] RecordedLoad parse_recorded_load(const std::string& file);

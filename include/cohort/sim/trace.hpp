@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/core/output.hpp"
+
 namespace cohort {
 
 /// How much of what it could use somebody has, from a moment on.
@@ -103,8 +105,8 @@ void check_targets(const std::vector<TraceRow>& rows, int workers, int nodes,
 /// "node:3" or "worker:5"; columns in any order, those but the first two may be missing (1, and 0
 /// for the delay). Rows may be in any order. Errors: FileError naming file, line and field.
 [[nodiscard]] std::vector<TraceRow> read_trace(const std::string& path);
-/// Replaces the file at once or not at all. Errors: FileError.
-void write_trace(const std::string& path, const std::vector<TraceRow>& rows);
+/// At once or not at all. Errors: FileError, UsageError: as replace_text_file.
+void write_trace(const OutputFile& file, const std::vector<TraceRow>& rows);
 
 /// Workers as rows, time as columns, shade by speed: for terminals (columns characters wide), and
 /// as a self-contained SVG. Speed is that of an iteration all of which is slowed by the scarcest

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/model/graph.hpp"
 #include "cohort/train/events.hpp"
@@ -100,7 +101,7 @@ struct ModelFile {
 };
 
 /// Writes `model.h5`. Errors: FileError.
-void write_model(const std::string& path, const Graph& graph, const ModelFile& model,
+void write_model(const OutputFile& file, const Graph& graph, const ModelFile& model,
                  Hdf5Thread& thread);
 /// Reads one back. Errors: FileError, also when tensors do not fit the named model.
 [[nodiscard]] ModelFile read_model(const std::string& path, Hdf5Thread& thread);
