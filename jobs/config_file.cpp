@@ -1,14 +1,16 @@
 #include "config_file.hpp"
 
 #include <fmt/format.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <optional>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
-#include "config_reader.hpp"
+#include "toml_reader.hpp"
 
 namespace cohort {
 namespace {
@@ -38,26 +40,31 @@ bool is_list(const CLI::Option& option) {
     return option.get_items_expected_max() > 1;
 }
 
-/// Whole text a number or truth value, which TOML leaves without quotes.
+/// A number or truth value as TOML writes it, without quotes.
 bool is_bare(const std::string& text) {
-    double number = 0;
-    const char* last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, number);
-    return text == "true" || text == "false" || (error == std::errc() && end == last);
-}
-
-std::string toml_text(const std::string& text) {
-    return is_bare(text) ? text : quoted(text);
-}
-
-/// Lists as `["a","b"]`.
-std::string list_text(const std::vector<std::string>& entries) {
-    std::string text;
-    for (const std::string& entry : entries) {
-        text += text.empty() ? '[' : ',';
-        text += quoted(entry);
+    if (text.empty() || text.find_first_not_of("0123456789+-.eE") != std::string::npos) {
+        return text == "true" || text == "false";
     }
-    return text + "]";
+    try {
+        return toml::parse("value = " + text)["value"].is_number();
+    } catch (const toml::parse_error&) {
+        return false;
+    }
+}
+
+template <class Node>
+std::string toml_text(const Node& node) {
+    std::ostringstream text;
+    text << toml::toml_formatter(node, toml::format_flags::none);
+    return text.str();
+}
+
+std::string list_text(const std::vector<std::string>& entries) {
+    toml::array list;
+    for (const std::string& entry : entries) {
+        list.push_back(entry);
+    }
+    return toml_text(list);
 }
 
 /// Fills in the value in force, for people and for a config file.
@@ -72,7 +79,9 @@ void set_value(const CLI::Option& option, EffectiveOption& entry) {
     } else {
         entry.value = CLI::detail::join(option.results(), ",");
     }
-    entry.toml = entry.value.empty() ? "" : toml_text(entry.value);
+    if (!entry.value.empty()) {
+        entry.toml = is_bare(entry.value) ? entry.value : toml_text(toml::value(entry.value));
+    }
 }
 
 /// Whether the command line decides what option `name` of the file would decide.
@@ -93,56 +102,131 @@ bool decided(const CLI::App& app, const std::string& name) {
     return false;
 }
 
-/// The arguments that an entry of the file stands for.
-std::vector<std::string> arguments_of(const ConfigEntry& entry, const CLI::Option& option) {
-    const std::string name = "--" + entry.key;
-    if (is_list(option)) {
-        std::vector<std::string> arguments;
-        for (const std::string& value : entry.values) {
-            arguments.push_back(fmt::format("{}={}", name, value));
+/// Turns the file's entries into arguments.
+class ConfigReader : TomlReader {
+public:
+    ConfigReader(const std::string& path, const CLI::App& app) : TomlReader(path), app_(app) {}
+
+    ConfigArguments read() {
+        const toml::table file = parse();
+        for (const auto& [key, node] : file) {
+            if (const toml::table* section = node.as_table()) {
+                read_section(key.str(), *section);
+            } else {
+                add(key.str(), node, std::string(key.str()));
+            }
         }
-        return arguments;
+        return std::move(found_);
     }
-    const std::string value = CLI::detail::join(entry.values, ",");
-    if (!is_flag(option)) {
-        return {name + "=" + value};
+
+private:
+    void read_section(std::string_view name, const toml::table& section) {
+        for (const auto& [key, node] : section) {
+            const std::string full = fmt::format("{}.{}", name, key.str());
+            if (name != app_.get_name()) {
+                refuse_key(node, full);
+            }
+            add(key.str(), node, full);
+        }
     }
-    if (value != "true" && value != "false") {
-        fail<UsageError>({.where = entry.where,
-                          .what = "not a truth value",
-                          .expected = "true or false",
-                          .got = value});
+
+    /// @param full  the key with its section
+    void add(std::string_view key, const toml::node& node, const std::string& full) {
+        const std::string name(key);
+        const CLI::Option* option =
+            configurable(name) ? app_.get_option_no_throw("--" + name) : nullptr;
+        if (option == nullptr) {
+            refuse_key(node, full);
+        }
+        const std::vector<std::string> values = values_of(name, node);
+        const auto [earlier, is_new] = places_.try_emplace(name, where(node, key));
+        if (!is_new) {
+            refuse(node, key, "the key comes twice", "one of them", "first in " + earlier->second);
+        }
+        if (!decided(app_, name)) {
+            add_arguments(name, values, node, *option);
+            found_.places.emplace(name, earlier->second);
+        }
     }
-    return value == "true" ? std::vector<std::string>{name} : std::vector<std::string>{};
-}
+
+    void add_arguments(const std::string& name, const std::vector<std::string>& values,
+                       const toml::node& node, const CLI::Option& option) {
+        const auto add = [&](const std::string& value) {
+            found_.arguments.push_back(fmt::format("--{}={}", name, value));
+        };
+        const std::string value = CLI::detail::join(values, ",");
+        if (is_list(option)) {
+            std::for_each(values.begin(), values.end(), add);
+        } else if (!is_flag(option)) {
+            add(value);
+        } else if (value == "true") {
+            found_.arguments.push_back("--" + name);
+        } else if (value != "false") {
+            refuse(node, name, "not a truth value", "true or false", value);
+        }
+    }
+
+    /// The entries of a list, or one value.
+    [[nodiscard]] std::vector<std::string> values_of(const std::string& key,
+                                                     const toml::node& node) const {
+        std::vector<std::string> values;
+        const auto add = [&](const toml::node& entry) {
+            const std::optional<std::string> value = text_of(entry);
+            if (!value) {
+                refuse(entry, key, "not a value of an option",
+                       "a text in quotes, a number, true, false, or a list of these",
+                       "another kind of value");
+            }
+            values.push_back(*value);
+        };
+        if (const toml::array* list = node.as_array()) {
+            for (const toml::node& entry : *list) {
+                add(entry);
+            }
+        } else {
+            add(node);
+        }
+        if (values.empty() || std::any_of(values.begin(), values.end(),
+                                          [](const auto& value) { return value.empty(); })) {
+            refuse(node, key, "the value is empty", "a value, or no such line for the default",
+                   "nothing");
+        }
+        return values;
+    }
+
+    [[noreturn]] void refuse_key(const toml::node& node, const std::string& full) const {
+        fail<UsageError>({.where = where(node, full),
+                          .what = "not an option of this command",
+                          .got = full,
+                          .hint = "--help for the names, --dump-config for an example"});
+    }
+
+    const CLI::App& app_;
+    std::map<std::string, std::string> places_;
+    ConfigArguments found_;
+};
 
 }  // namespace
 
-std::vector<std::string> arguments_from_config(const std::string& path, const CLI::App& app,
-                                               std::vector<std::string>& names) {
-    std::vector<std::string> arguments;
-    for (const ConfigEntry& entry : read_config(path)) {
-        const bool own_section = entry.section.empty() || entry.section == app.get_name();
-        const CLI::Option* option = own_section && configurable(entry.key)
-                                        ? app.get_option_no_throw("--" + entry.key)
-                                        : nullptr;
-        if (option == nullptr) {
-            fail<UsageError>({.where = entry.where,
-                              .what = "not an option of this command",
-                              .got = entry.section + (entry.section.empty() ? "" : ".") + entry.key,
-                              .hint = "--help for the names, --dump-config for an example"});
-        }
-        if (!decided(app, entry.key)) {
-            const std::vector<std::string> added = arguments_of(entry, *option);
-            arguments.insert(arguments.end(), added.begin(), added.end());
-            names.push_back(entry.key);
-        }
-    }
-    return arguments;
+ConfigArguments arguments_from_config(const std::string& path, const CLI::App& app) {
+    return ConfigReader(path, app).read();
 }
 
-std::vector<EffectiveOption> effective_options(const CLI::App& app,
-                                               const std::vector<std::string>& from_file,
+void fail_in_config(const std::string& message, const ConfigPlaces& places) {
+    const bool bracket = message.starts_with('[');
+    const std::string_view text = std::string_view(message).substr(bracket ? 1 : 0);
+    const std::size_t end = std::min(text.find_first_of(":,]"), text.size());
+    const auto place =
+        text.starts_with("--") ? places.find(std::string(text.substr(2, end - 2))) : places.end();
+    if (place == places.end()) {
+        return;
+    }
+    // CLI11 writes "--name: what is wrong", this library "[--name] what is wrong".
+    const std::string rest(text.substr(bracket ? text.find(']') + 1 : end + 1));
+    throw UsageError(fmt::format("[{}]{}", place->second, rest));
+}
+
+std::vector<EffectiveOption> effective_options(const CLI::App& app, const ConfigPlaces& places,
                                                const std::string& config) {
     std::vector<EffectiveOption> effective;
     for (const CLI::Option* option : app.get_options()) {
@@ -152,9 +236,9 @@ std::vector<EffectiveOption> effective_options(const CLI::App& app,
             continue;
         }
         set_value(*option, entry);
-        const bool in_file =
-            std::find(from_file.begin(), from_file.end(), entry.name) != from_file.end();
-        entry.origin = in_file ? config : option->count() > 0 ? "command line" : "default";
+        entry.origin = places.contains(entry.name) ? config
+                       : option->count() > 0       ? "command line"
+                                                   : "default";
         effective.push_back(std::move(entry));
     }
     return effective;
