@@ -96,15 +96,23 @@ void fail_errno(std::string_view where, std::string_view what, int error) {
 }
 
 FileDescriptor open_readable(const std::string& path) {
-    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    // Not blocking: a pipe may never get a writer.
+    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!file.valid()) {
-        fail_errno(path, "cannot open for reading", errno);
+        const std::string reason = errno_text(errno);
+        fail<FileError>({.where = path,
+                         .what = "cannot open for reading",
+                         .expected = "a file that can be read",
+                         .got = reason});
     }
-    if (!S_ISREG(status_of(file, path).st_mode)) {
+    const mode_t mode = status_of(file, path).st_mode;
+    if (!S_ISREG(mode)) {
         fail<FileError>({.where = path,
                          .what = "cannot open for reading",
                          .expected = "a regular file",
-                         .got = "a folder or device"});
+                         .got = S_ISDIR(mode)    ? "a folder"
+                                : S_ISFIFO(mode) ? "a pipe"
+                                                 : "a device"});
     }
     return file;
 }

@@ -9,7 +9,8 @@ namespace cohort {
 /// and renamed. Errors: FileError naming path and reason (disk full, read-only folder ...).
 void replace_text_file(const std::string& path, std::string_view text);
 
-/// All of a file. Errors: FileError naming path and reason.
+/// All of a regular file of at most 1 GiB. Errors: FileError naming path and reason, at once for a
+/// pipe or device.
 [[nodiscard]] std::string read_text_file(const std::string& path);
 
 }  // namespace cohort
