@@ -24,14 +24,6 @@ namespace cohort {
 
 namespace {
 
-struct stat status_of(const FileDescriptor& file, std::string_view path) {
-    struct stat status {};
-    if (::fstat(file.get(), &status) != 0) {
-        fail_errno(path, "cannot read the file's status", errno);
-    }
-    return status;
-}
-
 std::string folder_of(const std::string& path) {
     const std::string folder = std::filesystem::path(path).parent_path().string();
     return folder.empty() ? "." : folder;
@@ -95,30 +87,33 @@ void fail_errno(std::string_view where, std::string_view what, int error) {
     fail<FileError>({.where = where, .what = what, .got = errno_text(error)});
 }
 
-FileDescriptor open_readable(const std::string& path) {
-    // Not blocking: a pipe may never get a writer.
-    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-    if (!file.valid()) {
-        const std::string reason = errno_text(errno);
-        fail<FileError>({.where = path,
-                         .what = "cannot open for reading",
-                         .expected = "a file that can be read",
-                         .got = reason});
+struct stat file_status(const FileDescriptor& file, std::string_view path) {
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) {
+        fail_errno(path, "cannot read the file's status", errno);
     }
-    const mode_t mode = status_of(file, path).st_mode;
-    if (!S_ISREG(mode)) {
+    return status;
+}
+
+FileDescriptor open_readable(const std::string& path) {
+    // Opening a pipe would wait for somebody who writes to it.
+    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!file.valid()) {
+        fail_errno(path, "cannot open for reading", errno);
+    }
+    if (const mode_t mode = file_status(file, path).st_mode; !S_ISREG(mode)) {
         fail<FileError>({.where = path,
                          .what = "cannot open for reading",
                          .expected = "a regular file",
                          .got = S_ISDIR(mode)    ? "a folder"
-                                : S_ISFIFO(mode) ? "a pipe"
+                                : S_ISFIFO(mode) ? "a pipe (FIFO)"
                                                  : "a device"});
     }
     return file;
 }
 
 std::uint64_t file_bytes(const FileDescriptor& file, std::string_view path) {
-    return static_cast<std::uint64_t>(status_of(file, path).st_size);
+    return static_cast<std::uint64_t>(file_status(file, path).st_size);
 }
 
 std::uint64_t check_readable(const std::string& path) {

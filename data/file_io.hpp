@@ -1,5 +1,6 @@
 #pragma once
 
+#include <sys/stat.h>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,7 +30,10 @@ private:
 /// Throws FileError `[where] what; got <text of errno>`.
 [[noreturn]] void fail_errno(std::string_view where, std::string_view what, int error);
 
-/// Opens a regular file for reading, or throws FileError with the reason.
+/// What fstat says. Errors: FileError naming `path`.
+[[nodiscard]] struct stat file_status(const FileDescriptor& file, std::string_view path);
+/// Opens a regular file for reading, or throws FileError with the reason; never waits, not for the
+/// writer of a pipe either.
 [[nodiscard]] FileDescriptor open_readable(const std::string& path);
 [[nodiscard]] std::uint64_t file_bytes(const FileDescriptor& file, std::string_view path);
 /// open_readable and close again; the file's length.

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
-#include "toml_reader.hpp"
+#include "cohort/core/error.hpp"
+#include "cohort/report/toml_entries.hpp"
 
 namespace cohort {
 namespace {
@@ -102,114 +102,59 @@ bool decided(const CLI::App& app, const std::string& name) {
     return false;
 }
 
-/// Turns the file's entries into arguments.
-class ConfigReader : TomlReader {
-public:
-    ConfigReader(const std::string& path, const CLI::App& app) : TomlReader(path), app_(app) {}
-
-    ConfigArguments read() {
-        const toml::table file = parse();
-        for (const auto& [key, node] : file) {
-            if (const toml::table* section = node.as_table()) {
-                read_section(key.str(), *section);
-            } else {
-                add(key.str(), node, std::string(key.str()));
-            }
+/// The arguments that an entry of the file stands for.
+std::vector<std::string> arguments_of(const TomlEntry& entry, const CLI::Option& option) {
+    const std::string name = "--" + entry.key;
+    if (is_list(option)) {
+        std::vector<std::string> arguments;
+        for (const std::string& value : entry.values) {
+            arguments.push_back(fmt::format("{}={}", name, value));
         }
-        return std::move(found_);
+        return arguments;
     }
-
-private:
-    void read_section(std::string_view name, const toml::table& section) {
-        for (const auto& [key, node] : section) {
-            const std::string full = fmt::format("{}.{}", name, key.str());
-            if (name != app_.get_name()) {
-                refuse_key(node, full);
-            }
-            add(key.str(), node, full);
-        }
+    const std::string value = CLI::detail::join(entry.values, ",");
+    if (!is_flag(option)) {
+        return {name + "=" + value};
     }
-
-    /// @param full  the key with its section
-    void add(std::string_view key, const toml::node& node, const std::string& full) {
-        const std::string name(key);
-        const CLI::Option* option =
-            configurable(name) ? app_.get_option_no_throw("--" + name) : nullptr;
-        if (option == nullptr) {
-            refuse_key(node, full);
-        }
-        const std::vector<std::string> values = values_of(name, node);
-        const auto [earlier, is_new] = places_.try_emplace(name, where(node, key));
-        if (!is_new) {
-            refuse(node, key, "the key comes twice", "one of them", "first in " + earlier->second);
-        }
-        if (!decided(app_, name)) {
-            add_arguments(name, values, node, *option);
-            found_.places.emplace(name, earlier->second);
-        }
+    if (value != "true" && value != "false") {
+        fail<UsageError>({.where = entry.where,
+                          .what = "not a truth value",
+                          .expected = "true or false",
+                          .got = value});
     }
-
-    void add_arguments(const std::string& name, const std::vector<std::string>& values,
-                       const toml::node& node, const CLI::Option& option) {
-        const auto add = [&](const std::string& value) {
-            found_.arguments.push_back(fmt::format("--{}={}", name, value));
-        };
-        const std::string value = CLI::detail::join(values, ",");
-        if (is_list(option)) {
-            std::for_each(values.begin(), values.end(), add);
-        } else if (!is_flag(option)) {
-            add(value);
-        } else if (value == "true") {
-            found_.arguments.push_back("--" + name);
-        } else if (value != "false") {
-            refuse(node, name, "not a truth value", "true or false", value);
-        }
-    }
-
-    /// The entries of a list, or one value.
-    [[nodiscard]] std::vector<std::string> values_of(const std::string& key,
-                                                     const toml::node& node) const {
-        std::vector<std::string> values;
-        const auto add = [&](const toml::node& entry) {
-            const std::optional<std::string> value = text_of(entry);
-            if (!value) {
-                refuse(entry, key, "not a value of an option",
-                       "a text in quotes, a number, true, false, or a list of these",
-                       "another kind of value");
-            }
-            values.push_back(*value);
-        };
-        if (const toml::array* list = node.as_array()) {
-            for (const toml::node& entry : *list) {
-                add(entry);
-            }
-        } else {
-            add(node);
-        }
-        if (values.empty() || std::any_of(values.begin(), values.end(),
-                                          [](const auto& value) { return value.empty(); })) {
-            refuse(node, key, "the value is empty", "a value, or no such line for the default",
-                   "nothing");
-        }
-        return values;
-    }
-
-    [[noreturn]] void refuse_key(const toml::node& node, const std::string& full) const {
-        fail<UsageError>({.where = where(node, full),
-                          .what = "not an option of this command",
-                          .got = full,
-                          .hint = "--help for the names, --dump-config for an example"});
-    }
-
-    const CLI::App& app_;
-    std::map<std::string, std::string> places_;
-    ConfigArguments found_;
-};
+    return value == "true" ? std::vector<std::string>{name} : std::vector<std::string>{};
+}
 
 }  // namespace
 
 ConfigArguments arguments_from_config(const std::string& path, const CLI::App& app) {
-    return ConfigReader(path, app).read();
+    ConfigArguments found;
+    std::map<std::string, std::string> seen;
+    for (const TomlEntry& entry : read_toml_entries(path)) {
+        const bool own_section = entry.section.empty() || entry.section == app.get_name();
+        const CLI::Option* option = own_section && configurable(entry.key)
+                                        ? app.get_option_no_throw("--" + entry.key)
+                                        : nullptr;
+        if (option == nullptr) {
+            fail<UsageError>({.where = entry.where,
+                              .what = "not an option of this command",
+                              .got = entry.full_key(),
+                              .hint = "--help for the names, --dump-config for an example"});
+        }
+        const auto [earlier, is_new] = seen.try_emplace(entry.key, entry.where);
+        if (!is_new) {
+            fail<UsageError>({.where = entry.where,
+                              .what = "the key comes twice",
+                              .expected = "one of them",
+                              .got = "first in " + earlier->second});
+        }
+        if (!decided(app, entry.key)) {
+            const std::vector<std::string> added = arguments_of(entry, *option);
+            found.arguments.insert(found.arguments.end(), added.begin(), added.end());
+            found.places.emplace(entry.key, entry.where);
+        }
+    }
+    return found;
 }
 
 void fail_in_config(const std::string& message, const ConfigPlaces& places) {

@@ -127,8 +127,9 @@ TEST_F(ConfigFile, ErrorsNameFileAndLine) {
     EXPECT_THAT(refused("\n\nnesterov = 1\n"), HasSubstr(at(3) + ", nesterov] not a truth value"));
     EXPECT_THAT(refused("lr = 0.1\nmodel = \"lenet\nbatch = 1\n"), HasSubstr(at(2) + "]"));
     EXPECT_THAT(refused("batch = 7\nlr = 1\nbatch = 8\n"), HasSubstr(at(3) + "]"));
-    EXPECT_THAT(refused("batch = 7\n[train]\nbatch = 8\n"),
-                AllOf(HasSubstr(at(3) + ", batch] the key comes twice"), HasSubstr("line 1")));
+    EXPECT_THAT(
+        refused("batch = 7\n[train]\nbatch = 8\n"),
+        AllOf(HasSubstr(at(3) + ", train.batch] the key comes twice"), HasSubstr("line 1")));
     EXPECT_THAT(refused("batch = 7\ndata = 1979-05-27\n"), HasSubstr(at(2) + ", data]"));
     EXPECT_THAT(refused("lr = 0.1\nbatch = 9223372036854775808\n"), HasSubstr(at(2) + "]"));
 }
