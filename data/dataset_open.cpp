@@ -80,7 +80,9 @@ Hdf5Handle open_existing(const Hdf5Handle& file, const std::string& path, const 
                          hid_t access = H5P_DEFAULT) {
     const std::string where = path + ":" + name;
     if (!hdf5_exists(file.id(), name)) {
-        fail<FileError>({.where = where, .what = "the data set is missing"});
+        fail<FileError>({.where = where,
+                         .what = "the data set is missing",
+                         .hint = "docs/data.md for what a file must have, or cohort import"});
     }
     H5O_info_t about;
     hdf5_check(H5Oget_info_by_name2(file.id(), name.c_str(), &about, H5O_INFO_BASIC, H5P_DEFAULT),

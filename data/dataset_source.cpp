@@ -1,6 +1,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
 
+#include "child_trial.hpp"
 #include "dataset_checks.hpp"
 #include "dataset_layout.hpp"
 #include "file_io.hpp"
@@ -21,7 +22,10 @@ namespace {
 class DatasetSource final : public SampleSource {
 public:
     DatasetSource(const std::string& path, const std::string& group, Hdf5Thread& thread)
-        : thread_(thread), open_(thread.run([&] { return open_group(path, group); })) {}
+        : thread_(thread), open_(thread.run([&] {
+              try_in_child(path, [&] { (void)open_group(path, group); });
+              return open_group(path, group);
+          })) {}
     DatasetSource(const DatasetSource&) = delete;
     DatasetSource& operator=(const DatasetSource&) = delete;
     ~DatasetSource() override {

@@ -55,6 +55,15 @@ void check_spec(const DatasetSpec& spec) {
     if (spec.chunk_samples < 0) {
         refuse("unusable chunk", "0 or more samples", std::to_string(spec.chunk_samples));
     }
+    constexpr std::int64_t kMostChunkBytes = (std::int64_t{1} << 32) - 1;  // HDF5's limit
+    const std::int64_t most =
+        std::accumulate(spec.sample_shape.begin(), spec.sample_shape.end(),
+                        kMostChunkBytes / (spec.type == SampleType::kU8 ? 1 : 4),
+                        [](std::int64_t left, std::int64_t extent) { return left / extent; });
+    if (spec.chunk_samples > most) {
+        refuse("chunks of 4 GiB and more", fmt::format("at most {} samples", most),
+               std::to_string(spec.chunk_samples));
+    }
     if (spec.classes < 0) {
         refuse("unusable number of classes", "0 or more", std::to_string(spec.classes));
     }

@@ -19,7 +19,9 @@ struct OpenAttribute {
 
 OpenAttribute open_attribute(hid_t object, const std::string& name, std::string_view where) {
     if (!hdf5_has_attribute(object, name, where)) {
-        fail<FileError>({.where = where, .what = fmt::format("attribute '{}' is missing", name)});
+        fail<FileError>({.where = where,
+                         .what = fmt::format("attribute '{}' is missing", name),
+                         .hint = "docs/data.md for what a file must have, or cohort import"});
     }
     OpenAttribute open;
     open.where = fmt::format("{}@{}", where, name);

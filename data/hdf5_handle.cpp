@@ -63,7 +63,8 @@ Hdf5Handle hdf5_open_file(const std::string& path) {
     // Read-only file systems and NFS without locks must not stop a reader.
     hdf5_check(H5Pset_file_locking(access.id(), 1, 1), path, "cannot prepare opening");
     return hdf5_own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose, path,
-                    "cannot open as HDF5 (truncated, damaged or being written)");
+                    "cannot open as HDF5; expected a whole file, not truncated, damaged or being "
+                    "written");
 }
 
 Hdf5Handle hdf5_create_file(const std::string& path, std::uint64_t user_block) {

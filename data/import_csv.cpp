@@ -70,7 +70,9 @@ public:
         }
         flush();
         if (!begun_) {
-            fail<FileError>({.where = file_.path, .what = "the file holds no samples"});
+            fail<FileError>({.where = file_.path,
+                             .what = "the file holds no samples",
+                             .expected = "a line for each sample"});
         }
     }
 

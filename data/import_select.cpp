@@ -118,7 +118,8 @@ std::vector<std::string> list_folder(const std::string& folder) {
 void check_exists(const std::string& path) {
     std::error_code error;
     if (fs::status(path, error).type() == fs::file_type::not_found) {
-        fail<FileError>({.where = path, .what = "no such file or folder"});
+        fail<FileError>(
+            {.where = path, .what = "no such file or folder", .expected = "one that exists"});
     }
     if (error) {
         fail<FileError>({.where = path, .what = "cannot be reached", .got = error.message()});

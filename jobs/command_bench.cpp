@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "cohort/core/thread_team.hpp"
 #include "cohort/core/units.hpp"
 #include "cohort/train/engine_bench.hpp"
 #include "commands.hpp"
@@ -77,9 +76,9 @@ public:
         value(app, "--model", options_.model,
               "Network; resnet50 gets 3x224x224, lstm 30 positions of 64, others 3x32x32")
             ->type_name("NAME");
-        value(app, "--batch", options_.batch, "Samples per step", {.least = 1, .most = kMostCount});
-        value(app, "--threads", options_.threads, "Threads that compute, up to 1024; 0: all cores",
-              {.least = 0, .most = kMaxThreads});
+        value(app, "--batch", options_.batch, "Samples per step", kBatchLimits);
+        value(app, "--threads", options_.threads, "Threads that compute; 0: all cores",
+              kThreadsLimits);
         value(app, "--steps", options_.steps, "Timed steps", {.least = 1, .most = kMostCount});
         value(app, "--warmup-steps", options_.warmup_steps, "Steps before the timed ones",
               {.least = 0, .most = kMostCount});

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cohort/core/error.hpp"
-#include "cohort/core/thread_team.hpp"
 #include "cohort/core/units.hpp"
+#include "cohort/sched/job_limits.hpp"
 #include "cohort/train/exchange_bench.hpp"
 #include "commands.hpp"
 #include "option_value.hpp"
@@ -54,7 +54,7 @@ public:
         value(app, "--repetitions", options_.repetitions, "Timed exchanges",
               {.least = 1, .most = kMostCount});
         value(app, "--servers", options_.servers, "push-pull, streams: ranks that are servers",
-              {.least = 1, .most = static_cast<int>(kMostCount)});
+              {.least = 1, .most = kMostPlaces});
         value(app, "--algorithm", options_.algorithm,
               "allreduce: auto, ring, ordered, mpi, or nccl between GPUs")
             ->check(CLI::IsMember({"auto", "ring", "ordered", "mpi", "nccl"}));
@@ -63,7 +63,7 @@ public:
         value(app, "--chunk-bytes", options_.chunk_bytes, "push-pull: size of a message",
               {.least = 64, .most = std::int64_t{1} << 30});
         value(app, "--threads", options_.threads, "push-pull: threads of each server",
-              {.least = 1, .most = kMaxThreads});
+              kSomeThreadsLimits);
         app.add_flag("--json", json_, "Print one JSON object on one line");
     }
 

@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "cohort/core/log.hpp"
+#include "cohort/sched/job_limits.hpp"
 #include "cohort/train/control.hpp"
 #include "commands.hpp"
 #include "option_value.hpp"
@@ -17,7 +18,8 @@ public:
             ->type_name("WORDS");
         app.add_option("--out", out_, "The --out folder of the running job; required")
             ->type_name("DIR");
-        value(app, "--timeout-s", timeout_s_, "Seconds to wait for the job's answer");
+        value(app, "--timeout-s", timeout_s_, "Seconds to wait for the job's answer",
+              kSecondsLimits);
     }
 
     ExitCode run(const CommandContext& /*context*/) override {

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cohort/core/error.hpp"
-#include "cohort/core/thread_team.hpp"
 #include "cohort/train/trainer.hpp"
 #include "commands.hpp"
 #include "job_options.hpp"
@@ -24,10 +24,9 @@ public:
             ->check(CLI::IsMember({"train", "test"}));
         declare_device(app, device_, "What computes");
         declare_precision(app, precision_);
-        value(app, "--threads", threads_, "Threads that compute, up to 1024; 0: all cores",
-              {.least = 0, .most = kMaxThreads});
+        value(app, "--threads", threads_, "Threads that compute; 0: all cores", kThreadsLimits);
         value(app, "--batch", batch_, "Samples evaluated at once; changes the time, not the result",
-              {.least = 1});
+              kBatchLimits);
         app.add_flag("--json", json_, "Print the result as one JSON object on one line");
     }
 
@@ -41,6 +40,12 @@ public:
         const EvaluationReport report =
             evaluate_model(model_file_, data_, group_, device_, threads, batch_, precision_,
                            tuning_file(context.env));
+        if (!std::isfinite(report.loss)) {
+            fail<NumericalError>({.where = model_file_,
+                                  .what = "the loss on these samples is not finite",
+                                  .expected = "parameters that are numbers",
+                                  .hint = "the model of another run"});
+        }
         if (json_) {
             const nlohmann::ordered_json line{
                 {"event", "evaluation"},       {"group", group_},     {"samples", report.samples},

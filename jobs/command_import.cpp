@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <limits>
 #include <sstream>
 
 #include "cohort/core/error.hpp"
@@ -15,6 +16,8 @@
 
 namespace cohort {
 namespace {
+
+constexpr std::int64_t kMostChunk = 1'000'000'000;
 
 /// "3,32,32" -> {3, 32, 32}. Errors: UsageError.
 std::vector<std::int64_t> parse_shape(const std::string& text) {
@@ -46,14 +49,17 @@ public:
         app.add_flag("--overwrite", options_.overwrite, "Replace the file that --output names");
         app.add_option("--shape", shape_, "Sample shape to store, C,H,W or F; default: as found")
             ->type_name("C,H,W");
-        value(app, "--classes", options_.classes, "Number of classes; 0: largest label plus one");
+        value(app, "--classes", options_.classes, "Number of classes; 0: largest label plus one",
+              {.least = 0, .most = std::numeric_limits<std::int32_t>::max()});
         value(app, "--chunk-samples", options_.chunk_samples,
-              "Samples per stored chunk; 0: 256, fewer when large");
+              "Samples per stored chunk; 0: 256, fewer when large",
+              {.least = 0, .most = kMostChunk});
         value(app, "--compress-level", options_.compress_level,
-              "Compression of the samples, gzip 1..9; 0: none");
+              "Compression of the samples by gzip; 0: none", {.least = 0, .most = 9});
         value(app, "--test-fraction", options_.test_fraction,
-              "Share of the train samples that becomes the test group when the input has none");
-        value(app, "--seed", options_.seed, "Seed of the draw for --test-fraction");
+              "Share of the train samples that becomes the test group when the input has none",
+              {.least = 0, .most = 1, .ends = Limits<double>::Ends::kNotMost});
+        value(app, "--seed", options_.seed, "Seed of the draw for --test-fraction", {});
         value(app, "--label-column", options_.label_column,
               "CSV: name or number (from 0) of the label's column");
     }

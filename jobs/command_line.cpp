@@ -138,21 +138,34 @@ ExitCode CommandLine::run(int argc, const char* const* argv) {
         return ExitCode::kDone;
     }
     check_command_words(app_, arguments);
-    Leaf* leaf = &parse(arguments);
-    if (!leaf->config.empty()) {
-        const auto added = arguments_from_config(leaf->config, *leaf->app, from_file_);
-        const bool nested = leaf->app->get_parent() != &app_;
-        arguments.insert(arguments.begin() + (nested ? 2 : 1), added.begin(), added.end());
-        leaf = &parse(arguments);
+    Leaf& leaf = parse(arguments);
+    if (leaf.config.empty()) {
+        return run(leaf, {});
     }
+    const ConfigArguments file = arguments_from_config(leaf.config, *leaf.app);
+    const bool nested = leaf.app->get_parent() != &app_;
+    arguments.insert(arguments.begin() + (nested ? 2 : 1), file.arguments.begin(),
+                     file.arguments.end());
+    try {
+        return run(parse(arguments), file.places);
+    } catch (const CLI::ParseError& error) {
+        fail_in_config(error.what(), file.places);
+        throw;
+    } catch (const UsageError& error) {
+        fail_in_config(error.what(), file.places);
+        throw;
+    }
+}
+
+ExitCode CommandLine::run(const Leaf& leaf, const ConfigPlaces& places) {
     CommandContext context{.env = read_launch_env(),
-                           .options = effective_options(*leaf->app, from_file_, leaf->config),
-                           .config = leaf->config};
-    if (leaf->dump_config) {
+                           .options = effective_options(*leaf.app, places, leaf.config),
+                           .config = leaf.config};
+    if (leaf.dump_config) {
         std::fputs(config_text(context.options).c_str(), stdout);
         return ExitCode::kDone;
     }
-    return leaf->command->run(context);
+    return leaf.command->run(context);
 }
 
 ExitCode CommandLine::report(const CLI::ParseError& error) {

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -64,10 +65,11 @@ private:
     void add(CLI::App& parent, const std::string& name, const std::string& description,
              std::unique_ptr<Command> command);
     Leaf& parse(std::vector<std::string> arguments);
+    /// @param places  of options that the config file decided
+    static ExitCode run(const Leaf& leaf, const std::map<std::string, std::string>& places);
 
     CLI::App app_;
     std::vector<std::unique_ptr<Leaf>> leaves_;
-    std::vector<std::string> from_file_;  ///< names of options that the config file decided
 };
 
 }  // namespace cohort

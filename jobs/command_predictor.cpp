@@ -10,8 +10,8 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
-#include "cohort/core/thread_team.hpp"
 #include "cohort/core/units.hpp"
+#include "cohort/sched/job_limits.hpp"
 #include "cohort/sim/predictor_file.hpp"
 #include "cohort/sim/recorded_load.hpp"
 #include "cohort/train/predictor_training.hpp"
@@ -75,14 +75,15 @@ public:
               {.least = 1, .most = kMostCount});
         value(app, "--stride", options_.stride, "Records from one window's start to the next",
               {.least = 1, .most = kMostCount});
-        value(app, "--lr", options_.lr, "Learning rate at the beginning");
+        value(app, "--lr", options_.lr, "Learning rate at the beginning", kLearningRateLimits);
         value(app, "--noise", noise_,
               "Deviation of noise on every second worker's times and rates: real machines have "
-              "some, virtual ones none");
-        value(app, "--held-out", options_.held_out, "Share of the series that only judge");
-        value(app, "--seed", options_.seed, "Of initial parameters and order");
-        value(app, "--threads", options_.threads, "That compute",
-              {.least = 1, .most = kMaxThreads});
+              "some, virtual ones none",
+              {.least = 0, .most = 10});
+        value(app, "--held-out", options_.held_out, "Share of the series that only judge",
+              {.least = 0, .most = 1, .ends = Limits<double>::Ends::kNotMost});
+        value(app, "--seed", options_.seed, "Of initial parameters and order", kSeedLimits);
+        value(app, "--threads", options_.threads, "That compute", kSomeThreadsLimits);
     }
 
     ExitCode run(const CommandContext& context) override {

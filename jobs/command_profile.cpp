@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <optional>
 
-#include "cohort/core/thread_team.hpp"
 #include "cohort/core/units.hpp"
 #include "cohort/core/version.hpp"
 #include "cohort/data/text_file.hpp"
@@ -46,7 +45,7 @@ public:
               {.least = 1, .most = kMostCount});
         value(app, "--batch", options_.batch,
               "Samples per step and worker; a quarter, half and twice as many are measured too",
-              {.least = 1, .most = kMostCount});
+              kBatchLimits);
         value(app, "--augment", options_.augment, "As in training: none, or pad-crop:PIXELS,flip")
             ->type_name("LIST");
         value(app, "--optimizer", options_.optimizer, "Of the servers: sgd or adamw")
@@ -54,9 +53,9 @@ public:
         declare_device(app, options_.device, "What a worker computes on");
         declare_precision(app, options_.precision);
         value(app, "--threads", options_.threads, "A worker's threads that compute, on the CPU",
-              {.least = 1, .most = kMaxThreads});
+              kSomeThreadsLimits);
         value(app, "--loader-threads", options_.loader_threads,
-              "A worker's threads that prepare input", {.least = 1, .most = kMaxThreads});
+              "A worker's threads that prepare input", kSomeThreadsLimits);
         value(app, "--repetitions", options_.repetitions, "Of each measurement; medians count",
               {.least = ProfileMeasureOptions::kLeastRepetitions, .most = kMostCount});
         value(app, "--like", like_,
@@ -64,7 +63,7 @@ public:
               "are kept")
             ->type_name("PROFILE");
         value(app, "--workers-per-node", workers_per_node_, "Workers that a node has room for",
-              {.least = 1, .most = kMaxThreads});
+              kSomeThreadsLimits);
         app.add_flag("--loopback-network", loopback_,
                      "Under mpirun on one host: take its messages for those between nodes too");
         value(app, "--name", name_, "Name of the profile")->type_name("NAME");

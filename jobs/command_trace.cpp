@@ -11,6 +11,7 @@
 #include "cohort/core/log.hpp"
 #include "cohort/core/units.hpp"
 #include "cohort/data/text_file.hpp"
+#include "cohort/sched/job_limits.hpp"
 #include "cohort/sim/trace.hpp"
 #include "commands.hpp"
 #include "option_value.hpp"
@@ -18,8 +19,6 @@
 
 namespace cohort {
 namespace {
-
-constexpr int kMostWorkers = 65'536;
 
 /// A pattern and what it is laid over.
 struct PatternOptions {
@@ -38,29 +37,16 @@ struct PatternOptions {
         }
         app.add_option("--pattern", pattern, "What happens, see docs/patterns.md: " + names)
             ->type_name("NAME[:STRENGTH]");
-        value(app, "--seed", seed, "Seed of the pattern");
-        value(app, "--workers", workers, "Workers of the cluster",
-              {.least = 1, .most = kMostWorkers});
+        value(app, "--seed", seed, "Seed of the pattern", kSeedLimits);
+        value(app, "--workers", workers, "Workers of the cluster", kWorkersLimits);
         value(app, "--nodes", nodes, "Nodes that the workers are spread over; 0: one per worker",
-              {.least = 0, .most = kMostWorkers});
+              kNodesLimits);
         value(app, "--servers", servers,
-              "Servers, which share nodes with workers; 0: none, as with rings",
-              {.least = 0, .most = kMostWorkers});
+              "Servers, which share nodes with workers; 0: none, as with rings", kServersLimits);
         value(app, "--iteration-s", iteration_s,
-              "Seconds of a healthy worker's iteration; lengths of patterns count in it");
-        value(app, "--length-s", length_s, "Seconds to make or show");
-    }
-
-    void check() const {
-        for (const auto& [name, number] :
-             {std::pair("--iteration-s", iteration_s), std::pair("--length-s", length_s)}) {
-            if (!(number > 0)) {
-                fail<UsageError>({.where = name,
-                                  .what = "cannot be used",
-                                  .expected = "seconds above 0",
-                                  .got = fmt::format("{}", number)});
-            }
-        }
+              "Seconds of a healthy worker's iteration; lengths of patterns count in it",
+              kSomeSecondsLimits);
+        value(app, "--length-s", length_s, "Seconds to make or show", kSomeVirtualSecondsLimits);
     }
 
     [[nodiscard]] ClusterShape shape() const {
@@ -69,10 +55,19 @@ struct PatternOptions {
     }
 };
 
+constexpr std::size_t kMostJobs = 100'000;
+
 /// Jobs that a scenario lets arrive within a time.
 std::vector<JobArrival> jobs_until(Scenario& scenario, double time_s) {
     std::vector<JobArrival> jobs;
     for (auto job = scenario.next_job(); job && job->time_s < time_s; job = scenario.next_job()) {
+        if (jobs.size() == kMostJobs) {
+            fail<UsageError>(
+                {.where = "--length-s",
+                 .what = fmt::format("more than {} jobs arrive", kMostJobs),
+                 .expected = fmt::format("at most {:g} s of this pattern", job->time_s),
+                 .got = fmt::format("{:g}", time_s)});
+        }
         jobs.push_back(*job);
     }
     return jobs;
@@ -91,7 +86,6 @@ public:
                               .what = "a pattern and a file are needed",
                               .expected = "--pattern NAME[:STRENGTH] --out FILE"});
         }
-        options_.check();
         const OutputFile file = out_.check(context, {});
         const auto scenario = make_pattern(options_.pattern, options_.shape(), options_.seed);
         const std::vector<TraceRow> rows = rows_until(*scenario, options_.length_s);
@@ -136,7 +130,6 @@ public:
                               .what = "one of a pattern and a trace is needed",
                               .expected = "--pattern NAME[:STRENGTH] or --trace FILE"});
         }
-        options_.check();
         check_file();
         if (svg_.given()) {
             picture_ = svg_.check(context, {trace_});
@@ -182,10 +175,10 @@ private:
         if (!given("workers")) {
             options_.workers = std::max({1, workers, nodes});
         }
-        if (std::max(workers, nodes) > kMostWorkers) {
+        if (std::max(workers, nodes) > kMostPlaces) {
             fail<UsageError>({.where = trace_,
                               .what = "too many workers or nodes for a picture",
-                              .expected = fmt::format("at most {}", kMostWorkers),
+                              .expected = fmt::format("at most {}", kMostPlaces),
                               .got = std::to_string(std::max(workers, nodes))});
         }
         const double last_s = rows.empty() ? 0 : rows.back().time_s;

@@ -1,14 +1,16 @@
 #include "config_file.hpp"
 
 #include <fmt/format.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
-#include "config_reader.hpp"
+#include "cohort/core/error.hpp"
+#include "cohort/report/toml_entries.hpp"
 
 namespace cohort {
 namespace {
@@ -38,26 +40,31 @@ bool is_list(const CLI::Option& option) {
     return option.get_items_expected_max() > 1;
 }
 
-/// Whole text a number or truth value, which TOML leaves without quotes.
+/// A number or truth value as TOML writes it, without quotes.
 bool is_bare(const std::string& text) {
-    double number = 0;
-    const char* last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, number);
-    return text == "true" || text == "false" || (error == std::errc() && end == last);
-}
-
-std::string toml_text(const std::string& text) {
-    return is_bare(text) ? text : quoted(text);
-}
-
-/// Lists as `["a","b"]`.
-std::string list_text(const std::vector<std::string>& entries) {
-    std::string text;
-    for (const std::string& entry : entries) {
-        text += text.empty() ? '[' : ',';
-        text += quoted(entry);
+    if (text.empty() || text.find_first_not_of("0123456789+-.eE") != std::string::npos) {
+        return text == "true" || text == "false";
     }
-    return text + "]";
+    try {
+        return toml::parse("value = " + text)["value"].is_number();
+    } catch (const toml::parse_error&) {
+        return false;
+    }
+}
+
+template <class Node>
+std::string toml_text(const Node& node) {
+    std::ostringstream text;
+    text << toml::toml_formatter(node, toml::format_flags::none);
+    return text.str();
+}
+
+std::string list_text(const std::vector<std::string>& entries) {
+    toml::array list;
+    for (const std::string& entry : entries) {
+        list.push_back(entry);
+    }
+    return toml_text(list);
 }
 
 /// Fills in the value in force, for people and for a config file.
@@ -72,7 +79,9 @@ void set_value(const CLI::Option& option, EffectiveOption& entry) {
     } else {
         entry.value = CLI::detail::join(option.results(), ",");
     }
-    entry.toml = entry.value.empty() ? "" : toml_text(entry.value);
+    if (!entry.value.empty()) {
+        entry.toml = is_bare(entry.value) ? entry.value : toml_text(toml::value(entry.value));
+    }
 }
 
 /// Whether the command line decides what option `name` of the file would decide.
@@ -94,7 +103,7 @@ bool decided(const CLI::App& app, const std::string& name) {
 }
 
 /// The arguments that an entry of the file stands for.
-std::vector<std::string> arguments_of(const ConfigEntry& entry, const CLI::Option& option) {
+std::vector<std::string> arguments_of(const TomlEntry& entry, const CLI::Option& option) {
     const std::string name = "--" + entry.key;
     if (is_list(option)) {
         std::vector<std::string> arguments;
@@ -118,10 +127,10 @@ std::vector<std::string> arguments_of(const ConfigEntry& entry, const CLI::Optio
 
 }  // namespace
 
-std::vector<std::string> arguments_from_config(const std::string& path, const CLI::App& app,
-                                               std::vector<std::string>& names) {
-    std::vector<std::string> arguments;
-    for (const ConfigEntry& entry : read_config(path)) {
+ConfigArguments arguments_from_config(const std::string& path, const CLI::App& app) {
+    ConfigArguments found;
+    std::map<std::string, std::string> seen;
+    for (const TomlEntry& entry : read_toml_entries(path)) {
         const bool own_section = entry.section.empty() || entry.section == app.get_name();
         const CLI::Option* option = own_section && configurable(entry.key)
                                         ? app.get_option_no_throw("--" + entry.key)
@@ -129,20 +138,40 @@ std::vector<std::string> arguments_from_config(const std::string& path, const CL
         if (option == nullptr) {
             fail<UsageError>({.where = entry.where,
                               .what = "not an option of this command",
-                              .got = entry.section + (entry.section.empty() ? "" : ".") + entry.key,
+                              .got = entry.full_key(),
                               .hint = "--help for the names, --dump-config for an example"});
+        }
+        const auto [earlier, is_new] = seen.try_emplace(entry.key, entry.where);
+        if (!is_new) {
+            fail<UsageError>({.where = entry.where,
+                              .what = "the key comes twice",
+                              .expected = "one of them",
+                              .got = "first in " + earlier->second});
         }
         if (!decided(app, entry.key)) {
             const std::vector<std::string> added = arguments_of(entry, *option);
-            arguments.insert(arguments.end(), added.begin(), added.end());
-            names.push_back(entry.key);
+            found.arguments.insert(found.arguments.end(), added.begin(), added.end());
+            found.places.emplace(entry.key, entry.where);
         }
     }
-    return arguments;
+    return found;
 }
 
-std::vector<EffectiveOption> effective_options(const CLI::App& app,
-                                               const std::vector<std::string>& from_file,
+void fail_in_config(const std::string& message, const ConfigPlaces& places) {
+    const bool bracket = message.starts_with('[');
+    const std::string_view text = std::string_view(message).substr(bracket ? 1 : 0);
+    const std::size_t end = std::min(text.find_first_of(":,]"), text.size());
+    const auto place =
+        text.starts_with("--") ? places.find(std::string(text.substr(2, end - 2))) : places.end();
+    if (place == places.end()) {
+        return;
+    }
+    // CLI11 writes "--name: what is wrong", this library "[--name] what is wrong".
+    const std::string rest(text.substr(bracket ? text.find(']') + 1 : end + 1));
+    throw UsageError(fmt::format("[{}]{}", place->second, rest));
+}
+
+std::vector<EffectiveOption> effective_options(const CLI::App& app, const ConfigPlaces& places,
                                                const std::string& config) {
     std::vector<EffectiveOption> effective;
     for (const CLI::Option* option : app.get_options()) {
@@ -152,9 +181,9 @@ std::vector<EffectiveOption> effective_options(const CLI::App& app,
             continue;
         }
         set_value(*option, entry);
-        const bool in_file =
-            std::find(from_file.begin(), from_file.end(), entry.name) != from_file.end();
-        entry.origin = in_file ? config : option->count() > 0 ? "command line" : "default";
+        entry.origin = places.contains(entry.name) ? config
+                       : option->count() > 0       ? "command line"
+                                                   : "default";
         effective.push_back(std::move(entry));
     }
     return effective;

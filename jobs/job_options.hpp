@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/sched/job_limits.hpp"
 #include "cohort/sched/modes.hpp"
 #include "command_line.hpp"
 #include "option_value.hpp"
@@ -39,7 +40,8 @@ void declare_modes(CLI::App& app, Options& o, const std::string& more = "") {
           "publication says (published), or the gain of AdaScale (adascale)")
         ->check(CLI::IsMember({"per-sample", "published", "adascale"}));
     value(app, "--noise-scale", o.noise_scale,
-          "Gradient noise scale for adascale, in samples; 0: measured as training goes");
+          "Gradient noise scale for adascale, in samples; 0: measured as training goes",
+          kNoiseScaleLimits);
 }
 
 /// @param what  computes on it
@@ -90,8 +92,8 @@ void declare_choosers(CLI::App& app, Options& o, const std::vector<std::string>&
 
 template <class Options>
 void declare_rate(CLI::App& app, Options& o) {
-    value(app, "--batch", o.batch, "Samples per step and worker");
-    value(app, "--lr", o.lr, "Learning rate at the start of the schedule");
+    value(app, "--batch", o.batch, "Samples per step and worker", kBatchLimits);
+    value(app, "--lr", o.lr, "Learning rate at the start of the schedule", kLearningRateLimits);
     value(app, "--lr-schedule", o.lr_schedule,
           "constant | step:FACTOR@N1,N2,.. | step:FACTOR@every:N | cosine:FLOOR[@N]; counts in "
           "samples, FLOOR a share of --lr")
@@ -101,19 +103,19 @@ void declare_rate(CLI::App& app, Options& o) {
 template <class Options>
 void declare_update_rule(CLI::App& app, Options& o) {
     value(app, "--optimizer", o.optimizer, "Update rule")->check(CLI::IsMember({"sgd", "adamw"}));
-    value(app, "--momentum", o.momentum, "Momentum of sgd, 0 <= M < 1");
+    value(app, "--momentum", o.momentum, "Momentum of sgd", kMomentumLimits);
 }
 
 template <class Options>
 void declare_weight_decay(CLI::App& app, Options& o) {
     value(app, "--weight-decay", o.weight_decay,
-          "Weight decay, not on biases and batch norms (adamw: decoupled)");
+          "Weight decay, not on biases and batch norms (adamw: decoupled)", kWeightDecayLimits);
 }
 
 template <class Options>
 void declare_target(CLI::App& app, Options& o) {
     value(app, "--target-accuracy", o.target_accuracy,
-          "End once the test accuracy (0..1) reaches this; 0: never");
+          "End once the test accuracy reaches this; 0: never", kTargetLimits);
 }
 
 /// What the optimizer would not read must not seem to count. @param standard --momentum's default

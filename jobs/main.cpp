@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 
 #include "cohort/core/log.hpp"
@@ -44,7 +46,18 @@ cohort::ExitCode run(int argc, const char* const* argv) {
         cohort::log_error("rank {}: {}", cohort::read_launch_env().world_rank, error.what());
         return error.exit_code();
     } catch (const std::bad_alloc&) {
-        cohort::log_error("rank {}: out of memory", cohort::read_launch_env().world_rank);
+        cohort::log_error(
+            "rank {}: out of memory; try a smaller --batch or fewer ranks on this host",
+            cohort::read_launch_env().world_rank);
+        return cohort::ExitCode::kDevice;
+    } catch (const std::filesystem::filesystem_error& error) {
+        cohort::log_error("rank {}: [{}] cannot be used; got {}",
+                          cohort::read_launch_env().world_rank, error.path1().string(),
+                          error.code().message());
+        return cohort::ExitCode::kInput;
+    } catch (const std::system_error& error) {  // threads that could not be started
+        cohort::log_error("rank {}: the system refused; got {}; try fewer --threads",
+                          cohort::read_launch_env().world_rank, error.what());
         return cohort::ExitCode::kDevice;
     }
 }

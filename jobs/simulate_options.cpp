@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "cohort/core/thread_team.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/sim/trace.hpp"
 #include "job_options.hpp"
@@ -37,9 +36,11 @@ std::string pattern_names() {
 }
 
 void declare_cluster(CLI::App& app, SimulateOptions& o) {
-    value(app, "--workers", o.workers, "Virtual workers");
-    value(app, "--servers", o.servers, "Virtual parameter servers; 0: one with --arch servers");
-    value(app, "--nodes", o.nodes, "Nodes that the workers are spread over; 0: one per worker");
+    value(app, "--workers", o.workers, "Virtual workers", kWorkersLimits);
+    value(app, "--servers", o.servers, "Virtual parameter servers; 0: one with --arch servers",
+          kServersLimits);
+    value(app, "--nodes", o.nodes, "Nodes that the workers are spread over; 0: one per worker",
+          kNodesLimits);
     value(app, "--server-nodes", o.server_nodes,
           "Where servers are: shared with workers, spread evenly, or on nodes of their own")
         ->check(CLI::IsMember({"shared", "own"}));
@@ -59,24 +60,26 @@ void declare_cluster(CLI::App& app, SimulateOptions& o) {
               pattern_names())
         ->type_name("NAME[:STRENGTH]");
     value(app, "--trace", o.trace, "A trace file (CSV) in place of a pattern")->type_name("FILE");
-    value(app, "--pattern-seed", o.pattern_seed, "Seed of what the pattern leaves to chance");
+    value(app, "--pattern-seed", o.pattern_seed, "Seed of what the pattern leaves to chance",
+          kSeedLimits);
 }
 
 void declare_length(CLI::App& app, SimulateOptions& o) {
-    value(app, "--samples", o.samples, "Samples to train on; 0: one epoch");
+    value(app, "--samples", o.samples, "Samples to train on; 0: one epoch", kSamplesLimits);
     declare_target(app, o);
     value(app, "--virtual-limit-s", o.virtual_limit_s,
-          "End at this time of the virtual clock; 0: no limit");
+          "End at this time of the virtual clock; 0: no limit", kVirtualSecondsLimits);
 }
 
 void declare_reports(CLI::App& app, SimulateOptions& o) {
     app.add_flag("--measure-gradients", o.measure_gradients,
                  "Measure the gradients' noise scale and curvature also where no mode asks for it");
     value(app, "--eval-every-samples", o.eval_every_samples,
-          "Samples between evaluations on the test group; 0: once per epoch");
+          "Samples between evaluations on the test group; 0: once per epoch", kSamplesLimits);
     value(app, "--eval-samples", o.eval_samples,
           "Evaluate on so many of the test samples, the first ones, until the target is near; 0: "
-          "on all");
+          "on all",
+          kSamplesLimits);
 }
 
 }  // namespace
@@ -91,10 +94,10 @@ void declare_simulate_options(CLI::App& app, SimulateOptions& options) {
     declare_rate(app, options);
     declare_update_rule(app, options);
     declare_weight_decay(app, options);
-    value(app, "--seed", options.seed, "Seed of initial parameters, sample order and dropout");
+    value(app, "--seed", options.seed, "Seed of initial parameters, sample order and dropout",
+          kSeedLimits);
     value(app, "--threads", options.threads,
-          "Threads that compute gradients, up to 1024; 0: all cores; changes no result",
-          {.least = 0, .most = kMaxThreads});
+          "Threads that compute gradients; 0: all cores; changes no result", kThreadsLimits);
     declare_reports(app, options);
 }
 

@@ -24,7 +24,8 @@ void declare_job(CLI::App& app, TrainOptions& o) {
 void declare_exchange(CLI::App& app, TrainOptions& o) {
     declare_arch(app, o.arch);
     value(app, "--servers", o.servers,
-          "Parameter server ranks, the first of the job; 0: one with --arch servers");
+          "Parameter server ranks, the first of the job; 0: one with --arch servers",
+          kServersLimits);
     declare_modes(app, o, "; can be changed while the job runs (cohort ctl)");
     declare_choosers(app, o, {"last", "ewma", "episodes", "lstm", "auto"});
     value(app, "--node-staging", o.node_staging,
@@ -38,18 +39,23 @@ void declare_exchange(CLI::App& app, TrainOptions& o) {
         ->check(CLI::IsMember({"auto", "ring", "ordered", "mpi", "nccl"}));
     value(app, "--bucket-bytes", o.bucket_bytes,
           "Bytes of gradient that a ring sums at a time, while the rest is computed; 0: an "
-          "eighth of it, 64 KiB to 4 MiB");
-    value(app, "--chunk-bytes", o.chunk_bytes, "Bytes of a message to or from servers");
+          "eighth of it, 64 KiB to 4 MiB",
+          kBucketBytesLimits);
+    value(app, "--chunk-bytes", o.chunk_bytes, "Bytes of a message to or from servers",
+          kChunkBytesLimits);
 }
 
 void declare_waiting(CLI::App& app, TrainOptions& o) {
     value(app, "--stall-limit-s", o.stall_limit_s,
           "Seconds of waiting after which a warning names who is missing; after twice as long the "
-          "job ends with exit code 4");
+          "job ends with exit code 4",
+          kSomeSecondsLimits);
     value(app, "--lost-after-s", o.lost_after_s,
-          "Seconds of silence after which a rank is lost; not above --stall-limit-s");
+          "Seconds of silence after which a rank is lost; not above --stall-limit-s",
+          kSomeSecondsLimits);
     value(app, "--max-lost", o.max_lost,
-          "Workers that may be lost before the job ends with code 4; -1: all but one");
+          "Workers that may be lost before the job ends with code 4; -1: all but one",
+          kMaxLostLimits);
     value(app, "--compute", o.compute,
           "network, or sleep:40ms: mini-batches that only take that long, to study modes")
         ->type_name("KIND");
@@ -61,15 +67,16 @@ void declare_waiting(CLI::App& app, TrainOptions& o) {
 }
 
 void declare_length(CLI::App& app, TrainOptions& o) {
-    value(app, "--samples", o.samples, "Samples to train on; 0: by --epochs");
-    value(app, "--epochs", o.epochs, "Passes over the train group; 0: by --samples, else one");
+    value(app, "--samples", o.samples, "Samples to train on; 0: by --epochs", kSamplesLimits);
+    value(app, "--epochs", o.epochs, "Passes over the train group; 0: by --samples, else one",
+          kEpochsLimits);
     declare_target(app, o);
 }
 
 void declare_optimizer(CLI::App& app, TrainOptions& o) {
     declare_rate(app, o);
     value(app, "--warmup-samples", o.warmup_samples,
-          "Samples over which the learning rate grows to its value; 0: none");
+          "Samples over which the learning rate grows to its value; 0: none", kSamplesLimits);
     declare_update_rule(app, o);
     app.add_flag("--nesterov", o.nesterov, "Nesterov's momentum (sgd)");
     declare_weight_decay(app, o);
@@ -79,28 +86,32 @@ void declare_optimizer(CLI::App& app, TrainOptions& o) {
 
 void declare_machine(CLI::App& app, TrainOptions& o) {
     value(app, "--seed", o.seed,
-          "Seed of initial parameters, sample order, dropout and augmentation");
+          "Seed of initial parameters, sample order, dropout and augmentation", kSeedLimits);
     app.add_flag("--deterministic", o.deterministic, "The same bits in every run (docs/runs.md)");
     declare_device(app, o.device, "What workers compute on");
     declare_precision(app, o.precision);
     value(app, "--server-device", o.server_device, "Where servers keep their shards")
         ->check(CLI::IsMember({"cpu", "cuda"}));
     value(app, "--threads", o.threads,
-          "Threads that compute, up to 1024; 0: all cores, shared by the workers of a host");
-    value(app, "--loader-threads", o.loader_threads, "Threads that prepare batches, up to 1024");
+          "Threads that compute; 0: all cores, shared by the workers of a host", kThreadsLimits);
+    value(app, "--loader-threads", o.loader_threads, "Threads that prepare batches",
+          kSomeThreadsLimits);
 }
 
 void declare_reports(CLI::App& app, TrainOptions& o) {
     value(app, "--eval-every-samples", o.eval_every_samples,
-          "Samples between evaluations on the test group; 0: once per epoch");
+          "Samples between evaluations on the test group; 0: once per epoch", kSamplesLimits);
     value(app, "--eval-share", o.eval_share,
-          "Share of a core of rank 0 that evaluates beside training in modes that do not wait");
+          "Share of a core of rank 0 that evaluates beside training in modes that do not wait",
+          kEvalShareLimits);
     value(app, "--checkpoint-every-s", o.checkpoint_every_s,
-          "Seconds between checkpoints; 0: not by time");
+          "Seconds between checkpoints; 0: not by time", kSecondsLimits);
     value(app, "--checkpoint-every-samples", o.checkpoint_every_samples,
-          "Samples between checkpoints; 0: not by samples");
-    value(app, "--keep-checkpoints", o.keep_checkpoints, "Checkpoints to keep, the newest ones");
-    value(app, "--log-every-s", o.log_every_s, "Seconds between progress lines and metrics");
+          "Samples between checkpoints; 0: not by samples", kSamplesLimits);
+    value(app, "--keep-checkpoints", o.keep_checkpoints, "Checkpoints to keep, the newest ones",
+          kKeepCheckpointsLimits);
+    value(app, "--log-every-s", o.log_every_s, "Seconds between progress lines and metrics",
+          kSomeSecondsLimits);
     value(app, "--record-trace", o.record_trace,
           "Write the workers' own times as a trace (CSV) that cohort simulate can repeat")
         ->type_name("FILE");

@@ -7,6 +7,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/log.hpp"
+#include "mode_table.hpp"
 
 namespace cohort {
 namespace {
@@ -41,7 +42,17 @@ ModeDesk::ModeDesk(const ModeChoice& choice, ModeSetting setting, std::int64_t s
         mode_ = schedule_[entry_].mode;
         setting_.samples_before = schedule_[entry_].samples;
     }
-    policy_ = make_policy(mode_, setting_);
+    policy_ = policy_of(mode_);
+}
+
+/// One worker leaves a chooser nothing to choose: the mode of its first plan is in charge.
+std::unique_ptr<ModePolicy> ModeDesk::policy_of(const std::string& mode) const {
+    if (setting_.live.size() > 1 || !parse_mode(mode, setting_).entry->chooses) {
+        return make_policy(mode, setting_);
+    }
+    const std::string plain = make_plan(mode, setting_).name;
+    log_info("mode {}: with one worker there is nothing to choose, {} stays", mode, plain);
+    return make_policy(plain, setting_);
 }
 
 SyncPlan ModeDesk::start() {
@@ -80,7 +91,7 @@ void ModeDesk::refresh(const Telemetry& telemetry) {
 
 std::optional<Decision> ModeDesk::take_charge(const std::string& mode, const std::string& why) {
     try {
-        auto policy = make_policy(mode, setting_);
+        auto policy = policy_of(mode);
         Decision decision = policy->start();
         decision.reason = why;
         if (decision.batches.empty()) {  // those of the mode before may be uneven

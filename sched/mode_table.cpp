@@ -47,8 +47,9 @@ std::string range(const ModeParameter& parameter, std::size_t workers) {
             return fmt::format("{} from {} to {}, one less than the workers", parameter.name,
                                parameter.least, workers - 1);
         default:
-            return fmt::format("{}{} at least {}", parameter.name, parameter.whole ? " whole," : "",
-                               parameter.least);
+            return fmt::format("{}{} {} to {}", parameter.name,
+                               parameter.whole ? " whole," : " from", parameter.least,
+                               ModeParameter::kMost);
     }
 }
 
@@ -94,7 +95,7 @@ std::optional<double> parse_value(const ModeParameter& parameter, std::string_vi
     const auto count = static_cast<double>(setting.live.size());
     const bool bounded = !setting.continued;
     const bool fits =
-        value && *value >= parameter.least &&
+        value && *value >= parameter.least && *value <= ModeParameter::kMost &&
         (parameter.most != ModeParameter::Most::kOne || *value <= 1) &&
         (parameter.most != ModeParameter::Most::kWorkers || !bounded || *value <= count) &&
         (parameter.most != ModeParameter::Most::kBelowWorkers || !bounded || *value < count);

@@ -15,6 +15,7 @@ namespace cohort {
 /// A parameter of a mode: a number, or one of a few words.
 struct ModeParameter {
     enum class Most : std::uint8_t { kAny, kOne, kWorkers, kBelowWorkers };
+    static constexpr double kMost = 1e6;  ///< of any number: products with batches stay small
     std::string_view name;
     double least = 0;
     Most most = Most::kAny;
@@ -55,6 +56,7 @@ struct ModeEntry {
     std::unique_ptr<ModePolicy> (*policy)(std::string mode, const ModeSetting& setting,
                                           const std::vector<double>& values) = nullptr;
     char separator = ':';  ///< between parameters
+    bool chooses = false;  ///< which plan suits the workers best: nothing to do with one of them
 };
 
 /// A mode as the command line writes it, understood.

@@ -4,12 +4,13 @@
 #   tests/run.sh [--preset NAME] [--label LABEL] [CTEST-OPTION...]
 #
 #   --preset NAME    ci (default), release, debug, asan, tsan, cuda or gpu
-#   --label LABEL    only tests with that label, e.g. fast
+#   --label LABEL    only tests with that label, e.g. fast; long: those that nothing else runs
 #   CTEST-OPTION     handed to ctest, e.g. -R core_rng or --repeat until-fail:10
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 preset=ci
+label=
 ctest_options=()
 while (($# > 0)); do
     case "$1" in
@@ -21,7 +22,7 @@ while (($# > 0)); do
             if [[ $1 == --preset ]]; then
                 preset=$2
             else
-                ctest_options+=(-L "^$2\$")
+                label=$2
             fi
             shift 2
             ;;
@@ -35,6 +36,13 @@ while (($# > 0)); do
             ;;
     esac
 done
+
+if [[ -n $label ]]; then
+    ctest_options+=(-L "^$label\$")
+fi
+if [[ $label != long ]]; then
+    ctest_options+=(-LE '^long$')
+fi
 
 cores=$(nproc)
 build=build/$preset

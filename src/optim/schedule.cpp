@@ -14,6 +14,10 @@
 namespace cohort {
 namespace {
 
+constexpr double kMostFactor = 1000;
+/// Where a factor above 1 has no end: numbers that an optimizer can still compute with.
+constexpr double kMostRate = 1e30;
+
 [[noreturn]] void fail_text(std::string_view text, std::string_view what) {
     fail<UsageError>({.where = "learning rate schedule",
                       .what = what,
@@ -93,8 +97,8 @@ Schedule Schedule::parse(std::string_view text) {
     if (take_prefix(head, "step:")) {
         result.kind_ = ScheduleKind::kStep;
         result.factor_ = parse_number<double>(head, text, "not a factor");
-        if (!(result.factor_ > 0) || !std::isfinite(result.factor_)) {
-            fail_text(text, "a factor that is not above 0");
+        if (!(result.factor_ > 0) || result.factor_ > kMostFactor) {
+            fail_text(text, fmt::format("a factor that is not above 0, at most {}", kMostFactor));
         }
         std::string_view places = tail;
         if (take_prefix(places, "every:")) {
@@ -168,7 +172,7 @@ double Schedule::lr(double base_lr, std::int64_t samples_applied) const {
     const double warm = samples_applied < warmup_
                             ? static_cast<double>(samples_applied) / static_cast<double>(warmup_)
                             : 1.0;
-    return base_lr * warm * shape(samples_applied);
+    return std::min(base_lr * warm * shape(samples_applied), kMostRate);
 }
 
 }  // namespace cohort

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/limits.hpp"
 #include "cohort/data/text_file.hpp"
 #include "cohort/report/chooser_training.hpp"
 #include "cohort/report/sweep_results.hpp"
@@ -26,8 +27,31 @@ std::string option_of(const SimulationResult& result, std::string_view name) {
     return found == result.options.end() ? std::string() : found->second;
 }
 
+/// Far beyond any logarithm of a rate and any share, and small enough that errors of predictions
+/// and their squares are numbers.
+constexpr Limits<double> kWindowLimits{.least = -1e6, .most = 1e6};
+
+/// @param where  of the window, for messages
+void check_window(const RateWindow& window, const std::string& where) {
+    const auto check = [&where](double value, std::string_view name) {
+        if (!kWindowLimits.contain(value)) {
+            fail<FileError>({.where = where,
+                             .what = fmt::format("{} is out of range", name),
+                             .expected = kWindowLimits.text(),
+                             .got = fmt::format("{}", value)});
+        }
+    };
+    check(window.log_rate, "log_rate");
+    for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
+        check(window.features.values[term], RateFeatures::names()[term]);
+    }
+}
+
 RateRun run_of_result(const std::string& file) {
     SimulationResult result = read_result(file);
+    for (std::size_t row = 0; row < result.windows.size(); ++row) {
+        check_window(result.windows[row], fmt::format("{}:/windows, row {}", file, row));
+    }
     const std::string trace = option_of(result, "trace");
     const std::string pattern = option_of(result, "pattern");
     return {.file = file,
@@ -53,13 +77,15 @@ RateRun run_of_metrics(const std::string& file) {
     std::istringstream text(read_text_file(file));
     std::string line;
     for (int number = 1; std::getline(text, line); ++number) {
+        const std::string where = fmt::format("{}, line {}", file, number);
         try {
             const Json json = Json::parse(line);
             if (json.at("event") == "rate") {
                 run.windows.push_back(window_of(json));
+                check_window(run.windows.back(), where);
             }
         } catch (const Json::exception& error) {
-            fail<FileError>({.where = fmt::format("{}, line {}", file, number),
+            fail<FileError>({.where = where,
                              .what = "not a line that cohort train writes",
                              .got = error.what()});
         }

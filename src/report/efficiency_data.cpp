@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -22,16 +23,35 @@ constexpr double kDepth = 0.6;       ///< share of the fall, from the end, that 
 
 using Options = std::map<std::string, std::string>;
 
-double number(const Options& options, const std::string& name) {
-    const auto found = options.find(name);
-    return found == options.end() ? 0 : std::stod(found->second);
-}
-
 /// Runs that differ in their seed only.
 struct Runs {
+    std::string file;  ///< of the last one
     std::vector<SimulationResult> results;
     Options options;
 };
+
+const std::string& text(const Runs& runs, const std::string& name) {
+    const auto found = runs.options.find(name);
+    if (found == runs.options.end()) {
+        fail<FileError>({.where = runs.file,
+                         .what = fmt::format("it does not say the run's --{}", name),
+                         .hint = "the sweep anew, with this version"});
+    }
+    return found->second;
+}
+
+double number(const Runs& runs, const std::string& name) {
+    const std::string& said = text(runs, name);
+    double value = 0;
+    const char* last = said.data() + said.size();
+    const auto [end, error] = std::from_chars(said.data(), last, value);
+    if (error != std::errc() || end != last || !std::isfinite(value)) {
+        fail<FileError>({.where = runs.file,
+                         .what = fmt::format("the run's --{} is not a number", name),
+                         .got = said});
+    }
+    return value;
+}
 
 /// All options but `without`, one line.
 std::string key_of(const Options& options, const std::set<std::string>& without) {
@@ -99,14 +119,14 @@ double mean_of(const Runs& runs, std::optional<double> SimulationResult::*field)
 }
 
 EfficiencyRow row_of(const Runs& plan, const Runs& ssgd) {
-    const double batch = number(plan.options, "batch") * number(plan.options, "workers");
+    const double batch = number(plan, "batch") * number(plan, "workers");
     EfficiencyRow row{
-        .model = plan.options.at("model"),
-        .lr = number(plan.options, "lr"),
-        .plan = plan.options.at("mode"),
-        .pattern = plan.options.at("pattern"),
-        .features = {.momentum = number(plan.options, "momentum"),
-                     .look_ahead = plan.options.at("stale-momentum") == "look-ahead",
+        .model = text(plan, "model"),
+        .lr = number(plan, "lr"),
+        .plan = text(plan, "mode"),
+        .pattern = text(plan, "pattern"),
+        .features = {.momentum = number(plan, "momentum"),
+                     .look_ahead = text(plan, "stale-momentum") == "look-ahead",
                      .step_curvature = mean_of(ssgd, &SimulationResult::step_curvature),
                      .noise_ratio = mean_of(ssgd, &SimulationResult::noise_scale) / batch},
         .agreement = mean_of(ssgd, &SimulationResult::agreement),
@@ -130,12 +150,16 @@ std::map<std::string, Runs> runs_of(const std::vector<std::string>& sweeps) {
     for (const std::string& sweep : sweeps) {
         for (const RunRow& row : read_sweep_results(sweep).rows) {
             SimulationResult result = read_result(row.file);
+            if (result.evaluations.empty()) {
+                continue;  // it learned nothing
+            }
             const Options options(result.options.begin(), result.options.end());
             if (!seen.insert(key_of(options, {"out", "overwrite", "threads"})).second) {
                 continue;
             }
             Runs& runs =
                 all[key_of(options, {"seed", "pattern-seed", "out", "overwrite", "threads"})];
+            runs.file = row.file;
             runs.options = options;
             runs.results.push_back(std::move(result));
         }
@@ -162,9 +186,9 @@ std::map<std::string, const Runs*> references_of(const std::map<std::string, Run
     std::map<std::string, Best> best;
     std::map<std::string, const Runs*> references;
     for (const auto& [key, runs] : all) {
-        if (runs.options.at("mode") == "ssgd") {
+        if (text(runs, "mode") == "ssgd") {
             references[key_of(runs.options, staleness_options())] = &runs;
-            const Best one{.end = curve_of(runs).back(), .lr = number(runs.options, "lr")};
+            const Best one{.end = curve_of(runs).back(), .lr = number(runs, "lr")};
             const auto [at, first] = best.try_emplace(key_of(runs.options, but_rate), one);
             at->second = first || one.end < at->second.end ? one : at->second;
         }
@@ -172,7 +196,7 @@ std::map<std::string, const Runs*> references_of(const std::map<std::string, Run
     std::erase_if(references, [&](const auto& reference) {
         const Runs& runs = *reference.second;
         const Best& found = best.at(key_of(runs.options, but_rate));
-        return number(runs.options, "lr") > found.lr &&
+        return number(runs, "lr") > found.lr &&
                curve_of(runs).back() > found.end + std::log1p(kBeyond);
     });
     return references;
@@ -210,7 +234,7 @@ std::vector<EfficiencyRow> efficiency_rows(const std::vector<std::string>& sweep
     std::vector<EfficiencyRow> rows;
     for (const auto& [key, runs] : all) {
         const auto reference = references.find(key_of(runs.options, staleness_options()));
-        if (runs.options.at("mode") != "ssgd" && reference != references.end()) {
+        if (text(runs, "mode") != "ssgd" && reference != references.end()) {
             rows.push_back(row_of(runs, *reference->second));
         }
     }

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <span>
 #include <sstream>
+#include <stdexcept>
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/hdf5_thread.hpp"
@@ -228,12 +229,21 @@ std::map<std::string, double> rates_of_table(const std::string& folder) {
         }
     } catch (const FileError&) {  // no table, or one that is not whole: it is made anew
         rates.clear();
+    } catch (const std::out_of_range&) {  // lists of several lengths
+        rates.clear();
     }
     return rates;
 }
 
 SweepResults read_sweep_results(const std::string& folder) {
-    SweepResults results = read_plan(folder);
+    SweepResults results;
+    try {
+        results = read_plan(folder);
+    } catch (const std::out_of_range&) {
+        fail<FileError>({.where = folder + "/" + kSweepFile,
+                         .what = "its lists are not of one length",
+                         .hint = "the same cohort sweep again, which makes the table anew"});
+    }
     for (RunRow& row : results.rows) {
         RunRow full = make_row(read_result(row.file), row.file);
         full.mode = row.mode;

@@ -34,6 +34,7 @@ toml::table TomlReader::parse() const {
     } catch (const toml::parse_error& error) {
         fail<UsageError>({.where = fmt::format("{}, line {}", path_, error.source().begin.line),
                           .what = "the line cannot be understood",
+                          .expected = "TOML: name = value, texts in quotes",
                           .got = error.description()});
     }
 }

@@ -1,7 +1,6 @@
 #include "cohort/sim/predictor_file.hpp"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +12,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/data/text_file.hpp"
 #include "shipped_predictor.hpp"
+#include "toml_text.hpp"
 
 namespace cohort {
 namespace {
@@ -125,14 +125,8 @@ private:
 };
 
 PredictorFile parse_predictor(std::string_view text, const std::string& file) {
-    try {
-        const toml::table table = toml::parse(text);
-        return PredictorReader(table, file).read();
-    } catch (const toml::parse_error& error) {
-        fail<FileError>({.where = fmt::format("{}, line {}", file, error.source().begin.line),
-                         .what = "not a TOML file",
-                         .got = error.description()});
-    }
+    const toml::table table = parse_toml(text, file);
+    return PredictorReader(table, file).read();
 }
 
 }  // namespace

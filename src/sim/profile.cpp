@@ -1,7 +1,6 @@
 #include "cohort/sim/profile.hpp"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include "cohort/data/text_file.hpp"
 #include "profile_fields.hpp"
 #include "shipped_profiles.hpp"
+#include "toml_text.hpp"
 
 namespace cohort {
 namespace {
@@ -160,13 +160,7 @@ ClusterProfile read_profile(const toml::table& root, const std::string& file) {
 
 /// @param file  its name in messages
 ClusterProfile parse_profile(std::string_view text, const std::string& file) {
-    try {
-        return read_profile(toml::parse(text), file);
-    } catch (const toml::parse_error& error) {
-        fail<FileError>({.where = fmt::format("{}, line {}", file, error.source().begin.line),
-                         .what = "not a TOML file",
-                         .got = error.description()});
-    }
+    return read_profile(parse_toml(text, file), file);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
+#include "cohort/sched/job_limits.hpp"
 #include "cohort/sim/oracle_predictor.hpp"
 #include "cohort/sim/predictor_file.hpp"
 #include "cohort/sim/simulation.hpp"
@@ -38,6 +40,23 @@ Number number(const RecordedLoad& load, std::string_view name) {
                          .got = said});
     }
     return *value;
+}
+
+/// What a file says must fit together before it is used to count and to index.
+void check(const RecordedLoad& load) {
+    const auto refuse = [&load](std::string_view what, const std::string& expected) {
+        fail<FileError>({.where = load.file, .what = what, .expected = expected});
+    };
+    if (!kWorkersLimits.contain(load.workers) || !kBatchLimits.contain(load.batch)) {
+        refuse("the run's --workers or --batch is out of range",
+               fmt::format("{}, {}", kWorkersLimits.text(), kBatchLimits.text()));
+    }
+    if (std::any_of(load.records.begin(), load.records.end(), [&load](const auto& record) {
+            return record.worker < 0 || record.worker >= load.workers;
+        })) {
+        refuse("a record of a worker that the run did not have",
+               fmt::format("workers 0 to {}", load.workers - 1));
+    }
 }
 
 void add_noise(std::vector<IterationRecord>& records, double deviation, Rng random) {
@@ -70,7 +89,7 @@ std::unique_ptr<Predictor> oracle_of(const RecordedLoad& load) {
 
 RecordedLoad read_recorded_load(const std::string& path) {
     std::error_code ignored;
-    if (std::filesystem::is_regular_file(path, ignored)) {
+    if (!std::filesystem::is_directory(path, ignored)) {
         return parse_recorded_load(path);
     }
     const std::string file = (std::filesystem::path(path) / kResultFile).string();
@@ -89,6 +108,7 @@ RecordedLoad read_recorded_load(const std::string& path) {
     load.what = trace.empty() ? text(load, "pattern") : trace;
     load.healthy_iteration_s = result.healthy_iteration_s;
     load.records = std::move(result.records);
+    check(load);
     return load;
 }
 

@@ -10,6 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/text_file.hpp"
+#include "cohort/sched/job_limits.hpp"
 #include "cohort/sim/recorded_load.hpp"
 #include "csv_text.hpp"
 
@@ -18,14 +19,16 @@ namespace {
 
 struct Column {
     std::string_view name;
-    bool whole;  ///< a number without a fraction
-    double (*get)(const IterationRecord& record);
-    void (*set)(IterationRecord& record, double value);
+    bool whole;          ///< a number without a fraction
+    double most = 1e15;  ///< sums of so many are exact enough, and whole ones are whole
+    double (*get)(const IterationRecord& record) = nullptr;
+    void (*set)(IterationRecord& record, double value) = nullptr;
 };
 
 template <auto Field>
-constexpr Column whole(std::string_view name) {
-    return {name, true, [](const IterationRecord& r) { return static_cast<double>(r.*Field); },
+constexpr Column whole(std::string_view name, double most = 1e15) {
+    return {name, true, most,
+            [](const IterationRecord& r) { return static_cast<double>(r.*Field); },
             [](IterationRecord& r, double value) {
                 r.*Field = static_cast<std::remove_reference_t<decltype(r.*Field)>>(value);
             }};
@@ -33,19 +36,19 @@ constexpr Column whole(std::string_view name) {
 
 template <double IterationRecord::*Field>
 constexpr Column real(std::string_view name) {
-    return {name, false, [](const IterationRecord& r) { return r.*Field; },
+    return {name, false, 1e15, [](const IterationRecord& r) { return r.*Field; },
             [](IterationRecord& r, double value) { r.*Field = value; }};
 }
 
 template <double ResourceUse::*Field>
 constexpr Column used(std::string_view name) {
-    return {name, false, [](const IterationRecord& r) { return r.use.*Field; },
+    return {name, false, 1e15, [](const IterationRecord& r) { return r.use.*Field; },
             [](IterationRecord& r, double value) { r.use.*Field = value; }};
 }
 
 using Record = IterationRecord;
 constexpr std::array<Column, 16> kColumns{{
-    whole<&Record::worker>("worker"),
+    whole<&Record::worker>("worker", kMostPlaces - 1),
     whole<&Record::iteration>("iteration"),
     whole<&Record::samples>("samples"),
     whole<&Record::version>("version"),
@@ -62,24 +65,25 @@ constexpr std::array<Column, 16> kColumns{{
     used<&ResourceUse::rx_bytes_s>("rx_bytes_s"),
     used<&ResourceUse::tx_bytes_s>("tx_bytes_s"),
 }};
-constexpr std::string_view kBatch = "batch";  ///< the first column: --batch of the run
-constexpr int kMostWorkers = 1 << 16;
+constexpr Column kBatch{"batch", true, kBatchLimits.most};  ///< the first: --batch of the run
 
 std::string header() {
-    std::string text(kBatch);
+    std::string text(kBatch.name);
     for (const Column& column : kColumns) {
         text += fmt::format(",{}", column.name);
     }
     return text;
 }
 
-double number(const CsvPlace& place, std::string_view column, std::string_view text, bool whole) {
+double number(const CsvPlace& place, const Column& column, std::string_view text) {
+    const Limits<double> limits{.least = 0, .most = column.most};
     const std::optional<double> value = parsed<double>(text);
-    if (!value || !std::isfinite(*value) || *value < 0 || (whole && std::floor(*value) != *value)) {
-        fail<FileError>({.where = place.text(column),
-                         .what = "cannot be used",
-                         .expected = whole ? "a whole number, from 0" : "a number, from 0",
-                         .got = fmt::format("'{}'", text)});
+    if (!value || !limits.contain(*value) || (column.whole && std::floor(*value) != *value)) {
+        fail<FileError>(
+            {.where = place.text(column.name),
+             .what = "cannot be used",
+             .expected = (column.whole ? "a whole number, " : "a number, ") + limits.text(),
+             .got = fmt::format("'{}'", text)});
     }
     return *value;
 }
@@ -88,13 +92,7 @@ IterationRecord record_of(const CsvPlace& place, const std::vector<std::string_v
     IterationRecord record;
     for (std::size_t i = 0; i < kColumns.size(); ++i) {
         const Column& column = kColumns[i];
-        column.set(record, number(place, column.name, fields[i + 1], column.whole));
-    }
-    if (record.worker >= kMostWorkers) {
-        fail<FileError>({.where = place.text("worker"),
-                         .what = "cannot be used",
-                         .expected = fmt::format("below {}", kMostWorkers),
-                         .got = std::to_string(record.worker)});
+        column.set(record, number(place, column, fields[i + 1]));
     }
     return record;
 }
@@ -130,7 +128,7 @@ RecordedLoad parse_recorded_load(const std::string& file) {
             return;
         }
         const std::vector<std::string_view> fields = fields_of(place, kColumns.size() + 1, line);
-        load.batch = static_cast<std::int64_t>(number(place, kBatch, fields.front(), true));
+        load.batch = static_cast<std::int64_t>(number(place, kBatch, fields.front()));
         load.records.push_back(record_of(place, fields));
         load.workers = std::max(load.workers, load.records.back().worker + 1);
     });

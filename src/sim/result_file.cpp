@@ -232,6 +232,15 @@ SimulationResult read_result(const std::string& file) {
     ResultReader reader(file, thread);
     SimulationResult result;
     result_fields(reader, result);
+    for (const LaneSpan& span : result.lanes) {
+        if (span.kind > LaneSpan::Kind::kLost) {
+            fail<FileError>(
+                {.where = file + ":/lanes/kind",
+                 .what = "an unknown kind of work",
+                 .expected = fmt::format("0 to {}", static_cast<int>(LaneSpan::Kind::kLost)),
+                 .got = fmt::format("{}", static_cast<int>(span.kind))});
+        }
+    }
     return result;
 }
 

@@ -9,6 +9,7 @@
 #include "cohort/core/launch_env.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/model/zoo.hpp"
+#include "cohort/sched/job_limits.hpp"
 #include "cohort/sim/chooser_file.hpp"
 #include "cohort/sim/efficiency_file.hpp"
 #include "cohort/sim/oracle_predictor.hpp"
@@ -32,7 +33,9 @@ ClusterShape shape_of(const SimulateOptions& options, double iteration_s) {
 SampleSetInfo samples_of(const SimulateOptions& options) {
     if (!options.data.empty()) {
         Hdf5Thread hdf5;
-        return open_dataset(options.data, "train", hdf5)->info();
+        SampleSetInfo info = open_dataset(options.data, "train", hdf5)->info();
+        require_batch(options.batch, info.samples, options.data);
+        return info;
     }
     SampleSetInfo info;
     info.samples = options.samples;

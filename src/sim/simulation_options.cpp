@@ -2,16 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/require.hpp"
-#include "cohort/core/thread_team.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/schedule.hpp"
+#include "cohort/sched/job_limits.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sim/simulation.hpp"
 #include "cohort/sim/trace.hpp"
@@ -19,8 +17,8 @@
 namespace cohort {
 namespace {
 
-/// Most workers, servers and nodes: far above what is of use, far below what memory holds.
-constexpr int kMostPlaces = 65536;
+/// Workers times servers: each pair exchanges messages.
+constexpr std::int64_t kMostPairs = std::int64_t{1} << 26;
 
 /// Calls visit(name, value) for every option, in the order of the command line's help.
 template <class Options, class Visit>
@@ -84,15 +82,6 @@ std::string quoted(const std::string& word) {
     return text + "'";
 }
 
-template <class T>
-void require_range(T value, T least, T most, const char* option) {
-    if constexpr (std::is_floating_point_v<T>) {
-        require(std::isfinite(value), option, "a finite number", fmt::format("{}", value));
-    }
-    require(value >= least && value <= most, option, fmt::format("{} to {}", least, most),
-            fmt::format("{}", value));
-}
-
 void require_one_of(const std::string& value, std::initializer_list<const char*> names,
                     const char* option) {
     const bool known = std::find(names.begin(), names.end(), value) != names.end();
@@ -100,9 +89,13 @@ void require_one_of(const std::string& value, std::initializer_list<const char*>
 }
 
 void check_places(const SimulateOptions& o) {
-    require_range(o.workers, 1, kMostPlaces, "--workers");
-    require_range(o.servers, 0, kMostPlaces, "--servers");
-    require_range(o.nodes, 0, o.workers, "--nodes");
+    require_within(o.workers, kWorkersLimits, "--workers");
+    require_within(o.servers, kServersLimits, "--servers");
+    const auto pairs = std::int64_t{o.workers} * o.servers;
+    require(pairs <= kMostPairs, "--workers, --servers",
+            fmt::format("at most {} pairs of a worker and a server", kMostPairs),
+            std::to_string(pairs));
+    require_within(o.nodes, Limits<int>{.least = 0, .most = o.workers}, "--nodes");
     require_one_of(o.server_nodes, {"shared", "own"}, "--server-nodes");
     require_one_of(o.node_staging, {"auto", "on", "off"}, "--node-staging");
     const bool ring = parse_architecture(o.arch) == Architecture::kRing;
@@ -133,8 +126,7 @@ void check_modes(const SimulateOptions& o) {
     require(o.mode.empty() || o.mode_schedule.empty(), "--mode, --mode-schedule", "one of them",
             "both");
     (void)all_plans(o);
-    require(o.noise_scale >= 0 && std::isfinite(o.noise_scale), "--noise-scale", ">= 0 and finite",
-            fmt::format("{}", o.noise_scale));
+    require_within(o.noise_scale, kNoiseScaleLimits, "--noise-scale");
     require(o.noise_scale == 0 || o.lr_rule == "adascale", "--noise-scale", "--lr-rule adascale",
             o.lr_rule);
 }
@@ -149,25 +141,21 @@ void check_scenario(const SimulateOptions& o) {
 }
 
 void check_learning(const SimulateOptions& o) {
-    require(o.batch >= 1, "--batch", ">= 1", std::to_string(o.batch));
-    require(o.lr > 0 && std::isfinite(o.lr), "--lr", "> 0 and finite", fmt::format("{}", o.lr));
+    require_within(o.batch, kBatchLimits, "--batch");
+    require_within(o.lr, kLearningRateLimits, "--lr");
     (void)Schedule::parse(o.lr_schedule);
     require_one_of(o.optimizer, {"sgd", "adamw"}, "--optimizer");
-    require(o.momentum >= 0 && o.momentum < 1, "--momentum", "0 <= M < 1",
-            fmt::format("{}", o.momentum));
-    require(o.weight_decay >= 0 && std::isfinite(o.weight_decay), "--weight-decay",
-            ">= 0 and finite", fmt::format("{}", o.weight_decay));
-    require_range(o.threads, 0, kMaxThreads, "--threads");
+    require_within(o.momentum, kMomentumLimits, "--momentum");
+    require_within(o.weight_decay, kWeightDecayLimits, "--weight-decay");
+    require_within(o.threads, kThreadsLimits, "--threads");
 }
 
 void check_length(const SimulateOptions& o) {
-    require(o.samples >= 0, "--samples", ">= 1", std::to_string(o.samples));
-    require(o.virtual_limit_s >= 0 && std::isfinite(o.virtual_limit_s), "--virtual-limit-s",
-            ">= 0 and finite", fmt::format("{}", o.virtual_limit_s));
-    require_range(o.target_accuracy, 0.0, 1.0, "--target-accuracy");
-    require(o.eval_every_samples >= 0, "--eval-every-samples", ">= 0",
-            std::to_string(o.eval_every_samples));
-    require(o.eval_samples >= 0, "--eval-samples", ">= 0", std::to_string(o.eval_samples));
+    require_within(o.samples, kSamplesLimits, "--samples");
+    require_within(o.virtual_limit_s, kVirtualSecondsLimits, "--virtual-limit-s");
+    require_within(o.target_accuracy, kTargetLimits, "--target-accuracy");
+    require_within(o.eval_every_samples, kSamplesLimits, "--eval-every-samples");
+    require_within(o.eval_samples, kSamplesLimits, "--eval-samples");
 }
 
 /// What needs training, and what needs the time alone.

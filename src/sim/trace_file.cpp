@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/text_file.hpp"
+#include "cohort/sched/job_limits.hpp"
 #include "cohort/sim/trace.hpp"
 #include "csv_text.hpp"
 
@@ -26,6 +26,8 @@ constexpr std::array<ShareColumn, 5> kShares{{
     {"device_share", &Shares::device, true, false},
     {"delay_s", &Shares::delay_s, false, false},
 }};
+/// Smaller shares would take longer than anything lasts.
+constexpr Limits<double> kShareLimits{.least = 1e-9, .most = 1};
 constexpr std::string_view kTime = "time_s";
 constexpr std::string_view kTarget = "target";
 constexpr std::string_view kHeader =
@@ -34,12 +36,11 @@ constexpr std::string_view kHeader =
 double number(const CsvPlace& place, std::string_view column, std::string_view text,
               bool is_share) {
     const std::optional<double> value = parsed<double>(text);
-    const bool good =
-        value && std::isfinite(*value) && (is_share ? *value > 0 && *value <= 1 : *value >= 0);
-    if (!good) {
+    const Limits<double>& limits = is_share ? kShareLimits : kVirtualSecondsLimits;
+    if (!value || !limits.contain(*value)) {
         fail<FileError>({.where = place.text(column),
                          .what = "cannot be used",
-                         .expected = is_share ? "a share above 0, 1 at most" : "seconds, from 0",
+                         .expected = (is_share ? "a share, " : "seconds, ") + limits.text(),
                          .got = fmt::format("'{}'", text)});
     }
     return *value;
@@ -49,10 +50,11 @@ TraceTarget target(const CsvPlace& place, std::string_view text) {
     const std::size_t colon = std::min(text.find(':'), text.size());
     const std::string_view kind = text.substr(0, colon);
     const std::optional<int> index = parsed<int>(text.substr(std::min(colon + 1, text.size())));
-    if ((kind != "node" && kind != "worker") || !index || *index < 0) {
+    if ((kind != "node" && kind != "worker") || !index || *index < 0 || *index >= kMostPlaces) {
         fail<FileError>({.where = place.text(kTarget),
                          .what = "cannot be understood",
-                         .expected = "node:INDEX or worker:INDEX",
+                         .expected = fmt::format("node:INDEX or worker:INDEX, INDEX from 0 to {}",
+                                                 kMostPlaces - 1),
                          .got = fmt::format("'{}'", text)});
     }
     return {.kind = kind == "node" ? TraceTarget::Kind::kNode : TraceTarget::Kind::kWorker,

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -9,6 +10,9 @@
 
 namespace cohort {
 namespace {
+
+/// Of a scenario that is written or drawn as a whole.
+constexpr std::size_t kMostRows = 1'000'000;
 
 class RecordedScenario final : public Scenario {
 public:
@@ -34,6 +38,13 @@ std::unique_ptr<Scenario> make_scenario(std::vector<TraceRow> rows) {
 std::vector<TraceRow> rows_until(Scenario& scenario, double time_s) {
     std::vector<TraceRow> rows;
     for (auto row = scenario.next_row(); row && row->time_s < time_s; row = scenario.next_row()) {
+        if (rows.size() == kMostRows) {
+            fail<UsageError>(
+                {.where = "--length-s",
+                 .what = fmt::format("more than {} changes", kMostRows),
+                 .expected = fmt::format("at most {:g} s of this pattern", row->time_s),
+                 .got = fmt::format("{:g}", time_s)});
+        }
         rows.push_back(*row);
     }
     return rows;

@@ -1,17 +1,19 @@
 #include "weights_file.hpp"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
-#include <cmath>
 #include <optional>
 #include <sstream>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/limits.hpp"
 #include "cohort/sim/efficiency_file.hpp"
+#include "toml_text.hpp"
 
 namespace cohort {
 namespace {
+
+constexpr Limits<double> kWeightLimits{.least = -1e9, .most = 1e9};
 
 [[noreturn]] void refuse(const std::string& file, std::string_view trainer, std::string_view what) {
     fail<FileError>({.where = file,
@@ -24,25 +26,21 @@ namespace {
 NamedWeights parse_weights(std::string_view text, const std::string& file,
                            std::string_view trainer) {
     NamedWeights read;
-    try {
-        const toml::table root = toml::parse(text);
-        const toml::table* weights = root["weights"].as_table();
-        if (weights == nullptr) {
-            refuse(file, trainer, "there are no weights");
+    const toml::table root = parse_toml(text, file);
+    const toml::table* weights = root["weights"].as_table();
+    if (weights == nullptr) {
+        refuse(file, trainer, "there are no weights");
+    }
+    read.trained_on = root["trained_on"].value_or(std::string());
+    for (const auto& [term, node] : *weights) {
+        const std::optional<double> weight = node.value<double>();
+        if (!weight || !kWeightLimits.contain(*weight)) {
+            refuse(file, trainer,
+                   fmt::format("the weight of {} is not a number, {}", term.str(),
+                               kWeightLimits.text()));
         }
-        read.trained_on = root["trained_on"].value_or(std::string());
-        for (const auto& [term, node] : *weights) {
-            const std::optional<double> weight = node.value<double>();
-            if (!weight || !std::isfinite(*weight)) {
-                refuse(file, trainer, fmt::format("the weight of {} is not a number", term.str()));
-            }
-            read.terms.emplace_back(term.str());
-            read.weights.push_back(*weight);
-        }
-    } catch (const toml::parse_error& error) {
-        fail<FileError>({.where = fmt::format("{}, line {}", file, error.source().begin.line),
-                         .what = "not a TOML file",
-                         .got = error.description()});
+        read.terms.emplace_back(term.str());
+        read.weights.push_back(*weight);
     }
     return read;
 }

@@ -12,6 +12,7 @@
 #include "cohort/core/units.hpp"
 #include "cohort/tensor/cpu_team.hpp"
 #include "cohort/tensor/device.hpp"
+#include "cohort/tensor/host_memory.hpp"
 
 namespace cohort {
 namespace {
@@ -68,6 +69,15 @@ DeviceMemory host_memory() {
     return memory;
 }
 
+[[noreturn]] void fail_memory(std::uint64_t asked, std::uint64_t free, std::string_view where,
+                              std::string_view hint) {
+    throw OutOfMemory(error_message({.where = where,
+                                     .what = "out of memory: asked for " + format_bytes(asked) +
+                                             ", " + format_bytes(free) + " available",
+                                     .hint = hint}),
+                      asked, free);
+}
+
 class CpuDevice final : public Device {
 public:
     // Every member computes its own slices, so the libraries below must not start threads.
@@ -82,15 +92,10 @@ public:
         const std::size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
         const std::size_t rounded =
             std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
+        check_host_memory(bytes, "cpu", "a smaller --batch");
         void* data = std::aligned_alloc(alignment, rounded);
         if (data == nullptr) {
-            const std::uint64_t free = host_memory().free_bytes;
-            throw OutOfMemory(
-                error_message({.where = "cpu",
-                               .what = "out of memory: asked for " + format_bytes(rounded) + ", " +
-                                       format_bytes(free) + " available",
-                               .hint = "a smaller --batch"}),
-                rounded, free);
+            fail_memory(rounded, host_memory().free_bytes, "cpu", "a smaller --batch");
         }
         if (alignment == kHugePage) {
             // Streaming through activations is bound by address translation otherwise. Advice
@@ -112,6 +117,17 @@ private:
 };
 
 }  // namespace
+
+void check_host_memory(std::uint64_t bytes, std::string_view where, std::string_view hint) {
+    constexpr std::uint64_t kSmall = std::uint64_t{256} << 20;
+    if (bytes < kSmall) {
+        return;
+    }
+    const std::uint64_t free = host_memory().free_bytes;
+    if (free > 0 && bytes > free) {
+        fail_memory(bytes, free, where, hint);
+    }
+}
 
 std::unique_ptr<Device> make_cpu_device(int threads) {
     return std::make_unique<CpuDevice>(threads);

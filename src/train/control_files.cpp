@@ -28,9 +28,12 @@ int open_folder(const std::string& path, ControlFolder::Make make) {
     }
     const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0) {
-        const bool missing = errno == ENOENT;
-        refuse(path, missing ? "no job listens there" : "the folder cannot be opened",
-               errno_text(errno));
+        if (errno == ENOENT) {
+            fail<FileError>({.where = path,
+                             .what = "no job listens there",
+                             .hint = "the --out of a job that is running"});
+        }
+        refuse(path, "the folder cannot be opened", errno_text(errno));
     }
     struct stat facts {};
     const bool known = ::fstat(folder, &facts) == 0;

@@ -11,6 +11,7 @@
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/tensor/device.hpp"
+#include "cohort/tensor/host_memory.hpp"
 #include "train_parts.hpp"
 
 namespace cohort {
@@ -25,7 +26,9 @@ struct SyntheticBatch {
 SyntheticBatch make_batch(const Graph& graph, std::int64_t size) {
     SyntheticBatch batch;
     Rng rng(1, RngPurpose::kTest);
-    batch.samples.resize(static_cast<std::size_t>(size * graph.input_shape().elements()));
+    const auto elements = static_cast<std::size_t>(size * graph.input_shape().elements());
+    check_host_memory(elements * sizeof(float), "bench engine", "a smaller --batch");
+    batch.samples.resize(elements);
     std::generate(batch.samples.begin(), batch.samples.end(), [&] { return rng.next_normal(); });
     batch.labels.resize(static_cast<std::size_t>(size));
     for (std::int32_t& label : batch.labels) {

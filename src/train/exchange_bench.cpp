@@ -10,9 +10,11 @@
 #include "cohort/comm/plain_streams.hpp"
 #include "cohort/comm/ring_exchange.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/launch_env.hpp"
 #include "cohort/core/process_usage.hpp"
 #include "cohort/core/statistics.hpp"
 #include "cohort/tensor/device.hpp"
+#include "cohort/tensor/host_memory.hpp"
 #include "exchange_bench_parts.hpp"
 #include "train_parts.hpp"
 
@@ -206,6 +208,9 @@ void add_reports(World& world, int count, int first, ExchangeReport& all) {
 
 ExchangeBenchResult bench_exchange(const ExchangeBenchOptions& options) {
     check(options);
+    const auto ranks = static_cast<std::uint64_t>(read_launch_env().world_size);
+    check_host_memory(2 * ranks * static_cast<std::uint64_t>(options.bytes), "bench exchange",
+                      "fewer --bytes");
     const bool own = options.op == "allreduce" || options.op == "push-pull";
     ExchangeBenchResult result = own ? bench_own(options) : bench_plain(options);
     const bool all_reduce = options.op == "allreduce" || options.op == "mpi-allreduce";

@@ -32,27 +32,33 @@ std::optional<Number> number(std::string_view text) {
     return error == std::errc() && end == last ? std::optional(value) : std::nullopt;
 }
 
-/// A finite number >= 0, the text's unit taken off.
+/// Of any unit: as seconds thirty years.
+constexpr double kMostAmount = 1e9;
+/// So small a share makes an hour of a few milliseconds.
+constexpr double kLeastShare = 1e-6;
+
+/// A number from 0 to kMostAmount, the text's unit taken off.
 std::optional<double> amount(std::string_view text, std::string_view unit) {
     if (!text.ends_with(unit)) {
         return std::nullopt;
     }
     const auto value = number<double>(text.substr(0, text.size() - unit.size()));
-    return value && std::isfinite(*value) && *value >= 0 ? value : std::nullopt;
+    return value && *value >= 0 && *value <= kMostAmount ? value : std::nullopt;
 }
 
 double parse_time(std::string_view text, const std::string& entry) {
     const auto seconds = parse_duration(std::string(text));
     if (!seconds) {
-        refuse("'" + std::string(text) + "' is no time >= 0 with its unit, s or ms", entry);
+        refuse("'" + std::string(text) + "' is no time from 0 to 1e9 with its unit, s or ms",
+               entry);
     }
     return *seconds;
 }
 
 double parse_share(std::string_view text, const std::string& entry) {
     const auto share = number<double>(text);
-    if (!share || !(*share > 0 && *share <= 1)) {
-        refuse("'" + std::string(text) + "' is no share above 0, at most 1", entry);
+    if (!share || !(*share >= kLeastShare && *share <= 1)) {
+        refuse("'" + std::string(text) + "' is no share from 1e-6 to 1", entry);
     }
     return *share;
 }
@@ -65,7 +71,8 @@ double parse_bandwidth(std::string_view text, const std::string& entry) {
             return *value * bytes;
         }
     }
-    refuse("'" + std::string(text) + "' is no bandwidth above 0 with its unit", entry);
+    refuse("'" + std::string(text) + "' is no bandwidth above 0, at most 1e9, with its unit",
+           entry);
 }
 
 void parse_freeze(Injection& injection, std::string_view text, const std::string& entry) {

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "cohort/comm/ring_exchange.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/require.hpp"
-#include "cohort/core/thread_team.hpp"
+#include "cohort/sched/job_limits.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/tensor/element.hpp"
 #include "cohort/train/inject.hpp"
@@ -30,8 +29,7 @@ void check_modes(const TrainOptions& options, int workers) {
                     "a mode in which every update waits for all workers", plan.name);
         }
     }
-    require(options.noise_scale >= 0 && std::isfinite(options.noise_scale), "--noise-scale",
-            ">= 0 and finite", std::to_string(options.noise_scale));
+    require_within(options.noise_scale, kNoiseScaleLimits, "--noise-scale");
     require(options.noise_scale == 0 || options.lr_rule == "adascale", "--noise-scale",
             "--lr-rule adascale", options.lr_rule);
     require(!options.record_rates || !options.deterministic, "--record-rates",
@@ -44,7 +42,7 @@ void check_ranks(const TrainOptions& options, int world_size) {
     const bool ring = architecture == Architecture::kRing;
     require(!ring || options.servers == 0, "--servers", "0 with --arch ring",
             std::to_string(options.servers));
-    require(options.servers >= 0, "--servers", ">= 1", std::to_string(options.servers));
+    require_within(options.servers, kServersLimits, "--servers");
     const int servers = server_ranks(options);
     if (world_size < servers + 1) {
         fail<UsageError>({.where = "--arch " + options.arch,
@@ -54,8 +52,7 @@ void check_ranks(const TrainOptions& options, int world_size) {
                           .hint = fmt::format("mpirun -n {}, or --arch ring", servers + 2)});
     }
     check_modes(options, world_size - servers);
-    require(options.max_lost >= -1, "--max-lost", ">= 0, or -1 for all but one",
-            std::to_string(options.max_lost));
+    require_within(options.max_lost, kMaxLostLimits, "--max-lost");
     for (const Injection& injection : parse_injections(options.inject)) {
         require(options.resume || injection.rank < world_size, "--inject",
                 fmt::format("ranks 0 to {}", world_size - 1), std::to_string(injection.rank));
@@ -66,9 +63,6 @@ void check_ranks(const TrainOptions& options, int world_size) {
 }
 
 void check_exchange(const TrainOptions& o) {
-    constexpr std::int64_t kLeast = 1024;
-    constexpr std::int64_t kMost = std::int64_t{1} << 30;
-    const std::string sizes = fmt::format("{} to {}", kLeast, kMost);
     require(parse_all_reduce(o.all_reduce) != AllReduceAlgorithm::kNccl || o.device != "cpu",
             "--all-reduce", "another sum with --device cpu", o.all_reduce);
     // NCCL's documentation promises no order of sums; those in an NVLink switch may differ by the
@@ -76,19 +70,17 @@ void check_exchange(const TrainOptions& o) {
     require(parse_all_reduce(o.all_reduce) != AllReduceAlgorithm::kNccl || !o.deterministic,
             "--all-reduce", "sums with the same bits in every run with --deterministic: ordered",
             o.all_reduce);
-    require(o.bucket_bytes == 0 || (o.bucket_bytes >= kLeast && o.bucket_bytes <= kMost),
-            "--bucket-bytes", sizes + ", or 0 for an eighth of the gradient",
-            std::to_string(o.bucket_bytes));
-    require(o.chunk_bytes >= kLeast && o.chunk_bytes <= kMost, "--chunk-bytes", sizes,
-            std::to_string(o.chunk_bytes));
-    require(o.stall_limit_s > 0, "--stall-limit-s", "> 0", std::to_string(o.stall_limit_s));
-    require(o.lost_after_s > 0 && o.lost_after_s <= o.stall_limit_s, "--lost-after-s",
-            "> 0, at most --stall-limit-s", std::to_string(o.lost_after_s));
+    require_within(o.bucket_bytes, kBucketBytesLimits, "--bucket-bytes");
+    require_within(o.chunk_bytes, kChunkBytesLimits, "--chunk-bytes");
+    require_within(o.stall_limit_s, kSomeSecondsLimits, "--stall-limit-s");
+    require_within(o.lost_after_s, kSomeSecondsLimits, "--lost-after-s");
+    require(o.lost_after_s <= o.stall_limit_s, "--lost-after-s",
+            fmt::format("at most the {} s of --stall-limit-s", o.stall_limit_s),
+            fmt::format("{}", o.lost_after_s));
     require(o.node_staging == "auto" || o.node_staging == "on" || o.node_staging == "off",
             "--node-staging", "auto, on or off", o.node_staging);
     (void)parse_compute(o.compute);
-    require(o.eval_share > 0 && o.eval_share <= 1, "--eval-share", "0 < S <= 1",
-            std::to_string(o.eval_share));
+    require_within(o.eval_share, kEvalShareLimits, "--eval-share");
 }
 
 void check_devices(const TrainOptions& o) {
@@ -102,8 +94,8 @@ void check_devices(const TrainOptions& o) {
 }
 
 void check_budget(const TrainOptions& o) {
-    require(o.samples >= 0, "--samples", ">= 1", std::to_string(o.samples));
-    require(o.epochs >= 0, "--epochs", ">= 1", std::to_string(o.epochs));
+    require_within(o.samples, kSamplesLimits, "--samples");
+    require_within(o.epochs, kEpochsLimits, "--epochs");
     if (o.samples > 0 && o.epochs > 0) {
         fail<UsageError>({.where = "--samples, --epochs",
                           .what = "both set the length of the run",
@@ -133,28 +125,19 @@ void check_options(const TrainOptions& o, int world_size) {
     require(!o.data.empty(), "--data", "a dataset file (see cohort import)", "nothing");
     require(!o.out.empty(), "--out", "a folder for the results", "nothing");
     check_budget(o);
-    require(o.batch >= 1, "--batch", ">= 1", std::to_string(o.batch));
-    require(o.lr > 0 && std::isfinite(o.lr), "--lr", "> 0 and finite", std::to_string(o.lr));
-    require(o.momentum >= 0 && o.momentum < 1, "--momentum", "0 <= M < 1",
-            std::to_string(o.momentum));
-    require(o.weight_decay >= 0, "--weight-decay", ">= 0", std::to_string(o.weight_decay));
-    require(o.warmup_samples >= 0, "--warmup-samples", ">= 0", std::to_string(o.warmup_samples));
-    const std::string most = std::to_string(kMaxThreads);
-    require(o.threads >= 0 && o.threads <= kMaxThreads, "--threads",
-            "1 to " + most + ", or 0 for all cores", std::to_string(o.threads));
-    require(o.loader_threads >= 1 && o.loader_threads <= kMaxThreads, "--loader-threads",
-            "1 to " + most, std::to_string(o.loader_threads));
-    require(o.target_accuracy >= 0 && o.target_accuracy <= 1, "--target-accuracy", "0..1",
-            std::to_string(o.target_accuracy));
-    require(o.eval_every_samples >= 0, "--eval-every-samples", ">= 0",
-            std::to_string(o.eval_every_samples));
-    require(o.checkpoint_every_s >= 0, "--checkpoint-every-s", ">= 0",
-            std::to_string(o.checkpoint_every_s));
-    require(o.checkpoint_every_samples >= 0, "--checkpoint-every-samples", ">= 0",
-            std::to_string(o.checkpoint_every_samples));
-    require(o.keep_checkpoints >= 1, "--keep-checkpoints", ">= 1",
-            std::to_string(o.keep_checkpoints));
-    require(o.log_every_s > 0, "--log-every-s", "> 0", std::to_string(o.log_every_s));
+    require_within(o.batch, kBatchLimits, "--batch");
+    require_within(o.lr, kLearningRateLimits, "--lr");
+    require_within(o.momentum, kMomentumLimits, "--momentum");
+    require_within(o.weight_decay, kWeightDecayLimits, "--weight-decay");
+    require_within(o.warmup_samples, kSamplesLimits, "--warmup-samples");
+    require_within(o.threads, kThreadsLimits, "--threads");
+    require_within(o.loader_threads, kSomeThreadsLimits, "--loader-threads");
+    require_within(o.target_accuracy, kTargetLimits, "--target-accuracy");
+    require_within(o.eval_every_samples, kSamplesLimits, "--eval-every-samples");
+    require_within(o.checkpoint_every_s, kSecondsLimits, "--checkpoint-every-s");
+    require_within(o.checkpoint_every_samples, kSamplesLimits, "--checkpoint-every-samples");
+    require_within(o.keep_checkpoints, kKeepCheckpointsLimits, "--keep-checkpoints");
+    require_within(o.log_every_s, kSomeSecondsLimits, "--log-every-s");
     require(!o.resume || !o.overwrite, "--resume, --overwrite", "one of them", "both");
 }
 

@@ -64,6 +64,8 @@ private:
     SampleSetInfo info_;
 };
 
+constexpr int kMostElements = 1 << 24;  ///< of a sample
+
 /// "1x28x28" or "784".
 std::vector<std::int64_t> parse_input(const std::string& text) {
     std::vector<std::int64_t> shape;
@@ -78,10 +80,12 @@ std::vector<std::int64_t> parse_input(const std::string& text) {
         shape.push_back(extent);
         at = end + 1;
     }
-    if (!good || (shape.size() != 1 && shape.size() != 3)) {
+    const double elements = std::accumulate(shape.begin(), shape.end(), 1.0, std::multiplies<>());
+    if (!good || (shape.size() != 1 && shape.size() != 3) || elements > kMostElements) {
         fail<UsageError>({.where = "--input",
                           .what = "not the shape of a sample",
-                          .expected = "CxHxW or F, such as 1x28x28",
+                          .expected = fmt::format("CxHxW or F, such as 1x28x28, at most {} numbers",
+                                                  kMostElements),
                           .got = text});
     }
     return shape;

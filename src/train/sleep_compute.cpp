@@ -17,6 +17,7 @@ constexpr double kPieceSeconds = 5e-3;
 /// Of the forward pass, and of the backward pass.
 constexpr std::int64_t kLeastPieces = 4;
 constexpr std::int64_t kMostPieces = 1000;
+constexpr double kMostSeconds = 3600;
 /// Shorter sleeps cost more in waking up than they say.
 constexpr Clock::Seconds kShortestSleep{1e-4};
 
@@ -35,11 +36,12 @@ std::optional<double> parse_compute(const std::string& text) {
     constexpr std::string_view kSleep = "sleep:";
     const auto seconds =
         text.starts_with(kSleep) ? parse_duration(text.substr(kSleep.size())) : std::nullopt;
-    if (!seconds || *seconds <= 0) {
-        fail<UsageError>({.where = "--compute",
-                          .what = "cannot be understood",
-                          .expected = "network, or sleep:T with a time above 0 like 40ms or 1.5s",
-                          .got = "'" + text + "'"});
+    if (!seconds || *seconds <= 0 || *seconds > kMostSeconds) {
+        fail<UsageError>(
+            {.where = "--compute",
+             .what = "cannot be understood",
+             .expected = "network, or sleep:T with a time above 0 like 40ms or 1.5s, at most 3600s",
+             .got = "'" + text + "'"});
     }
     return seconds;
 }

@@ -16,3 +16,16 @@ foreach(test mode_matrix kill_test freeze_test cut_test data_damage_test)
   cohort_test_properties(${test} LABELS fault PROCESSORS 2 TIMEOUT 900)
   set_tests_properties(${test} PROPERTIES RUN_SERIAL ON SKIP_RETURN_CODE 77)
 endforeach()
+
+# Damaged files of every kind: some in every run, ten thousand when asked for. Sanitizers reserve more addresses
+# than the limit on memory allows.
+set(limit "")
+if(COHORT_SANITIZE)
+  set(limit --no-memory-limit)
+endif()
+add_test(NAME fuzz_test
+  COMMAND Python3::Interpreter ${fault}/fuzz_test.py $<TARGET_FILE:cohort> --variants 216 ${limit})
+cohort_test_properties(fuzz_test PROCESSORS 2 TIMEOUT 300)
+add_test(NAME fuzz_long_test
+  COMMAND Python3::Interpreter ${fault}/fuzz_test.py $<TARGET_FILE:cohort> --variants 10000 --seed 2 ${limit})
+cohort_test_properties(fuzz_long_test LABELS long PROCESSORS 2 TIMEOUT 7200)

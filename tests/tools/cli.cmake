@@ -1,6 +1,6 @@
 # The program from outside.
 set(tools ${CMAKE_CURRENT_SOURCE_DIR}/tools)
-foreach(test cli_test cli_stop_test cli_quickstart_test cli_simulate_test
+foreach(test bad_input_test cli_test cli_stop_test cli_quickstart_test cli_simulate_test
     cli_space_test cli_writers_test)
   add_test(NAME ${test} COMMAND Python3::Interpreter ${tools}/${test}.py $<TARGET_FILE:cohort>)
   cohort_test_properties(${test} TIMEOUT 240)

@@ -4,6 +4,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <sys/stat.h>
 #include <filesystem>
 #include <string>
 
@@ -113,6 +114,19 @@ TEST(TextFile, ErrorsNameThePath) {
                 testing::HasSubstr("no/a.txt"));
     EXPECT_THAT(message([&] { (void)read_text_file(folder.file("b.txt")); }),
                 testing::HasSubstr("b.txt"));
+}
+
+TEST(TextFile, OnlyRegularFilesOfSensibleLengthAreRead) {
+    const TempFolder folder;
+    const std::string pipe = folder.file("pipe");
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    EXPECT_THROW((void)read_text_file(pipe), FileError) << "nobody will ever write to it";
+    EXPECT_THROW((void)read_text_file(folder.path()), FileError);
+    EXPECT_THROW((void)read_text_file("/dev/zero"), FileError);
+    const std::string huge = folder.file("huge");
+    replace_text_file(huge, "x");
+    std::filesystem::resize_file(huge, std::uintmax_t{1} << 40);
+    EXPECT_THROW((void)read_text_file(huge), FileError) << "a hole of 1 TiB";
 }
 
 }  // namespace

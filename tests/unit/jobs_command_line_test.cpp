@@ -13,7 +13,7 @@
 namespace cohort {
 namespace {
 
-using testing::Contains;
+using testing::AllOf;
 using testing::HasSubstr;
 
 class ConfigFile : public testing::Test {
@@ -24,13 +24,23 @@ protected:
     void parse(std::vector<std::string> arguments, const std::string& config_text) {
         std::ofstream(path) << config_text;
         app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-        const auto added = arguments_from_config(path, app, from_file);
-        arguments.insert(arguments.begin(), added.begin(), added.end());
+        const ConfigArguments file = arguments_from_config(path, app);
+        places = file.places;
+        arguments.insert(arguments.begin(), file.arguments.begin(), file.arguments.end());
         app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     }
 
+    std::string refused(const std::string& config_text) {
+        try {
+            parse({}, config_text);
+        } catch (const UsageError& error) {
+            return error.what();
+        }
+        return "no error";
+    }
+
     std::string origin(const std::string& name) const {
-        for (const EffectiveOption& option : effective_options(app, from_file, "job.toml")) {
+        for (const EffectiveOption& option : effective_options(app, places, "job.toml")) {
             if (option.name == name) {
                 return option.value + " from " + option.origin;
             }
@@ -42,7 +52,7 @@ protected:
     std::string path = folder.file("job.toml");
     CLI::App app{"", "train"};
     TrainOptions options;
-    std::vector<std::string> from_file;
+    ConfigPlaces places;
 };
 
 TEST_F(ConfigFile, CommandLineWinsOverFileOverDefault) {
@@ -76,42 +86,68 @@ TEST_F(ConfigFile, UnknownKeysSectionsAndValuesAreErrors) {
     EXPECT_THROW(parse({}, "[eval]\nbatch = 7\n"), UsageError);
     EXPECT_THROW(parse({}, "nesterov = 1\n"), UsageError);
     EXPECT_THROW(parse({}, "help = true\n"), UsageError);
-    EXPECT_THROW(parse({}, "batch = many\n"), CLI::ParseError);
-    EXPECT_THROW((void)arguments_from_config(folder.file("none"), app, from_file), FileError);
-    EXPECT_THROW((void)arguments_from_config(folder.path(), app, from_file), FileError);
+    EXPECT_THROW(parse({}, "batch = many\n"), UsageError);
+    EXPECT_THROW(parse({}, "batch = \"many\"\n"), CLI::ParseError);
+    EXPECT_THROW((void)arguments_from_config(folder.file("none"), app), FileError);
+    EXPECT_THROW((void)arguments_from_config(folder.path(), app), FileError);
 }
 
 TEST_F(ConfigFile, DumpedOptionsComeBackTheSame) {
     const std::string odd = "a \"b\" c:\\new\n\x01 'x'";
     parse({"--out", odd, "--data", "my data.h5", "--lr", "1e-3", "--lr-schedule", "step:0.1@10,20"},
           "");
-    const std::string text = config_text(effective_options(app, from_file, ""));
+    const std::string text = config_text(effective_options(app, places, ""));
     EXPECT_THAT(text, HasSubstr("data = \"my data.h5\""));
     EXPECT_THAT(text, HasSubstr("batch = 128"));
     CLI::App again{"", "train"};
     TrainOptions read;
     declare_train_options(again, read);
     std::ofstream(path) << text;
-    std::vector<std::string> names;
-    auto arguments = arguments_from_config(path, again, names);
-    std::reverse(arguments.begin(), arguments.end());
-    again.parse(arguments);
+    ConfigArguments file = arguments_from_config(path, again);
+    std::reverse(file.arguments.begin(), file.arguments.end());
+    again.parse(file.arguments);
     EXPECT_EQ(read.out, odd);
     EXPECT_EQ(read.data, "my data.h5");
     EXPECT_EQ(read.lr, 1e-3);
     EXPECT_EQ(read.lr_schedule, "step:0.1@10,20");
-    EXPECT_THAT(names, Contains("seed"));
+    EXPECT_TRUE(file.places.contains("seed"));
 }
 
 TEST_F(ConfigFile, EmptyValuesAreErrorsThatNameFileAndKey) {
-    for (const char* text : {"lr = 0.1\nmodel = \"\"\nbatch = 7\n", "\nmodel =\nbatch = 7\n",
-                             "\nmodel = '' # none\n", "\nmodel = []\n"}) {
+    for (const char* text :
+         {"lr = 0.1\nmodel = \"\"\nbatch = 7\n", "\nmodel = '' # none\n", "\nmodel = []\n"}) {
+        EXPECT_THAT(refused(text), HasSubstr("[" + path + ", line 2, model] the value is empty"));
+    }
+}
+
+TEST_F(ConfigFile, ErrorsNameFileAndLine) {
+    const auto at = [this](int line) { return "[" + path + ", line " + std::to_string(line); };
+    EXPECT_THAT(refused("lr = 0.1\nbatchsize = 7\n"), HasSubstr(at(2) + ", batchsize]"));
+    EXPECT_THAT(refused("\n[simulate]\nbatch = 7\n"), HasSubstr(at(3) + ", simulate.batch]"));
+    EXPECT_THAT(refused("\n\nnesterov = 1\n"), HasSubstr(at(3) + ", nesterov] not a truth value"));
+    EXPECT_THAT(refused("lr = 0.1\nmodel = \"lenet\nbatch = 1\n"), HasSubstr(at(2) + "]"));
+    EXPECT_THAT(refused("batch = 7\nlr = 1\nbatch = 8\n"), HasSubstr(at(3) + "]"));
+    EXPECT_THAT(
+        refused("batch = 7\n[train]\nbatch = 8\n"),
+        AllOf(HasSubstr(at(3) + ", train.batch] the key comes twice"), HasSubstr("line 1")));
+    EXPECT_THAT(refused("batch = 7\ndata = 1979-05-27\n"), HasSubstr(at(2) + ", data]"));
+    EXPECT_THAT(refused("lr = 0.1\nbatch = 9223372036854775808\n"), HasSubstr(at(2) + "]"));
+}
+
+TEST_F(ConfigFile, RefusedValuesAreFoundInTheFile) {
+    const auto in_file = [](const std::string& message) -> std::string {
         try {
-            parse({}, text);
-            FAIL() << text;
+            fail_in_config(message, {{"batch", "job.toml, line 3, batch"}});
         } catch (const UsageError& error) {
-            EXPECT_THAT(error.what(), HasSubstr(path + ", line 2, model")) << text;
+            return error.what();
         }
+        return "not from the file";
+    };
+    EXPECT_EQ(in_file("--batch: expected 1"), "[job.toml, line 3, batch] expected 1");
+    EXPECT_EQ(in_file("[--batch] cannot be used"), "[job.toml, line 3, batch] cannot be used");
+    EXPECT_EQ(in_file("[--batch, --lr] both"), "[job.toml, line 3, batch] both");
+    for (const char* other : {"[--lr] cannot be used", "--batches: no", "[a.h5] no", "", "--"}) {
+        EXPECT_EQ(in_file(other), "not from the file");
     }
 }
 
@@ -174,9 +210,9 @@ TEST_F(ConfigFile, ListsKeepTheirEntries) {
     app.add_option("--input", inputs);
     parse({}, "input = [\"a b.npy\", \"c,d.npy\"]\n");
     EXPECT_EQ(inputs, (std::vector<std::string>{"a b.npy", "c,d.npy"}));
-    EXPECT_EQ(origin("input"), "[\"a b.npy\",\"c,d.npy\"] from job.toml");
-    EXPECT_THAT(config_text(effective_options(app, from_file, "")),
-                HasSubstr("input = [\"a b.npy\",\"c,d.npy\"]\n"));
+    EXPECT_EQ(origin("input"), "[ \"a b.npy\", \"c,d.npy\" ] from job.toml");
+    EXPECT_THAT(config_text(effective_options(app, places, "")),
+                HasSubstr("input = [ \"a b.npy\", \"c,d.npy\" ]\n"));
 }
 
 TEST(CommandLineTest, MarkdownListsEveryCommandWithDefaults) {

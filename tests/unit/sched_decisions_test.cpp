@@ -121,5 +121,18 @@ TEST(DecisionDesk, PlainModesDecideNothing) {
     EXPECT_THAT(desk.take_decisions(), IsEmpty());
 }
 
+TEST(DecisionDesk, OneWorkerLeavesNothingToChoose) {
+    for (const char* mode : {"adaptive", "star-h", "star-h-exact", "star-ml", "ssgd-or-asgd"}) {
+        ModeDesk desk({.mode = mode, .mode_schedule = ""},
+                      {.live = {true}, .batch = 8, .own_seconds = {}}, 0);
+        EXPECT_FALSE(desk.wants_load()) << mode;
+        EXPECT_EQ(desk.start().name, "ssgd");
+    }
+    ModeDesk recording(
+        {.mode = "star-h", .mode_schedule = ""},
+        {.live = {true}, .batch = 8, .own_seconds = {}, .chooser = {.record_rates = true}}, 0);
+    EXPECT_TRUE(recording.wants_load()) << "what its plan achieves is measured all the same";
+}
+
 }  // namespace
 }  // namespace cohort

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "cohort/core/error.hpp"
+#include "cohort/data/text_file.hpp"
 #include "cohort/sim/recorded_load.hpp"
 #include "support/virtual_runs.hpp"
 
@@ -70,6 +71,42 @@ TEST(RecordedLoad, ComesBackFromAFile) {
     EXPECT_THROW(write_recorded_load(folder.file("no/load.csv"), result.records, 64), FileError);
     write_recorded_load(file, {}, 64);
     EXPECT_THROW((void)read_recorded_load(file), FileError) << "nothing was recorded";
+}
+
+TEST(RecordedLoad, NumbersBeyondTheirRangeAreRefusedWithLineAndColumn) {
+    const TempFolder folder;
+    const std::string file = folder.file("load.csv");
+    write_recorded_load(file, {{.worker = 1, .iteration = 2, .samples = 3}}, 64);
+    const std::string good = read_text_file(file);
+    EXPECT_EQ(read_recorded_load(file).workers, 2);
+    const std::string row = "64,1,2,3,";
+    for (const auto& [bad, column] : {std::pair("64,2147483648,2,3,", "worker"),
+                                      {"64,1e18,2,3,", "worker"},
+                                      {"64,65536,2,3,", "worker"},
+                                      {"64,1,1e30,3,", "iteration"},
+                                      {"64,1,2,-3,", "samples"},
+                                      {"1e9,1,2,3,", "batch"},
+                                      {"64,nan,2,3,", "worker"},
+                                      {"64,1,2.5,3,", "iteration"}}) {
+        std::string text = good;
+        replace_text_file(file, text.replace(text.find(row), row.size(), bad));
+        try {
+            (void)read_recorded_load(file);
+            ADD_FAILURE() << bad;
+        } catch (const FileError& error) {
+            EXPECT_THAT(error.what(), testing::HasSubstr(std::string("line 2, ") + column));
+        }
+    }
+}
+
+TEST(RecordedLoad, RecordsOfWorkersThatWereNotThereAreRefused) {
+    test::VirtualRuns runs;
+    runs.slow_workers({0.1, 0.1, 0.3});
+    SimulationResult result = recorded(runs, true);
+    result.records.back().worker = 3;
+    const TempFolder folder;
+    write_result(folder.path(), result);
+    EXPECT_THROW((void)read_recorded_load(folder.path()), FileError);
 }
 
 TEST(RecordedLoad, SaysWhichOptionOfTheRunIsMissingOrWrong) {

@@ -70,24 +70,24 @@ TEST(Trace, RowsAreSortedByTimeAndEqualTimesKeepTheirOrder) {
 
 TEST(Trace, ErrorsNameLineAndField) {
     const std::string head = "time_s,target,cpu_share,rx_share\n";
-    EXPECT_EQ(
-        refusal(head + "0,worker:0,1.5,1\n"),
-        "[/t.csv, line 2, cpu_share] cannot be used; expected a share above 0, 1 at most, got "
-        "'1.5'");
-    EXPECT_EQ(
-        refusal(head + "0,worker:0,1,1\n\n0,worker:0,0,1\n"),
-        "[/t.csv, line 4, cpu_share] cannot be used; expected a share above 0, 1 at most, got "
-        "'0'");
+    EXPECT_EQ(refusal(head + "0,worker:0,1.5,1\n"),
+              "[/t.csv, line 2, cpu_share] cannot be used; expected a share, 1e-09 to 1, got "
+              "'1.5'");
+    EXPECT_EQ(refusal(head + "0,worker:0,1,1\n\n0,worker:0,0,1\n"),
+              "[/t.csv, line 4, cpu_share] cannot be used; expected a share, 1e-09 to 1, got "
+              "'0'");
     EXPECT_EQ(refusal(head + "soon,worker:0,1,1\n"),
-              "[/t.csv, line 2, time_s] cannot be used; expected seconds, from 0, got 'soon'");
+              "[/t.csv, line 2, time_s] cannot be used; expected seconds, 0 to 1000000000000000, "
+              "got 'soon'");
     EXPECT_EQ(refusal(head + "-1,worker:0,1,1\n"),
-              "[/t.csv, line 2, time_s] cannot be used; expected seconds, from 0, got '-1'");
+              "[/t.csv, line 2, time_s] cannot be used; expected seconds, 0 to 1000000000000000, "
+              "got '-1'");
     EXPECT_THAT(refusal(head + "inf,worker:0,1,1\n"), HasSubstr("line 2, time_s]"));
-    for (const std::string bad :
-         {"rank:0", "worker", "worker:", "worker:-1", "worker:1x", "node:"}) {
+    for (const std::string bad : {"rank:0", "worker", "worker:", "worker:-1", "worker:1x", "node:",
+                                  "worker:65536", "node:2147483647", "worker:4294967297"}) {
         EXPECT_EQ(refusal(head + "0," + bad + ",1,1\n"),
                   "[/t.csv, line 2, target] cannot be understood; expected node:INDEX or "
-                  "worker:INDEX, got '" +
+                  "worker:INDEX, INDEX from 0 to 65535, got '" +
                       bad + "'");
     }
     EXPECT_EQ(refusal(head + "0,worker:0,1\n"),

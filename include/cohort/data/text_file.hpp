@@ -12,7 +12,8 @@ namespace cohort {
 /// UsageError when a file is there that must not be replaced.
 void replace_text_file(const OutputFile& file, std::string_view text);
 
-/// All of a file. Errors: FileError naming path and reason.
+/// All of a regular file of at most 1 GiB. Errors: FileError naming path and reason, at once for a
+/// pipe or device.
 [[nodiscard]] std::string read_text_file(const std::string& path);
 
 }  // namespace cohort

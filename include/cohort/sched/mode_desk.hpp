@@ -92,6 +92,7 @@ private:
     };
 
     [[nodiscard]] std::optional<Decision> next(const Telemetry& telemetry);
+    [[nodiscard]] std::unique_ptr<ModePolicy> policy_of(const std::string& mode) const;
     [[nodiscard]] std::optional<Decision> take_charge(const std::string& mode,
                                                       const std::string& why);
     void refresh(const Telemetry& telemetry);

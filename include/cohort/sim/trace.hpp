@@ -94,7 +94,8 @@ struct PatternInfo {
 
 /// Rows in order of time, from a file or a recording.
 [[nodiscard]] std::unique_ptr<Scenario> make_scenario(std::vector<TraceRow> rows);
-/// Rows of a scenario before a time; the first one after it is lost.
+/// Rows of a scenario before a time; the first one after it is lost. Errors: UsageError for more
+/// than a million.
 [[nodiscard]] std::vector<TraceRow> rows_until(Scenario& scenario, double time_s);
 
 /// Errors: UsageError, naming `where`, when a row concerns a worker or node that is not there.

@@ -3,10 +3,22 @@
 #include <cstdint>
 #include <string>
 
+#include "cohort/sched/job_limits.hpp"
 #include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/modes.hpp"
 
 namespace cohort {
+
+// Ranges of what only real jobs have.
+inline constexpr Limits<std::int64_t> kChunkBytesLimits{.least = 1024,
+                                                        .most = std::int64_t{1} << 30};
+inline constexpr Limits<std::int64_t> kBucketBytesLimits{
+    .least = 1024, .most = std::int64_t{1} << 30, .or_zero = true};
+inline constexpr Limits<double> kEvalShareLimits{
+    .least = 0, .most = 1, .ends = Limits<double>::Ends::kNotLeast};
+inline constexpr Limits<std::int64_t> kEpochsLimits{.least = 0, .most = 1'000'000'000};
+inline constexpr Limits<int> kMaxLostLimits{.least = -1, .most = kMostPlaces};
+inline constexpr Limits<int> kKeepCheckpointsLimits{.least = 1, .most = 1'000'000};
 
 /// Everything a training run can be told. Each field is the `cohort train` option of the same
 /// name (underscores for dashes); docs/options.md lists them.

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cohort/core/limits.hpp"
+#include "cohort/core/thread_team.hpp"
+
+namespace cohort {
+
+// Ranges of what describes a job, real or virtual. They are far above what is of use, and small
+// enough that sums and products of what they count do not overflow.
+
+inline constexpr Limits<std::int64_t> kBatchLimits{.least = 1, .most = 1'000'000};
+/// Of budgets and of distances between evaluations and the like, in samples.
+inline constexpr Limits<std::int64_t> kSamplesLimits{.least = 0, .most = 1'000'000'000'000'000};
+inline constexpr Limits<double> kLearningRateLimits{
+    .least = 0, .most = 1e30, .ends = Limits<double>::Ends::kNotLeast};
+inline constexpr Limits<double> kMomentumLimits{
+    .least = 0, .most = 1, .ends = Limits<double>::Ends::kNotMost};
+inline constexpr Limits<double> kWeightDecayLimits{.least = 0, .most = 1e30};
+inline constexpr Limits<double> kNoiseScaleLimits{.least = 0, .most = 1e15};
+inline constexpr Limits<double> kTargetLimits{.least = 0, .most = 1};
+/// Of times that are measured by the computer's clock: thirty years.
+inline constexpr Limits<double> kSecondsLimits{.least = 0, .most = 1e9};
+inline constexpr Limits<double> kSomeSecondsLimits{
+    .least = 0, .most = 1e9, .ends = Limits<double>::Ends::kNotLeast};
+/// Of times of a virtual clock.
+inline constexpr Limits<double> kVirtualSecondsLimits{.least = 0, .most = 1e15};
+inline constexpr Limits<double> kSomeVirtualSecondsLimits{
+    .least = 0, .most = 1e15, .ends = Limits<double>::Ends::kNotLeast};
+/// Of workers, servers and nodes.
+inline constexpr int kMostPlaces = 65'536;
+inline constexpr Limits<int> kWorkersLimits{.least = 1, .most = kMostPlaces};
+inline constexpr Limits<int> kServersLimits{.least = 0, .most = kMostPlaces};
+inline constexpr Limits<int> kNodesLimits{.least = 0, .most = kMostPlaces};
+inline constexpr Limits<int> kThreadsLimits{.least = 0, .most = kMaxThreads};
+inline constexpr Limits<int> kSomeThreadsLimits{.least = 1, .most = kMaxThreads};
+inline constexpr Limits<std::uint64_t> kSeedLimits{};
+
+/// A batch is drawn from the samples of a file's train group. Errors: UsageError.
+inline void require_batch(std::int64_t batch, std::int64_t samples, const std::string& file) {
+    require(batch <= samples, "--batch",
+            fmt::format("1 to {}, the train samples of {}", samples, file), std::to_string(batch));
+}
+
+}  // namespace cohort
