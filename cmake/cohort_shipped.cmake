@@ -18,27 +18,27 @@ std::string_view shipped_@name@_text() {
 ]])
 endfunction()
 
-# cohort_shipped_profiles(OUT FILE...): shipped_profile_texts() of shipped_profiles.hpp.
-function(cohort_shipped_profiles out)
+# cohort_shipped_texts(OUT NAME FILE...): shipped_NAME_texts() of shipped_texts.hpp.
+function(cohort_shipped_texts out name)
   set(entries "")
   foreach(file IN LISTS ARGN)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
-    get_filename_component(name ${file} NAME_WE)
+    get_filename_component(stem ${file} NAME_WE)
     file(READ ${file} text)
-    string(APPEND entries "    {\"${name}\", R\"toml(${text})toml\"},\n")
+    string(APPEND entries "    {\"${stem}\", R\"toml(${text})toml\"},\n")
   endforeach()
   list(LENGTH ARGN count)
   file(CONFIGURE OUTPUT ${out} @ONLY CONTENT [[
-#include "shipped_profiles.hpp"
+#include "shipped_texts.hpp"
 
 #include <array>
 
 namespace cohort {
 
-std::span<const ShippedProfile> shipped_profile_texts() {
-    static constexpr std::array<ShippedProfile, @count@> kProfiles{{
+std::span<const ShippedText> shipped_@name@_texts() {
+    static constexpr std::array<ShippedText, @count@> kTexts{{
 @entries@    }};
-    return kProfiles;
+    return kTexts;
 }
 
 }  // namespace cohort

@@ -49,6 +49,19 @@ struct PatternOptions {
         value(app, "--length-s", length_s, "Seconds to make or show", kSomeVirtualSecondsLimits);
     }
 
+    /// Errors: UsageError for a pattern that is no rows of a trace.
+    void check_rows() const {
+        const std::string name = pattern.substr(0, pattern.find(':'));
+        for (const PatternInfo& info : patterns()) {
+            if (info.by_iteration && info.name == name) {
+                fail<UsageError>({.where = "--pattern",
+                                  .what = "delays of single iterations are no rows of a trace",
+                                  .got = "'" + pattern + "'",
+                                  .hint = "cohort simulate --pattern"});
+            }
+        }
+    }
+
     [[nodiscard]] ClusterShape shape() const {
         return spread_over_nodes(workers, nodes == 0 ? workers : nodes, servers, false,
                                  iteration_s);
@@ -86,6 +99,7 @@ public:
                               .what = "a pattern and a file are needed",
                               .expected = "--pattern NAME[:STRENGTH] --out FILE"});
         }
+        options_.check_rows();
         const OutputFile file = out_.check(context, {});
         const auto scenario = make_pattern(options_.pattern, options_.shape(), options_.seed);
         const std::vector<TraceRow> rows = rows_until(*scenario, options_.length_s);
@@ -149,6 +163,7 @@ private:
     }
 
     [[nodiscard]] ExitCode show_pattern() const {
+        options_.check_rows();
         const ClusterShape shape = options_.shape();
         const auto scenario = make_pattern(options_.pattern, shape, options_.seed);
         const ExitCode code =

@@ -91,13 +91,15 @@ void UpdateEngine::Impl::accept(WorkerState& w, const PushTicket& ticket, Effect
     ++w.pending;
     ++pending;
     const PendingPush push{.ticket = ticket, .arrival = w.waiting_since};
-    if (ticket.work != plan.work) {
+    const CohortState& cohort = cohorts[w.cohort];
+    const bool late = ticket.version < cohort.version;
+    const bool alone = late && !w.rider && plan.late == SyncPlan::Late::kAlone;
+    if (ticket.work != plan.work || alone) {
         apply({push}, 1, effects);
         interrupt_laggards(effects);
         return;
     }
-    const CohortState& cohort = cohorts[w.cohort];
-    add_pending(w, push, !cohort.spec.fresh_only || ticket.version >= cohort.version);
+    add_pending(w, push, !cohort.spec.fresh_only || !late);
 }
 
 /// @param counts towards the quorum, if it is a member's

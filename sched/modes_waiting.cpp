@@ -45,6 +45,15 @@ SyncPlan backup(const ModeRequest& request) {
     return plan;
 }
 
+/// X pushes on the newest parameters make an update; a later push is one of its own at once, and
+/// its worker goes on: nobody who is late waits.
+SyncPlan quorum(const ModeRequest& request) {
+    SyncPlan plan = one_cohort(request, request.of_workers(0));
+    plan.late = SyncPlan::Late::kAlone;
+    plan.published_unit = request.reference_batch();
+    return plan;
+}
+
 SyncPlan lgc(const ModeRequest& request) {
     SyncPlan plan = one_cohort(request, std::max(1, request.workers() - request.whole(0)));
     plan.cohorts.front().fresh_only = true;
@@ -118,6 +127,7 @@ std::vector<ModeEntry> waiting_modes() {
     return {
         {.name = "ssgd", .rings = true, .parameters = {}, .plan = ssgd},
         {.name = "static", .parameters = {pushes_of("X")}, .plan = static_quorum},
+        {.name = "quorum", .parameters = {pushes_of("X")}, .plan = quorum},
         {.name = "ksync", .parameters = {pushes_of("K")}, .plan = ksync},
         {.name = "backup", .parameters = {left_out("C")}, .plan = backup},
         {.name = "lgc", .parameters = {left_out("S")}, .plan = lgc},

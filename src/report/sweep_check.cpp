@@ -2,6 +2,8 @@
 
 #include <map>
 #include <set>
+#include <string>
+#include <tuple>
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
@@ -22,10 +24,10 @@ public:
         }
         check_options(options, profiles_.at(options.profile));
         if (!options.trace.empty()) {
-            if (!traces_.contains(options.trace)) {
-                traces_.emplace(options.trace, read_trace(options.trace));
+            const ClusterShape shape{.workers = options.workers, .nodes = options.nodes};
+            if (traces_.insert({options.trace, shape.workers, shape.nodes}).second) {
+                (void)read_scenario(options.trace, shape, options.pattern_seed);
             }
-            check_targets(traces_.at(options.trace), options.workers, options.nodes, "--trace");
         }
         if (!options.no_train && data_.insert(options.data).second) {
             Hdf5Thread thread;
@@ -37,7 +39,7 @@ public:
 
 private:
     std::map<std::string, ClusterProfile> profiles_;
-    std::map<std::string, std::vector<TraceRow>> traces_;
+    std::set<std::tuple<std::string, int, int>> traces_;  ///< with workers and nodes
     std::set<std::string> data_;
 };
 

@@ -50,7 +50,8 @@ struct VirtualCluster::Impl {
     struct Place {
         int node = 0;
         Shares own;
-        Shares total;  ///< with its node's
+        Shares total;        ///< with its node's
+        double delay_s = 0;  ///< of the next iteration alone
         std::vector<WorkId> computing;
     };
 
@@ -63,6 +64,7 @@ struct VirtualCluster::Impl {
     void apply(const TraceRow& row);
     void apply_to_node(int index, const Shares& shares);
     void refresh(Place& place);
+    [[nodiscard]] double next_delay_s(PlaceId place);
 
     // Iterations and servers' work, cluster.cpp.
     [[nodiscard]] WorkId take_compute(int index, const IterationCost& cost, Action backward,

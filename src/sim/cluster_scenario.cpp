@@ -100,6 +100,10 @@ void VirtualCluster::Impl::refresh(Place& where) {
     }
 }
 
+double VirtualCluster::Impl::next_delay_s(PlaceId place) {
+    return scenario == nullptr ? 0 : scenario->next_delay_s(place);
+}
+
 void VirtualCluster::on_arrival(std::function<void(const JobArrival&)> arrival) {
     impl_->arrival = std::move(arrival);
 }

@@ -11,6 +11,7 @@
 
 #include "cohort/core/rng.hpp"
 #include "cohort/sim/trace.hpp"
+#include "iteration_delays.hpp"
 
 namespace cohort {
 
@@ -109,9 +110,11 @@ class PatternScenario final : public Scenario {
 public:
     void add(std::unique_ptr<PatternPart> part);
     void add(const ArrivalList& arrivals) { arrivals_ = arrivals; }
+    void add(std::unique_ptr<IterationDelays> delays) { delays_ = std::move(delays); }
 
     std::optional<TraceRow> next_row() override;
     std::optional<JobArrival> next_job() override;
+    double next_delay_s(int worker) override { return delays_ ? delays_->next_s(worker) : 0; }
 
 private:
     /// The next row of a part; the earliest comes first, of equal ones that of the first part.
@@ -132,6 +135,7 @@ private:
     std::map<TraceTarget, std::map<std::size_t, Shares>> left_;
     std::vector<TraceRow> rows_;  ///< of this moment, the next one last
     std::optional<ArrivalList> arrivals_;
+    std::unique_ptr<IterationDelays> delays_;
 };
 
 }  // namespace cohort

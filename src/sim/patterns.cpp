@@ -228,6 +228,9 @@ void PatternBuilder::storm(double strength) {
     server_hot(milder);
 }
 
+constexpr std::string_view kJitter = "jitter";
+constexpr std::string_view kRecorded = "recorded";
+
 /// A pattern by name.
 struct Pattern {
     PatternInfo info;
@@ -251,6 +254,12 @@ const std::vector<Pattern>& known_patterns() {
          &B::colocated},
         {{"server-hot", 3, "a server's node has less processor and network"}, &B::server_hot},
         {{"storm", 2, "everything at once, milder"}, &B::storm},
+        {{std::string(kJitter), Jitter().strength,
+          "every iteration takes a random time of its own: the slowest STRENGTH times the mean",
+          true},
+         nullptr},
+        {{std::string(kRecorded), 1, "delays of a recording, iteration by iteration", true},
+         nullptr},
     };
     return all;
 }
@@ -302,8 +311,34 @@ void check_shape(const ClusterShape& shape) {
 
 }  // namespace
 
+namespace {
+
+/// Patterns of single iterations, whose words are more than a strength; null: it is another one.
+std::unique_ptr<IterationDelays> iteration_delays(std::string_view pattern,
+                                                  const ClusterShape& shape, std::uint64_t seed) {
+    const std::size_t colon = std::min(pattern.find(':'), pattern.size());
+    const std::string_view name = pattern.substr(0, colon);
+    const std::string_view rest = pattern.substr(std::min(colon + 1, pattern.size()));
+    if (name == kRecorded) {
+        return recorded_delays(find_recording(std::string(rest)), seed);
+    }
+    if (name != kJitter) {
+        return nullptr;
+    }
+    check_shape(shape);
+    const Jitter jitter = rest.empty() ? Jitter() : parse_jitter(rest, pattern);
+    return jitter_delays(jitter, shape.workers, shape.iteration_s, seed);
+}
+
+}  // namespace
+
 std::unique_ptr<Scenario> make_pattern(std::string_view pattern, const ClusterShape& shape,
                                        std::uint64_t seed) {
+    if (auto delays = iteration_delays(pattern, shape, seed)) {
+        auto scenario = std::make_unique<PatternScenario>();
+        scenario->add(std::move(delays));
+        return scenario;
+    }
     const Pattern& known = find_pattern(pattern.substr(0, pattern.find(':')), pattern);
     const double strength = strength_of(known, pattern);
     auto scenario = std::make_unique<PatternScenario>();

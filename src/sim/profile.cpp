@@ -9,7 +9,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/data/text_file.hpp"
 #include "profile_fields.hpp"
-#include "shipped_profiles.hpp"
+#include "shipped_texts.hpp"
 #include "toml_text.hpp"
 
 namespace cohort {
@@ -181,7 +181,7 @@ const Workload& ClusterProfile::workload(std::string_view workload_name) const {
 }
 
 ClusterProfile load_profile(const std::string& name_or_file) {
-    for (const ShippedProfile& shipped : shipped_profile_texts()) {
+    for (const ShippedText& shipped : shipped_profile_texts()) {
         if (shipped.name == name_or_file) {
             return parse_profile(shipped.text, std::string(shipped.name));
         }
@@ -203,7 +203,7 @@ ClusterProfile load_profile(const std::string& name_or_file) {
 
 std::vector<std::string> shipped_profiles() {
     std::vector<std::string> names;
-    for (const ShippedProfile& shipped : shipped_profile_texts()) {
+    for (const ShippedText& shipped : shipped_profile_texts()) {
         names.emplace_back(shipped.name);
     }
     return names;

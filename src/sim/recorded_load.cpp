@@ -80,7 +80,8 @@ std::unique_ptr<Predictor> oracle_of(const RecordedLoad& load) {
     std::unique_ptr<Scenario> scenario =
         text(load, "trace").empty() ? make_pattern(text(load, "pattern"), shape,
                                                    number<std::uint64_t>(load, "pattern-seed"))
-                                    : make_scenario(read_trace(text(load, "trace")));
+                                    : read_scenario(text(load, "trace"), shape,
+                                                    number<std::uint64_t>(load, "pattern-seed"));
     return make_oracle_predictor(std::move(scenario), shape, profile,
                                  profile.workload(text(load, "time-as")), load.batch);
 }

@@ -192,12 +192,10 @@ public:
 
 private:
     [[nodiscard]] std::unique_ptr<Scenario> scenario() const {
-        if (!options_.trace.empty()) {
-            std::vector<TraceRow> rows = read_trace(options_.trace);
-            check_targets(rows, options_.workers, nodes_, "--trace");
-            return make_scenario(std::move(rows));
-        }
         const ClusterShape shape = shape_of(options_, healthy_s_);
+        if (!options_.trace.empty()) {
+            return read_scenario(options_.trace, shape, options_.pattern_seed);
+        }
         return make_pattern(options_.pattern, shape, options_.pattern_seed);
     }
 

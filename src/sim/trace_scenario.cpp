@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/data/text_file.hpp"
 #include "cohort/sim/trace.hpp"
+#include "pattern_parts.hpp"
 
 namespace cohort {
 namespace {
@@ -33,6 +35,19 @@ private:
 
 std::unique_ptr<Scenario> make_scenario(std::vector<TraceRow> rows) {
     return std::make_unique<RecordedScenario>(std::move(rows));
+}
+
+std::unique_ptr<Scenario> read_scenario(const std::string& path, const ClusterShape& shape,
+                                        std::uint64_t seed) {
+    const std::string text = read_text_file(path);
+    if (is_recording(text)) {
+        auto scenario = std::make_unique<PatternScenario>();
+        scenario->add(recorded_delays(parse_recording(path, text), seed));
+        return scenario;
+    }
+    std::vector<TraceRow> rows = read_trace(path);
+    check_targets(rows, shape.workers, shape.nodes, "--trace");
+    return make_scenario(std::move(rows));
 }
 
 std::vector<TraceRow> rows_until(Scenario& scenario, double time_s) {

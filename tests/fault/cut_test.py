@@ -78,7 +78,10 @@ def return_problems(case, job):
         if lost[rank] > 1 + (case.cut_s is not None and joined[rank] > 1):
             found.append(f"rank {rank} was lost {lost[rank]} times: it joined when it had ended")
         out = re.search(rf"rank {rank}: .*(this rank leaves|excluded)", job.log())
-        if case.cut_s and lost[rank] and not joined[rank] and not out:
+        # After a cut TCP may stay silent for as long again; by then a rank has left by itself.
+        waits_s = case.limits["--lost-after-s"] + 2 * case.limits["--stall-limit-s"]
+        may_have_left = case.cut_s is None or 2 * case.cut_s >= waits_s
+        if lost[rank] and not joined[rank] and not out and not may_have_left:
             found.append(f"rank {rank} was healed, and is neither back nor told that it is out")
     if case.cut_s is None and set(lost) != victims:
         found.append(f"ranks {sorted(victims)} were cut off, {sorted(lost)} were lost")

@@ -21,7 +21,7 @@ RANKS = 8  # of a job; servers: one of them
 
 # A value for parameters, for eight ranks; modes whose parameter may be left out need none.
 EXAMPLES = {
-    "static": "static:4", "ksync": "ksync:5", "backup": "backup:2", "kbatch-sync": "kbatch-sync:5",
+    "static": "static:4", "quorum": "quorum:5", "ksync": "ksync:5", "backup": "backup:2", "kbatch-sync": "kbatch-sync:5",
     "kbatch-async": "kbatch-async:4", "softsync": "softsync:2", "ssp": "ssp:3",
     "adadelay": "adadelay:1,0.05", "dcasgd": "dcasgd:0.04", "saps": "saps:2", "lgc": "lgc:2",
     "localsgd": "localsgd:4", "hier": "hier:2:4", "ring": "ring:6", "sync-switch": "sync-switch:0.3"}

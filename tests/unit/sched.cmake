@@ -1,4 +1,4 @@
-foreach(topic plan modes policy rules ring_rules sums drops engine_schedule engine_membership engine_lag)
+foreach(topic plan modes policy rules ring_rules sums drops engine_schedule engine_membership engine_lag quorum)
   cohort_add_unit_test(NAME sched_${topic}_test SOURCES unit/sched_${topic}_test.cpp
     LIBS cohort::sched fmt::fmt)
 endforeach()

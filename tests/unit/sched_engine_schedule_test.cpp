@@ -162,6 +162,21 @@ TEST(FreshOnly, PushesLateByOneRoundMergeWithoutCountingOlderOnesDrop) {
     EXPECT_THAT(run.pushes(3), ElementsAre("refuse 3 dropped", "return 3 dropped", "go 3 @2"));
 }
 
+TEST(FreshOnly, ALatePushIsAnUpdateOfItsOwnAndItsWorkerGoesOnAtOnce) {
+    SyncPlan quorum = quorum_of(2, 4);
+    quorum.late = SyncPlan::Late::kAlone;
+    EngineScript run(quorum, 4);
+    EXPECT_THAT(run.pushes({0, 1}), ElementsAre("fire 1: 0 1 | go 0 1"));
+    EXPECT_THAT(run.pushes(2), ElementsAre("fire 2: 2 | go 2"));
+    EXPECT_EQ(run.fires[1].fraction, 0.25);
+    EXPECT_EQ(run.fires[1].pushes[0].lag, 0.5);
+    // Pushes on version 1 still belong to the round that began with it.
+    EXPECT_THAT(run.pushes(0), IsEmpty());
+    EXPECT_THAT(run.pushes(2), ElementsAre("fire 3: 0 2 | go 0 2"));
+    EXPECT_THAT(run.pushes(3), ElementsAre("fire 4: 3 | go 3"));
+    EXPECT_EQ(run.engine.accounts().applied, 6 * 8);
+}
+
 TEST(Others, AreInterruptedByAFire) {
     SyncPlan ksync = quorum_of(2, 3);
     ksync.cohorts[0].fresh_only = true;

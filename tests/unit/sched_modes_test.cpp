@@ -20,26 +20,47 @@ constexpr Architecture kServers = Architecture::kServers;
 constexpr Architecture kRing = Architecture::kRing;
 
 /// A spelling of every mode, parameters given and left out.
-const std::vector<std::string> kServerModes = {"ssgd",           "static:1",
-                                               "ksync:1",        "backup:0",
-                                               "lgc:0",          "softsync:1",
-                                               "localsgd",       "kbatch-sync:1",
-                                               "kbatch-async:1", "localsgd:4",
-                                               "hier:1",         "hier:1:8",
-                                               "asgd",           "ssp",
-                                               "ssp:0",          "dynsgd",
-                                               "adadelay",       "adadelay:2,0.5",
-                                               "dcasgd",         "dcasgd:1e-2",
-                                               "saps",           "saps:1.5",
-                                               "saps:2:drop",    "saps:2:discount",
-                                               "saps:2:refresh", "zeno++",
-                                               "zeno++:0.2",     "zeno++:0.2:4",
-                                               "dynamic",        "cutoff",
-                                               "lb-bsp",         "flexrr",
-                                               "flexrr:2",       "sync-switch:0.5",
-                                               "ssgd-or-asgd",   "star-h",
-                                               "star-h-exact",   "star-h-exact:1.5",
-                                               "star-ml",        "adaptive"};
+const std::vector<std::string> kServerModes = {"ssgd",
+                                               "static:1",
+                                               "ksync:1",
+                                               "backup:0",
+                                               "quorum:1",
+                                               "lgc:0",
+                                               "softsync:1",
+                                               "localsgd",
+                                               "kbatch-sync:1",
+                                               "kbatch-async:1",
+                                               "localsgd:4",
+                                               "hier:1",
+                                               "hier:1:8",
+                                               "asgd",
+                                               "ssp",
+                                               "ssp:0",
+                                               "dynsgd",
+                                               "adadelay",
+                                               "adadelay:2,0.5",
+                                               "dcasgd",
+                                               "dcasgd:1e-2",
+                                               "saps",
+                                               "saps:1.5",
+                                               "saps:2:drop",
+                                               "saps:2:discount",
+                                               "saps:2:refresh",
+                                               "zeno++",
+                                               "zeno++:0.2",
+                                               "zeno++:0.2:4",
+                                               "dynamic",
+                                               "cutoff",
+                                               "lb-bsp",
+                                               "flexrr",
+                                               "flexrr:2",
+                                               "sync-switch:0.5",
+                                               "ssgd-or-asgd",
+                                               "star-h",
+                                               "star-h-exact",
+                                               "star-h-exact:1.5",
+                                               "star-ml",
+                                               "adaptive"};
 const std::vector<std::string> kRingModes = {"ssgd",       "ring",    "ring:1",   "localsgd",
                                              "localsgd:4", "hier:1",  "hier:1:2", "lb-bsp",
                                              "star-h",     "star-ml", "adaptive"};
@@ -93,6 +114,14 @@ TEST(Modes, BackupLeavesSomeOut) {
     EXPECT_EQ(plan.cohorts.at(0).quorum, 3);
     EXPECT_EQ(plan.late, SyncPlan::Late::kDrop);
     EXPECT_EQ(plan.others, SyncPlan::Others::kContinue);
+}
+
+TEST(Modes, QuorumAppliesLatePushesAlone) {
+    const SyncPlan plan = plan_for("quorum:3", kServers, 4);
+    EXPECT_EQ(plan.cohorts.at(0).quorum, 3);
+    EXPECT_EQ(plan.late, SyncPlan::Late::kAlone);
+    EXPECT_TRUE(plan.look_ahead);
+    EXPECT_TRUE(is_synchronous(plan_for("quorum:4", kServers, 4)));
 }
 
 TEST(Modes, LgcMergesWhatIsLateByOneRound) {
@@ -183,8 +212,8 @@ TEST(Modes, ARunThatGoesOnMayHaveFewerWorkers) {
                      .own_seconds = {}};
     ModeSetting fewer = lost;
     fewer.live = {true, true, true};
-    for (const char* mode : {"static:6", "ksync:5", "backup:5", "lgc:4", "kbatch-sync:6",
-                             "kbatch-async:6", "softsync:6", "hier:4:2"}) {
+    for (const char* mode : {"static:6", "quorum:5", "ksync:5", "backup:5", "lgc:4",
+                             "kbatch-sync:6", "kbatch-async:6", "softsync:6", "hier:4:2"}) {
         EXPECT_THROW((void)make_plan(mode, fewer), UsageError) << mode;
         fewer.continued = true;
         const SyncPlan expected = make_plan(mode, lost);
@@ -211,7 +240,7 @@ TEST(Modes, PublishedUnitsAreThoseOfTheStart) {
         setting.live.back() = !lost;
         setting.workers_at_start = 4;
         for (const char* mode :
-             {"ssgd", "lgc:1", "static:2", "dynamic", "localsgd:2", "hier:2:2"}) {
+             {"ssgd", "lgc:1", "static:2", "quorum:2", "dynamic", "localsgd:2", "hier:2:2"}) {
             EXPECT_EQ(unit(mode), 128) << mode;
         }
         for (const char* mode : {"ksync:3", "kbatch-sync:3", "kbatch-async:3", "backup:1"}) {
@@ -272,8 +301,9 @@ TEST(Modes, CutoffIsTheKThatDoesMostPerSecond) {
 }
 
 TEST(Modes, OneWorkerIsAlwaysSynchronous) {
-    for (const char* mode : {"ssgd", "asgd", "static:1", "ksync:1", "backup:0", "lgc:0", "ssp:0",
-                             "saps", "dynamic", "localsgd:2", "hier:1:2", "dcasgd:1", "cutoff"}) {
+    for (const char* mode :
+         {"ssgd", "asgd", "static:1", "quorum:1", "ksync:1", "backup:0", "lgc:0", "ssp:0", "saps",
+          "dynamic", "localsgd:2", "hier:1:2", "dcasgd:1", "cutoff"}) {
         EXPECT_TRUE(is_synchronous(plan_for(mode, kServers, 1))) << mode;
         EXPECT_FALSE(plan_for(mode, kServers, 1).look_ahead) << mode;
     }
@@ -309,8 +339,8 @@ TEST(Modes, ErrorsSayWhatIsPossible) {
         return [=] { (void)plan_for(mode, architecture, 4); };
     };
     EXPECT_THAT(make("sync", kServers),
-                ThrowsMessage<UsageError>(
-                    testing::AllOf(HasSubstr("ssgd, static:X, ksync:K"), HasSubstr("got 'sync'"))));
+                ThrowsMessage<UsageError>(testing::AllOf(HasSubstr("ssgd, static:X, quorum:X"),
+                                                         HasSubstr("got 'sync'"))));
     for (const char* mode : {"static:0", "static:5", "static:", "static:2x", "static:-1", "static",
                              "static:1:1", "static: 1", "static:1.5", "static:99999999999"}) {
         EXPECT_THAT(make(mode, kServers),

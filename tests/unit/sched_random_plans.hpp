@@ -65,7 +65,8 @@ inline SyncPlan random_plan(Dice& dice, int workers, const std::vector<bool>& li
     SyncPlan plan;
     plan.name = "random";
     plan.cohorts = random_cohorts(dice, workers, live);
-    plan.late = dice.one_in(4) ? SyncPlan::Late::kDrop : SyncPlan::Late::kMerge;
+    using Late = SyncPlan::Late;
+    plan.late = dice.pick({Late::kMerge, Late::kMerge, Late::kMerge, Late::kDrop, Late::kAlone});
     plan.late_rounds = dice.one_in(4) ? std::optional<int>(dice.below(3)) : std::nullopt;
     plan.others = dice.one_in(4) ? SyncPlan::Others::kInterrupt : SyncPlan::Others::kContinue;
     if (dice.one_in(3)) {
@@ -102,7 +103,8 @@ inline SyncPlan random_plan(Dice& dice, int workers, const std::vector<bool>& li
 inline std::string random_mode(Dice& dice, int workers) {
     const int some = 1 + dice.below(workers);
     const double real = 0.25 * dice.below(9);
-    switch (dice.below(24)) {
+    switch (dice.below(25)) {
+        case 24: return fmt::format("quorum:{}", some);
         case 0: return "ssgd";
         case 1: return fmt::format("static:{}", some);
         case 2: return fmt::format("ksync:{}", some);

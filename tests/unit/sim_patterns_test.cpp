@@ -61,10 +61,13 @@ bool slow_device(const Shares& shares) {
     return shares.device < 1;
 }
 
+/// Patterns that are rows of a trace; sim_iteration_delays_test has the others.
 std::vector<std::string> names() {
     std::vector<std::string> all;
     for (const cohort::PatternInfo& info : cohort::patterns()) {
-        all.push_back(info.name);
+        if (!info.by_iteration) {
+            all.push_back(info.name);
+        }
     }
     return all;
 }

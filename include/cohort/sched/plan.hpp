@@ -76,7 +76,11 @@ struct CohortSpec {
 /// A mode: data for the UpdateEngine, see docs/modes.md. Every live worker is a member or a rider
 /// of exactly one cohort.
 struct SyncPlan {
-    enum class Late : std::uint8_t { kMerge, kDrop };
+    enum class Late : std::uint8_t {
+        kMerge,  ///< it joins the next round
+        kDrop,   ///< it is refused
+        kAlone   ///< it is an update of its own at once
+    };
     enum class Others : std::uint8_t { kContinue, kInterrupt };
     enum class Release : std::uint8_t { kOnFire, kOnArrival };
     enum class LagAction : std::uint8_t { kRefresh, kDrop, kDiscount };

@@ -60,6 +60,8 @@ public:
     virtual ~Scenario() = default;
     /// The next row, times not descending; none: nothing changes any more.
     [[nodiscard]] virtual std::optional<TraceRow> next_row() = 0;
+    /// What the next iteration of a worker takes longer than others of it, seconds.
+    [[nodiscard]] virtual double next_delay_s(int /*worker*/) { return 0; }
     /// The next job to arrive; none: no more.
     [[nodiscard]] virtual std::optional<JobArrival> next_job() { return std::nullopt; }
 };
@@ -79,9 +81,10 @@ struct ClusterShape {
                                              bool own_server_nodes, double iteration_s);
 
 /// "NAME[:STRENGTH]": healthy, persistent, delay, half, transient, blip, onoff, clustered,
-/// bandwidth, colocated, server-hot, storm; docs/patterns.md says what each does. STRENGTH is by
-/// how much who is slow is slower (2: twice the time). The same seed gives the same scenario.
-/// Errors: UsageError listing the patterns, or for a strength below 1.
+/// bandwidth, colocated, server-hot, storm; "jitter[:STRENGTH[:LAW[:BETWEEN[:OVER]]]]";
+/// "recorded:NAME" or "recorded:FILE"; docs/patterns.md says what each does. STRENGTH is by how
+/// much who is slow is slower (2: twice the time). The same seed gives the same scenario.
+/// Errors: UsageError listing the patterns, or for a strength below 1; FileError for a recording.
 [[nodiscard]] std::unique_ptr<Scenario> make_pattern(std::string_view pattern,
                                                      const ClusterShape& shape, std::uint64_t seed);
 /// Names, the default strength of each, and what it does in a line.
@@ -89,11 +92,17 @@ struct PatternInfo {
     std::string name;
     double strength = 1;
     std::string what;
+    bool by_iteration = false;  ///< delays of single iterations, which no row of a trace can hold
 };
 [[nodiscard]] const std::vector<PatternInfo>& patterns();
 
 /// Rows in order of time, from a file or a recording.
 [[nodiscard]] std::unique_ptr<Scenario> make_scenario(std::vector<TraceRow> rows);
+/// What --trace names: a trace, whose targets are checked, or a recording of times by iteration,
+/// which is told by its header. Errors: FileError; UsageError as check_targets.
+[[nodiscard]] std::unique_ptr<Scenario> read_scenario(const std::string& path,
+                                                      const ClusterShape& shape,
+                                                      std::uint64_t seed);
 /// Rows of a scenario before a time; the first one after it is lost. Errors: UsageError for more
 /// than a million.
 [[nodiscard]] std::vector<TraceRow> rows_until(Scenario& scenario, double time_s);

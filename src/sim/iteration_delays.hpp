@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cohort {
+
+/// What single iterations take longer than a healthy one, whatever their batch: worker i's k-th
+/// iteration has its own delay, and delays of the same k belong to the same moment. Pure.
+class IterationDelays {
+public:
+    IterationDelays() = default;
+    IterationDelays(const IterationDelays&) = delete;
+    IterationDelays& operator=(const IterationDelays&) = delete;
+    virtual ~IterationDelays() = default;
+    /// Of the worker's next iteration, seconds >= 0.
+    [[nodiscard]] virtual double next_s(int worker) = 0;
+};
+
+/// The law of `--pattern jitter`.
+struct Jitter {
+    enum class Law : std::uint8_t { kLognormal, kExponential, kPareto };
+    double strength = 1.5;  ///< E[slowest of all workers] / E[one worker] of iteration times, >= 1
+    Law law = Law::kLognormal;
+    double between = 0;  ///< correlation between workers at the same moment, [0, 1)
+    double over = 0;     ///< correlation between successive iterations of a worker, [0, 1)
+};
+
+/// "STRENGTH[:LAW[:BETWEEN[:OVER]]]", LAW lognormal, exponential or pareto; `pattern` is the whole
+/// word for messages. Errors: UsageError naming the part.
+[[nodiscard]] Jitter parse_jitter(std::string_view text, std::string_view pattern);
+
+/// A delay is a standard variable of the law (lognormal: sigma 1; exponential: mean 1; pareto:
+/// shape 2.5, from 0), on a scale that gives the strength. Correlation is that of the normal
+/// variables behind it (a Gaussian copula): a part common to all workers and one of each worker,
+/// both AR(1) over the iterations. Errors: UsageError when `workers` cannot have that strength.
+[[nodiscard]] std::unique_ptr<IterationDelays> jitter_delays(const Jitter& jitter, int workers,
+                                                             double iteration_s,
+                                                             std::uint64_t seed);
+
+/// Delays by iteration and worker, seconds. They repeat without end; which iteration is the first
+/// is drawn. Worker i takes column i modulo the columns, each further turn from another first one.
+using RecordedTimes = std::vector<std::vector<double>>;
+
+/// Whether a text is a recording (its header begins with "iteration,worker0_ms"), not a trace.
+[[nodiscard]] bool is_recording(std::string_view text);
+/// CSV with the header iteration,worker0_ms,worker1_ms,... Errors: FileError naming `path`, line
+/// and field.
+[[nodiscard]] RecordedTimes parse_recording(const std::string& path, std::string_view text);
+/// A recording that Cohort brings along, by name, else a file. Errors: UsageError listing the names
+/// when there is no such file; FileError.
+[[nodiscard]] RecordedTimes find_recording(const std::string& name_or_path);
+
+[[nodiscard]] std::unique_ptr<IterationDelays> recorded_delays(RecordedTimes times,
+                                                               std::uint64_t seed);
+
+}  // namespace cohort

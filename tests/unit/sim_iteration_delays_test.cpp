@@ -1,0 +1,219 @@
+// Patterns of single iterations: random times, and times of a recording.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "cohort/core/error.hpp"
+#include "cohort/sim/trace.hpp"
+#include "support/temp_folder.hpp"
+#include "support/virtual_runs.hpp"
+
+namespace cohort {
+namespace {
+
+using test::VirtualRuns;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr double kIteration = 0.1;
+
+ClusterShape shape_of(int workers) {
+    return spread_over_nodes(workers, workers, 1, false, kIteration);
+}
+
+/// Times of iterations, [iterations][workers].
+std::vector<std::vector<double>> times(const std::string& pattern, int workers, int iterations,
+                                       std::uint64_t seed = 1) {
+    const auto scenario = make_pattern(pattern, shape_of(workers), seed);
+    std::vector<std::vector<double>> all(static_cast<std::size_t>(iterations));
+    for (auto& row : all) {
+        for (int worker = 0; worker < workers; ++worker) {
+            row.push_back(kIteration + scenario->next_delay_s(worker));
+        }
+    }
+    return all;
+}
+
+double mean(const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+/// E[max]/mean.
+double strength(const std::vector<std::vector<double>>& rows) {
+    double most = 0;
+    double middle = 0;
+    for (const auto& row : rows) {
+        most += *std::max_element(row.begin(), row.end());
+        middle += mean(row);
+    }
+    return most / middle;
+}
+
+double correlation(const std::vector<double>& a, const std::vector<double>& b) {
+    double ab = 0;
+    double aa = 0;
+    double bb = 0;
+    const double ma = mean(a);
+    const double mb = mean(b);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        ab += (a[i] - ma) * (b[i] - mb);
+        aa += (a[i] - ma) * (a[i] - ma);
+        bb += (b[i] - mb) * (b[i] - mb);
+    }
+    return ab / std::sqrt(aa * bb);
+}
+
+/// Logarithms of a worker's delays: normal under the lognormal law.
+std::vector<double> logs(const std::vector<std::vector<double>>& rows, std::size_t worker) {
+    std::vector<double> all;
+    all.reserve(rows.size());
+    for (const auto& row : rows) {
+        all.push_back(std::log(row[worker] - kIteration));
+    }
+    return all;
+}
+
+TEST(Jitter, TheSlowestTakesStrengthTimesTheMean) {
+    for (const char* law : {"lognormal", "exponential", "pareto"}) {
+        for (const double wanted : {1.2, 1.5, 2.0}) {
+            const std::string pattern = "jitter:" + std::to_string(wanted) + ":" + law;
+            EXPECT_NEAR(strength(times(pattern, 8, 20000, 5)), wanted, 0.03 * wanted) << pattern;
+        }
+    }
+    EXPECT_NEAR(strength(times("jitter:1.5:exponential:0.6", 8, 20000, 5)), 1.5, 0.05)
+        << "whatever the correlation";
+}
+
+/// Of N exponential times with mean s the greatest is s H_N: 1 + s H = F (1 + s), in iterations.
+TEST(Jitter, HasTheClosedFormOfExponentialTimes) {
+    const double harmonic = 1 + 1 / 2. + 1 / 3. + 1 / 4. + 1 / 5. + 1 / 6. + 1 / 7. + 1 / 8.;
+    const double scale = (1.5 - 1) / (harmonic - 1.5);
+    double sum = 0;
+    const auto rows = times("jitter:1.5:exponential", 8, 20000);
+    for (const auto& row : rows) {
+        sum += mean(row) / static_cast<double>(rows.size());
+    }
+    EXPECT_NEAR(sum, kIteration * (1 + scale), 0.02 * kIteration * scale + 0.001);
+}
+
+TEST(Jitter, CorrelatesWorkersAndIterationsAsTold) {
+    const auto rows = times("jitter:1.2:lognormal:0.5:0.3", 2, 20000);
+    const std::vector<double> first = logs(rows, 0);
+    const std::vector<double> second = logs(rows, 1);
+    EXPECT_NEAR(correlation(first, second), 0.5, 0.03);
+    EXPECT_NEAR(correlation({first.begin(), first.end() - 1}, {first.begin() + 1, first.end()}),
+                0.3, 0.03);
+    const auto free = times("jitter:1.2", 2, 20000);
+    EXPECT_NEAR(correlation(logs(free, 0), logs(free, 1)), 0, 0.03);
+}
+
+TEST(Jitter, DependsOnTheSeedAloneAndNotOnWhoAsksFirst) {
+    EXPECT_EQ(times("jitter:2", 4, 50, 3), times("jitter:2", 4, 50, 3));
+    EXPECT_NE(times("jitter:2", 4, 50, 3), times("jitter:2", 4, 50, 4));
+    const auto expected = times("jitter:1.2:pareto:0.4:0.2", 2, 20, 3);
+    const auto scenario = make_pattern("jitter:1.2:pareto:0.4:0.2", shape_of(2), 3);
+    for (const int worker : {1, 0}) {
+        for (const auto& row : expected) {
+            EXPECT_EQ(kIteration + scenario->next_delay_s(worker),
+                      row[static_cast<std::size_t>(worker)]);
+        }
+    }
+}
+
+TEST(Jitter, OfStrengthOneIsNone) {
+    for (const auto& row : times("jitter:1", 4, 10)) {
+        EXPECT_EQ(row, std::vector<double>(4, kIteration));
+    }
+}
+
+TEST(Jitter, ErrorsNameThePart) {
+    const auto made = [](const std::string& pattern) {
+        return [pattern] { (void)make_pattern(pattern, shape_of(8), 1); };
+    };
+    const auto refused = [](const char* text) {
+        return ThrowsMessage<UsageError>(HasSubstr(text));
+    };
+    EXPECT_THAT(made("jitter:0.5"),
+                refused("the strength cannot be used; expected a number from 1"));
+    EXPECT_THAT(
+        made("jitter:2:cauchy"),
+        refused("no such law; expected lognormal, exponential or pareto, got 'jitter:2:cau"));
+    EXPECT_THAT(made("jitter:2:pareto:1"), refused("correlation between workers"));
+    EXPECT_THAT(made("jitter:2:pareto:0:-0.1"), refused("correlation over iterations"));
+    EXPECT_THAT(made("jitter:2:pareto:0:0:0"), refused("too many parts"));
+    EXPECT_THAT(made("jitter:8"), refused("expected a strength below"));
+}
+
+TEST(Recorded, RepeatsItsLinesFromOneThatTheSeedDraws) {
+    TempFolder folder;
+    std::ofstream(folder.file("r.csv")) << "# measured\niteration,worker0_ms,worker1_ms\n"
+                                           "0,10,20\n1,30,40\n2,50,60\n";
+    const auto scenario = make_pattern("recorded:" + folder.file("r.csv"), shape_of(4), 1);
+    std::vector<double> first;
+    for (int i = 0; i < 6; ++i) {
+        first.push_back(scenario->next_delay_s(0));
+        EXPECT_NEAR(scenario->next_delay_s(1), first.back() + 0.01, 1e-12) << "the same line";
+    }
+    EXPECT_EQ(first[0], first[3]);
+    std::sort(first.begin(), first.end());
+    EXPECT_EQ(first, (std::vector<double>{0.01, 0.01, 0.03, 0.03, 0.05, 0.05}));
+    EXPECT_NEAR(scenario->next_delay_s(3), scenario->next_delay_s(2) + 0.01, 1e-12)
+        << "further workers take the columns again";
+}
+
+TEST(Recorded, FourRecordingsAreThere) {
+    // Means between workers, as statistics of the files have them, ms.
+    for (const auto& [name, least, most] :
+         {std::tuple("alexnet", 90, 110), std::tuple("lstm", 220, 250),
+          std::tuple("resnet20", 210, 250), std::tuple("vgg13", 180, 230)}) {
+        double sum = 0;
+        const auto rows = times(std::string("recorded:") + name, 8, 400);
+        for (const auto& row : rows) {
+            sum += 1000 * (mean(row) - kIteration) / static_cast<double>(rows.size());
+        }
+        EXPECT_GT(sum, least) << name;
+        EXPECT_LT(sum, most) << name;
+    }
+}
+
+TEST(Recorded, ErrorsNameLineAndField) {
+    TempFolder folder;
+    const auto read = [&folder](const std::string& text) {
+        std::ofstream(folder.file("r.csv")) << text;
+        return
+            [&folder] { (void)make_pattern("recorded:" + folder.file("r.csv"), shape_of(2), 1); };
+    };
+    const auto refused = [](const char* text) { return ThrowsMessage<FileError>(HasSubstr(text)); };
+    const std::string header = "iteration,worker0_ms,worker1_ms\n";
+    EXPECT_THAT(read(header + "0,1,2\n1,3\n"), refused("line 3"));
+    EXPECT_THAT(read(header + "0,1,x\n"), refused("line 2, worker1_ms] cannot be used"));
+    EXPECT_THAT(read(header + "0,-1,2\n"), refused("line 2, worker0_ms"));
+    EXPECT_THAT(read(header), refused("no iteration"));
+    EXPECT_THAT(read("time_s,target\n"), refused("not the header of a recording"));
+    EXPECT_THAT([] { (void)make_pattern("recorded:nothing", shape_of(2), 1); },
+                ThrowsMessage<UsageError>(HasSubstr("alexnet, lstm, resnet20, vgg13, or a file")));
+}
+
+/// ssgd waits for the slowest of every iteration, asgd for nobody.
+TEST(Delays, MakeVirtualRoundsAsLongAsTheSlowestIteration) {
+    TempFolder folder;
+    std::ofstream(folder.file("r.csv")) << "iteration,worker0_ms,worker1_ms\n0,0,100\n1,200,0\n";
+    VirtualRuns runs;  // 0.1 s an iteration
+    const auto period = [&](const std::string& mode) {
+        SimulateOptions options = runs.options(mode, 2, 2000);
+        options.trace = folder.file("r.csv");
+        const SimulationResult result = simulate(options, {});
+        return result.virtual_s / static_cast<double>(result.updates);
+    };
+    EXPECT_NEAR(period("ssgd"), 0.1 + 0.15, 0.001);
+    EXPECT_NEAR(period("asgd"), 1 / (1 / 0.2 + 1 / 0.15), 0.001);
+}
+
+}  // namespace
+}  // namespace cohort
