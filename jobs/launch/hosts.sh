@@ -69,7 +69,7 @@ choose_networks() {
         : # Open MPI's own words say it
     elif all_here; then
         mca[btl_tcp_if_include]=127.0.0.1/8 mca[oob_tcp_if_include]=127.0.0.1/8
-    else
+    elif [[ ${SLURM_NNODES:-2} != 1 ]]; then
         say "no --interfaces: the job uses every network of its hosts and trusts it (docs/trust.md)"
     fi
     all_here && return
