@@ -10,8 +10,6 @@
 #include <csignal>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <ctime>
 #include <regex>
 #include <string>
@@ -24,11 +22,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kAge{10};
-/// Of /proc/self/ns/pid where all processes of the kernel can be seen (PROC_PID_INIT_INO).
-constexpr ino_t kFirstProcessSpace = 0xEFFFFFFC;
 
-bool is_old(const struct stat& status, std::chrono::seconds age) {
-    return std::time(nullptr) - status.st_mtime >= age.count();
+/// Of this kind (S_IFREG, S_IFDIR) and of this user, at least this old.
+bool is_old(const fs::path& path, mode_t kind, std::chrono::seconds age) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 && (status.st_mode & S_IFMT) == kind &&
+           status.st_uid == ::geteuid() && std::time(nullptr) - status.st_mtime >= age.count();
 }
 
 /// A file of this user that somebody has open or mapped, or of which that is not known.
@@ -64,15 +63,6 @@ bool any_used(const fs::path& folder) {
     });
 }
 
-/// As Open MPI writes it: without a domain, except in addresses.
-std::string host_name() {
-    std::array<char, 256> name{};
-    ::gethostname(name.data(), name.size() - 1);
-    const std::string text = name.data();
-    const bool address = text.find_first_not_of("0123456789.") == std::string::npos;
-    return address ? text : text.substr(0, text.find('.'));
-}
-
 }  // namespace
 
 std::size_t remove_unused_segments(const fs::path& folder, std::chrono::seconds age) {
@@ -84,10 +74,8 @@ std::size_t remove_unused_segments(const fs::path& folder, std::chrono::seconds 
                           "\\.[0-9a-f]+\\.[0-9]+");
     std::size_t removed = 0;
     for (const fs::path& path : entries(folder)) {
-        struct stat status {};
-        if (std::regex_match(path.filename().string(), name) &&
-            ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-            status.st_uid == ::geteuid() && is_old(status, age) && !is_used(path)) {
+        if (std::regex_match(path.filename().string(), name) && is_old(path, S_IFREG, age) &&
+            !is_used(path)) {
             removed += ::unlink(path.c_str()) == 0 ? 1 : 0;
         }
     }
@@ -95,25 +83,22 @@ std::size_t remove_unused_segments(const fs::path& folder, std::chrono::seconds 
 }
 
 std::size_t remove_unused_sessions(const fs::path& folder, std::chrono::seconds age) {
-    struct stat space {};
-    if (::stat("/proc/self/ns/pid", &space) != 0 || space.st_ino != kFirstProcessSpace) {
-        return 0;
-    }
-    const std::regex name("pid\\.([1-9][0-9]{0,8})");
+    const std::regex host("ompi\\..+\\." + std::to_string(::geteuid()));
+    const std::regex session("(pid|jf)\\.[0-9]+");
     std::size_t removed = 0;
-    for (const fs::path& path : entries(folder)) {
-        struct stat status {};
-        std::smatch parts;
-        const std::string text = path.filename().string();
-        if (!std::regex_match(text, parts, name) || ::lstat(path.c_str(), &status) != 0 ||
-            !S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || !is_old(status, age)) {
+    for (const fs::path& parent : entries(folder)) {
+        if (!std::regex_match(parent.filename().string(), host)) {
             continue;
         }
-        const bool ended = ::kill(std::stoi(parts[1]), 0) != 0 && errno == ESRCH;
-        if (ended && !any_used(path)) {
-            std::error_code error;
-            fs::remove_all(path, error);
-            removed += error ? 0 : 1;
+        for (const fs::path& path : entries(parent)) {
+            // Open for as long as mpirun or its daemon lives: no other file is touched before.
+            const fs::path topology = path / "hwloc.sm";
+            if (std::regex_match(path.filename().string(), session) && is_old(path, S_IFDIR, age) &&
+                is_old(topology, S_IFREG, age) && !is_used(topology) && !any_used(path)) {
+                std::error_code error;
+                fs::remove_all(path, error);
+                removed += error ? 0 : 1;
+            }
         }
     }
     return removed;
@@ -121,9 +106,8 @@ std::size_t remove_unused_sessions(const fs::path& folder, std::chrono::seconds 
 
 std::size_t remove_leftovers() noexcept {
     try {
-        const fs::path sessions =
-            fs::temp_directory_path() / ("ompi." + host_name() + "." + std::to_string(::geteuid()));
-        return remove_unused_segments("/dev/shm", kAge) + remove_unused_sessions(sessions, kAge);
+        return remove_unused_segments("/dev/shm", kAge) +
+               remove_unused_sessions(fs::temp_directory_path(), kAge);
     } catch (const std::exception&) {
         return 0;  // a tidy host is no condition for a job
     }

@@ -7,7 +7,7 @@
 namespace cohort {
 
 /// Removes what Open MPI's jobs that were killed together with mpirun left on this host:
-/// memory shared by ranks in /dev/shm, and mpirun's folders among the temporary files.
+/// memory shared by ranks in /dev/shm, and folders of mpirun and its daemons among temporary files.
 /// Returns how many. What cannot be removed stays without a word.
 std::size_t remove_leftovers() noexcept;
 
@@ -16,9 +16,8 @@ std::size_t remove_leftovers() noexcept;
 /// least this old. Does nothing in a folder that is not in memory. Returns how many.
 std::size_t remove_unused_segments(const std::filesystem::path& folder, std::chrono::seconds age);
 
-/// Removes folders pid.N of this user, at least this old, of processes that have ended, unless
-/// somebody uses a file in them. Does nothing in a container: process numbers mean nothing
-/// outside. Returns how many.
+/// Removes folders of mpirun and its daemons, of this user and at least this old, below folders
+/// ompi.HOST.USER, when nobody uses a file in them. Returns how many.
 std::size_t remove_unused_sessions(const std::filesystem::path& folder, std::chrono::seconds age);
 
 }  // namespace cohort

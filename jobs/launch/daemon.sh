@@ -29,7 +29,9 @@ daemon=$(find_daemon)
 while ! connected; do
     kill -0 "$daemon" 2>/dev/null || exit 97
     if [ "$(date +%s)" -gt "$end" ]; then
-        kill -KILL "$daemon"
+        kill "$daemon"
+        sleep 3
+        kill -KILL "$daemon" 2>/dev/null
         exit 98
     fi
     sleep "$pause"

@@ -51,10 +51,10 @@ all_here() {
     for line in "${given[@]}"; do
         is_here "${line% *}" || return 1
     done
-    ((${#given[@]} > 0)) ||
-        [[ -z ${SLURM_JOB_ID:-}${PBS_JOBID:-}${LSB_JOBID:-}${PE_HOSTFILE:-} ]] &&
+    ((${#given[@]} == 0)) || return 0
+    [[ -z ${SLURM_JOB_ID:-}${PBS_JOBID:-}${LSB_JOBID:-}${PE_HOSTFILE:-} ]] &&
         [[ -z ${OMPI_MCA_orte_default_hostfile:-} ]] &&
-            ! grep -qs '^[^#]' /etc/openmpi/openmpi-default-hostfile
+        ! grep -qs '^[^#]' /etc/openmpi/openmpi-default-hostfile
 }
 
 # Which networks Open MPI and NCCL use when --interfaces did not say it, and when mpirun and its
@@ -69,7 +69,7 @@ choose_networks() {
         : # Open MPI's own words say it
     elif all_here; then
         mca[btl_tcp_if_include]=127.0.0.1/8 mca[oob_tcp_if_include]=127.0.0.1/8
-    else
+    elif [[ ${SLURM_NNODES:-2} != 1 ]]; then
         say "no --interfaces: the job uses every network of its hosts and trusts it (docs/trust.md)"
     fi
     all_here && return

@@ -35,7 +35,7 @@ has_others() {
 # Cut off: for five seconds and three attempts nothing was confirmed.
 end_cut_off_daemon() {
     [ "$(cat "/proc/$PPID/comm" 2>/dev/null)" = orted ] || return 0
-    ports='' seconds=0
+    ports='' seconds=0 signal=TERM
     for port in $(tr '\0' '\n' <"/proc/$PPID/cmdline" | sed -n '/^orte_hnp_uri$/{n;p;}' |
         tr -d '"' | tr ';' '\n' | sed -n 's/.*:\([0-9][0-9]*\)$/\1/p'); do
         ports="$ports${ports:+|}$(printf %04X "$port")"
@@ -45,7 +45,8 @@ end_cut_off_daemon() {
         seconds=$((seconds + 1))
         if [ "$seconds" -ge 5 ] && ! has_others &&
             daemon_line '[^ ]+ [^ ]+ (0*([3-9A-F]|[1-9A-F][0-9A-F]+) |0+ +[0-9]+ +([3-9]|[1-9][0-9]+) )'; then
-            kill -KILL "$PPID"
+            kill "-$signal" "$PPID"
+            signal=KILL seconds=2
         fi
     done
 }

@@ -340,6 +340,30 @@ class LostHosts(LaunchTest):
         self.assertIn("-n 3 --host a:1", line)
 
 
+class UnreachableHosts(LaunchTest):
+    """tests/cluster/unreachable_test.py has more, for root."""
+
+    def start_with(self, agent):
+        tools = self.folder / "tools"
+        tools.mkdir(exist_ok=True)
+        (tools / "agent").write_text(f"#!/bin/sh\n{agent}\n")
+        (tools / "agent").chmod(0o755)
+        path = {"PATH": f"{tools}:{os.environ['PATH']}"}
+        for job in (self.train(), ["bench", "exchange"]):
+            done = self.launch("leave(0)", "--hosts", "localhost:1,far:1", "--restarts", "3",
+                               "--mca", "plm_rsh_agent", "agent", code=4, job=job, environment=path)
+            self.assertFalse((self.folder / "calls.0").exists())
+            yield done.stderr
+
+    def test_the_start_names_them(self):
+        for said in self.start_with("exit 254"):
+            self.assertIn("exit code 4: cannot reach far: agent has ended with code 254", said)
+
+    def test_a_daemon_that_does_not_begin_is_their_fault(self):
+        for said in self.start_with("exit 97"):  # of daemon.sh
+            self.assertIn("cannot reach far: its orted has ended without having reached", said)
+
+
 class CommandLine(LaunchTest):
 
     def dry(self, *options, job=None, environment=None):
@@ -364,6 +388,35 @@ class CommandLine(LaunchTest):
         for text in ("--mca btl self,tcp", "--mca pml ucx", "--host a:2,b:2"):
             self.assertIn(text, line)
         self.assertEqual(line.count("--mca pml"), 1)
+
+    def dry_alone(self, *options, **environment):
+        """Without the test's own --interfaces; returns the command and what was said."""
+        done = subprocess.run(
+            [ROOT / "jobs/launch.sh", "--dry-run", *options, "--", *map(str, self.train())],
+            capture_output=True, text=True, check=True, env=self.environment("", environment))
+        return done.stdout.replace("\\", ""), done.stderr
+
+    def test_one_host_keeps_to_itself(self):
+        for options in (["-n", "2"], ["--hosts", f"localhost:2,{os.uname().nodename}"]):
+            line, said = self.dry_alone(*options)
+            self.assertIn("--mca btl_tcp_if_include 127.0.0.1/8", line)
+            self.assertIn("--mca oob_tcp_if_include 127.0.0.1/8", line)
+            self.assertNotIn("keepalive", line)
+            self.assertEqual(said, "")
+        self.assertNotIn("127.0.0.1/8", self.dry_alone("-n", "2", PBS_JOBID="7")[0])
+        self.assertNotIn("127.0.0.1/8", self.dry_alone("-n", "2", OMPI_MCA_btl_tcp_if_exclude="lo")[0])
+
+    def test_several_hosts_want_to_know_their_networks(self):
+        line, said = self.dry_alone("--hosts", "a,b")
+        self.assertNotIn("tcp_if", line)
+        self.assertIn("no --interfaces", said)
+        self.assertIn("--mca oob_tcp_keepalive_time 120", line)
+        line, said = self.dry_alone("--hosts", "a,b", "--interfaces", "10.0.0.0/24")
+        self.assertIn("--mca btl_tcp_if_include 10.0.0.0/24", line)
+        self.assertNotIn("NCCL", line)
+        line, said = self.dry_alone("--hosts", "a,b", "--interfaces", "eth0,ib0")
+        self.assertIn("-x NCCL_SOCKET_IFNAME", line)
+        self.assertEqual(said, "")
 
     def test_other_commands_end_when_a_rank_dies(self):
         self.assertNotIn("--enable-recovery", self.dry(job=["bench", "exchange"]))

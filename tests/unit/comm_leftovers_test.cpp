@@ -5,12 +5,9 @@
 #include <gtest/gtest.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -104,36 +101,24 @@ TEST_F(Leftovers, OnlyInMemory) {
     EXPECT_TRUE(fs::remove(path));
 }
 
-/// The number of a process that has ended.
-pid_t ended_process() {
-    const pid_t child = ::fork();
-    if (child == 0) {
-        ::_exit(0);
-    }
-    ::waitpid(child, nullptr, 0);
-    return child;
-}
-
-TEST_F(Leftovers, SessionsOfEndedProcessesGo) {
-    struct stat space {};
-    if (::stat("/proc/self/ns/pid", &space) != 0 || space.st_ino != 0xEFFFFFFC) {
-        GTEST_SKIP() << "not all processes are seen here";
-    }
-    const auto session = [&](pid_t pid) {
-        const std::string name = "pid." + std::to_string(pid);
-        fs::create_directories(folder_ / name / "1");
-        const fs::path file = old_file(name + "/1/store");
-        age(folder_ / name);
-        return file;
+TEST_F(Leftovers, SessionsOfNobodyGo) {
+    const std::string host = "ompi.a-host." + std::to_string(::geteuid());
+    const auto session = [&](const std::string& name, const std::string& file) {
+        fs::create_directories(folder_ / host / name / "1");
+        (void)old_file(host + "/" + name + "/1/store");
+        fs::path path = old_file(host + "/" + name + "/" + file);
+        age(path.parent_path());
+        return path;
     };
-    const fs::path own = session(::getpid());
-    const fs::path ended = session(ended_process());
-    const fs::path used = session(ended_process());
-    const int descriptor = ::open(used.c_str(), O_RDONLY);
+    const fs::path ended = session("pid.7", "hwloc.sm");
+    const fs::path daemon = session("jf.41544", "hwloc.sm");
+    const fs::path used = session("pid.8", "hwloc.sm");
+    const fs::path unknown = session("pid.9", "other");
+    const int descriptor = ::open(used.c_str(), O_RDWR);
     EXPECT_EQ(remove_unused_sessions(folder_, 3 * kMinute), 0U);
-    EXPECT_EQ(remove_unused_sessions(folder_, kMinute), 1U);
-    EXPECT_FALSE(fs::exists(ended.parent_path().parent_path()));
-    EXPECT_TRUE(fs::exists(own) && fs::exists(used));
+    EXPECT_EQ(remove_unused_sessions(folder_, kMinute), 2U);
+    EXPECT_FALSE(fs::exists(ended.parent_path()) || fs::exists(daemon.parent_path()));
+    EXPECT_TRUE(fs::exists(used) && fs::exists(unknown));
     ::close(descriptor);
 }
 
