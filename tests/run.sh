@@ -51,6 +51,7 @@ jobs/install_deps.sh
 launcher=()
 if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+    export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 # another clone finds what this one compiled
 fi
 cmake --preset "$preset" "${launcher[@]}"
 cmake --build "$build" --parallel "$cores"
