@@ -13,3 +13,6 @@ foreach(topic augment lease loader order slice_reader text_file)
   cohort_add_unit_test(NAME data_${topic}_test SOURCES unit/data_${topic}_test.cpp
     LIBS cohort::data)
 endforeach()
+cohort_add_unit_test(NAME data_child_trial_test SOURCES unit/data_child_trial_test.cpp
+  LIBS cohort::data)
+target_include_directories(data_child_trial_test PRIVATE ${PROJECT_SOURCE_DIR}/data)
