@@ -16,6 +16,7 @@ import numpy as np
 
 import cli_support
 from cli_support import images, run
+from h5py_stores import changed_store, put_values
 
 # What a message must have besides what happened: a range, a next step, or where to read more.
 NEXT_STEP = ("expected ", "; try ", "--help", "got No such file or directory", "got Permission denied")
@@ -193,6 +194,7 @@ CASES = [
     ("eval --data {data} --model-file {data}", 3, "data.h5"),
     ("eval --data {data} --model-file {torn}", 3, "torn.h5", "cohort-store"),
     ("eval --data {data} --model-file {pipe}", 3, "a pipe"),
+    ("eval --data {data} --model-file {model_nan}", 6, "not finite"),
     ("eval --data {big} --model-file {model}", 3, "[1,12,12]"),
     ("import --input {folder}/none --output {out}", 3, "none"),
     ("import --input {text} --output {out}", 3, "--format"),
@@ -224,6 +226,7 @@ CASES = [
     ("chooser score {endless}", 3, "metrics.jsonl, line 1", "-1000000 to 1000000"),
     ("chooser score {rates} --model {weights_inf}", 3, "not a number"),
     ("efficiency score {folder}", 3, "folder"),
+    ("efficiency score {untrained}", 2, "no plan can be compared with ssgd"),
     ("report {folder}/never", 3, "never"),
     ("report {data}", 3, "data.h5"),
     ("report {pipe}", 3, "a pipe"),
@@ -258,6 +261,12 @@ CASES = [
     ("sweep {toml:[[mode]];mode = \"asgd\"} --out {out} --jobs 2000", 2, "0 to 1024"),
     ("sweep {toml:base = \"none.toml\";[[mode]];mode = \"asgd\"} --out {out}", 3, "none.toml"),
 ]
+
+
+def no_numbers(store):
+    """NaN as every parameter of a model."""
+    for array in store["parameters"].values():
+        put_values(array, np.full_like(array[()], np.nan))
 
 
 class BadInput(unittest.TestCase):
@@ -323,6 +332,11 @@ class BadInput(unittest.TestCase):
         cls.file("farther", "farther.csv", "time_s,target,cpu_share\n0,worker:2147483647,0.5\n")
         cls.file("weights", "weights.toml", "[weights]\n")
         cls.file("weights_inf", "weights_inf.toml", "[weights]\nspread = inf\n")
+        cls.file("model_nan", "model_nan.h5", changed_store(cls.names["model"].read_bytes(), no_numbers))
+        cls.names["untrained"] = cls.folder / "untrained"
+        experiment = cls.file("experiment", "e.toml", '[job]\nno-train = true\ntime-as = "resnet50"\nsamples = 64\n'
+                              '[[mode]]\nmode = "ssgd"\n[[mode]]\nmode = "asgd"\n')
+        run("sweep", experiment, "--out", cls.names["untrained"], "--jobs", 1)
         cls.make_rates("rates", 0.1)
         cls.make_rates("endless", 1e308)
 

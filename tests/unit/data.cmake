@@ -15,3 +15,6 @@ foreach(topic augment lease loader order slice_reader text_file)
 endforeach()
 # Looks at the module's private parts.
 target_include_directories(data_text_file_test PRIVATE ${PROJECT_SOURCE_DIR}/data)
+cohort_add_unit_test(NAME data_child_trial_test SOURCES unit/data_child_trial_test.cpp
+  LIBS cohort::data)
+target_include_directories(data_child_trial_test PRIVATE ${PROJECT_SOURCE_DIR}/data)

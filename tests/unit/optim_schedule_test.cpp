@@ -31,6 +31,14 @@ TEST(Schedule, StepEveryN) {
     EXPECT_DOUBLE_EQ(factor("step:0.5@every:100", 350), 0.125);
 }
 
+TEST(Schedule, FactorsAreBoundedAndSoAreRates) {
+    EXPECT_EQ(factor("step:1000@every:1", 1'000'000), 1e30) << "a number, not infinity";
+    for (const char* text :
+         {"step:1001@5", "step:1e300@5", "step:0@5", "step:-1@5", "step:nan@5"}) {
+        EXPECT_THROW((void)Schedule::parse(text), UsageError) << text;
+    }
+}
+
 TEST(Schedule, CosineGoesToItsFloorAndStays) {
     EXPECT_DOUBLE_EQ(factor("cosine:0.2@1000", 0), 1);
     EXPECT_DOUBLE_EQ(factor("cosine:0.2@1000", 500), 0.6);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "cohort/core/error.hpp"
@@ -11,6 +12,7 @@
 #include "cohort/report/chooser_training.hpp"
 #include "cohort/sim/chooser_file.hpp"
 #include "cohort/sim/efficiency_file.hpp"
+#include "support/temp_folder.hpp"
 #include "support/virtual_runs.hpp"
 
 namespace cohort {
@@ -180,6 +182,35 @@ TEST(ChooserFile, TheShippedOneIsTrainedAndNearTheTimingModel) {
     EXPECT_THAT(shipped->trained_on, HasSubstr("windows"));
     EXPECT_NEAR(weight_of(*shipped, RateFeatures::kTimedPace), 1, 0.3);
     EXPECT_NEAR(weight_of(*shipped, RateFeatures::kSampleWorth), 1, 0.1);
+}
+
+TEST(RateRuns, RatesAndFeaturesOutOfRangeAreRefusedWithTheirLine) {
+    const TempFolder folder;
+    nlohmann::json line{
+        {"event", "rate"}, {"train_s", 1}, {"samples_applied", 64}, {"plan", "ring"}};
+    for (const std::string_view name : RateFeatures::names()) {
+        line["features"][std::string(name)] = 0.5;
+    }
+    line["log_rate"] = -0.25;
+    const std::string good = line.dump() + "\n";
+    const auto with = [&](const char* name, double value) {
+        nlohmann::json other = line;
+        (other.contains(name) ? other : other["features"])[name] = value;
+        replace_text_file(folder.file("metrics.jsonl"), good + other.dump() + "\n");
+    };
+    with("log_rate", 3);
+    EXPECT_EQ(rate_runs({folder.path()}).front().windows.size(), 2U);
+    for (const auto& [name, value] :
+         {std::pair("log_rate", 1e308), {"spread", -1e7}, {"log_rate", 1000001.0}}) {
+        with(name, value);
+        try {
+            (void)rate_runs({folder.path()});
+            ADD_FAILURE() << name;
+        } catch (const FileError& error) {
+            EXPECT_THAT(error.what(), testing::HasSubstr("metrics.jsonl, line 2"));
+            EXPECT_THAT(error.what(), testing::HasSubstr(name));
+        }
+    }
 }
 
 }  // namespace

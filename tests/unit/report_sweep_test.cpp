@@ -6,12 +6,16 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/core/run_lock.hpp"
+#include "cohort/data/hdf5_thread.hpp"
+#include "cohort/data/store.hpp"
 #include "cohort/data/text_file.hpp"
 #include "cohort/report/sweep.hpp"
 #include "support/temp_folder.hpp"
@@ -318,6 +322,29 @@ TEST_F(SweepRun, OptionsThatCannotBeAreFoundBeforeTheFirstRun) {
     } catch (const UsageError& error) {
         EXPECT_THAT(error.what(), HasSubstr("[mode two, pattern other] cannot be simulated"));
     }
+}
+
+TEST(SweepTable, ListsOfSeveralLengthsAreRefused) {
+    const TempFolder folder;
+    const auto lines = [](std::string_view text) {
+        const auto bytes = std::as_bytes(std::span(text));
+        return std::vector<std::byte>(bytes.begin(), bytes.end());
+    };
+    {
+        Hdf5Thread thread;
+        StoreWriter store(folder.file(kSweepFile), {"cohort-sweep", 1}, thread);
+        store.set("/", "title", std::string("two modes, one of them without a role"));
+        store.set("/", "planned", std::int64_t{0});
+        store.put("/modes/name", lines("ssgd\nasgd\n"));
+        store.put("/modes/mode", lines("ssgd\nasgd\n"));
+        store.put("/modes/role", lines("ours\n"));
+        for (const char* name : {"cites", "fixed", "reference", "waiting"}) {
+            store.put(std::string("/modes/") + name, lines("\n\n"));
+        }
+        store.commit();
+    }
+    EXPECT_THROW((void)read_sweep_results(folder.path()), FileError);
+    EXPECT_TRUE(rates_of_table(folder.path()).empty());
 }
 
 TEST_F(SweepRun, ResultsAreReadBackFromTheFolder) {

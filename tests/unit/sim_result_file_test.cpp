@@ -336,5 +336,13 @@ TEST(ResultFileTest, H5pyReadsIt) {
     EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
+TEST(ResultFileTest, AKindOfWorkThatIsNoneIsRefused) {
+    const TempFolder folder;
+    SimulationResult result;
+    result.lanes = {{.worker = 0, .kind = static_cast<LaneSpan::Kind>(99)}};
+    write_result(folder.path(), result);
+    EXPECT_THROW((void)read_result((fs::path(folder.path()) / kResultFile).string()), FileError);
+}
+
 }  // namespace
 }  // namespace cohort
