@@ -17,6 +17,11 @@ foreach(test mode_matrix kill_test freeze_test cut_test data_damage_test)
   set_tests_properties(${test} PROPERTIES RUN_SERIAL ON SKIP_RETURN_CODE 77)
 endforeach()
 
+add_test(NAME cut_long_test
+  COMMAND Python3::Interpreter ${fault}/cut_test.py $<TARGET_FILE:cohort> --cases 40)
+cohort_test_properties(cut_long_test LABELS long PROCESSORS 2 TIMEOUT 7200)
+set_tests_properties(cut_long_test PROPERTIES RUN_SERIAL ON SKIP_RETURN_CODE 77)
+
 # Damaged files of every kind: some in every run, ten thousand when asked for. Sanitizers reserve more addresses
 # than the limit on memory allows.
 set(limit "")
