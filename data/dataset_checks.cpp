@@ -60,7 +60,7 @@ std::vector<std::uint32_t> recorded_checksums(const OpenGroup& open, const std::
     const Hdf5Handle table = hdf5_open_dataset(open.file.id(), name, where);
     const std::int64_t samples = open.info.samples;
     block = hdf5_read_integer(table.id(), kChecksumSamplesAttribute, where);
-    const std::int64_t blocks = block < 1 ? 0 : (samples + block - 1) / block;
+    const std::int64_t blocks = block < 1 ? 0 : (samples - 1) / block + 1;
     const std::vector<std::int64_t> shape = hdf5_shape(table.id(), where);
     if (blocks == 0 || shape != std::vector{blocks}) {
         fail<FileError>({.where = where,
@@ -104,8 +104,8 @@ void check_ends(OpenGroup& open) {
         const auto part =
             std::span(bytes).first(static_cast<std::size_t>(count) * info.sample_bytes());
         read_samples(open, first, count, part);
-        compare_chunk(open.checksums[static_cast<std::size_t>(chunk)], part, first, count,
-                      open.where);
+        compare_chunk(open.checksums[static_cast<std::size_t>(chunk)], crc32_of(part), first,
+                      count, open.where);
     }
 }
 
@@ -152,9 +152,8 @@ void check_classes(std::int64_t classes, std::int64_t train_samples, std::string
     }
 }
 
-void compare_chunk(ChunkChecksum& known, std::span<const std::byte> samples, std::int64_t first,
+void compare_chunk(ChunkChecksum& known, std::uint32_t checksum, std::int64_t first,
                    std::int64_t count, std::string_view where) {
-    const std::uint32_t checksum = crc32_of(samples);
     if (known && *known != checksum) {
         fail_checksum(where, samples_text(first, count) + " are damaged", text_of(*known),
                       text_of(checksum));

@@ -22,9 +22,9 @@ void check_finite(std::span<const std::byte> samples, SampleType type,
 /// has samples, so that most would have none, and the network's last layer no room.
 void check_classes(std::int64_t classes, std::int64_t train_samples, std::string_view where);
 
-/// FileError when samples [first, first + count) are not those of the checksum `known`; one that is
-/// not known yet becomes theirs.
-void compare_chunk(ChunkChecksum& known, std::span<const std::byte> samples, std::int64_t first,
+/// FileError when `checksum`, that of samples [first, first + count), is not the one that is
+/// `known`; one that is not known yet becomes theirs.
+void compare_chunk(ChunkChecksum& known, std::uint32_t checksum, std::int64_t first,
                    std::int64_t count, std::string_view where);
 
 /// Takes over the checksums that the file records and compares labels, first and last chunk with

@@ -59,9 +59,10 @@ public:
 
 private:
     void check(std::int64_t index, const RawChunk& chunk) {
+        const std::uint32_t checksum = crc32_of(chunk.data);
         {
             const std::lock_guard lock(mutex_);
-            compare_chunk(open_.checksums[static_cast<std::size_t>(index)], chunk.data,
+            compare_chunk(open_.checksums[static_cast<std::size_t>(index)], checksum,
                           chunk.first_sample, chunk.samples, open_.where);
         }
         check_finite(chunk.data, open_.info.type, open_.info.sample_shape, chunk.first_sample,

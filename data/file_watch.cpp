@@ -41,9 +41,14 @@ void FileWatch::check(std::string_view where, std::string_view what) const {
                      fmt::format("the last change at {}.{:09}", changed_.tv_sec, changed_.tv_nsec),
                      fmt::format("{}.{:09}", now.st_mtim.tv_sec, now.st_mtim.tv_nsec));
     }
+    // Some network file systems give an open file another inode under its name: size and time tell.
     struct stat named {};
-    if (::stat(path_.c_str(), &named) == 0 &&
-        (named.st_dev != now.st_dev || named.st_ino != now.st_ino)) {
+    const bool replaced = ::stat(path_.c_str(), &named) == 0 &&
+                          (named.st_dev != now.st_dev || named.st_ino != now.st_ino) &&
+                          (named.st_size != now.st_size ||
+                           named.st_mtim.tv_sec != now.st_mtim.tv_sec ||
+                           named.st_mtim.tv_nsec != now.st_mtim.tv_nsec);
+    if (replaced) {
         fail_changed(where, "was replaced by another", what, fmt::format("inode {}", now.st_ino),
                      fmt::format("inode {}", named.st_ino));
     }

@@ -55,7 +55,7 @@ bool is_bare(const std::string& text) {
 template <class Node>
 std::string toml_text(const Node& node) {
     std::ostringstream text;
-    text << toml::toml_formatter(node, toml::format_flags::none);
+    text << toml::toml_formatter(node, toml::format_flags::allow_unicode_strings);
     return text.str();
 }
 

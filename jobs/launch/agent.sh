@@ -1,29 +1,31 @@
 #!/usr/bin/env bash
-# Part of ../launch.sh, in place of ssh for mpirun: agent.sh HOST COMMAND...
+# Part of ../launch.sh, in place of ssh for mpirun: agent.sh [OPTION...] HOST COMMAND, the options
+# those of plm_rsh_args.
 # Starts mpirun's daemon on a host and stays until it has reached mpirun, which itself would wait
 # for ever. A host where that fails is noted, with the reason, in the file $COHORT_UNREACHABLE.
-# $COHORT_AGENT: the words of the real agent. Nothing here waits longer than 20 seconds.
+# $COHORT_AGENT: the words of the real agent. Nothing here waits longer than 30 seconds.
 set -u
 here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
-host=$1
-shift
-mpirun=$PPID
 read -ra agent <<<"$COHORT_AGENT"
+agent+=("${@:1:$#-2}")
+host=${*: -2:1}
+set -- "${*: -1}"
+mpirun=$PPID
 # value NAME: that of a parameter among the command's words.
 value() { sed -nE "s/.* $1 \"?([^\" ]+).*/\1/p" <<<"$words"; }
 
 # Of this agent a host's orted, which could start others itself, must not hear.
 words=$(sed -E 's/ --?mca plm_rsh_agent "?agent\.sh"?//' <<<"$*")
 uri=$(value orte_hnp_uri)
-if [[ -z $uri ]]; then
+if [[ -z $uri || $words != *--daemonize* ]]; then # an orted that stays on the connection
     exec "${agent[@]}" "$host" "$@"
 fi
-check="sh -s '$uri' '$(value ess_base_vpid)' 10"
+check="sh -s '$uri' '$(value ess_base_vpid)' 20"
 code=0
-timeout --kill-after=1 20 "${agent[@]}" "$host" "$words && $check" <"$here/daemon.sh" || code=$?
+timeout --kill-after=1 30 "${agent[@]}" "$host" "$words && $check" <"$here/daemon.sh" || code=$?
 case $code in
     0) exit 0 ;;
-    124 | 137) reason="${agent[0]} has not done its part within 20 s" ;;
+    124 | 137) reason="${agent[0]} has not done its part within 30 s" ;;
     97) reason="its orted has ended without having reached mpirun (${uri#*;})" ;;
     98) reason="its orted cannot reach mpirun (${uri#*;})" ;;
     *) reason="${agent[0]} has ended with code $code" ;;

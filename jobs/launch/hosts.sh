@@ -13,7 +13,9 @@ is_here() {
 # Whether something can be started on a host.
 is_reachable() {
     is_here "$1" && return
-    timeout --kill-after=1 10 "${agent[@]}" "$1" true </dev/null >/dev/null 2>&1
+    local options
+    read -ra options <<<"${mca[plm_rsh_args]:-}"
+    timeout --kill-after=1 10 "${agent[@]}" "${options[@]}" "$1" true </dev/null >/dev/null 2>&1
 }
 
 # out_of_reach HOST...: those that cannot be reached. They are all asked at once.
@@ -45,28 +47,39 @@ read_hosts() {
     fi
 }
 
+# Sets `settings_of_mpi`, parameters of Open MPI as its files of settings and the environment have them.
+read_mpi_settings() {
+    local part
+    settings_of_mpi=$(for part in 'btl tcp' 'oob tcp' 'orte all'; do
+        # shellcheck disable=SC2086  # two words
+        ompi_info --parsable --param $part --level 9 2>/dev/null
+    done || true)
+}
+
 # Whether all ranks run on this host, as far as one can know before the start.
 all_here() {
-    local line
+    local line default
     for line in "${given[@]}"; do
         is_here "${line% *}" || return 1
     done
     ((${#given[@]} == 0)) || return 0
+    default=$(sed -n 's/^mca:orte:.*:orte_default_hostfile:value://p' <<<"$settings_of_mpi")
     [[ -z ${SLURM_JOB_ID:-}${PBS_JOBID:-}${LSB_JOBID:-}${PE_HOSTFILE:-} ]] &&
-        [[ -z ${OMPI_MCA_orte_default_hostfile:-} ]] &&
-        ! grep -qs '^[^#]' /etc/openmpi/openmpi-default-hostfile
+        ! grep -qs '^[[:space:]]*[^#[:space:]]' "$default"
 }
 
 # Which networks Open MPI and NCCL use when --interfaces did not say it, and when mpirun and its
 # daemons count as cut off from each other: once a job would have given up, and 20 seconds later.
 choose_networks() {
     local stall
+    read_mpi_settings
     if [[ -n $interfaces ]]; then
         if [[ -z ${NCCL_SOCKET_IFNAME:-} && ! $interfaces =~ [/:] ]]; then
             export NCCL_SOCKET_IFNAME="=$interfaces"
         fi
-    elif [[ "${!mca[*]} ${!OMPI_MCA_@}" == *_tcp_if_* ]]; then
-        : # Open MPI's own words say it
+    elif [[ "${!mca[*]}" == *_tcp_if_* ]] ||
+        grep -qE '_tcp_if_(in|ex)clude:source:' <<<"${settings_of_mpi//source:default/}"; then
+        : # Open MPI's own settings say it
     elif all_here; then
         mca[btl_tcp_if_include]=127.0.0.1/8 mca[oob_tcp_if_include]=127.0.0.1/8
     elif [[ ${SLURM_NNODES:-2} != 1 ]]; then

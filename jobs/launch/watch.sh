@@ -92,18 +92,24 @@ failed_alone() {
 # of the output folder, and the system takes that back. What other ranks say is not asked for: to a
 # rank whose link is down rank 0 is as silent as a dead one. Where the lock was never seen to be held
 # (a file system without locks, or with those of each host alone) nothing follows from its being free.
+# It must be free three times in a row, which gives a network file system time to show an exit code.
 rank_0_is_gone() {
-    local status=0
-    has_begun || return 1
-    flock --nonblock --conflict-exit-code 9 "$out/run.lock" true 2>/dev/null || status=$?
-    ((status != 9)) || lock_seen=yes
-    [[ $status == 0 && $lock_seen == yes ]] && ! left_code
+    local file=$out/run.lock status=0 name
+    has_begun && [[ -f $file && ! -L $file ]] || return 1
+    name=$(stat --format=%d:%i "$file" 2>/dev/null) || return 1
+    # shellcheck disable=SC2016  # expanded by sh, which makes no file and does not wait for a pipe
+    timeout 5 sh -c 'exec 8<"$1" && flock --nonblock --conflict-exit-code 9 8' sh "$file" \
+        2>/dev/null || status=$?
+    ((status != 9)) || lock_seen=$name
+    [[ $status == 0 && $lock_seen == "$name" ]] || free_looks=-1
+    ls "$out" >/dev/null 2>&1 || true # what has been written on another host is seen from here on
+    ((++free_looks > 2)) && ! left_code && (($(noted '^[0-9][0-9]* 0$') == 0))
 }
 
 # Waits for the launcher; sets `code`, its exit code. Asks for a stop, again and again, when one is
 # wanted: the first USR1 may come before anyone listens. A launcher that does not end after the job,
 # as mpirun when a host was lost, is ended after ten seconds, a job that does not end after a rank
-# after `patience` seconds, a job without rank 0 after five seconds.
+# after `patience` seconds, a job without rank 0 after fifteen seconds.
 wait_for_job() {
     local launcher_id=$session ticks=0 over=0 failed=0
     while [[ -z $kill_code ]] && kill -0 "$launcher_id" 2>/dev/null; do
@@ -111,13 +117,13 @@ wait_for_job() {
             kill -USR1 "$launcher_id" 2>/dev/null || true
         fi
         if ((++polls % 5 == 0)); then
-            if job_over || start_failed; then
+            if job_over || { [[ -n $out ]] && start_failed; }; then
                 ((++over <= 10)) || say "the job has ended, $launcher has not: ending it"
                 ((over <= 10)) || end_job
             elif failed_alone && ((++failed > patience)); then
                 say "a rank has failed, the others have not ended for $patience s: ending them"
                 end_job
-            elif ((polls % 25 == 0)) && rank_0_is_gone; then
+            elif [[ -n $out ]] && ((polls % 25 == 0)) && rank_0_is_gone; then
                 say "rank 0 has died and cannot say how the job ended: ending the others"
                 rank_0_died=yes
                 end_job
@@ -143,7 +149,7 @@ read_exit_code() {
             reason="$out/exit_code holds '$code', not an exit code"
             code=1
         fi
-    elif [[ $rank_0_died == yes ]] && (($(noted '^[1-9][0-9]* 0$') == 0)); then
+    elif [[ $rank_0_died == yes ]]; then
         code=4
         reason="rank 0 has died on its host"
     elif read -r first rank < <(grep -v -e begin -e '^0' "$folder/notes"); then
@@ -157,7 +163,7 @@ read_exit_code() {
 
 # Runs the job once; sets `code` and `reason`. `lost` says whether it ended because of a rank.
 run_once() {
-    reason='' lost=no polls=0 lock_seen=no rank_0_died=no
+    reason='' lost=no polls=0 lock_seen='' free_looks=0 rank_0_died=no
     before=([exit_code]=$(identity exit_code) [metrics.jsonl]=$(identity metrics.jsonl))
     : >"$folder/notes"
     : >"$folder/unreachable"
@@ -166,7 +172,7 @@ run_once() {
     wait_for_job
     end_job
     read_exit_code
-    if start_failed; then
+    if ((code != 0)) && start_failed; then
         code=4 reason="cannot reach $(sed 's/ /: /' "$folder/unreachable" | sort -u | paste -sd ';')"
     elif ((code == 4 || (code > 128 && code != 130 && code != 143))); then
         lost=yes

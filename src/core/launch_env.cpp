@@ -67,6 +67,7 @@ LaunchEnv read_launch_env() {
         env.world_size = int_variable("OMPI_COMM_WORLD_SIZE", 1);
         env.world_rank = int_variable("OMPI_COMM_WORLD_RANK", 0);
         env.local_rank = int_variable("OMPI_COMM_WORLD_LOCAL_RANK", 0);
+        env.host_ranks = int_variable("OMPI_COMM_WORLD_LOCAL_SIZE", 1);
     } else if (std::getenv("SLURM_PROCID") != nullptr && std::getenv("PMIX_RANK") != nullptr) {
         env.launcher = "srun";
         env.world_size = int_variable("SLURM_NTASKS", 1);

@@ -85,7 +85,8 @@ int refusal(const struct stat& facts) noexcept {
                      .what = "cannot be written safely",
                      .expected = expected,
                      .got = reason_of(error),
-                     .hint = "removing it, or another folder"});
+                     .hint = error == EMLINK ? "a copy in its place (cp -p F F.new, mv F.new F)"
+                                             : "removing it, or another folder"});
 }
 
 bool is_folder(const std::string& path) {

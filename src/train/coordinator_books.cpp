@@ -15,6 +15,21 @@
 #include "train_parts.hpp"
 
 namespace cohort {
+namespace {
+
+/// Data that must not be used ends a run; any other failure of the evaluator costs an evaluation.
+bool ends_the_run(const std::exception_ptr& error) {
+    try {
+        std::rethrow_exception(error);
+    } catch (const FileError&) {
+        return true;
+    } catch (const std::exception& other) {
+        log_error("a snapshot could not be evaluated: {}", other.what());
+        return false;
+    }
+}
+
+}  // namespace
 
 std::string non_finite_reason(double loss_sum, bool finite) {
     if (!std::isfinite(loss_sum)) {
@@ -243,7 +258,7 @@ SnapshotEvaluator& Coordinator::evaluator() {
     if (!evaluator_) {
         evaluator_ = std::make_unique<SnapshotEvaluator>(
             parts_, options().eval_share, [this](const SnapshotEvaluation& done) {
-                if (done.error) {
+                if (done.error && ends_the_run(done.error)) {
                     cancel(done.error);
                     return;
                 }

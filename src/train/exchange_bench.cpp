@@ -208,7 +208,7 @@ void add_reports(World& world, int count, int first, ExchangeReport& all) {
 
 ExchangeBenchResult bench_exchange(const ExchangeBenchOptions& options) {
     check(options);
-    const auto ranks = static_cast<std::uint64_t>(read_launch_env().world_size);
+    const auto ranks = static_cast<std::uint64_t>(read_launch_env().host_ranks);
     check_host_memory(2 * ranks * static_cast<std::uint64_t>(options.bytes), "bench exchange",
                       "fewer --bytes");
     const bool own = options.op == "allreduce" || options.op == "push-pull";

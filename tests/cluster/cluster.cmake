@@ -9,3 +9,4 @@ cohort_test_properties(netns_test LABELS cluster PROCESSORS 2 TIMEOUT 120)
 cohort_test_properties(unreachable_test LABELS cluster PROCESSORS 2 TIMEOUT 200)
 cohort_test_properties(slurm_test LABELS cluster PROCESSORS 2 TIMEOUT 400)
 set_tests_properties(netns_test unreachable_test slurm_test PROPERTIES SKIP_RETURN_CODE 77)
+set_tests_properties(unreachable_test PROPERTIES RUN_SERIAL ON)  # many jobs at once

@@ -19,6 +19,10 @@ endforeach()
 
 add_test(NAME cut_long_test
   COMMAND Python3::Interpreter ${fault}/cut_test.py $<TARGET_FILE:cohort> --cases 40)
+add_test(NAME data_damage_long_test
+  COMMAND Python3::Interpreter ${fault}/data_damage_test.py $<TARGET_FILE:cohort> --cases 210)
+cohort_test_properties(data_damage_long_test LABELS long PROCESSORS 2 TIMEOUT 3600)
+set_tests_properties(data_damage_long_test PROPERTIES RUN_SERIAL ON)
 cohort_test_properties(cut_long_test LABELS long PROCESSORS 2 TIMEOUT 7200)
 set_tests_properties(cut_long_test PROPERTIES RUN_SERIAL ON SKIP_RETURN_CODE 77)
 
@@ -30,7 +34,7 @@ if(COHORT_SANITIZE)
 endif()
 add_test(NAME fuzz_test
   COMMAND Python3::Interpreter ${fault}/fuzz_test.py $<TARGET_FILE:cohort> --variants 216 ${limit})
-cohort_test_properties(fuzz_test PROCESSORS 2 TIMEOUT 300)
+cohort_test_properties(fuzz_test LABELS fault PROCESSORS 2 TIMEOUT 300)
 add_test(NAME fuzz_long_test
   COMMAND Python3::Interpreter ${fault}/fuzz_test.py $<TARGET_FILE:cohort> --variants 10000 --seed 2 ${limit})
 cohort_test_properties(fuzz_long_test LABELS long PROCESSORS 2 TIMEOUT 7200)

@@ -11,6 +11,7 @@ struct LaunchEnv {
     int world_size = 1;  ///< number of ranks; 1 without a launcher
     int world_rank = 0;
     int local_rank = 0;    ///< rank among those on this host
+    int host_ranks = 1;    ///< ranks of this host; 1 where the launcher does not say
     std::string launcher;  ///< "none", "mpirun", "srun"
     /// Tasks that a launcher started and this program cannot join into one world; 0 when it can.
     int separate_tasks = 0;
