@@ -78,9 +78,10 @@ TEST(Profile, RefusesNumbersOutOfRange) {
               "[/p.toml, line 2, cores] cannot be used; expected a number, 0.001 to 1000000");
     EXPECT_EQ(refusal<cohort::FileError>(with(kSmall, "cores = 2", "cores = nan")),
               "[/p.toml, line 2, cores] cannot be used; expected a number, 0.001 to 1000000");
-    EXPECT_EQ(refusal<cohort::FileError>(kSmall + "backward_share = 1.5\n"),
-              "[/p.toml, line 10, workloads.tiny.backward_share] cannot be used; expected a number, "
-              "0 to 1");
+    EXPECT_EQ(
+        refusal<cohort::FileError>(kSmall + "backward_share = 1.5\n"),
+        "[/p.toml, line 10, workloads.tiny.backward_share] cannot be used; expected a number, "
+        "0 to 1");
     EXPECT_THAT(refusal<cohort::FileError>("devices_per_node = 1.5\n" + kSmall),
                 HasSubstr("line 1, devices_per_node] cannot be used; expected a whole number"));
     EXPECT_THAT(refusal<cohort::FileError>("name = \n"), HasSubstr("line 1] not a TOML file"));
