@@ -15,8 +15,8 @@ namespace cohort {
 namespace {
 
 constexpr double kMostFactor = 1000;
-/// Where a factor above 1 has no end: numbers that an optimizer can still compute with.
-constexpr double kMostRate = 1e30;
+/// Factors above 1 would make it infinite in time.
+constexpr double kMostRate = 1e100;
 
 [[noreturn]] void fail_text(std::string_view text, std::string_view what) {
     fail<UsageError>({.where = "learning rate schedule",

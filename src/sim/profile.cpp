@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "cohort/core/error.hpp"
@@ -41,13 +40,8 @@ public:
         }
         const std::optional<double> value =
             node->is_number() ? node->value<double>() : std::nullopt;
-        const bool good = value && std::isfinite(*value) && *value <= field.most &&
-                          (*value > field.least || (field.may_be_least && *value == field.least));
-        if (!good) {
-            refuse(
-                *node, field.key, "cannot be used",
-                fmt::format("a number {} {}{}", field.may_be_least ? "from" : "above", field.least,
-                            field.most < 1e18 ? fmt::format(" to {}", field.most) : ""));
+        if (!value || !field.limits.contain(*value)) {
+            refuse(*node, field.key, "cannot be used", "a number, " + field.limits.text());
         }
         object.*(field.field) = *value;
     }

@@ -3,52 +3,45 @@
 #include <array>
 #include <string_view>
 
+#include "cohort/core/limits.hpp"
 #include "cohort/sim/profile.hpp"
 
 namespace cohort {
+
+inline constexpr Limits<double> kProfileSeconds{.least = 0, .most = 1e6};
+inline constexpr Limits<double> kProfileThreads{.least = 0.001, .most = 1e6};
+/// Below a byte a second or of parameters nothing gets anywhere.
+inline constexpr Limits<double> kProfileRate{.least = 1, .most = 1e18};
+inline constexpr Limits<double> kProfileRateOrNone{.least = 1, .most = 1e18, .or_zero = true};
 
 /// A number of a profile file: its key, where it goes, and what it may be.
 template <class T>
 struct ProfileField {
     std::string_view key;
     double T::*field = nullptr;
-    double least = 0;
-    bool may_be_least = true;  ///< else it must be larger
-    double most = 1e18;
+    Limits<double> limits;
     bool required = false;
 };
 
 inline constexpr std::array<ProfileField<ClusterProfile>, 8> kClusterFields{{
-    {.key = "cores", .field = &ClusterProfile::cores, .may_be_least = false, .required = true},
-    {.key = "nic_bytes_per_s",
-     .field = &ClusterProfile::nic_bytes_per_s,
-     .may_be_least = false,
-     .required = true},
-    {.key = "latency_s", .field = &ClusterProfile::latency_s},
-    {.key = "local_bytes_per_s",
-     .field = &ClusterProfile::local_bytes_per_s,
-     .may_be_least = false,
-     .required = true},
-    {.key = "memory_bytes_per_s",
-     .field = &ClusterProfile::memory_bytes_per_s,
-     .may_be_least = false,
-     .required = true},
-    {.key = "update_s", .field = &ClusterProfile::update_s},
-    {.key = "server_threads", .field = &ClusterProfile::server_threads, .may_be_least = false},
-    {.key = "device_memory_bytes_per_s", .field = &ClusterProfile::device_memory_bytes_per_s},
+    {"cores", &ClusterProfile::cores, kProfileThreads, true},
+    {"nic_bytes_per_s", &ClusterProfile::nic_bytes_per_s, kProfileRate, true},
+    {"latency_s", &ClusterProfile::latency_s, kProfileSeconds},
+    {"local_bytes_per_s", &ClusterProfile::local_bytes_per_s, kProfileRate, true},
+    {"memory_bytes_per_s", &ClusterProfile::memory_bytes_per_s, kProfileRate, true},
+    {"update_s", &ClusterProfile::update_s, kProfileSeconds},
+    {"server_threads", &ClusterProfile::server_threads, kProfileThreads},
+    {"device_memory_bytes_per_s", &ClusterProfile::device_memory_bytes_per_s, kProfileRateOrNone},
 }};
 
 inline constexpr std::array<ProfileField<Workload>, 7> kWorkloadFields{{
-    {.key = "device_s_per_sample", .field = &Workload::device_s_per_sample, .required = true},
-    {.key = "device_s", .field = &Workload::device_s},
-    {.key = "cpu_s_per_sample", .field = &Workload::cpu_s_per_sample},
-    {.key = "cpu_s", .field = &Workload::cpu_s},
-    {.key = "cpu_threads", .field = &Workload::cpu_threads, .may_be_least = false},
-    {.key = "backward_share", .field = &Workload::backward_share, .most = 1},
-    {.key = "parameter_bytes",
-     .field = &Workload::parameter_bytes,
-     .may_be_least = false,
-     .required = true},
+    {"device_s_per_sample", &Workload::device_s_per_sample, kProfileSeconds, true},
+    {"device_s", &Workload::device_s, kProfileSeconds},
+    {"cpu_s_per_sample", &Workload::cpu_s_per_sample, kProfileSeconds},
+    {"cpu_s", &Workload::cpu_s, kProfileSeconds},
+    {"cpu_threads", &Workload::cpu_threads, kProfileThreads},
+    {"backward_share", &Workload::backward_share, {.least = 0, .most = 1}},
+    {"parameter_bytes", &Workload::parameter_bytes, kProfileRate, true},
 }};
 
 }  // namespace cohort

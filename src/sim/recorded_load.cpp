@@ -15,6 +15,7 @@
 #include "cohort/sim/predictor_file.hpp"
 #include "cohort/sim/simulation.hpp"
 #include "csv_text.hpp"
+#include "record_columns.hpp"
 
 namespace cohort {
 namespace {
@@ -42,8 +43,8 @@ Number number(const RecordedLoad& load, std::string_view name) {
     return *value;
 }
 
-/// What a file says must fit together before it is used to count and to index.
-void check(const RecordedLoad& load) {
+/// What a result says must fit together before it is used to count and to index.
+void check(const RecordedLoad& load, double end_s) {
     const auto refuse = [&load](std::string_view what, const std::string& expected) {
         fail<FileError>({.where = load.file, .what = what, .expected = expected});
     };
@@ -56,6 +57,17 @@ void check(const RecordedLoad& load) {
         })) {
         refuse("a record of a worker that the run did not have",
                fmt::format("workers 0 to {}", load.workers - 1));
+    }
+    const Limits<double> lengths{.least = 1e-9, .most = kSecondsLimits.most};
+    if (!lengths.contain(load.healthy_iteration_s)) {
+        refuse("a healthy iteration of an impossible length", lengths.text() + " s");
+    }
+    const Limits<double> moments{.least = 0, .most = std::nextafter(end_s, 2 * end_s)};
+    for (const IterationRecord& record : load.records) {
+        if (!moments.contain(record.arrived_s)) {
+            refuse("a record from outside of the run", moments.text() + " s");
+        }
+        check_record(record, load.file);
     }
 }
 
@@ -109,7 +121,7 @@ RecordedLoad read_recorded_load(const std::string& path) {
     load.what = trace.empty() ? text(load, "pattern") : trace;
     load.healthy_iteration_s = result.healthy_iteration_s;
     load.records = std::move(result.records);
-    check(load);
+    check(load, result.virtual_s);
     return load;
 }
 

@@ -13,6 +13,7 @@
 #include "cohort/sched/job_limits.hpp"
 #include "cohort/sim/recorded_load.hpp"
 #include "csv_text.hpp"
+#include "record_columns.hpp"
 
 namespace cohort {
 namespace {
@@ -75,15 +76,22 @@ std::string header() {
     return text;
 }
 
+bool fits(const Column& column, double value) {
+    return value >= 0 && value <= column.most && (!column.whole || std::floor(value) == value);
+}
+
+[[noreturn]] void refuse(const std::string& where, const Column& column, std::string_view got) {
+    fail<FileError>(
+        {.where = where,
+         .what = "cannot be used",
+         .expected = fmt::format("a {}number, 0 to {}", column.whole ? "whole " : "", column.most),
+         .got = fmt::format("'{}'", got)});
+}
+
 double number(const CsvPlace& place, const Column& column, std::string_view text) {
-    const Limits<double> limits{.least = 0, .most = column.most};
     const std::optional<double> value = parsed<double>(text);
-    if (!value || !limits.contain(*value) || (column.whole && std::floor(*value) != *value)) {
-        fail<FileError>(
-            {.where = place.text(column.name),
-             .what = "cannot be used",
-             .expected = (column.whole ? "a whole number, " : "a number, ") + limits.text(),
-             .got = fmt::format("'{}'", text)});
+    if (!value || !fits(column, *value)) {
+        refuse(place.text(column.name), column, text);
     }
     return *value;
 }
@@ -98,6 +106,15 @@ IterationRecord record_of(const CsvPlace& place, const std::vector<std::string_v
 }
 
 }  // namespace
+
+void check_record(const IterationRecord& record, const std::string& where) {
+    for (const Column& column : kColumns) {
+        if (const double value = column.get(record); !fits(column, value)) {
+            refuse(fmt::format("{}:/records/{}", where, column.name), column,
+                   fmt::format("{}", value));
+        }
+    }
+}
 
 void write_recorded_load(const OutputFile& file, const std::vector<IterationRecord>& records,
                          std::int64_t batch) {

@@ -1,5 +1,8 @@
 #include "lease_codec.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <string>
 
 #include "cohort/core/error.hpp"
@@ -9,6 +12,7 @@ namespace {
 
 constexpr std::size_t kHead = 4;
 constexpr std::size_t kSlice = 3;
+constexpr std::int64_t kMostNumber = std::int64_t{1} << 53;
 
 }  // namespace
 
@@ -27,6 +31,15 @@ LeaseState decode_lease_state(const std::vector<std::int64_t>& numbers) {
                          .what = "the data position has the wrong length",
                          .expected = "4 + 3 n numbers",
                          .got = std::to_string(numbers.size())});
+    }
+    const auto wrong = std::find_if(numbers.begin(), numbers.end(), [](std::int64_t number) {
+        return number < 0 || number > kMostNumber;
+    });
+    if (wrong != numbers.end()) {
+        fail<FileError>({.where = "checkpoint /leases",
+                         .what = "the data position has a number that no run reaches",
+                         .expected = fmt::format("0 to {}", kMostNumber),
+                         .got = std::to_string(*wrong)});
     }
     LeaseState state{.epoch = static_cast<std::uint32_t>(numbers[0]),
                      .position = numbers[1],

@@ -1,4 +1,5 @@
 #include "cohort/core/error.hpp"
+#include "cohort/core/units.hpp"
 #include "cohort/data/store.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/train/snapshot.hpp"
@@ -21,15 +22,17 @@ void put_tensors(StoreWriter& writer, const std::string& group, const FlatLayout
 
 std::vector<float> get_tensors(const StoreReader& reader, const std::string& group,
                                const FlatLayout& layout) {
-    std::vector<float> flat(static_cast<std::size_t>(layout.total()), 0.0F);
-    for (const FlatRange& range : layout.ranges()) {
+    for (const FlatRange& range : layout.ranges()) {  // before memory is taken for them
         const auto found = reader.shape(group + range.name);
         if (!std::ranges::equal(found, range.shape.extents())) {
             fail<FileError>({.where = reader.path() + group + range.name,
                              .what = "the tensor does not fit the model",
                              .expected = to_string(range.shape),
-                             .got = to_string(Shape(found))});
+                             .got = format_shape(found)});
         }
+    }
+    std::vector<float> flat(static_cast<std::size_t>(layout.total()), 0.0F);
+    for (const FlatRange& range : layout.ranges()) {
         reader.read_into(group + range.name,
                          std::span<float>(flat).subspan(static_cast<std::size_t>(range.offset),
                                                         static_cast<std::size_t>(range.size)));

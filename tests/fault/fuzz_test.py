@@ -5,7 +5,8 @@ memory, or be called an internal error.
     fuzz_test.py COHORT [--variants N] [--seed S] [--first N] [--only REGEX] [--jobs J] [--keep DIR]
                         [--no-memory-limit]
 
-Variant I of seed S is the same in every run. Those that fail are kept in --keep, with their command.
+Variant I of seed S is the same damage in every run (samples of runs differ by the times that they measured). Files of those
+that fail are kept in --keep, with their command.
 """
 
 import argparse

@@ -107,7 +107,7 @@ CASES = [
     (f"{TRAIN} --lr=0", 2, "above 0"),
     (f"{TRAIN} --lr=-1", 2, "above 0"),
     (f"{TRAIN} --lr=nan", 2, "above 0", "'nan'"),
-    (f"{TRAIN} --lr=inf", 2, "at most 1e+30"),
+    (f"{TRAIN} --lr=inf", 2, "at most 1e+100"),
     (f"{TRAIN} --momentum=1", 2, "0 to below 1"),
     (f"{TRAIN} --optimizer adamw --momentum 0.5", 2, "--optimizer sgd"),
     (f"{TRAIN} --weight-decay=-0.1", 2, "0 to 1e+30"),

@@ -105,6 +105,7 @@ class DataTest(ProgramTest):
                                       r"300 samples.*0 to at most 149, got 299 for sample 299")
         self.assertFalse(output.exists())
         run(*words, "--label-column", "label")
+        words.append("--overwrite")
         run(*words, "--label-column", "id", "--classes", 300)
         run(*words, "--label-column", "id", "--classes", 2_000_000_000, code=3)
 

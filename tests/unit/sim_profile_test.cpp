@@ -73,14 +73,15 @@ TEST(Profile, RefusesWhatItDoesNotKnowByLineAndKey) {
 
 TEST(Profile, RefusesNumbersOutOfRange) {
     EXPECT_EQ(refusal<cohort::FileError>(with(kSmall, "cores = 2", "cores = 0")),
-              "[/p.toml, line 2, cores] cannot be used; expected a number above 0");
+              "[/p.toml, line 2, cores] cannot be used; expected a number, 0.001 to 1000000");
     EXPECT_EQ(refusal<cohort::FileError>(with(kSmall, "cores = 2", "cores = \"2\"")),
-              "[/p.toml, line 2, cores] cannot be used; expected a number above 0");
+              "[/p.toml, line 2, cores] cannot be used; expected a number, 0.001 to 1000000");
     EXPECT_EQ(refusal<cohort::FileError>(with(kSmall, "cores = 2", "cores = nan")),
-              "[/p.toml, line 2, cores] cannot be used; expected a number above 0");
-    EXPECT_EQ(refusal<cohort::FileError>(kSmall + "backward_share = 1.5\n"),
-              "[/p.toml, line 10, workloads.tiny.backward_share] cannot be used; expected a number "
-              "from 0 to 1");
+              "[/p.toml, line 2, cores] cannot be used; expected a number, 0.001 to 1000000");
+    EXPECT_EQ(
+        refusal<cohort::FileError>(kSmall + "backward_share = 1.5\n"),
+        "[/p.toml, line 10, workloads.tiny.backward_share] cannot be used; expected a number, "
+        "0 to 1");
     EXPECT_THAT(refusal<cohort::FileError>("devices_per_node = 1.5\n" + kSmall),
                 HasSubstr("line 1, devices_per_node] cannot be used; expected a whole number"));
     EXPECT_THAT(refusal<cohort::FileError>("name = \n"), HasSubstr("line 1] not a TOML file"));
@@ -142,7 +143,7 @@ TEST(Profile, ItsTextGivesItAgain) {
         cohort::replace_text_file(folder.file("p.toml"), to_toml(profile));
         expect_equal(load_profile(folder.file("p.toml")), profile);
     }
-    ClusterProfile odd{.name = "a \"name\"\\\n", .nic_bytes_per_s = 1.0 / 3};
+    ClusterProfile odd{.name = "a \"name\"\\\n", .nic_bytes_per_s = 4.0 / 3};
     odd.local_bytes_per_s = odd.memory_bytes_per_s = 1e17;
     odd.workloads["a.b c"] = {.name = "a.b c", .device_s_per_sample = 1e-30, .parameter_bytes = 4};
     cohort::replace_text_file(folder.file("p.toml"), to_toml(odd));

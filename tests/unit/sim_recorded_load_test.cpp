@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <filesystem>
 #include <tuple>
 
 #include "cohort/core/error.hpp"
@@ -99,14 +101,25 @@ TEST(RecordedLoad, NumbersBeyondTheirRangeAreRefusedWithLineAndColumn) {
     }
 }
 
-TEST(RecordedLoad, RecordsOfWorkersThatWereNotThereAreRefused) {
+TEST(RecordedLoad, RecordsThatCannotBeOfTheRunAreRefused) {
     test::VirtualRuns runs;
     runs.slow_workers({0.1, 0.1, 0.3});
-    SimulationResult result = recorded(runs, true);
-    result.records.back().worker = 3;
+    const SimulationResult good = recorded(runs, true);
     const TempFolder folder;
-    write_result(folder.path(), result);
-    EXPECT_THROW((void)read_recorded_load(folder.path()), FileError);
+    const auto refused = [&](const auto& spoil) {
+        SimulationResult result = good;
+        spoil(result, result.records.back());
+        std::filesystem::remove(folder.file(kResultFile));
+        write_result(folder.path(), result);
+        EXPECT_THROW((void)read_recorded_load(folder.path()), FileError);
+    };
+    refused([](auto&, auto& record) { record.worker = 3; });
+    refused([](auto&, auto& record) { record.worker = -1; });
+    refused([](auto&, auto& record) { record.arrived_s = -INFINITY; });
+    refused([](auto& result, auto& record) { record.arrived_s = 2 * result.virtual_s; });
+    refused([](auto&, auto& record) { record.compute_s = NAN; });
+    refused([](auto&, auto& record) { record.use.rx_bytes_s = 1e308; });
+    refused([](auto& result, auto&) { result.healthy_iteration_s = 0; });
 }
 
 TEST(RecordedLoad, SaysWhichOptionOfTheRunIsMissingOrWrong) {

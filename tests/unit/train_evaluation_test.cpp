@@ -34,6 +34,7 @@ protected:
         TrainOptions options;
         options.data = folder.file("tiny.h5");
         options.model = "lenet";
+        options.batch = 16;
         Hdf5Thread hdf5;
         write_tiny_dataset(options.data, 64, kTestSamples, hdf5);
         return options;

@@ -39,6 +39,8 @@ TEST(LeaseCodec, StateSurvives) {
     EXPECT_THAT(state.pending, ElementsAre(LeaseSlice{1, 20, 10}));
     EXPECT_THROW((void)decode_lease_state({1, 2, 3}), FileError);
     EXPECT_THROW((void)decode_lease_state({1, 2, 3, 4, 5}), FileError);
+    EXPECT_THROW((void)decode_lease_state({1, 2, 3, -1}), FileError);
+    EXPECT_THROW((void)decode_lease_state({1, 2, std::int64_t{1} << 60, 4}), FileError);
 }
 
 TEST(MetricsFile, ResumedFileIsCutAtTheCheckpoint) {

@@ -143,6 +143,11 @@ TEST_F(TrainRun, ModelFileCarriesTheNormalisation) {
     write_model(folder.file("bad.h5"),
                 make_model(saved.model, Shape(saved.sample_shape), saved.classes), saved, hdf5);
     EXPECT_THROW((void)read_model(folder.file("bad.h5"), hdf5), FileError);
+    saved.std.pop_back();
+    const Graph graph = make_model(saved.model, Shape(saved.sample_shape), saved.classes);
+    saved.classes = std::int64_t{1} << 40;
+    write_model(folder.file("bad.h5"), graph, saved, hdf5);
+    EXPECT_THROW((void)read_model(folder.file("bad.h5"), hdf5), FileError) << "not bad_alloc";
 }
 
 TEST_F(TrainRun, ModelsNormalisationCountsAtEvaluation) {
