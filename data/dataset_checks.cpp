@@ -104,8 +104,8 @@ void check_ends(OpenGroup& open) {
         const auto part =
             std::span(bytes).first(static_cast<std::size_t>(count) * info.sample_bytes());
         read_samples(open, first, count, part);
-        compare_chunk(open.checksums[static_cast<std::size_t>(chunk)], crc32_of(part), first,
-                      count, open.where);
+        compare_chunk(open.checksums[static_cast<std::size_t>(chunk)], crc32_of(part), first, count,
+                      open.where);
     }
 }
 

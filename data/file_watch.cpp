@@ -43,11 +43,11 @@ void FileWatch::check(std::string_view where, std::string_view what) const {
     }
     // Some network file systems give an open file another inode under its name: size and time tell.
     struct stat named {};
-    const bool replaced = ::stat(path_.c_str(), &named) == 0 &&
-                          (named.st_dev != now.st_dev || named.st_ino != now.st_ino) &&
-                          (named.st_size != now.st_size ||
-                           named.st_mtim.tv_sec != now.st_mtim.tv_sec ||
-                           named.st_mtim.tv_nsec != now.st_mtim.tv_nsec);
+    const bool replaced =
+        ::stat(path_.c_str(), &named) == 0 &&
+        (named.st_dev != now.st_dev || named.st_ino != now.st_ino) &&
+        (named.st_size != now.st_size || named.st_mtim.tv_sec != now.st_mtim.tv_sec ||
+         named.st_mtim.tv_nsec != now.st_mtim.tv_nsec);
     if (replaced) {
         fail_changed(where, "was replaced by another", what, fmt::format("inode {}", now.st_ino),
                      fmt::format("inode {}", named.st_ino));

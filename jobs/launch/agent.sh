@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Part of ../launch.sh, in place of ssh for mpirun: agent.sh [OPTION...] HOST COMMAND, the options
-# those of plm_rsh_args.
+# Part of ../launch.sh, in place of ssh for mpirun: agent.sh [OPTION...] HOST COMMAND..., the options
+# those of plm_rsh_args. The command's first word begins with a blank.
 # Starts mpirun's daemon on a host and stays until it has reached mpirun, which itself would wait
 # for ever. A host where that fails is noted, with the reason, in the file $COHORT_UNREACHABLE.
 # $COHORT_AGENT: the words of the real agent. Nothing here waits longer than 30 seconds.
 set -u
 here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 read -ra agent <<<"$COHORT_AGENT"
-agent+=("${@:1:$#-2}")
-host=${*: -2:1}
-set -- "${*: -1}"
+while (($# > 2)) && [[ $2 != ' '* ]]; do
+    agent+=("$1")
+    shift
+done
+host=$1
+shift
 mpirun=$PPID
 # value NAME: that of a parameter among the command's words.
 value() { sed -nE "s/.* $1 \"?([^\" ]+).*/\1/p" <<<"$words"; }

@@ -104,6 +104,8 @@ class Commands(ProgramTest):
 
     def test_config_file(self):
         config = self.folder / "job.toml"
+        self.assertIn('out = "größe"', run("train", "--data", "a.h5", "--out", "größe",
+                                            "--dump-config").stdout)
         dump = self.train("--lr", 0.25, "--dump-config").stdout
         config.write_text(dump)
         done = run("train", "--config", config, "--batch", 10, "--dry-run")

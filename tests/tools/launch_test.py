@@ -371,6 +371,12 @@ class CommandLine(LaunchTest):
         self.assertFalse((self.folder / "calls.0").exists())
         return done.stdout.replace("\\", "")
 
+    def test_the_agent_keeps_its_options_apart_from_host_and_command(self):
+        done = subprocess.run([ROOT / "jobs/launch/agent.sh", "-p", "22", "far", " orted", "--tree-spawn"],
+                              env={**os.environ, "COHORT_AGENT": "printf %s|"}, text=True,
+                              capture_output=True, check=True)
+        self.assertEqual(done.stdout, "-p|22|far| orted|--tree-spawn|")
+
     def test_ranks_see_quiet_threads(self):
         self.launch("assert os.environ['OMP_WAIT_POLICY'] == 'passive'"
                     " and os.environ['OPENBLAS_NUM_THREADS'] == '1'")

@@ -123,7 +123,7 @@ TEST_F(RingLearningTest, ThreadsChangeNothing) {
 TEST_F(RingLearningTest, NumbersThatAreNotFiniteEndIt) {
     for (const char* mode : {"ring", "ring:2"}) {
         SimulateOptions wild = learning(mode);
-        wild.lr = 1e30;
+        wild.lr = 1e39;
         const SimulationResult result = run(wild);
         EXPECT_EQ(result.stop_reason, "diverged") << mode;
         EXPECT_GT(result.accounts.returned_for(ReturnReason::kNonFinite), 0);
@@ -137,7 +137,7 @@ TEST_F(RingLearningTest, NumbersThatAreNotFiniteEndIt) {
 /// The first update makes all parameters infinite.
 TEST_F(RingLearningTest, ARoundIsDroppedOnceWhateverItsMembers) {
     SimulateOptions wild = learning("ring");
-    wild.lr = 1e30;
+    wild.lr = 1e39;
     const SimulationResult result = run(wild);
     EXPECT_EQ(result.updates, 1);
     EXPECT_EQ(result.accounts.returned_for(ReturnReason::kNonFinite) +
