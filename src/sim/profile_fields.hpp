@@ -10,7 +10,9 @@ namespace cohort {
 
 inline constexpr Limits<double> kProfileSeconds{.least = 0, .most = 1e6};
 inline constexpr Limits<double> kProfileThreads{.least = 0.001, .most = 1e6};
-/// Below a byte a second or of parameters nothing gets anywhere.
+inline constexpr Limits<double> kProfileBytes{
+    .least = 0, .most = 1e18, .ends = Limits<double>::Ends::kNotLeast};
+/// Below a byte a second nothing gets anywhere.
 inline constexpr Limits<double> kProfileRate{.least = 1, .most = 1e18};
 inline constexpr Limits<double> kProfileRateOrNone{.least = 1, .most = 1e18, .or_zero = true};
 
@@ -41,7 +43,7 @@ inline constexpr std::array<ProfileField<Workload>, 7> kWorkloadFields{{
     {"cpu_s", &Workload::cpu_s, kProfileSeconds},
     {"cpu_threads", &Workload::cpu_threads, kProfileThreads},
     {"backward_share", &Workload::backward_share, {.least = 0, .most = 1}},
-    {"parameter_bytes", &Workload::parameter_bytes, kProfileRate, true},
+    {"parameter_bytes", &Workload::parameter_bytes, kProfileBytes, true},
 }};
 
 }  // namespace cohort
