@@ -14,7 +14,7 @@ connected() { cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qE " [0-9A-F]
 
 find_daemon() {
     for file in /proc/[0-9]*/comm; do
-        { read -r name <"$file"; } && [ "$name" = orted ] || continue
+        if ! read -r name <"$file" || [ "$name" != orted ]; then continue; fi
         case $(tr '\0' ' ' <"${file%comm}cmdline") in
             *" ess_base_vpid $number "*"$uri"*)
                 file=${file%/comm}
