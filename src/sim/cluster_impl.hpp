@@ -64,7 +64,7 @@ struct VirtualCluster::Impl {
     void apply(const TraceRow& row);
     void apply_to_node(int index, const Shares& shares);
     void refresh(Place& place);
-    [[nodiscard]] double next_delay_s(PlaceId place);
+    [[nodiscard]] double next_delay_s(PlaceId place) const;
 
     // Iterations and servers' work, cluster.cpp.
     [[nodiscard]] WorkId take_compute(int index, const IterationCost& cost, Action backward,

@@ -100,7 +100,7 @@ void VirtualCluster::Impl::refresh(Place& where) {
     }
 }
 
-double VirtualCluster::Impl::next_delay_s(PlaceId place) {
+double VirtualCluster::Impl::next_delay_s(PlaceId place) const {
     return scenario == nullptr ? 0 : scenario->next_delay_s(place);
 }
 
