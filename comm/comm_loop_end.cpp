@@ -102,7 +102,7 @@ void CommLoop::shut_down() {
     join_thread();
 }
 
-/// A rank that came back too late to be admitted learns why it ends.
+/// Tells excluded ranks whose heartbeats arrive again that the job has ended without them.
 void CommLoop::tell_excluded() {
     const auto body = encode(Verdict{ExitCode::kPeer, "the job has ended without this rank"});
     for (int other = 1; rank() == 0 && other < map().size(); ++other) {

@@ -33,8 +33,8 @@ public:
     [[nodiscard]] std::vector<Loss> check(Instant now);
     /// A loss that somebody else has found. False when it is known already.
     [[nodiscard]] bool note(int rank);
-    /// On rank 0: a packet of an excluded rank. It may have been on its way for long and its sender
-    /// have ended since, so the rank is asked whether it still runs, once per heartbeat.
+    /// On rank 0, when a packet of an excluded rank arrives: asks that rank, once per heartbeat,
+    /// whether it still runs. The packet alone proves nothing: it may be older than the rank's end.
     void ask(int rank);
     /// The answer. True for the first one that belongs to the newest exclusion.
     [[nodiscard]] bool returned(int rank, std::uint32_t epoch);
