@@ -344,7 +344,8 @@ void CommLoop::end_here(const Failure& failure) noexcept {
             expected.push_back(other);
         }
     }
-    // An excluded rank, or one that cannot reach rank 0, leaves alone: the job of the others goes on.
+    // An excluded rank, or one that cannot reach rank 0, leaves alone: the job of the others goes
+    // on.
     const bool spared = members_.excluded(rank()) || cut_off_since_;
     end_.end(failure, {.map = map(),
                        .own_rank = rank(),
