@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker_costs.hpp"
+#include "own_times.hpp"
 
 namespace cohort {
 

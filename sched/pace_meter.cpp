@@ -23,6 +23,7 @@ void PaceMeter::applied(std::size_t worker, Ticks now, std::int64_t samples, dou
     }
     row.seen = true;
     max_lag_ = std::max(max_lag_, lag);
+    lags_ += lag;
     applied_samples_ += static_cast<double>(samples);
     ++fired_;
     ++pushes_;
@@ -69,9 +70,7 @@ void PaceMeter::add_unfinished(PlanTiming& timing, double& lag_s, double& pushes
     }
 }
 
-PlanTiming PaceMeter::result(Ticks now, const ServerQueues& queues) const {
-    constexpr double kSaturated = 0.95;  // of the time in use
-    PlanTiming timing{.max_lag = max_lag_};
+void PaceMeter::add_whole_iterations(PlanTiming& timing) const {
     double pushes_s = 0;
     double lag_s = 0;
     for (const Row& row : rows_) {
@@ -81,11 +80,28 @@ PlanTiming PaceMeter::result(Ticks now, const ServerQueues& queues) const {
         lag_s += pace.lag * pace.pushes_s;
     }
     add_unfinished(timing, lag_s, pushes_s);
-    timing.used = applied_samples_ / (applied_samples_ + wasted_samples_);
     if (pushes_s > 0) {
         timing.mean_lag = lag_s / pushes_s;
         timing.update_s = static_cast<double>(fired_) / (static_cast<double>(updates_) * pushes_s);
     }
+}
+
+void PaceMeter::add_all(PlanTiming& timing, Ticks now) const {
+    const double seconds = static_cast<double>(now) * job_.tick_s;
+    timing.samples_s = (applied_samples_ + unfinished_) / seconds;
+    timing.mean_lag = fired_ > 0 ? lags_ / static_cast<double>(fired_) : 0;
+    timing.update_s = seconds / static_cast<double>(std::max<std::int64_t>(updates_, 1));
+}
+
+PlanTiming PaceMeter::result(Ticks now, const ServerQueues& queues) const {
+    constexpr double kSaturated = 0.95;  // of the time in use
+    PlanTiming timing{.max_lag = max_lag_, .replicates = {}};
+    if (job_.draws == nullptr) {
+        add_whole_iterations(timing);
+    } else {
+        add_all(timing, now);
+    }
+    timing.used = applied_samples_ / (applied_samples_ + wasted_samples_);
     timing.saturated = static_cast<double>(queues.busy()) > kSaturated * static_cast<double>(now);
     return timing;
 }

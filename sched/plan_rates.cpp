@@ -19,12 +19,14 @@ PlanRater::PlanRater(const ModeSetting& setting)
       staleness_(make_staleness_cost(setting.chooser)) {
 }
 
-RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load,
-                          const GradientFacts& gradients, double pace) const {
+RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const TimeDraws& draws,
+                          const std::vector<std::int64_t>& begun, const GradientFacts& gradients,
+                          double pace) const {
     RatedPlan rated{.option = std::move(option), .timing = {}, .candidate = {}};
     const SyncPlan& plan = rated.option.plan;
-    rated.timing = time_plan(plan, own_times_of(rated.option, load), rated.option.batches,
-                             static_cast<std::int64_t>(reference_batch_), load.capacity);
+    rated.timing = time_plan(plan, own_times_of(plan, rated.option.batches, load),
+                             rated.option.batches, static_cast<std::int64_t>(reference_batch_),
+                             load.capacity, draws, own_times_of(plan, begun, load));
     Candidate& candidate = rated.candidate;
     candidate.plan = rated.option.shape.name();
     candidate.samples_s = rated.timing.samples_s * pace;

@@ -31,8 +31,10 @@ public:
     /// @param setting  B, the update rule, facts of the job
     explicit PlanRater(const ModeSetting& setting);
 
+    /// @param begun  batches of the iterations that workers are at, by worker
     /// @param pace  measured over predicted samples per second, of plans like it
     [[nodiscard]] RatedPlan rate(PlanOption option, const LoadEstimate& load,
+                                 const TimeDraws& draws, const std::vector<std::int64_t>& begun,
                                  const GradientFacts& gradients, double pace) const;
     [[nodiscard]] double reference_batch() const noexcept { return reference_batch_; }
 

@@ -5,22 +5,9 @@
 #include <vector>
 
 #include "cohort/sched/modes.hpp"
-#include "cohort/sched/timing.hpp"
-#include "worker_costs.hpp"
+#include "own_times.hpp"
 
 namespace cohort {
-
-/// What workers and servers are expected to need, for whatever plan comes.
-struct LoadEstimate {
-    std::vector<CostLine> work;      ///< by worker: input and computing; seconds at b > 0 for
-                                     ///< those who are live
-    std::vector<double> transfer_s;  ///< by worker: push and pull when nobody else sends
-    double crowd_s = 0;              ///< that transfers take longer because of others
-    SharedCapacity capacity;         ///< as far as it may bind
-
-    /// Time of a mini-batch with its transfers.
-    [[nodiscard]] double own_s(std::size_t worker, std::int64_t samples) const;
-};
 
 /// A way to go on: a mode, with equal batches or balanced ones.
 struct PlanShape {
@@ -41,18 +28,19 @@ struct PlanOption {
     std::vector<std::int64_t> batches;  ///< by worker
 };
 
-/// At most 20 shapes worth a look, the freshest first: one cohort of all, equal and balanced;
-/// quorums and rings on a geometric grid; groups, equal and balanced; backup workers; nobody waits,
-/// with a bound on the lag and without.
-/// @param stragglers  workers that are slow, of the live ones
-[[nodiscard]] std::vector<PlanShape> plan_shapes(Architecture architecture, int live,
-                                                 int stragglers);
+/// At most 20 shapes worth a look, the freshest first. Servers: an update waits for X of N workers
+/// (quorum:X), X from all of them (ssgd) on a geometric grid to one (asgd). Rings: X of them are
+/// members, the others ride. Each with equal and with balanced batches, but asgd, in which nobody
+/// waits for anybody.
+[[nodiscard]] std::vector<PlanShape> plan_shapes(Architecture architecture, int live);
 
 /// @param setting  of whom is live; own_seconds is not looked at
 [[nodiscard]] PlanOption make_option(const PlanShape& shape, const ModeSetting& setting,
                                      const LoadEstimate& load);
 
-/// By worker: own times under a plan.
-[[nodiscard]] std::vector<double> own_times_of(const PlanOption& option, const LoadEstimate& load);
+/// By worker: own times of those who have a place in the plan, with these batches.
+[[nodiscard]] std::vector<double> own_times_of(const SyncPlan& plan,
+                                               const std::vector<std::int64_t>& batches,
+                                               const LoadEstimate& load);
 
 }  // namespace cohort

@@ -9,40 +9,17 @@
 
 #include "policies.hpp"
 
-// Looking, rating and choosing of the chooser `adaptive`.
 namespace cohort {
 namespace {
 
-constexpr double kSameLoad = 0.015;        ///< relative change of times that needs no new rates
-constexpr double kSameGradients = 0.1;     ///< the same for what is known of gradients
-constexpr std::int64_t kPaceRounds = 8;    ///< reference batches over which a pace is measured
-constexpr double kLeastLife = 20;          ///< iterations that a change should be good for
-constexpr double kMostLost = 0.5;          ///< share of a plan's rate that its first round may cost
-constexpr std::int64_t kOftenEnough = 64;  ///< records of each worker without a new rating
-constexpr int kHorizon = 3;                ///< iterations that forecasts are asked for
-
-/// Stragglers that have lasted for long last for long: at least as long again as the youngest has,
-/// and as long as they used to.
-double expected_life_s(const StragglerDetector& detector) {
-    double youngest_s = 0;
-    bool any = false;
-    for (const auto& episode : detector.open()) {
-        if (episode && !episode->by_lag) {
-            youngest_s = any ? std::min(youngest_s, episode->duration_s()) : episode->duration_s();
-            any = true;
-        }
-    }
-    return any ? std::max(detector.mean_duration_s() - youngest_s, youngest_s) : 0;
-}
-
-/// Samples that two ways of going on hand out differently.
-std::int64_t distance(const PlanOption& a, const PlanOption& b) {
-    std::int64_t sum = a.shape.mode == b.shape.mode ? 0 : std::int64_t{1} << 32;
-    for (std::size_t i = 0; i < a.batches.size(); ++i) {
-        sum += std::abs(a.batches[i] - b.batches[i]);
-    }
-    return sum;
-}
+constexpr std::int64_t kPaceRounds = 8;      ///< reference batches over which a pace is measured
+constexpr int kOften = 8;                    ///< looks without a new rating
+constexpr double kMoved = 0.1;               ///< relative, of an own time: all is rated anew
+constexpr double kUnknownCost = 0.3;         ///< iterations, of a change
+constexpr int kReplicates = 8;               ///< at least
+constexpr int kLongest = 32;                 ///< iterations of a replicate
+constexpr int kAfter = 2;                    ///< iterations until the end of a state is answered
+constexpr std::int64_t kPushesTimed = 2048;  ///< of each plan, with few workers
 
 bool same_members(const SyncPlan& a, const SyncPlan& b) {
     return std::equal(a.cohorts.begin(), a.cohorts.end(), b.cohorts.begin(), b.cohorts.end(),
@@ -58,11 +35,21 @@ bool same_way(const PlanOption& a, const PlanOption& b) {
            a.plan.lag_rule.has_value() == b.plan.lag_rule.has_value();
 }
 
+/// "3", "3 and 5", "3, 5 and 7"
+std::string enumerated(const std::vector<int>& workers) {
+    std::string text;
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+        const char* const between = i == 0 ? "" : i + 1 == workers.size() ? " and " : ", ";
+        text += fmt::format("{}{}", between, workers[i]);
+    }
+    return text;
+}
+
 }  // namespace
 
 AdaptivePolicy::AdaptivePolicy(std::string mode, const ModeSetting& setting)
     : PolicyBase(std::move(mode), setting),
-      loads_(static_cast<int>(setting.live.size()), setting.batch, setting.job.parameter_bytes),
+      times_(static_cast<int>(setting.live.size()), setting.batch),
       rater_(setting),
       paces_(kPaceRounds * rater_.reference_batch()) {
 }
@@ -72,42 +59,62 @@ Decision AdaptivePolicy::start() {
     current_.shape.mode = default_mode(setting().architecture);
     current_.plan = *first.plan;
     current_.batches = first.batches;
-    previous_ = current_;
     return first;
 }
 
-/// What a change took beyond an update, for the guard.
+/// Before the first look: as soon as most have had an iteration and wait for the others.
+std::optional<double> AdaptivePolicy::wake_at(const RunningIterations& running) const {
+    if (times_.ready()) {
+        return times_.wake_at(running);
+    }
+    std::size_t at_it = 0;
+    std::optional<double> first_s;
+    for (const int worker : live()) {
+        if (const std::optional<double> begun_s = running.begun_s(worker)) {
+            ++at_it;
+            first_s = std::min(first_s.value_or(*begun_s), *begun_s);
+        }
+    }
+    return at_it > 0 && 2 * at_it < live().size() ? first_s : std::nullopt;
+}
+
+/// What a change took beyond an update.
 void AdaptivePolicy::switched(const SwitchReport& report) {
-    if (report.first_update_s && update_s_ > 0 && !report.same_mode() && !detour_) {
-        guard_.cost(std::max(0.0, *report.first_update_s - update_s_));
+    constexpr double kWeight = 0.3;
+    if (report.first_update_s && update_s_ > 0 && !report.same_mode()) {
+        const double cost_s = std::max(0.0, *report.first_update_s - update_s_);
+        change_s_ += (change_s_ == 0 ? 1 : kWeight) * (cost_s - change_s_);
     }
 }
 
 void AdaptivePolicy::forget_gone() {
     for (std::size_t worker = 0; worker < setting().live.size(); ++worker) {
         if (!setting().live[worker]) {
-            loads_.forget(static_cast<int>(worker));
+            times_.forget(static_cast<int>(worker));
         }
     }
 }
 
 Decision AdaptivePolicy::begin_anew(const Telemetry& telemetry, std::string reason) {
     forget_gone();
-    guard_.changed_anyway(telemetry.seconds);
-    detour_.reset();
-    overdue_.clear();
     ModeSetting now = setting();
     now.continued = true;
+    const auto most = static_cast<int>(live().size());
+    const auto shapes = plan_shapes(setting().architecture, most);
+    const bool fits = std::any_of(shapes.begin(), shapes.end(), [this](const PlanShape& shape) {
+        return shape.mode == current_.shape.mode;
+    });
+    current_.shape = {.mode = fits ? current_.shape.mode : default_mode(setting().architecture)};
     current_.plan = make_plan(current_.shape.mode, now);
     current_.plan.fresh_leases = true;  // batches are equal again
-    current_.shape.balanced = false;
     current_.batches.assign(setting().live.size(), setting().batch);
     kept_.reset();
     predicted_samples_s_ = 0;
+    next_look_ = 0;
     paces_.restart();
     DecisionRecord record{.chooser = mode(), .reason = reason};
     if (telemetry.load != nullptr) {
-        record.stragglers = slow_workers(*telemetry.load);
+        record.stragglers = times_.slow();
     }
     return {.plan = current_.plan,
             .batches = current_.batches,
@@ -130,102 +137,80 @@ bool AdaptivePolicy::follows(const PlanOption& option) const {
     return same_way(option, current_);
 }
 
-void AdaptivePolicy::follow(const PlanOption& option, double now_s) {
-    guard_.changed_anyway(now_s);
-    detour_.reset();
-    previous_ = std::exchange(current_, option);
-    current_.plan.fresh_leases = previous_.batches != current_.batches;
+void AdaptivePolicy::follow(const PlanOption& option) {
+    const bool resized = option.batches != current_.batches;
+    current_ = option;
+    current_.plan.fresh_leases = resized;
     kept_.reset();
     predicted_samples_s_ = 0;
+    next_look_ = 0;
     paces_.restart();
 }
 
 bool AdaptivePolicy::observe(const Telemetry& telemetry) {
-    const double seconds = telemetry.seconds - seen_s_;
-    const auto samples = static_cast<double>(telemetry.samples_applied - seen_samples_);
+    const double seconds = telemetry.seconds - std::exchange(seen_s_, telemetry.seconds);
+    const auto samples = static_cast<double>(
+        telemetry.samples_applied - std::exchange(seen_samples_, telemetry.samples_applied));
     paces_.went(current_.shape.family(), seconds, samples, predicted_samples_s_);
-    seen_s_ = telemetry.seconds;
-    seen_samples_ = telemetry.samples_applied;
     const LoadView& view = *telemetry.load;
-    loads_.learn(view, live());
-    if (!loads_.ready(live(), *view.history)) {
-        watch_.expect({}, {}, {});  // nobody: what was known is of other workers
+    std::int64_t pushes = 0;
+    for (const WorkerTelemetry& worker : telemetry.workers) {
+        pushes += worker.pushes;
+    }
+    const std::optional<double> wake_s =
+        view.running != nullptr ? AdaptivePolicy::wake_at(*view.running) : std::nullopt;
+    const bool woken = wake_s && *wake_s <= telemetry.seconds;
+    if (pushes < next_look_ && !woken) {
+        return times_.ready();
+    }
+    next_look_ = pushes + static_cast<std::int64_t>(live().size());
+    times_.look(view, live(), telemetry.seconds);
+    if (getenv("DBG")) fprintf(stderr, "look t=%.4f pushes=%ld woken=%d wake=%.4f ready=%d age=%.0f s3=%.3f var=%.3f\n", telemetry.seconds, (long)pushes, woken, wake_s.value_or(-1), times_.ready(), times_.state_age(), times_.slowness(3), times_.variation());
+    if (!times_.ready()) {
         return false;
     }
-    LoadEstimate load = loads_.estimate(view, live(), kHorizon, guard_.flickers());
-    const double iteration_s = mean_iteration_s(load);
-    look_for_overdue(load, telemetry);
-    count_overdue(load, view, false);
-    if (news(load, view)) {
+    if (!kept_ || ++looks_ >= kOften || moved()) {
         paces_.restart();  // what was predicted was for another load
-        rate_all(load, telemetry);
-        iteration_s_ = iteration_s;
+        rate_anew(telemetry);
     }
     return true;
 }
 
-/// Something differs from what the last rating saw.
-bool AdaptivePolicy::news(const LoadEstimate& load, const LoadView& view) const {
-    const auto differs = [](double a, double b, double tolerance) {
-        return std::abs(a - b) > tolerance * std::max(std::abs(a), std::abs(b));
-    };
-    if (!kept_ || view.lag_limit != lag_limit_ ||
-        loads_.records() - rated_at_ > kOftenEnough * static_cast<std::int64_t>(live().size()) ||
-        differs(view.gradients.noise_scale, gradients_.noise_scale, kSameGradients) ||
-        differs(view.gradients.curvature, gradients_.curvature, kSameGradients)) {
-        return true;
-    }
+/// Somebody's own time is another one than at the last rating.
+bool AdaptivePolicy::moved() const {
+    const LoadEstimate now = times_.estimate();
     return std::any_of(live().begin(), live().end(), [&](int worker) {
         const auto i = static_cast<std::size_t>(worker);
-        const std::int64_t batch = setting().batch;
-        return differs(load.own_s(i, batch), load_.own_s(i, batch), kSameLoad) ||
-               differs(load.work[i].sample_s, load_.work[i].sample_s, 4 * kSameLoad);
+        const double before_s = load_.own_s(i, setting().batch);
+        return std::abs(now.own_s(i, setting().batch) - before_s) > kMoved * before_s;
     });
 }
 
-/// Workers have begun their next mini-batches with the batches they have: a cohort waits for them
-/// once more.
-double AdaptivePolicy::entry_s(const PlanOption& option) const {
-    double lost_s = 0;
-    for (const CohortSpec& cohort : option.plan.cohorts) {
-        double before_s = 0;
-        double after_s = 0;
-        for (const int member : cohort.members) {
-            const auto i = static_cast<std::size_t>(member);
-            before_s = std::max(before_s, load_.own_s(i, current_.batches[i]));
-            after_s = std::max(after_s, load_.own_s(i, option.batches[i]));
-        }
-        const bool waits = static_cast<std::size_t>(cohort.quorum) >= cohort.members.size();
-        lost_s = std::max(lost_s, waits ? before_s - after_s : 0);
-    }
-    return lost_s;
-}
-
-RatedPlan AdaptivePolicy::rated(PlanOption option, const Telemetry& telemetry) const {
+RatedPlan AdaptivePolicy::rated(PlanOption option, const TimeDraws& draws,
+                                const Telemetry& telemetry) const {
     const double pace = paces_.of(option.shape.family());
-    RatedPlan plan = rater_.rate(std::move(option), load_, telemetry.load->gradients, pace);
+    RatedPlan plan = rater_.rate(std::move(option), load_, draws, current_.batches,
+                                 telemetry.load->gradients, pace);
     value(plan, telemetry);
-    const double life_s = std::max(expected_life_s(*telemetry.load->stragglers),
-                                   kLeastLife * mean_iteration_s(load_));
-    const double lost = entry_s(plan.option) / life_s;
-    plan.candidate.rate *= 1 - std::min(lost, kMostLost);
     return plan;
 }
 
-void AdaptivePolicy::rate_all(const LoadEstimate& load, const Telemetry& telemetry) {
-    const LoadView& view = *telemetry.load;
-    load_ = load;
-    gradients_ = view.gradients;
-    lag_limit_ = view.lag_limit;
-    rated_at_ = loads_.records();
-    kept_ = rated(current_, telemetry);
+void AdaptivePolicy::rate_anew(const Telemetry& telemetry) {
+    load_ = times_.estimate();
+    load_.capacity = binding(telemetry.load->capacity);
+    looks_ = 0;
+    const auto workers = static_cast<std::int64_t>(live().size());
+    const int all = static_cast<int>(std::clamp<std::int64_t>(
+        kPushesTimed / workers, kLongest, kReplicates * std::int64_t{kLongest}));
+    const int length = std::min({static_cast<int>(times_.state_age()) + kAfter, kLongest,
+                                 all / kReplicates});
+    const TimeDraws draws = times_.draw(all / length, length, 1);
+    kept_ = rated(current_, draws, telemetry);
     predicted_samples_s_ = kept_->timing.samples_s;
     update_s_ = kept_->timing.update_s;
     others_.clear();
-    const auto slow = static_cast<int>(slow_workers(view).size());
-    const auto workers = static_cast<int>(live().size());
-    for (const PlanShape& shape : plan_shapes(setting().architecture, workers, slow)) {
-        PlanOption option = make_option(shape, setting(), load);
+    for (const PlanShape& shape : plan_shapes(setting().architecture, static_cast<int>(workers))) {
+        PlanOption option = make_option(shape, setting(), load_);
         const bool known = same_way(option, current_) ||
                            std::any_of(others_.begin(), others_.end(), [&](const RatedPlan& one) {
                                return same_way(one.option, option);
@@ -233,11 +218,8 @@ void AdaptivePolicy::rate_all(const LoadEstimate& load, const Telemetry& telemet
         if (known) {
             continue;
         }
-        if (detour_ && option.plan.late == SyncPlan::Late::kDrop) {
-            continue;  // what is late would be lost
-        }
-        RatedPlan one = rated(std::move(option), telemetry);
-        if (one.timing.mean_lag < view.lag_limit) {
+        RatedPlan one = rated(std::move(option), draws, telemetry);
+        if (one.timing.mean_lag < telemetry.load->lag_limit) {
             others_.push_back(std::move(one));
         }
     }
@@ -246,15 +228,30 @@ void AdaptivePolicy::rate_all(const LoadEstimate& load, const Telemetry& telemet
     });
 }
 
-SwitchGuard::Wish AdaptivePolicy::wish_for(const RatedPlan& other, const LoadView& view) const {
-    return {.gain = other.candidate.rate / kept_->candidate.rate - 1,
-            .fresher = other.timing.mean_lag < kept_->timing.mean_lag,
-            .same_plan = other.option.shape.mode == current_.shape.mode &&
-                         same_members(other.option.plan, current_.plan),
-            .refines = other.option.shape == current_.shape && current_.shape.balanced,
-            .back = distance(other.option, previous_) < distance(other.option, current_) / 2,
-            .noise = loads_.noise(live()),
-            .life_s = expected_life_s(*view.stragglers)};
+/// What the servers need counts when it may bound the pace; below, it is in the workers' own times.
+SharedCapacity AdaptivePolicy::binding(const SharedCapacity& capacity) const {
+    constexpr double kBinds = 0.6;  // use of the servers
+    const double server_s = std::max(capacity.push_s, capacity.update_s + capacity.add_s);
+    const bool binds = server_s * static_cast<double>(live().size()) >= kBinds * iteration_s();
+    return binds ? capacity : SharedCapacity();
+}
+
+/// Gain less what may be chance, and less what the change costs.
+double AdaptivePolicy::sure_gain(const RatedPlan& other) const {
+    const double gain = other.candidate.rate / kept_->candidate.rate - 1;
+    const std::vector<double>& now = kept_->timing.replicates;
+    const std::vector<double>& then = other.timing.replicates;
+    const auto count = static_cast<double>(now.size());
+    const double faster = other.timing.samples_s / kept_->timing.samples_s;
+    double squares = 0;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+        const double off = other.timing.samples_s * (1 / now[i] - faster / then[i]);
+        squares += off * off;
+    }
+    const double error = std::sqrt(squares / (count * std::max(count - 1, 1.0)));
+    const double cost_s = change_s_ > 0 ? change_s_ : kUnknownCost * iteration_s();
+    return gain - kConfidence * error -
+           cost_s / (times_.state_age() * iteration_s());
 }
 
 Decision AdaptivePolicy::adapt(const Telemetry& telemetry) {
@@ -263,49 +260,80 @@ Decision AdaptivePolicy::adapt(const Telemetry& telemetry) {
 }
 
 Decision AdaptivePolicy::choose(const Telemetry& telemetry) {
-    const LoadView& view = *telemetry.load;
-    if (!others_.empty() && kept_->timing.mean_lag >= view.lag_limit) {
-        guard_.changed_anyway(telemetry.seconds);
-        detour_.reset();
-        return take(0, telemetry, "the plan has harmed the run: too stale");
-    }
-    if (std::optional<Decision> decision = take_detour(telemetry)) {
-        return *std::move(decision);
-    }
-    // The best one may promise too little for its kind while a fresher one promises enough.
-    std::optional<SwitchGuard::Wish> wish;
-    std::size_t choice = 0;
-    for (; choice < others_.size() && others_[choice].candidate.rate > kept_->candidate.rate;
-         ++choice) {
-        wish = wish_for(others_[choice], view);
-        if (guard_.worth(*wish)) {
-            break;
-        }
-        wish.reset();
-    }
-    if (!guard_.look(telemetry.seconds, iteration_s_, wish ? &*wish : nullptr)) {
+    if (!kept_ || others_.empty()) {
         return {};
     }
-    guard_.changed(telemetry.seconds, *wish);
-    return take(choice, telemetry, reason_of(wish->gain));
+    if (kept_->timing.mean_lag >= telemetry.load->lag_limit) {
+        return take(0, telemetry, "the plan has harmed the run: too stale");
+    }
+    std::size_t choice = 0;
+    double most = kLeastGain;
+    if (getenv("DBG")) for (auto& o : others_) fprintf(stderr, "   %s %.1f kept %.1f rate %.1f / %.1f sure %.3f\n", o.candidate.plan.c_str(), o.candidate.samples_s, kept_->candidate.samples_s, o.candidate.rate, kept_->candidate.rate, sure_gain(o));
+    for (std::size_t i = 0; i < others_.size(); ++i) {
+        if (const double gain = sure_gain(others_[i]); gain > most) {
+            most = gain;
+            choice = i;
+        }
+    }
+    return most > kLeastGain ? take(choice, telemetry, sentence(others_[choice])) : Decision();
 }
 
-double AdaptivePolicy::mean_iteration_s(const LoadEstimate& load) const {
+double AdaptivePolicy::iteration_s() const {
     double sum = 0;
     for (const int worker : live()) {
-        sum += load.own_s(static_cast<std::size_t>(worker), setting().batch);
+        sum += load_.own_s(static_cast<std::size_t>(worker), setting().batch);
     }
     return sum / static_cast<double>(live().size());
 }
 
+/// "worker 3 is 3.6x slower: smaller batches for it, 748 -> 2200 samples/s"
+std::string AdaptivePolicy::sentence(const RatedPlan& best) const {
+    constexpr std::size_t kFew = 3;
+    const std::vector<int> slow = times_.slow();
+    const bool one = slow.size() == 1;
+    std::string why;
+    if (slow.empty()) {
+        why = fmt::format("nobody is slow, times vary by {:.0f} %",
+                          100 * std::expm1(times_.variation()));
+    } else {
+        double most = 1;
+        for (const int worker : slow) {
+            most = std::max(most, times_.slowness(worker));
+        }
+        const std::string who = slow.size() <= kFew ? enumerated(slow)
+                                                    : fmt::format("{} of {}", slow.size(),
+                                                                  live().size());
+        why = fmt::format("worker{} {} {} {}{:.1f}x slower", one ? "" : "s", who,
+                          one ? "is" : "are", one ? "" : "up to ", most);
+    }
+    const PlanShape& shape = best.option.shape;
+    const std::string family = shape.mode.substr(0, shape.mode.find(':'));
+    const std::string number = shape.mode.substr(std::min(shape.mode.size(), family.size() + 1));
+    std::string what = family == "asgd" ? "nobody waits"
+                       : family == "quorum"
+                           ? fmt::format("updates wait for {} of {}", number, live().size())
+                       : family == "ring" && !number.empty()
+                           ? fmt::format("{} of {} make the ring", number, live().size())
+                           : "all wait for all";
+    if (shape.balanced) {
+        const std::string batches =
+            slow.empty() ? "batches by speed" : fmt::format("smaller batches for {}",
+                                                            one ? "it" : "them");
+        what = number.empty() ? batches : what + ", " + batches;
+    }
+    return fmt::format("{}: {}, {:.4g} -> {:.4g} samples/s", why, what,
+                       kept_->candidate.samples_s, best.candidate.samples_s);
+}
+
 /// One of the others is to be in force.
-Decision AdaptivePolicy::take(std::size_t choice, const Telemetry& telemetry, std::string reason) {
+Decision AdaptivePolicy::take(std::size_t choice, const Telemetry& /*telemetry*/,
+                              std::string reason) {
     RatedPlan best = std::move(others_[choice]);
     others_[choice] = *std::exchange(kept_, std::nullopt);
     DecisionRecord record{.chooser = mode(),
                           .reason = reason,
                           .candidates = {best.candidate},
-                          .stragglers = slow_workers(*telemetry.load)};
+                          .stragglers = times_.slow()};
     for (const RatedPlan& other : others_) {
         record.candidates.push_back(other.candidate);
     }
@@ -313,7 +341,7 @@ Decision AdaptivePolicy::take(std::size_t choice, const Telemetry& telemetry, st
     const auto by_rate = [](const Candidate& a, const Candidate& b) { return a.rate > b.rate; };
     std::stable_sort(record.candidates.begin(), record.candidates.end(), by_rate);
     record.candidates.resize(std::min(record.candidates.size(), kMostListed));
-    previous_ = std::exchange(current_, std::move(best.option));
+    current_ = std::move(best.option);
     predicted_samples_s_ = best.timing.samples_s;
     update_s_ = best.timing.update_s;
     paces_.restart();

@@ -1,45 +1,44 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "load_estimator.hpp"
-#include "overdue.hpp"
+#include "own_times.hpp"
 #include "plan_rates.hpp"
 #include "policy_base.hpp"
-#include "switch_guard.hpp"
 
 namespace cohort {
 
-/// Weighs every plan by what it is expected to achieve per second, and changes to the best one when
-/// that pays.
+/// Weighs every plan by what it is expected to achieve per second, and changes to another one when
+/// that surely pays.
 ///
-///  1. new records say what mini-batches cost the workers, forecasts what they will cost; who is
-///     overdue costs at least what its iteration has lasted, and what is still to come of it
-///  2. plans of the grid are timed with that, by their own engine, and weighed with what batches
-///     and staleness do to a sample's worth; the pace that they really had corrects the first
-///  3. the guard says whether a change to the best one pays
+///  1. OwnTimes says what workers' own times are like, and draws courses that they may take
+///  2. every plan is timed on the same draws and weighed with what batches and staleness do to a
+///     sample's worth: its rate; the pace that it really had corrects the first
+///  3. with g the gain in rate over the plan in force, s its standard error over the draws, c what
+///     a change costs and L how long the present state is expected to last (as long again as it
+///     has), the plan with the highest g - kConfidence s - c / L is taken when that is above
+///     kLeastGain
 ///
-/// While workers are overdue and others wait for them, there is a detour instead: a plan under
-/// which they are apart (policy_detour.cpp).
-///
-/// Cost: a decision times at most 20 plans, and only when the load has changed.
+/// Looks once per iteration, and when a worker is late; rates anew when a level has moved, and
+/// every kOften iterations. Cost: at most 20 plans on some thousand pushes each.
 class AdaptivePolicy : public PolicyBase {
 public:
     AdaptivePolicy(std::string mode, const ModeSetting& setting);
 
     Decision start() override;
-    [[nodiscard]] bool looks(const RunCounts& /*counts*/) const override { return true; }
-    [[nodiscard]] bool wants_load() const override { return true; }
-    [[nodiscard]] bool wants_gradients() const override { return true; }
-    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override {
-        return watch_.wake_at(running);
+    [[nodiscard]] bool looks(const RunCounts& counts) const override {
+        return counts.pushes >= next_look_;
     }
+    [[nodiscard]] bool wants_gradients() const override { return true; }
+    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override;
     void switched(const SwitchReport& report) override;
+
+    static constexpr double kConfidence = 1.64;  ///< one-sided, 95 %
+    static constexpr double kLeastGain = 0.01;
 
 protected:
     Decision adapt(const Telemetry& telemetry) override;
@@ -49,18 +48,18 @@ protected:
 
     /// The plan in force for the workers there are, with equal batches; all is to be rated anew.
     [[nodiscard]] Decision begin_anew(const Telemetry& telemetry, std::string reason);
-    /// Takes what is new, and rates all plans anew when that changes something.
+    /// Looks when it is time to, and rates all plans anew when that shows something new.
     /// @return false: too little is known
     [[nodiscard]] bool observe(const Telemetry& telemetry);
     /// Changes to the best plan if that pays.
     [[nodiscard]] Decision choose(const Telemetry& telemetry);
-    /// Rates all plans for the load that is known: value() has changed.
-    void rate_anew(const Telemetry& telemetry) { rate_all(LoadEstimate(load_), telemetry); }
+    /// Rates all plans for what is known: value() has changed.
+    void rate_anew(const Telemetry& telemetry);
     /// A plan that another one made. @param batches  by worker; empty: equal ones
     [[nodiscard]] PlanOption option_of(const SyncPlan& plan,
                                        std::vector<std::int64_t> batches) const;
     /// Another one decided.
-    void follow(const PlanOption& option, double now_s);
+    void follow(const PlanOption& option);
     /// It is in force already.
     [[nodiscard]] bool follows(const PlanOption& option) const;
     /// What is known of workers that are gone counts no more.
@@ -75,64 +74,28 @@ protected:
     [[nodiscard]] const PlanRater& rater() const noexcept { return rater_; }
 
 private:
-    /// Nobody waits for those who are overdue until they have shown how fast they are.
-    struct Detour {
-        double begun_s = 0;
-        PlanShape from;                          ///< what was in force
-        std::vector<std::int64_t> batches;       ///< of it
-        std::map<int, std::int64_t> iterations;  ///< by worker apart: with which it is back
-    };
-    /// When a worker was late last.
-    struct Lateness {
-        double begun_s = -1;  ///< that iteration
-        double seen_s = -1;
-        double usual_s = 0;  ///< that it should have taken for a sample
-        bool again = false;  ///< it was so a little before, too
-    };
-
-    // Who is overdue (policy_detour.cpp).
-    void look_for_overdue(const LoadEstimate& load, const Telemetry& telemetry);
-    void count_overdue(LoadEstimate& load, const LoadView& view, bool all) const;
-    [[nodiscard]] bool heeds(const OverdueWorker& late, const Telemetry& telemetry);
-    [[nodiscard]] std::vector<int> slow_workers(const LoadView& view) const;
-    [[nodiscard]] std::string reason_of(double gain) const;
-    [[nodiscard]] PlanOption apart(const std::vector<std::vector<int>>& groups,
-                                   const LoadView& view) const;
-    [[nodiscard]] std::optional<Decision> take_detour(const Telemetry& telemetry);
-    [[nodiscard]] bool detour_pays(double gain, const LoadView& view) const;
-    [[nodiscard]] std::optional<Decision> begin_detour(const Telemetry& telemetry);
-    [[nodiscard]] double saved_s(const Detour& detour, const TelemetryHistory& history) const;
-    [[nodiscard]] Decision end_detour(const Telemetry& telemetry);
-
-    [[nodiscard]] bool news(const LoadEstimate& load, const LoadView& view) const;
-    void rate_all(const LoadEstimate& load, const Telemetry& telemetry);
-    [[nodiscard]] RatedPlan rated(PlanOption option, const Telemetry& telemetry) const;
-    [[nodiscard]] double entry_s(const PlanOption& option) const;
-    [[nodiscard]] SwitchGuard::Wish wish_for(const RatedPlan& other, const LoadView& view) const;
+    [[nodiscard]] bool moved() const;
+    [[nodiscard]] RatedPlan rated(PlanOption option, const TimeDraws& draws,
+                                  const Telemetry& telemetry) const;
+    [[nodiscard]] double iteration_s() const;
+    [[nodiscard]] SharedCapacity binding(const SharedCapacity& capacity) const;
+    [[nodiscard]] double sure_gain(const RatedPlan& other) const;
+    [[nodiscard]] std::string sentence(const RatedPlan& best) const;
     [[nodiscard]] Decision take(std::size_t choice, const Telemetry& telemetry, std::string reason);
-    [[nodiscard]] double mean_iteration_s(const LoadEstimate& load) const;
 
-    LoadEstimator loads_;
-    OverdueWatch watch_;
-    std::vector<OverdueWorker> overdue_;  ///< at the last look, those who are heeded
-    bool just_late_ = false;              ///< somebody is, not for long
-    std::vector<Lateness> lateness_;      ///< by worker
-    std::optional<Detour> detour_;
+    OwnTimes times_;
     PlanRater rater_;
     PaceRecord paces_;
-    SwitchGuard guard_;
     PlanOption current_;              ///< in force, or asked for
-    PlanOption previous_;             ///< before it
     double predicted_samples_s_ = 0;  ///< of the plan in force, by the model alone
     double update_s_ = 0;             ///< the same
-    double iteration_s_ = 0;          ///< own time, mean
+    double change_s_ = 0;             ///< what changes cost, mean of some; 0: none was measured
+    std::int64_t next_look_ = 0;      ///< pushes
+    int looks_ = 0;                   ///< since all was rated
     std::int64_t seen_samples_ = 0;
     double seen_s_ = 0;
     // The last rating.
     LoadEstimate load_;
-    GradientFacts gradients_;
-    double lag_limit_ = 0;
-    std::int64_t rated_at_ = 0;      ///< records then
     std::optional<RatedPlan> kept_;  ///< the plan in force
     std::vector<RatedPlan> others_;  ///< best first
 };

@@ -27,7 +27,7 @@ Decision AdvisedPolicy::start() {
     Decision first = adviser_->start();
     advised_ = option_of(*first.plan, first.batches);
     if (advised_.shape != current().shape || !follows(advised_)) {
-        follow(advised_, 0);
+        follow(advised_);
     }
     return first;
 }
@@ -132,7 +132,7 @@ Decision AdvisedPolicy::adapt(const Telemetry& telemetry) {
         (void)measure(telemetry);
     }
     if (!follows(advised_)) {
-        follow(advised_, telemetry.seconds);
+        follow(advised_);
     }
     return advice;
 }
@@ -141,7 +141,7 @@ Decision AdvisedPolicy::regroup(const Telemetry& telemetry, std::string /*reason
     restart_window();
     Decision advice = ask_adviser(telemetry);
     forget_gone();
-    follow(advised_, telemetry.seconds);
+    follow(advised_);
     return advice;
 }
 

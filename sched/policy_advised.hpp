@@ -23,6 +23,7 @@ public:
     [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override {
         return adviser_->wake_at(running);
     }
+    [[nodiscard]] bool wants_load() const override { return adviser_->wants_load(); }
     void switched(const SwitchReport& report) override;
     [[nodiscard]] std::vector<RateWindow> take_windows() override;
 

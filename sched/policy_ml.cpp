@@ -45,7 +45,7 @@ protected:
 private:
     void judge(const RateWindow& window);
     [[nodiscard]] bool hands_over();
-    [[nodiscard]] Decision follow_heuristic(Decision advice, const Telemetry& telemetry);
+    [[nodiscard]] Decision follow_heuristic(Decision advice);
     [[nodiscard]] Decision heed(Decision advice, const Telemetry& telemetry);
     [[nodiscard]] Decision begin_lead(const Telemetry& telemetry);
 
@@ -90,8 +90,8 @@ bool StarMlPolicy::hands_over() {
     return true;
 }
 
-Decision StarMlPolicy::follow_heuristic(Decision advice, const Telemetry& telemetry) {
-    follow(advised(), telemetry.seconds);
+Decision StarMlPolicy::follow_heuristic(Decision advice) {
+    follow(advised());
     advice.plan = current().plan;
     advice.batches = current().batches;
     if (advice.record) {
@@ -125,7 +125,7 @@ Decision StarMlPolicy::heed(Decision advice, const Telemetry& telemetry) {
             .plan = advised().plan, .batches = {}, .reason = "as it has wanted since it decides"};
         advice.record = DecisionRecord{.chooser = mode(), .reason = advice.reason};
     }
-    return advice.plan ? follow_heuristic(std::move(advice), telemetry) : Decision();
+    return advice.plan ? follow_heuristic(std::move(advice)) : Decision();
 }
 
 Decision StarMlPolicy::adapt(const Telemetry& telemetry) {
@@ -155,7 +155,7 @@ Decision StarMlPolicy::regroup(const Telemetry& telemetry, std::string reason) {
         return begin_anew(telemetry, std::move(reason));
     }
     forget_gone();
-    return follow_heuristic(std::move(advice), telemetry);
+    return follow_heuristic(std::move(advice));
 }
 
 }  // namespace

@@ -6,9 +6,8 @@
 #include "cohort/core/error.hpp"
 #include "timing_runs.hpp"
 
-// How fast a plan goes. Plans of one shape are run in the same way: those whose cohorts wait for
-// all of their members need no run; those that apply every push need a queue of (time, worker), one
-// step per push; the others are run by the engine. All three agree where all three can be used.
+// How fast a plan goes. Plans that apply every push need a queue of (time, worker), one step per
+// push; the others are run by the engine. Both agree where both can be used.
 namespace cohort {
 namespace {
 
@@ -57,7 +56,9 @@ TimingJob job_of(const SyncPlan& plan, std::span<const double> own_s,
                   .own = {},
                   .batches = {},
                   .reference_batch = reference_batch,
-                  .capacity = capacity};
+                  .capacity = capacity,
+                  .first = {},
+                  .drawn_as = {}};
     const std::vector<int> index = renumber(job.plan, own_s.size());
     for (std::size_t i = 0; i < index.size(); ++i) {
         if (index[i] >= 0) {
@@ -65,9 +66,11 @@ TimingJob job_of(const SyncPlan& plan, std::span<const double> own_s,
                             "who takes part has a time and samples");
             job.own_s.push_back(own_s[i]);
             job.batches.push_back(batches[i]);
+            job.drawn_as.push_back(i);
         }
     }
     check_invariant(!job.own_s.empty(), "somebody takes part");
+    job.drawn_workers = own_s.size();
     job.tick_s = tick_for(*std::min_element(job.own_s.begin(), job.own_s.end()));
     std::transform(job.own_s.begin(), job.own_s.end(), std::back_inserter(job.own),
                    [&job](double seconds) { return to_ticks(seconds, job.tick_s); });
@@ -112,19 +115,56 @@ double static_update_s(std::span<const double> own_s, int quorum) {
     const std::vector<std::int64_t> batches(own_s.size(), 1);
     TimingJob job = job_of(plan, own_s, batches, static_cast<std::int64_t>(own_s.size()), {});
     job.least_pushes = kPushes;
-    return (waits_for_all(job) ? time_by_formula(job) : time_by_loop(job)).update_s;
+    return time_by_loop(job).update_s;
 }
+
+namespace {
+
+/// By the loop where it is right, else by the engine.
+PlanTiming run(const TimingJob& job) {
+    if (!applies_all(job.plan)) {
+        return time_by_engine(job);
+    }
+    const PlanTiming timing = time_by_loop(job);
+    const bool within = !job.plan.lag_rule || timing.max_lag <= job.plan.lag_rule->bound;
+    return within ? timing : time_by_engine(job);
+}
+
+}  // namespace
 
 PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
                      std::span<const std::int64_t> batches, std::int64_t reference_batch,
                      const SharedCapacity& capacity) {
-    const TimingJob job = job_of(plan, own_s, batches, reference_batch, capacity);
-    if (!applies_all(plan)) {
-        return time_by_engine(job);
+    return run(job_of(plan, own_s, batches, reference_batch, capacity));
+}
+
+PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
+                     std::span<const std::int64_t> batches, std::int64_t reference_batch,
+                     const SharedCapacity& capacity, const TimeDraws& draws,
+                     std::span<const double> first_s) {
+    check_invariant(draws.replicates > 0 && draws.iterations > 0, "something was drawn");
+    TimingJob job = job_of(plan, own_s, batches, reference_batch, capacity);
+    job.draws = &draws;
+    for (const std::size_t worker : job.drawn_as) {
+        if (!first_s.empty()) {
+            job.first.push_back(to_ticks(first_s[worker], job.tick_s));
+        }
     }
-    const PlanTiming timing = waits_for_all(job) ? time_by_formula(job) : time_by_loop(job);
-    const bool within = !plan.lag_rule || timing.max_lag <= plan.lag_rule->bound;
-    return within ? timing : time_by_engine(job);
+    PlanTiming mean{.saturated = true, .replicates = {}};
+    const double share = 1.0 / draws.replicates;
+    double sample_s = 0;  // what takes long counts for as long
+    for (job.replicate = 0; job.replicate < draws.replicates; ++job.replicate) {
+        const PlanTiming one = run(job);
+        mean.update_s += share * one.update_s;
+        sample_s += share / one.samples_s;
+        mean.mean_lag += share * one.mean_lag;
+        mean.max_lag = std::max(mean.max_lag, one.max_lag);
+        mean.used += share * one.used;
+        mean.saturated = mean.saturated && one.saturated;
+        mean.replicates.push_back(one.samples_s);
+    }
+    mean.samples_s = 1 / sample_s;
+    return mean;
 }
 
 }  // namespace cohort

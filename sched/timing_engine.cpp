@@ -29,6 +29,8 @@ struct EngineWorker {
     std::uint64_t lease = 0;
     std::int64_t version = 0;
     std::int64_t samples = 0;
+    std::int64_t iterations = 0;  ///< begun
+    bool busy = false;
     Ticks begun = 0;
     Ticks takes = 0;
 };
@@ -65,6 +67,13 @@ public:
                      .arrived = true});
             }
         }
+        for (const EngineWorker& worker : workers_) {
+            if (worker.busy && now_ > worker.begun && worker.takes > 0) {
+                const double done =
+                    static_cast<double>(now_ - worker.begun) / static_cast<double>(worker.takes);
+                meter_.unfinished(std::min(done, 1.0) * static_cast<double>(worker.samples));
+            }
+        }
         return meter_.result(now_, queues_);
     }
 
@@ -80,16 +89,18 @@ private:
         const std::int64_t batch = job_.batches[index];
         const auto number = static_cast<int>(index);
         worker.samples = engine_.needs_short_lease(number) ? short_lease_of(batch) : batch;
-        worker.takes = job_.own[index] * worker.samples / batch;
+        worker.takes = job_.own_of(index, worker.iterations++) * worker.samples / batch;
         worker.lease = ++leases_;
         worker.version = version;
         worker.begun = time;
+        worker.busy = true;
         engine_.leased(number, worker.lease, worker.samples);
         add({.time = time + worker.takes, .worker = index, .start = ++worker.starts});
     }
 
     void push(std::size_t index) {
         EngineWorker& worker = workers_[index];
+        worker.busy = false;
         ++worker.starts;
         effects_.clear();
         engine_.push({.id = {.worker = static_cast<int>(index), .sequence = ++worker.pushes},

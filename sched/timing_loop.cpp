@@ -2,10 +2,11 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "timing_runs.hpp"
 
-// Plans that apply every push: by formula, or by a queue of what each worker finishes when.
+// Plans that apply every push: a queue of what each worker finishes when.
 namespace cohort {
 namespace {
 
@@ -40,13 +41,18 @@ private:
 struct LoopCohort {
     int quorum = 0;
     int counting = 0;
+    std::int64_t fires = 0;
     std::vector<std::size_t> pending;
 };
 
 struct LoopWorker {
     std::size_t cohort = 0;
     bool member = true;
-    double applied = 0;  ///< samples, when it was released
+    bool busy = false;
+    double applied = 0;           ///< samples, when it was released
+    std::int64_t fires = 0;       ///< of its cohort, then
+    std::int64_t iterations = 0;  ///< begun
+    Ticks begun = 0;
 };
 
 struct Loop {
@@ -65,6 +71,15 @@ struct Loop {
         }
     }
 
+    void begin(std::size_t index, Ticks now) {
+        LoopWorker& worker = workers[index];
+        worker.applied = applied;
+        worker.fires = cohorts[worker.cohort].fires;
+        worker.begun = now;
+        worker.busy = true;
+        finishes.add(now + job.own_of(index, worker.iterations++), index);
+    }
+
     const TimingJob& job;
     std::vector<LoopCohort> cohorts;
     std::vector<LoopWorker> workers;
@@ -72,11 +87,13 @@ struct Loop {
     double applied = 0;  ///< samples
 };
 
-void fire(Loop& loop, LoopCohort& cohort, Ticks now, ServerQueues& queues, PaceMeter& meter) {
+/// An update with these pushes; their workers go on.
+void apply(Loop& loop, const std::vector<std::size_t>& pushes, Ticks now, ServerQueues& queues,
+           PaceMeter& meter) {
     const TimingJob& job = loop.job;
-    const Ticks release = queues.update(now, static_cast<std::int64_t>(cohort.pending.size()));
+    const Ticks release = queues.update(now, static_cast<std::int64_t>(pushes.size()));
     std::int64_t samples = 0;
-    for (const std::size_t worker : cohort.pending) {
+    for (const std::size_t worker : pushes) {
         const double lag = (loop.applied - loop.workers[worker].applied) /
                            static_cast<double>(job.reference_batch);
         meter.applied(worker, now, job.batches[worker], lag);
@@ -84,18 +101,50 @@ void fire(Loop& loop, LoopCohort& cohort, Ticks now, ServerQueues& queues, PaceM
     }
     meter.updated();
     loop.applied += static_cast<double>(samples);
-    for (const std::size_t worker : cohort.pending) {
-        loop.workers[worker].applied = loop.applied;
-        loop.finishes.add(release + job.own[worker], worker);
+    for (const std::size_t worker : pushes) {
+        loop.begin(worker, release);
     }
-    cohort.pending.clear();
-    cohort.counting = 0;
+}
+
+void arrive(Loop& loop, std::size_t index, Ticks now, ServerQueues& queues, PaceMeter& meter) {
+    LoopWorker& worker = loop.workers[index];
+    LoopCohort& cohort = loop.cohorts[worker.cohort];
+    worker.busy = false;
+    const bool late = worker.member && worker.fires < cohort.fires;
+    if (late && loop.job.plan.late == SyncPlan::Late::kAlone) {
+        apply(loop, {index}, now, queues, meter);
+        return;
+    }
+    cohort.pending.push_back(index);
+    cohort.counting += worker.member ? 1 : 0;
+    if (cohort.counting >= cohort.quorum) {
+        ++cohort.fires;
+        cohort.counting = 0;
+        apply(loop, std::exchange(cohort.pending, {}), now, queues, meter);
+    }
+}
+
+/// Pushes that wait are done, and mini-batches under way in part.
+void count_unfinished(const Loop& loop, Ticks now, PaceMeter& meter) {
+    for (const LoopCohort& cohort : loop.cohorts) {
+        for (const std::size_t worker : cohort.pending) {
+            meter.unfinished(static_cast<double>(loop.job.batches[worker]));
+        }
+    }
+    for (std::size_t i = 0; i < loop.workers.size(); ++i) {
+        const LoopWorker& worker = loop.workers[i];
+        if (worker.busy && now > worker.begun) {
+            const Ticks takes = loop.job.own_of(i, worker.iterations - 1);
+            const double done = static_cast<double>(now - worker.begun) / static_cast<double>(takes);
+            meter.unfinished(std::min(done, 1.0) * static_cast<double>(loop.job.batches[i]));
+        }
+    }
 }
 
 }  // namespace
 
 bool applies_all(const SyncPlan& plan) {
-    const bool plain = plan.late == SyncPlan::Late::kMerge && !plan.late_rounds &&
+    const bool plain = plan.late != SyncPlan::Late::kDrop && !plan.late_rounds &&
                        plan.others == SyncPlan::Others::kContinue &&
                        plan.release == SyncPlan::Release::kOnFire && !plan.clock_bound &&
                        !plan.accept;
@@ -104,81 +153,20 @@ bool applies_all(const SyncPlan& plan) {
            });
 }
 
-bool waits_for_all(const TimingJob& job) {
-    const SharedCapacity& capacity = job.capacity;
-    const bool free = capacity.push_s == 0 && capacity.update_s == 0 && capacity.add_s == 0;
-    return free &&
-           std::all_of(job.plan.cohorts.begin(), job.plan.cohorts.end(),
-                       [](const CohortSpec& cohort) {
-                           return cohort.riders.empty() && !cohort.members.empty() &&
-                                  static_cast<std::size_t>(cohort.quorum) >= cohort.members.size();
-                       });
-}
-
-/// A cohort makes an update every time its slowest is done; a push of it lags by what the others
-/// apply meanwhile, on average over all ways in which their rounds may lie.
-PlanTiming time_by_formula(const TimingJob& job) {
-    struct Round {
-        double seconds = 0;
-        double batches = 0;  ///< reference batches
-        double pushes = 0;
-    };
-    std::vector<Round> rounds;
-    for (const CohortSpec& cohort : job.plan.cohorts) {
-        Round& round = rounds.emplace_back();
-        for (const int member : cohort.members) {
-            const auto i = static_cast<std::size_t>(member);
-            round.seconds = std::max(round.seconds, job.own_s[i]);
-            round.batches +=
-                static_cast<double>(job.batches[i]) / static_cast<double>(job.reference_batch);
-        }
-        round.pushes = static_cast<double>(cohort.members.size());
-    }
-    double updates_s = 0;
-    double batches_s = 0;
-    double pushes_s = 0;
-    double lags_s = 0;
-    PlanTiming timing{.used = 1};
-    for (const Round& round : rounds) {
-        updates_s += 1 / round.seconds;
-        batches_s += round.batches / round.seconds;
-    }
-    for (const Round& round : rounds) {
-        const double others_s = batches_s - round.batches / round.seconds;
-        pushes_s += round.pushes / round.seconds;
-        lags_s += round.pushes * others_s;
-        double most = -round.batches;
-        for (const Round& other : rounds) {
-            constexpr double kSame = 1e-9;
-            most += std::ceil(round.seconds / other.seconds - kSame) * other.batches;
-        }
-        timing.max_lag = std::max(timing.max_lag, most);
-    }
-    timing.update_s = 1 / updates_s;
-    timing.samples_s = batches_s * static_cast<double>(job.reference_batch);
-    timing.mean_lag = lags_s / pushes_s;
-    return timing;
-}
-
 PlanTiming time_by_loop(const TimingJob& job) {
     Loop loop(job);
     ServerQueues queues(job.capacity, job.tick_s);
     PaceMeter meter(job);
     for (std::size_t worker = 0; worker < job.workers(); ++worker) {
-        loop.finishes.add(job.own[worker], worker);
+        loop.begin(worker, 0);
     }
     Ticks now = 0;
     while (!meter.done()) {
         const Finishes::Next next = loop.finishes.take();
         now = queues.push(next.time);
-        const LoopWorker& worker = loop.workers[next.worker];
-        LoopCohort& cohort = loop.cohorts[worker.cohort];
-        cohort.pending.push_back(next.worker);
-        cohort.counting += worker.member ? 1 : 0;
-        if (cohort.counting >= cohort.quorum) {
-            fire(loop, cohort, now, queues, meter);
-        }
+        arrive(loop, next.worker, now, queues, meter);
     }
+    count_unfinished(loop, now, meter);
     return meter.result(now, queues);
 }
 

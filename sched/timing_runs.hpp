@@ -24,10 +24,28 @@ struct TimingJob {
     double tick_s = 1;
     std::int64_t least_pushes = 1024;  ///< a run has at least
 
+    const TimeDraws* draws = nullptr;   ///< null: times are constant
+    int replicate = 0;                  ///< of the draws
+    std::vector<Ticks> first;           ///< [workers] of the first iteration; empty: own
+    std::vector<std::size_t> drawn_as;  ///< [workers] in the draws
+    std::size_t drawn_workers = 0;      ///< there
+
     [[nodiscard]] std::size_t workers() const noexcept { return own.size(); }
-    /// Pushes after which a pace is known: six of each worker, when there are many.
+    /// Pushes after which a pace is known: as many as there are draws, else six of each worker,
+    /// when there are many.
     [[nodiscard]] std::int64_t pushes() const noexcept {
-        return std::max(least_pushes, 6 * static_cast<std::int64_t>(workers()));
+        const auto all = static_cast<std::int64_t>(workers());
+        return draws != nullptr ? draws->iterations * all : std::max(least_pushes, 6 * all);
+    }
+    /// What a worker's iteration takes, from 0.
+    [[nodiscard]] Ticks own_of(std::size_t worker, std::int64_t iteration) const {
+        const Ticks mean = iteration == 0 && !first.empty() ? first[worker] : own[worker];
+        if (draws == nullptr) {
+            return mean;
+        }
+        const double factor =
+            draws->factor(replicate, iteration, drawn_as[worker], drawn_workers);
+        return std::max<Ticks>(1, static_cast<Ticks>(static_cast<double>(mean) * factor));
     }
 };
 
@@ -66,7 +84,10 @@ public:
     /// A push, or a part of a mini-batch, was computed for nothing.
     void wasted(std::size_t worker, double samples);
     void updated() { ++updates_; }
+    /// A mini-batch was under way at the end, with so many of its samples done.
+    void unfinished(double samples) { unfinished_ += samples; }
     [[nodiscard]] bool done() const noexcept { return pushes_ >= job_.pushes(); }
+    /// Of constant times: over whole iterations. Of draws: all that was done, over all the time.
     [[nodiscard]] PlanTiming result(Ticks now, const ServerQueues& queues) const;
 
 private:
@@ -88,6 +109,8 @@ private:
         double lag = 0;
     };
     [[nodiscard]] Pace pace_of(const Row& row) const;
+    void add_whole_iterations(PlanTiming& timing) const;
+    void add_all(PlanTiming& timing, Ticks now) const;
     void add_unfinished(PlanTiming& timing, double& lag_s, double& pushes_s) const;
 
     const TimingJob& job_;
@@ -98,13 +121,12 @@ private:
     double max_lag_ = 0;
     double applied_samples_ = 0;
     double wasted_samples_ = 0;
+    double unfinished_ = 0;
+    double lags_ = 0;  ///< sum
 };
 
-/// Cohorts that wait for all of their members, with no limit to share: nothing needs to be run.
-[[nodiscard]] bool waits_for_all(const TimingJob& job);
-[[nodiscard]] PlanTiming time_by_formula(const TimingJob& job);
-
-/// Plans in which every push is applied when its cohort has enough of them: a small event loop.
+/// Plans in which every push is applied, when its cohort has enough of them or alone because it is
+/// late: a small event loop.
 [[nodiscard]] bool applies_all(const SyncPlan& plan);
 /// A lag rule is not looked at: right as long as no push is over its bound.
 [[nodiscard]] PlanTiming time_by_loop(const TimingJob& job);

@@ -16,6 +16,20 @@ struct SharedCapacity {
     double add_s = 0;     ///< server time of each push in it
 };
 
+/// Courses that workers' own times may take, the same ones for every plan that is timed on them, so
+/// that differences between plans are no chance of the draw.
+struct TimeDraws {
+    int replicates = 0;
+    int iterations = 0;          ///< of each worker in a replicate; then it goes on from the first
+    std::vector<float> factors;  ///< [replicates][iterations][workers], times the expected own time
+
+    [[nodiscard]] double factor(int replicate, std::int64_t iteration, std::size_t worker,
+                                std::size_t workers) const {
+        const auto row = static_cast<std::size_t>(replicate * iterations + iteration % iterations);
+        return factors[row * workers + worker];
+    }
+};
+
 /// A plan's pace.
 struct PlanTiming {
     double update_s = 0;   ///< mean time between two updates
@@ -26,6 +40,7 @@ struct PlanTiming {
                       ///< that are interrupted count
     bool saturated = false;  ///< the capacity bounds it, not the workers: the servers' network or
                              ///< their processors are in use all the time
+    std::vector<double> replicates;  ///< samples per second in each; empty for constant times
 };
 
 /// Mean time between updates of static x-order over whole cycles: residuals r_i = tau_i; the x
@@ -44,5 +59,15 @@ struct PlanTiming {
                                    std::span<const std::int64_t> batches,
                                    std::int64_t reference_batch,
                                    const SharedCapacity& capacity = {});
+
+/// The same on times that vary: every replicate begins with all workers at the start of an
+/// iteration and ends after as many pushes as there are draws; mini-batches under way at its end
+/// count by the part that is done.
+/// @param first_s  tau of each worker's first iteration: with the batch that it has already;
+///                 empty: own_s
+[[nodiscard]] PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
+                                   std::span<const std::int64_t> batches,
+                                   std::int64_t reference_batch, const SharedCapacity& capacity,
+                                   const TimeDraws& draws, std::span<const double> first_s = {});
 
 }  // namespace cohort
