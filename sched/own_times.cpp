@@ -20,7 +20,6 @@ constexpr int kBlock = 8;              ///< iterations that are drawn together
 constexpr double kLater = 1.5;         ///< times as long, for another look at who is late
 constexpr double kSlow = 1.2;          ///< times the common level
 constexpr double kAgain = 2;           ///< times what has elapsed: as long again
-constexpr double kMostCorrelation = 0.9;
 constexpr double kRounding = 1e-6;  ///< of seconds, as they are added up
 
 /// The deviation of a normal variable from the ninth decile of the distances of two of them: what
@@ -110,12 +109,6 @@ void OwnTimes::look(const LoadView& view, const std::vector<int>& live, double n
         return;
     }
     measure_noise();
-    inflation_ = 1;
-    for (const int worker : live_) {
-        find_state(rows_[static_cast<std::size_t>(worker)]);
-    }
-    const double alike = correlation();
-    inflation_ = std::sqrt((1 + alike) / ((1 - alike) * (1 - alike)));
     for (const int worker : live_) {
         find_state(rows_[static_cast<std::size_t>(worker)]);
     }
@@ -258,29 +251,12 @@ void OwnTimes::find_state(Row& row) const {
         return;
     }
     const std::vector<double> sums = sums_of(row.logs);
-    for (Split split = best_split(sums, 0); split.errors > kSure * row.noise * inflation_;
+    for (Split split = best_split(sums, 0); split.errors > kSure * row.noise;
          split = best_split(sums, row.logs.size() - row.age)) {
         row.changed = true;
         row.age = split.newest;
     }
     row.mean = (sums.back() - sums[row.logs.size() - row.age]) / static_cast<double>(row.age);
-}
-
-/// Of successive distances from the means of states, and of what was before them.
-double OwnTimes::correlation() const {
-    double products = 0;
-    double squares = 0;
-    for (const int worker : live_) {
-        const Row& row = rows_[static_cast<std::size_t>(worker)];
-        const std::size_t begin = row.logs.size() - row.age;
-        for (std::size_t i = begin + 1; i < row.logs.size(); ++i) {
-            const double a = row.logs[i - 1] - row.mean;
-            const double b = row.logs[i] - row.mean;
-            products += a * b;
-            squares += (a * a + b * b) / 2;
-        }
-    }
-    return squares > 0 ? std::clamp(products / squares, 0.0, kMostCorrelation) : 0;
 }
 
 void OwnTimes::find_levels() {
@@ -295,7 +271,7 @@ void OwnTimes::find_levels() {
     for (const int worker : live_) {
         Row& row = rows_[static_cast<std::size_t>(worker)];
         const double error =
-            row.noise * inflation_ / std::sqrt(static_cast<double>(std::max<std::size_t>(row.age, 1)));
+            row.noise / std::sqrt(static_cast<double>(std::max<std::size_t>(row.age, 1)));
         row.level = row.logs.empty() ? common_ : common_ + garrote(row.mean - common_, error);
     }
 }

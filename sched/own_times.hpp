@@ -110,7 +110,6 @@ private:
     void find_state(Row& row) const;
     void find_late(const RunningIterations& running, double now_s);
     void find_levels();
-    [[nodiscard]] double correlation() const;
     [[nodiscard]] double allowed_s(int worker, const RunningIterations& running) const;
 
     double batch_;
@@ -119,7 +118,6 @@ private:
     std::vector<int> live_;
     std::size_t known_ = 0;
     double common_ = 0;       ///< level
-    double inflation_ = 1;    ///< of standard errors, as successive times are alike
     double variation_ = 0.1;  ///< see variation()
 };
 

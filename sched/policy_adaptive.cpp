@@ -170,7 +170,6 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
         return false;
     }
     if (!kept_ || ++looks_ >= kOften || moved()) {
-        paces_.restart();  // what was predicted was for another load
         rate_anew(telemetry);
     }
     return true;

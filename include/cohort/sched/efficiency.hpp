@@ -42,7 +42,7 @@ public:
 /// 1 / (1 + kappa lag).
 class StalenessPrior final : public StalenessCost {
 public:
-    static constexpr double kKappa = 0.3;
+    static constexpr double kKappa = 0.1;
     [[nodiscard]] double efficiency(const StalenessFeatures& features) const override;
     [[nodiscard]] std::string_view name() const override { return "prior"; }
 };
