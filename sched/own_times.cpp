@@ -72,8 +72,9 @@ double work_factor(double share, double batches) {
 
 }  // namespace
 
-OwnTimes::OwnTimes(int workers, std::int64_t batch)
+OwnTimes::OwnTimes(int workers, std::int64_t batch, double pull_bytes)
     : batch_(static_cast<double>(batch)),
+      pull_bytes_(pull_bytes),
       shares_(static_cast<std::size_t>(workers)),
       rows_(static_cast<std::size_t>(workers)) {
 }
@@ -175,10 +176,17 @@ double OwnTimes::fixed_share(int worker) const {
     return sum / weights;
 }
 
+/// A crowd at the servers makes pulls of all slow. Records leave out of a pull what others suffer as
+/// well; its rate has it.
+double OwnTimes::transfer_s(const IterationRecord& record) const {
+    const double rate = record.use.rx_bytes_s;
+    return record.push_s + std::max(record.pull_s, rate > 0 ? pull_bytes_ / rate : 0);
+}
+
 double OwnTimes::full_batch_s(int worker, const IterationRecord& record) const {
     const double batches = static_cast<double>(record.samples) / batch_;
     return (record.input_s + record.compute_s) / work_factor(fixed_share(worker), batches) +
-           record.transfer_s();
+           transfer_s(record);
 }
 
 /// The first iteration of a worker is cold: it counts only as long as there is no other.
@@ -195,7 +203,7 @@ void OwnTimes::read(Row& row, int worker, const TelemetryHistory& history) const
         if ((record.iteration == 1 && count > 1) || !(own_s > 0)) {
             continue;
         }
-        row.transfer_s += (row.logs.empty() ? 1 : kNewest) * (record.transfer_s() - row.transfer_s);
+        row.transfer_s += (row.logs.empty() ? 1 : kNewest) * (transfer_s(record) - row.transfer_s);
         row.logs.push_back(static_cast<float>(std::log(own_s)));
         row.when_s.push_back(record.arrived_s);
     }

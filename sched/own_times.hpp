@@ -45,7 +45,8 @@ public:
     static constexpr double kSure = 4;           ///< standard errors that are no chance
 
     /// @param batch  samples of a full one
-    OwnTimes(int workers, std::int64_t batch);
+    /// @param pull_bytes  of the parameters; 0: not known, rates of pulls are not looked at
+    OwnTimes(int workers, std::int64_t batch, double pull_bytes);
 
     /// Looks at all that is known now. @param live  workers
     void look(const LoadView& view, const std::vector<int>& live, double now_s);
@@ -104,6 +105,7 @@ private:
 
     void take(FixedShare& share, const IterationRecord& record, double noise) const;
     [[nodiscard]] double fixed_share(int worker) const;
+    [[nodiscard]] double transfer_s(const IterationRecord& record) const;
     [[nodiscard]] double full_batch_s(int worker, const IterationRecord& record) const;
     void read(Row& row, int worker, const TelemetryHistory& history) const;
     void measure_noise();
@@ -113,6 +115,7 @@ private:
     [[nodiscard]] double allowed_s(int worker, const RunningIterations& running) const;
 
     double batch_;
+    double pull_bytes_;
     std::vector<FixedShare> shares_;
     std::vector<Row> rows_;
     std::vector<int> live_;

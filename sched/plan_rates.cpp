@@ -58,7 +58,7 @@ double PlanRater::staleness_efficiency(const SyncPlan& plan, const PlanTiming& t
 
 namespace {
 
-constexpr double kRemembered = 200;  ///< measurements after which one has faded to a third
+constexpr double kRemembered = 50;  ///< measurements after which one has faded to a third
 constexpr double kLeastRatio = 0.5;
 constexpr double kMostRatio = 1.5;
 

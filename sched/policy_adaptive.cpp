@@ -49,7 +49,8 @@ std::string enumerated(const std::vector<int>& workers) {
 
 AdaptivePolicy::AdaptivePolicy(std::string mode, const ModeSetting& setting)
     : PolicyBase(std::move(mode), setting),
-      times_(static_cast<int>(setting.live.size()), setting.batch),
+      times_(static_cast<int>(setting.live.size()), setting.batch,
+             setting.job.parameter_bytes),
       rater_(setting),
       paces_(kPaceRounds * rater_.reference_batch()) {
 }
