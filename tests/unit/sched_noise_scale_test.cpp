@@ -298,7 +298,7 @@ TEST(GradientDesk, WhatDoesNotComeAboutIsForgotten) {
         const GradientQuestion question = desk.ask(fire, plan, kChooser);
         compared += question.compare ? 1 : 0;
         if (question.keep) {
-            desk.withdrawn(version, fire.samples);
+            desk.withdrawn(version, fire.samples, fire.lr_scale);
         } else if (question.any()) {
             desk.answered(version, {.squares = 1});
         }
