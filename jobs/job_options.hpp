@@ -23,7 +23,8 @@ inline void declare_arch(CLI::App& app, std::string& arch) {
 template <class Options>
 void declare_modes(CLI::App& app, Options& o, const std::string& more = "") {
     value(app, "--mode", o.mode,
-          "Who waits for whom (docs/modes.md); servers: " +
+          "Who waits for whom (docs/modes.md), with @SCALE at that share of --lr: \"asgd@0.5\"; "
+          "servers: " +
               CLI::detail::join(mode_names(Architecture::kServers), ", ") +
               "; ring: " + CLI::detail::join(mode_names(Architecture::kRing), ", ") +
               "; empty: the first of each" + more)
@@ -33,7 +34,7 @@ void declare_modes(CLI::App& app, Options& o, const std::string& more = "") {
           "lag, or plain ones")
         ->check(CLI::IsMember({"look-ahead", "keep"}));
     value(app, "--mode-schedule", o.mode_schedule,
-          "Modes by samples applied, in place of --mode: \"0:ssgd,20000:static:6\"")
+          "Modes by samples applied, in place of --mode: \"0:ssgd,20000:static:6@0.5\"")
         ->type_name("LIST");
     value(app, "--lr-rule", o.lr_rule,
           "What an update of f reference batches is worth: f (per-sample), what the mode's "

@@ -55,6 +55,7 @@ void UpdateEngine::Impl::apply(const std::vector<PendingPush>& pushes, int quoru
     }
     pending -= static_cast<std::int64_t>(pushes.size());
     update.fraction = worth(update.samples, update.work);
+    update.lr_scale = plan.lr_scale;
     update.version = history.version() + 1;
     weigh(update, quorum);
     account(update);

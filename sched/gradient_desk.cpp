@@ -23,12 +23,12 @@ bool plain(const Fire& fire, const SyncPlan& plan) {
 }
 
 /// Of the parameters that an update was computed on, the mean over its samples.
-double position(const Fire& fire, double reference_batches) {
+double position(const Fire& fire, double travelled) {
     double lag = 0;
     for (const FiredPush& push : fire.pushes) {
         lag += push.lag * static_cast<double>(push.ticket.samples);
     }
-    return reference_batches - lag / static_cast<double>(fire.samples);
+    return travelled - fire.lr_scale * lag / static_cast<double>(fire.samples);
 }
 
 }  // namespace
@@ -36,8 +36,8 @@ double position(const Fire& fire, double reference_batches) {
 GradientQuestion GradientDesk::ask(const Fire& fire, const SyncPlan& plan,
                                    const GradientWish& wish) {
     ++updates_;
-    const double before = applied_;
-    applied_ += static_cast<double>(fire.samples) / reference_batch_;
+    const double before = travelled_;
+    travelled_ += fire.lr_scale * static_cast<double>(fire.samples) / reference_batch_;
     if (!wish.any()) {
         return {};
     }
@@ -88,8 +88,8 @@ void GradientDesk::answered(std::int64_t version, const GradientAnswer& answer,
     answered(version, answer);
 }
 
-void GradientDesk::withdrawn(std::int64_t version, std::int64_t samples) {
-    applied_ -= static_cast<double>(samples) / reference_batch_;
+void GradientDesk::withdrawn(std::int64_t version, std::int64_t samples, double lr_scale) {
+    travelled_ -= lr_scale * static_cast<double>(samples) / reference_batch_;
     const auto asked = asked_.extract(version);
     if (!asked.empty() && asked.mapped().keep) {
         kept_.reset();

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "cohort/core/error.hpp"
+#include "cohort/sched/job_limits.hpp"
 
 // The table of modes and how the command line names them.
 namespace cohort {
@@ -67,19 +68,15 @@ std::string range(const ModeParameter& parameter, std::size_t workers) {
                       .got = fmt::format("'{}'", mode)});
 }
 
-std::optional<double> parse_number(const ModeParameter& parameter, std::string_view text) {
+/// The number that the whole text is.
+template <class Number>
+std::optional<double> number_in(std::string_view text) {
     const char* const end = text.data() + text.size();
-    double value = 0;
-    std::from_chars_result result{};
-    if (parameter.whole) {
-        std::int32_t whole = 0;
-        result = std::from_chars(text.data(), end, whole);
-        value = whole;
-    } else {
-        result = std::from_chars(text.data(), end, value);
-    }
-    const bool all = result.ec == std::errc{} && result.ptr == end && std::isfinite(value);
-    return all ? std::optional<double>(value) : std::nullopt;
+    Number value = 0;
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    const auto number = static_cast<double>(value);
+    const bool all = error == std::errc{} && stop == end && std::isfinite(number);
+    return all ? std::optional<double>(number) : std::nullopt;
 }
 
 std::optional<double> parse_value(const ModeParameter& parameter, std::string_view text,
@@ -91,7 +88,8 @@ std::optional<double> parse_value(const ModeParameter& parameter, std::string_vi
         }
         return static_cast<double>(found - parameter.words.begin());
     }
-    const std::optional<double> value = parse_number(parameter, text);
+    const std::optional<double> value =
+        parameter.whole ? number_in<std::int32_t>(text) : number_in<double>(text);
     const auto count = static_cast<double>(setting.live.size());
     const bool bounded = !setting.continued;
     const bool fits =
@@ -138,6 +136,26 @@ std::vector<double> parse_values(std::string_view mode, const ModeEntry& entry,
     return values;
 }
 
+/// The number after '@'. Choosers have none: what they choose from has scales of its own.
+std::optional<double> parse_scale(std::string_view mode, const ModeEntry& entry) {
+    const std::size_t at = mode.find('@');
+    if (at == std::string_view::npos) {
+        return {};
+    }
+    const std::optional<double> scale = number_in<double>(mode.substr(at + 1));
+    if (entry.chooses || !scale || !kLrScaleLimits.contain(*scale)) {
+        fail<UsageError>(
+            {.where = "--mode",
+             .what = "a scale of the learning rate that this mode cannot have",
+             .expected =
+                 entry.chooses
+                     ? fmt::format("{}, which chooses plans with their rates", entry.name)
+                     : fmt::format("{}@SCALE, SCALE {}", spelling(entry), kLrScaleLimits.text()),
+             .got = fmt::format("'{}'", mode)});
+    }
+    return scale;
+}
+
 }  // namespace
 
 int ModeRequest::of_workers(std::size_t i) const {
@@ -181,8 +199,14 @@ std::vector<std::string> mode_names(Architecture architecture) {
     return names;
 }
 
+ModeSetting scaled(ModeSetting setting, double lr_scale) {
+    setting.lr_scale = lr_scale;
+    return setting;
+}
+
 ParsedMode parse_mode(std::string_view mode, const ModeSetting& setting) {
-    const std::string_view name = mode.substr(0, mode.find(':'));
+    const std::string_view unscaled = mode.substr(0, mode.find('@'));
+    const std::string_view name = unscaled.substr(0, unscaled.find(':'));
     const auto& table = mode_table();
     const bool ring = setting.architecture == Architecture::kRing;
     const auto found =
@@ -200,7 +224,10 @@ ParsedMode parse_mode(std::string_view mode, const ModeSetting& setting) {
                      : ring               ? "--arch servers"
                                           : "--arch ring"});
     }
-    return {.entry = &*found, .values = parse_values(mode, *found, setting)};
+    return {.entry = &*found,
+            .values = parse_values(unscaled, *found, setting),
+            .unscaled = unscaled,
+            .lr_scale = parse_scale(mode, *found)};
 }
 
 }  // namespace cohort

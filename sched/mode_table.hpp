@@ -63,11 +63,15 @@ struct ModeEntry {
 struct ParsedMode {
     const ModeEntry* entry = nullptr;
     std::vector<double> values;
+    std::string_view unscaled;       ///< the text without "@SCALE"
+    std::optional<double> lr_scale;  ///< the SCALE
 };
 
 /// All modes, in the order of docs/modes.md.
 [[nodiscard]] const std::vector<ModeEntry>& mode_table();
 [[nodiscard]] ParsedMode parse_mode(std::string_view mode, const ModeSetting& setting);
+/// The setting for plans with this scale of the learning rate.
+[[nodiscard]] ModeSetting scaled(ModeSetting setting, double lr_scale);
 
 // The parts of the table.
 [[nodiscard]] std::vector<ModeEntry> waiting_modes();

@@ -26,6 +26,10 @@ bool pushes_may_lag(const SyncPlan& plan) {
 void complete(SyncPlan& plan, const ModeSetting& setting) {
     plan.lr_unit = setting.lr_rule;
     plan.look_ahead = setting.stale_momentum == StaleMomentum::kLookAhead && pushes_may_lag(plan);
+    if (plan.lr_scale != setting.lr_scale) {  // else a mode that it is made of has said it
+        plan.lr_scale = setting.lr_scale;
+        plan.name += fmt::format("@{}", plan.lr_scale);
+    }
 }
 
 [[noreturn]] void fail_word(std::string_view option, std::string_view what,
@@ -71,6 +75,9 @@ SyncPlan::LrUnit parse_lr_rule(std::string_view text) {
 
 SyncPlan make_plan(std::string_view mode, const ModeSetting& setting) {
     const ParsedMode parsed = parse_mode(mode, setting);
+    if (parsed.lr_scale) {
+        return make_plan(parsed.unscaled, scaled(setting, *parsed.lr_scale));
+    }
     ModeRequest request{.setting = setting, .values = parsed.values, .live = {}};
     for (std::size_t worker = 0; worker < setting.live.size(); ++worker) {
         if (setting.live[worker]) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cohort/core/error.hpp"
+#include "cohort/sched/job_limits.hpp"
 
 namespace cohort {
 namespace {
@@ -74,6 +75,7 @@ void check_ranges(const SyncPlan& plan) {
     check_least(plan, "lambda of the delay compensation", plan.delay_compensation, 0);
     check_least(plan, "local steps", plan.local_steps, 1);
     check_least(plan, "group", plan.group, 1);
+    require_within(plan.lr_scale, kLrScaleLimits, "scale of the learning rate");
     if (plan.lr_unit == SyncPlan::LrUnit::kPublished) {
         check_least(plan, "unit of the published step", static_cast<double>(plan.published_unit),
                     1);

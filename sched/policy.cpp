@@ -41,6 +41,9 @@ std::optional<ScheduledMode> parse_entry(std::string_view piece) {
 
 std::unique_ptr<ModePolicy> make_policy(std::string_view mode, const ModeSetting& setting) {
     const ParsedMode parsed = parse_mode(mode, setting);
+    if (parsed.lr_scale) {
+        return make_policy(parsed.unscaled, scaled(setting, *parsed.lr_scale));
+    }
     (void)make_plan(mode, setting);  // what cannot work is said now
     if (setting.chooser.record_rates) {
         return make_recording_policy(std::string(mode), setting);

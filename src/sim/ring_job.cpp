@@ -66,7 +66,7 @@ bool RingJob::grant() {
     for (const std::uint64_t id : next.leases) {
         if (Lease* const taken = lease(id)) {
             taken->steps = next.steps;
-            taken->lr = spec().schedule.lr(spec().lr, before);
+            taken->lr = engine().plan().lr_scale * spec().schedule.lr(spec().lr, before);
         }
     }
     granted_.push_back(std::move(next));

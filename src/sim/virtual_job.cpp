@@ -68,8 +68,8 @@ void VirtualJob::end(const std::string& reason) {
     }
 }
 
-double VirtualJob::learning_rate() const {
-    return spec_.schedule.lr(spec_.lr, samples_applied_);
+double VirtualJob::learning_rate(double scale) const {
+    return scale * spec_.schedule.lr(spec_.lr, samples_applied_);
 }
 
 VirtualCluster::IterationCost VirtualJob::cost_of(std::int64_t samples) const {
@@ -111,7 +111,7 @@ VirtualJob::Lease* VirtualJob::take_lease(int worker, std::int64_t samples) {
     lease.halves = gradients_.halve(plan, taken->slice.count, wish());
     if (plan.work == Work::kDelta) {
         lease.steps = local_steps_of(taken->slice.count, batch, plan);
-        lease.lr = learning_rate();
+        lease.lr = learning_rate(plan.lr_scale);
     }
     log_.add(EventLog::Kind::kLease, now(), worker, lease.id, lease.slice.position);
     return &lease;
@@ -136,8 +136,9 @@ void VirtualJob::give_back(std::uint64_t lease, ReturnReason reason) {
 }
 
 Learner::Released VirtualJob::parameters_for(int worker, double lag) {
-    const double lr = fired_lr_ ? *fired_lr_ : learning_rate();
-    return learner_.release(worker, lag, lr, engine_.plan().delay_compensation > 0);
+    const SyncPlan& plan = engine_.plan();
+    const double lr = fired_lr_ ? *fired_lr_ : learning_rate(plan.lr_scale);
+    return learner_.release(worker, lag, lr, plan.delay_compensation > 0);
 }
 
 Learner::Job VirtualJob::job_of(const Lease& lease, Learner::Released parameters) const {

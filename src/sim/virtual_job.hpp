@@ -160,8 +160,8 @@ protected:
     /// Of an update that a worker makes itself, of a gradient that it has: whoever has the
     /// parameters, device or processor, moves the bytes.
     [[nodiscard]] VirtualCluster::IterationCost update_cost() const;
-    /// For the next update.
-    [[nodiscard]] double learning_rate() const;
+    /// For the next update. @param scale  SyncPlan::lr_scale
+    [[nodiscard]] double learning_rate(double scale) const;
     /// No new work is given out any more.
     [[nodiscard]] bool stopping() const noexcept { return !stop_reason_.empty(); }
 

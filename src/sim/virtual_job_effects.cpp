@@ -53,7 +53,7 @@ void VirtualJob::log(const Effect& effect) {
 }
 
 void VirtualJob::carry_out(const Fire& fire) {
-    fired_lr_ = learning_rate();
+    fired_lr_ = learning_rate(fire.lr_scale);
     apply(fire);
     settle_books(fire);
     note_loss(fire);

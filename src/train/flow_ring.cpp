@@ -148,7 +148,7 @@ void RingFlow::describe(Granted& next) {
     order.epoch = epoch_;
     order.round = ++rounds_;
     order.membership = links_.membership == nullptr ? 0 : links_.membership->epoch();
-    order.lr = parts_.schedule.lr(parts_.options.lr, before);
+    order.lr = plan.lr_scale * parts_.schedule.lr(parts_.options.lr, before);
     const bool own = std::any_of(order.members.begin(), order.members.end(),
                                  [](const RoundMember& member) { return member.lease != 0; });
     if (own && plan.work == Work::kDelta) {

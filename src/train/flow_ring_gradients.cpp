@@ -28,6 +28,7 @@ Fire RingFlow::fire_of(const Granted& next) const {
     Fire fire{.version = static_cast<std::int64_t>(next.order.round),
               .samples = next.samples,
               .fraction = next.order.fraction,
+              .lr_scale = engine.plan().lr_scale,
               .work = next.order.work,
               .pushes = {},
               .releases = {}};
@@ -58,7 +59,8 @@ void RingFlow::answered(const Granted& granted, const RoundReport& report,
 }
 
 void RingFlow::withdrawn(const Granted& granted) {
-    gradients_.withdrawn(static_cast<std::int64_t>(granted.order.round), granted.samples);
+    gradients_.withdrawn(static_cast<std::int64_t>(granted.order.round), granted.samples,
+                         books_.engine().plan().lr_scale);
 }
 
 void RingFlow::halves(const Ticket& ticket) {

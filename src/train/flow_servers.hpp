@@ -73,6 +73,7 @@ private:
     }
     void discard(const PushId& push);
     void send_fire(FireOrder& order);
+    [[nodiscard]] double learning_rate(double scale) const;
     void send_node_orders(const NodeDesk::Orders& orders);
     /// Does what an event asks for; a plan that was asked for meanwhile follows.
     template <class Event>

@@ -58,11 +58,15 @@ void ServersFlow::sum_up(const Fire& fire, FireOrder& order, UpdateRecord& updat
     }
 }
 
+/// @param scale  of the plan
+double ServersFlow::learning_rate(double scale) const {
+    return scale * parts_.schedule.lr(parts_.options.lr, books_.samples_applied());
+}
+
 void ServersFlow::carry_out(const Fire& fire) {
-    UpdateRecord update{
-        .version = fire.version,
-        .fraction = fire.fraction,
-        .learning_rate = parts_.schedule.lr(parts_.options.lr, books_.samples_applied())};
+    UpdateRecord update{.version = fire.version,
+                        .fraction = fire.fraction,
+                        .learning_rate = learning_rate(fire.lr_scale)};
     FireOrder order{.version = fire.version,
                     .fraction = fire.fraction,
                     .lr = update.learning_rate,
@@ -108,7 +112,7 @@ void ServersFlow::settle_books(const Fire& fire) {
 void ServersFlow::carry_out(const ReleaseOne& one) {
     FireOrder order;
     order.version = one.version;
-    order.lr = parts_.schedule.lr(parts_.options.lr, books_.samples_applied());
+    order.lr = learning_rate(books_.engine().plan().lr_scale);
     order.delay_compensation = books_.engine().plan().delay_compensation;
     order.releases.push_back(release(one.worker, one.lag));
     send_servers(MessageKind::kFire, order);

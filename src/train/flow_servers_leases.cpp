@@ -99,7 +99,7 @@ void ServersFlow::give_work(std::vector<LeaseDesk::Dealt>& dealt) {
     if (plan.work == Work::kGradient) {
         return;
     }
-    const double lr = parts_.schedule.lr(parts_.options.lr, books_.samples_applied());
+    const double lr = learning_rate(plan.lr_scale);
     for (auto& [worker, order] : dealt) {
         order.work = {.work = plan.work,
                       .steps = local_steps_of(order.count, batches_[at(worker)], plan),

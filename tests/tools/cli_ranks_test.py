@@ -97,6 +97,26 @@ class ManyRanks(ProgramTest):
         out = self.many("static", 4, *job, "--arch", "servers", "--mode", "static:3")
         self.check_same(out, self.reference(3, *job))
 
+    def test_a_scale_is_that_of_the_learning_rate(self):
+        half = ("--model", "smallcnn", "--batch", 20, "--samples", 480, "--weight-decay", 0.01)
+        for arch, ranks in (("servers", 4), ("ring", 3)):
+            for optimizer, mode in (("sgd", "ssgd"), ("adamw", "ssgd"), ("sgd", "localsgd:2")):
+                with self.subTest(arch=arch, optimizer=optimizer, mode=mode):
+                    job = (*half, "--arch", arch, "--optimizer", optimizer)
+                    name = f"{arch}-{optimizer}-{mode[:5]}"
+                    scaled = self.many(name, ranks, *job, "--lr", 0.02, "--mode", mode + "@0.5")
+                    plain = self.many(name + "-half", ranks, *job, "--lr", 0.01, "--mode", mode)
+                    self.assertEqual(tensors(scaled), tensors(plain))
+                    self.assertEqual(events(scaled, "summary")[-1]["mode"], mode + "@0.5")
+
+    def test_a_scale_changes_in_the_run(self):
+        job = ("--model", "smallcnn", "--batch", 20, "--samples", 960, "--lr", 0.02, "--arch",
+               "servers")
+        changed = self.many("modes", 4, *job, "--mode-schedule", "0:ssgd,480:ssgd@0.25")
+        stepped = self.many("steps", 4, *job, "--lr-schedule", "step:0.25@480")
+        self.assertEqual(events(changed, "switch")[-1]["to"], "ssgd@0.25")
+        self.assertEqual(tensors(changed), tensors(stepped))
+
     def test_virtual_workers_learn_what_real_ones_do(self):
         for mode in ("ssgd", "localsgd:2", "hier:2:2"):
             job = ("--model", "smallcnn", "--batch", 20, "--samples", 640, "--lr", 0.02, "--mode",

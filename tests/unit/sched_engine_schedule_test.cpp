@@ -258,6 +258,23 @@ TEST(Published, AnUpdateIsWorthItsOwnUnit) {
     EXPECT_EQ(run.fires[0].fraction, 1);
 }
 
+/// Pending pushes that the next plan can take count for it; others are applied under their own.
+TEST(LearningRate, IsScaledByThePlanThatTheUpdateIsMadeUnder) {
+    EngineScript run(servers("ssgd@0.5", 2), 2);
+    run.pushes({0, 1});
+    EXPECT_EQ(run.fires[0].lr_scale, 0.5);
+    EXPECT_EQ(run.fires[0].fraction, 1) << "what it is worth stays as it is";
+    run.pushes(0);
+    run.installs(servers("asgd@0.25", 2));
+    ASSERT_EQ(run.fires.size(), 2U);
+    EXPECT_EQ(run.fires[1].lr_scale, 0.25) << "taken over";
+    run.installs(servers("ssgd@0.5", 2));
+    run.pushes(1);
+    run.installs(servers("localsgd:2", 2));
+    ASSERT_EQ(run.fires.size(), 3U);
+    EXPECT_EQ(run.fires[2].lr_scale, 0.5) << "not taken over";
+}
+
 TEST(Acceptance, IsThePlansOwnTest) {
     SyncPlan zeno = servers("asgd", 2);
     zeno.accept = [](const PushTicket& ticket) { return ticket.gradient_norm < 1; };

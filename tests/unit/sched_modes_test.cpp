@@ -334,6 +334,47 @@ TEST(Modes, NamesSayWhatMayBeLeftOut) {
     EXPECT_EQ(name_of(mode_names(kRing).front()), default_mode(kRing));
 }
 
+TEST(Modes, AScaleIsSaidBehindTheName) {
+    for (const char* mode : {"ssgd@0.5", "quorum:3@0.25", "localsgd:2@0.5", "adadelay:1,0.5@0.5",
+                             "ssp@5e-1", "dynamic@0.5"}) {
+        const SyncPlan plan = plan_for(mode, kServers, 4);
+        SyncPlan plain = plan_for(std::string(mode, std::string_view(mode).find('@')), kServers, 4);
+        EXPECT_EQ(plain.lr_scale, 1) << mode;
+        EXPECT_LE(plan.lr_scale, 0.5) << mode;
+        EXPECT_EQ(plan.name, plain.name + (plan.lr_scale == 0.5 ? "@0.5" : "@0.25"));
+        EXPECT_EQ(plan.cohorts.size(), plain.cohorts.size()) << mode;
+    }
+    EXPECT_EQ(plan_for("ring:3@0.5", kRing, 4).lr_scale, 0.5);
+    EXPECT_EQ(plan_for("asgd@1", kServers, 4).name, "asgd");
+    EXPECT_EQ(plan_for("flexrr:2@0.5", kServers, 4).name, "ssp:2@0.5") << "made of another mode";
+}
+
+/// All plans that a mode changes to have it.
+TEST(Modes, AScaleStaysWithThePolicy) {
+    ModeSetting setting{.live = {true, true, true, true}, .own_seconds = {}};
+    for (const SyncPlan& plan : plans_of_mode("sync-switch:0.5@0.25", setting)) {
+        EXPECT_EQ(plan.lr_scale, 0.25) << plan.name;
+    }
+    const auto cutoff = make_policy("cutoff@0.5", setting);
+    EXPECT_EQ(cutoff->start().plan->name, "ksync:4@0.5");
+    Telemetry slow{.workers = std::vector<WorkerTelemetry>(4, {.own_seconds = 1})};
+    slow.workers[3].own_seconds = 9;
+    EXPECT_EQ(cutoff->decide(slow).plan->name, "ksync:3@0.5");
+}
+
+TEST(Modes, AScaleIsAboveZeroAndAtMostOneAndChoosersHaveNone) {
+    for (const char* mode : {"asgd@", "asgd@0", "asgd@2", "asgd@-0.5", "asgd@nan", "asgd@0.5x",
+                             "asgd@0.5@0.5", "static@0.5:3", "@0.5"}) {
+        EXPECT_THROW((void)plan_for(mode, kServers, 4), UsageError) << mode;
+    }
+    EXPECT_THAT([] { (void)plan_for("quorum:3@1.5", kServers, 4); },
+                ThrowsMessage<UsageError>(HasSubstr("quorum:X@SCALE, SCALE above 0, at most 1")));
+    for (const char* mode : {"adaptive@0.5", "star-h@0.5", "ssgd-or-asgd@0.5"}) {
+        EXPECT_THAT([mode] { (void)plan_for(mode, kServers, 4); },
+                    ThrowsMessage<UsageError>(HasSubstr("chooses")));
+    }
+}
+
 TEST(Modes, ErrorsSayWhatIsPossible) {
     const auto make = [](const std::string& mode, Architecture architecture) {
         return [=] { (void)plan_for(mode, architecture, 4); };

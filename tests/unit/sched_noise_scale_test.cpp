@@ -240,30 +240,35 @@ TEST(GradientDesk, HalvesLeasesWhereNoTwoPushesShareAVersion) {
 }
 
 /// A quadratic bowl, h x^2 / 2: every step multiplies the gradient by 1 - rate h.
+/// Under a plan that makes smaller steps the curvature is still that of steps at the full rate.
 TEST(GradientDesk, TheProductOfSuccessiveGradientsTellsTheCurvature) {
-    const SyncPlan plan;
-    GradientDesk desk(128);
-    double gradient = 1;
-    double kept = 0;
-    bool held = false;
-    constexpr double kStep = 0.02;
-    for (std::int64_t version = 1; version <= 2000; ++version) {
-        const FiredPush push = push_of(64, version - 1, gradient);
-        const GradientQuestion question = desk.ask(fire_of(version, {push, push}), plan, kChooser);
-        EXPECT_FALSE(question.keep && question.compare);
-        if (question.any()) {
-            desk.answered(version, {.squares = gradient * gradient,
-                                    .product = question.compare ? kept * gradient : 0});
+    for (const double scale : {1.0, 0.25}) {
+        const SyncPlan plan;
+        GradientDesk desk(128);
+        double gradient = 1;
+        double kept = 0;
+        bool held = false;
+        constexpr double kStep = 0.02;
+        for (std::int64_t version = 1; version <= 2000; ++version) {
+            const FiredPush push = push_of(64, version - 1, gradient);
+            Fire fire = fire_of(version, {push, push});
+            fire.lr_scale = scale;
+            const GradientQuestion question = desk.ask(fire, plan, kChooser);
+            EXPECT_FALSE(question.keep && question.compare);
+            if (question.any()) {
+                desk.answered(version, {.squares = gradient * gradient,
+                                        .product = question.compare ? kept * gradient : 0});
+            }
+            kept = question.keep ? gradient : kept;
+            held = question.keep || (held && !question.compare);
+            gradient *= 1 - scale * kStep;
+            if (gradient < 1 - 2.5 * scale * kStep && !held) {
+                gradient = 1;
+            }
         }
-        kept = question.keep ? gradient : kept;
-        held = question.keep || (held && !question.compare);
-        gradient *= 1 - kStep;
-        if (gradient < 0.95 && !held) {
-            gradient = 1;
-        }
+        EXPECT_NEAR(desk.step_curvature(), kStep, 0.2 * kStep);
+        EXPECT_NEAR(desk.agreement(), 1 - kStep, 0.01);
     }
-    EXPECT_NEAR(desk.step_curvature(), kStep, 0.2 * kStep);
-    EXPECT_NEAR(desk.agreement(), 1 - kStep, 0.01);
 }
 
 /// A ring's round is asked about when it is granted; what its members computed comes later.
@@ -298,7 +303,7 @@ TEST(GradientDesk, WhatDoesNotComeAboutIsForgotten) {
         const GradientQuestion question = desk.ask(fire, plan, kChooser);
         compared += question.compare ? 1 : 0;
         if (question.keep) {
-            desk.withdrawn(version, fire.samples);
+            desk.withdrawn(version, fire.samples, fire.lr_scale);
         } else if (question.any()) {
             desk.answered(version, {.squares = 1});
         }

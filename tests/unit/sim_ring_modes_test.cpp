@@ -120,6 +120,17 @@ TEST_F(RingLearningTest, ThreadsChangeNothing) {
     }
 }
 
+TEST_F(RingLearningTest, HalfOfARateIsThatHalf) {
+    for (const std::string mode : {"ring", "ring:2", "localsgd:3"}) {
+        SimulateOptions options = learning(mode + "@0.5");
+        options.pattern = "persistent:3";
+        const SimulationResult scaled = run(options);
+        options.mode = mode;
+        options.lr /= 2;
+        EXPECT_EQ(run(options).digest, scaled.digest) << mode;
+    }
+}
+
 TEST_F(RingLearningTest, NumbersThatAreNotFiniteEndIt) {
     for (const char* mode : {"ring", "ring:2"}) {
         SimulateOptions wild = learning(mode);

@@ -115,6 +115,44 @@ INSTANTIATE_TEST_SUITE_P(Modes, Repeats,
                          testing::Values("ssgd", "asgd", "saps:1", "ksync:3", "dcasgd", "zeno++",
                                          "hier:2:3", "localsgd:2", "kbatch-async:3"));
 
+/// Half of a rate is that half, bit for bit: updates, local steps, look-aheads, decay.
+TEST(Scale, IsThatOfTheLearningRate) {
+    VirtualRuns runs;
+    runs.slow_workers({0.1, 0.13, 0.21, 0.5});
+    for (const char* optimizer : {"sgd", "adamw"}) {
+        for (const std::string mode : {"ssgd", "asgd", "quorum:3", "localsgd:2", "dcasgd"}) {
+            SimulateOptions options = training(runs, mode + "@0.5", 600);
+            options.optimizer = optimizer;
+            options.weight_decay = 0.01;
+            options.lr_schedule = "cosine:0.1+warmup:100";
+            const SimulationResult scaled = simulate(options, {});
+            options.mode = mode;
+            EXPECT_NE(simulate(options, {}).digest, scaled.digest) << optimizer << ' ' << mode;
+            options.lr /= 2;
+            EXPECT_EQ(simulate(options, {}).digest, scaled.digest) << optimizer << ' ' << mode;
+        }
+    }
+}
+
+/// The velocity stays: as when the rate falls by --lr-schedule.
+TEST(Scale, ChangesInTheRun) {
+    VirtualRuns runs;
+    for (const char* optimizer : {"sgd", "adamw"}) {
+        SimulateOptions options = training(runs, "ssgd", 800);
+        options.optimizer = optimizer;
+        const double plain = simulate(options, {}).loss;
+        options.lr_schedule = "step:0.25@400";
+        const double stepped = simulate(options, {}).loss;
+        options.lr_schedule = "constant";
+        options.mode = "";
+        options.mode_schedule = "0:ssgd,400:ssgd@0.25";
+        const SimulationResult changed = simulate(options, {});
+        EXPECT_EQ(changed.switches.back().to, "ssgd@0.25");
+        EXPECT_EQ(changed.loss, stepped) << optimizer;
+        EXPECT_NE(changed.loss, plain) << optimizer;
+    }
+}
+
 /// The first samples on the way; all of them near the target, where they decide, and at the end.
 TEST(Evaluation, DecidesOnTheWholeTestSet) {
     VirtualRuns runs;

@@ -52,9 +52,10 @@ struct GradientWish {
 ///
 /// Noise scale: from updates whose pushes were computed on one version. Where there are none, every
 /// kEvery-th lease is computed as two halves, which are two mini-batches of one version.
-/// Curvature: two mean gradients a reference batch apart. Their samples differ, so the product's
-/// mean is <G, G'> without a share of noise, and (1 - <G, G'> / |G|^2) per reference batch is the
-/// learning rate / (1 - momentum) times the curvature along the step.
+/// Curvature: two mean gradients a reference batch apart (under a plan with a scale of the learning
+/// rate: 1 / scale of them). Their samples differ, so the product's mean is <G, G'> without a share
+/// of noise, and (1 - <G, G'> / |G|^2) per reference batch is --lr / (1 - momentum) times the
+/// curvature along the step, whatever the plan's scale.
 class GradientDesk {
 public:
     static constexpr int kEvery = 8;    ///< updates, and leases, between two measurements
@@ -75,7 +76,7 @@ public:
     void answered(std::int64_t version, const GradientAnswer& answer,
                   const std::vector<double>& norms);
     /// An update of so many samples that was asked about does not come about.
-    void withdrawn(std::int64_t version, std::int64_t samples);
+    void withdrawn(std::int64_t version, std::int64_t samples, double lr_scale);
 
     /// Whether the next lease, of so many samples, is to be computed as two halves.
     [[nodiscard]] bool halve(const SyncPlan& plan, std::int64_t samples, const GradientWish& wish);
@@ -110,7 +111,7 @@ private:
     static constexpr int kFew = 10;
 
     double reference_batch_;
-    double applied_ = 0;  ///< reference batches, in the updates that ask() saw
+    double travelled_ = 0;  ///< reference batches, times the plans' scales of the learning rate
     NoiseScale noise_{kRate};
     std::map<std::int64_t, Asked> asked_;  ///< by version
     std::optional<double> kept_;           ///< where: reference batches

@@ -16,6 +16,9 @@ inline constexpr Limits<std::int64_t> kBatchLimits{.least = 1, .most = 1'000'000
 inline constexpr Limits<std::int64_t> kSamplesLimits{.least = 0, .most = 1'000'000'000'000'000};
 inline constexpr Limits<double> kLearningRateLimits{
     .least = 0, .most = 1e100, .ends = Limits<double>::Ends::kNotLeast};
+/// Of a plan's share of the run's learning rate.
+inline constexpr Limits<double> kLrScaleLimits{
+    .least = 0, .most = 1, .ends = Limits<double>::Ends::kNotLeast};
 inline constexpr Limits<double> kMomentumLimits{
     .least = 0, .most = 1, .ends = Limits<double>::Ends::kNotMost};
 inline constexpr Limits<double> kWeightDecayLimits{.least = 0, .most = 1e30};

@@ -40,6 +40,7 @@ struct ModeSetting {
     std::int64_t samples_before = 0;  ///< applied before the mode took charge
     StaleMomentum stale_momentum = StaleMomentum::kLookAhead;
     SyncPlan::LrUnit lr_rule = SyncPlan::LrUnit::kPerSample;
+    double lr_scale = 1;  ///< SyncPlan::lr_scale, for a mode that does not say it
     /// Measured seconds of a worker's own iteration, by worker; empty, or 0 for one: not known.
     /// `dynamic`, `ring:x`, `cutoff` and the like group and rank workers by it.
     std::vector<double> own_seconds;
@@ -50,9 +51,9 @@ struct ModeSetting {
 /// B: one push of each worker that the run started with.
 [[nodiscard]] std::int64_t reference_batch_of(const ModeSetting& setting) noexcept;
 
-/// The plan that `--mode` names ("ssgd", "static:4", "hier:2:8", "ring:6" ...). Workers that are
-/// not live have no place in it. Errors: UsageError for an unknown name, a parameter out of range,
-/// or a mode that the architecture cannot run, each with what is possible.
+/// The plan that `--mode` names ("ssgd", "static:4", "hier:2:8", "ring:6", "asgd@0.5" ...). Workers
+/// that are not live have no place in it. Errors: UsageError for an unknown name, a parameter out
+/// of range, or a mode that the architecture cannot run, each with what is possible.
 [[nodiscard]] SyncPlan make_plan(std::string_view mode, const ModeSetting& setting);
 
 /// The plan "dynamic" with these groups of live workers, each of which waits for all of its own.

@@ -121,6 +121,7 @@ struct SyncPlan {
     int local_steps = 1;  ///< between two pushes
     int group = 1;        ///< workers that average every step
 
+    double lr_scale = 1;  ///< of the run's learning rate, in kLrScaleLimits
     LrUnit lr_unit = LrUnit::kPerSample;
     std::int64_t published_unit = 0;  ///< kPublished: samples of one published step
     bool look_ahead = false;          ///< release the parameters of after the worker's lag

@@ -31,6 +31,7 @@ struct Fire {
     std::int64_t version = 0;       ///< V after the update
     std::int64_t samples = 0;       ///< sum of b_p
     double fraction = 0;            ///< f, what the update is worth in reference batches
+    double lr_scale = 1;            ///< of the plan that the update is made under
     Work work = Work::kGradient;    ///< of all its pushes
     std::vector<FiredPush> pushes;  ///< in order of arrival
     std::vector<Release> releases;  ///< may start on version V, in order of arrival
