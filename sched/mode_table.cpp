@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "cohort/core/error.hpp"
+#include "policies.hpp"
 
 // The table of modes and how the command line names them.
 namespace cohort {
@@ -47,9 +48,9 @@ std::string range(const ModeParameter& parameter, std::size_t workers) {
             return fmt::format("{} from {} to {}, one less than the workers", parameter.name,
                                parameter.least, workers - 1);
         default:
-            return fmt::format("{}{} {} to {}", parameter.name,
+            return fmt::format("{}{} {} to {}{}", parameter.name,
                                parameter.whole ? " whole," : " from", parameter.least,
-                               ModeParameter::kMost);
+                               ModeParameter::kMost, parameter.automatic ? " or auto" : "");
     }
 }
 
@@ -90,6 +91,9 @@ std::optional<double> parse_value(const ModeParameter& parameter, std::string_vi
             return {};
         }
         return static_cast<double>(found - parameter.words.begin());
+    }
+    if (parameter.automatic && text == "auto") {
+        return kAutomatic;
     }
     const std::optional<double> value = parse_number(parameter, text);
     const auto count = static_cast<double>(setting.live.size());
