@@ -13,7 +13,6 @@ constexpr double kCompensation = 0.04;  ///< dcasgd, Zheng et al. 2017
 constexpr double kLagBound = 2;         ///< saps, in reference batches; auto: at the start
 constexpr double kLeastCosine = 0.01;   ///< zeno++: rho / gamma of its authors' runs
 constexpr double kValidateEvery = 10;   ///< zeno++, in updates: of the same
-constexpr double kValidateOn = 1;       ///< zeno++, in mini-batches
 
 SyncPlan asgd(const ModeRequest& request) {
     SyncPlan plan = cohorts_of_one(request);
@@ -75,7 +74,6 @@ double as_long_as_reference(const FiredPush& push, const FiringSet& /*set*/) {
 SyncPlan zeno(const ModeRequest& request) {
     SyncPlan plan = asgd(request);
     plan.validate_every = request.whole(1);
-    plan.validate_batches = request.whole(2);
     plan.accept = [cosine = request.values[0]](const PushTicket& ticket) {
         return ticket.reference_dot >= cosine * ticket.gradient_norm * ticket.reference_norm;
     };
@@ -111,8 +109,7 @@ std::vector<ModeEntry> free_modes() {
                          .most = ModeParameter::Most::kOne,
                          .fallback = kLeastCosine,
                          .whole = false},
-                        {.name = "EVERY", .least = 1, .fallback = kValidateEvery},
-                        {.name = "BATCHES", .least = 1, .fallback = kValidateOn}},
+                        {.name = "EVERY", .least = 1, .fallback = kValidateEvery}},
          .plan = zeno},
     };
 }

@@ -8,13 +8,12 @@
 namespace cohort {
 
 ValidationDesk::ValidationDesk(std::uint64_t seed, std::int64_t samples, std::int64_t batch)
-    : seed_(seed), samples_(samples), batch_(batch) {
+    : seed_(seed), samples_(samples), batch_(std::min(samples, batch)) {
 }
 
-void ValidationDesk::follow(const SyncPlan& plan) noexcept {
-    every_ = plan.validate_every;
-    decisions_ = every_;
-    count_ = std::min(samples_, plan.validate_batches * batch_);
+void ValidationDesk::set_every(int every) noexcept {
+    every_ = every;
+    decisions_ = every;
 }
 
 std::optional<ValidationDesk::Dealt> ValidationDesk::deal(const std::vector<bool>& may,
@@ -29,13 +28,13 @@ std::optional<ValidationDesk::Dealt> ValidationDesk::deal(const std::vector<bool
     ++dealt_;
     constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
     const auto places =
-        static_cast<std::uint32_t>(std::min<std::int64_t>(samples_ - count_ + 1, kMost));
+        static_cast<std::uint32_t>(std::min<std::int64_t>(samples_ - batch_ + 1, kMost));
     Rng rng(seed_, RngPurpose::kValidation, dealt_);
     return Dealt{.worker = static_cast<int>(turn_),
                  .lease = kBit | dealt_,
                  .epoch = epoch,
                  .position = static_cast<std::int64_t>(rng.next_below(places)),
-                 .count = count_};
+                 .count = batch_};
 }
 
 }  // namespace cohort

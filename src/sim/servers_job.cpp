@@ -48,7 +48,7 @@ bool ServersJob::stuck() const {
 }
 
 void ServersJob::start_work() {
-    validation_.follow(engine().plan());
+    validation_.set_every(engine().plan().validate_every);
     fence_ = engine().plan().group > 1;
     std::vector<Release> releases;
     for (int index = 0; index < workers(); ++index) {

@@ -24,7 +24,7 @@ void ServersJob::deal() {
             }
         }
         fence_ = engine().plan().group > 1;
-        validation_.follow(engine().plan());
+        validation_.set_every(engine().plan().validate_every);
         deal_all();
     }
     deal_validation();

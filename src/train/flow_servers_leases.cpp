@@ -167,7 +167,7 @@ void ServersFlow::shape_leases() {
     }
     books_.leases().set_batches(samples);
     books_.leases().set_ahead(leases_ahead(plan), !is_synchronous(plan));
-    validation_.follow(plan);
+    validation_.set_every(plan.validate_every);
 }
 
 /// Who was too late twice in a row gets a lease that it can finish in time.

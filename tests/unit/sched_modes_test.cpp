@@ -176,9 +176,7 @@ TEST(Modes, DefaultsOfParameters) {
     EXPECT_EQ(plan_for("ssp", kServers, 2).clock_bound, 3);
     EXPECT_EQ(plan_for("dcasgd", kServers, 2).delay_compensation, 0.04);
     EXPECT_EQ(plan_for("zeno++", kServers, 2).validate_every, 10);
-    EXPECT_EQ(plan_for("zeno++", kServers, 2).validate_batches, 1);
     EXPECT_EQ(plan_for("zeno++:0.1:3", kServers, 2).validate_every, 3);
-    EXPECT_EQ(plan_for("zeno++:0.1:3:8", kServers, 2).validate_batches, 8);
     EXPECT_EQ(plan_for("localsgd", kServers, 2).local_steps, 8);
 }
 
@@ -352,11 +350,11 @@ TEST(Modes, ErrorsSayWhatIsPossible) {
             << mode;
     }
     for (const char* mode :
-         {"ssgd:1",         "asgd:",        "backup:4",    "adadelay:1:0",    "adadelay:0,1",
-          "dcasgd:nan",     "dcasgd:inf",   "dcasgd:-1",   "saps:2:wait",     "saps:-1",
-          "saps:automatic", "lb-bsp:16",    "hier:5:2",    "hier:2:0",        "zeno++:0.1:0",
-          "zeno++:0.1:1:0", "zeno++:1.5",   "sync-switch", "sync-switch:1.5", "localsgd:0",
-          "ssp:x",          "kbatch-sync:5"}) {
+         {"ssgd:1",         "asgd:",       "backup:4",        "adadelay:1:0", "adadelay:0,1",
+          "dcasgd:nan",     "dcasgd:inf",  "dcasgd:-1",       "saps:2:wait",  "saps:-1",
+          "saps:automatic", "lb-bsp:16",   "hier:5:2",        "hier:2:0",     "zeno++:0.1:0",
+          "zeno++:1.5",     "sync-switch", "sync-switch:1.5", "localsgd:0",   "ssp:x",
+          "kbatch-sync:5"}) {
         EXPECT_THROW(make(mode, kServers)(), UsageError) << mode;
         EXPECT_THROW((void)make_policy(mode, {.live = {true, true, true, true}, .own_seconds = {}}),
                      UsageError)

@@ -78,9 +78,7 @@ TEST(ValidationDesk, GivesWorkersTurnsEverySoManyDecisions) {
     ValidationDesk desk(3, 200, 16);
     const std::vector<bool> may{true, false, true};
     EXPECT_FALSE(desk.deal(may, 0)) << "the plan does not validate";
-    SyncPlan plan;
-    plan.validate_every = 2;
-    desk.follow(plan);
+    desk.set_every(2);
     EXPECT_FALSE(desk.deal({false, false, false}, 0));
     std::vector<int> workers;
     std::set<std::int64_t> positions;
@@ -96,12 +94,6 @@ TEST(ValidationDesk, GivesWorkersTurnsEverySoManyDecisions) {
     }
     EXPECT_THAT(workers, ElementsAre(2, 0, 2, 0)) << "the first at once";
     EXPECT_EQ(positions.size(), 4U);
-    plan.validate_batches = 3;
-    desk.follow(plan);
-    EXPECT_EQ(desk.deal(may, 1)->count, 48);
-    plan.validate_batches = 100;
-    desk.follow(plan);
-    EXPECT_EQ(desk.deal(may, 1)->count, 200) << "all there are";
 }
 
 }  // namespace

@@ -115,7 +115,6 @@ struct SyncPlan {
     /// Every so many updates a worker computes a gradient on samples that are not applied; the
     /// servers compare pushes with it (PushTicket::reference_dot). 0: never.
     int validate_every = 0;
-    int validate_batches = 1;  ///< usual mini-batches in such a gradient
     double delay_compensation = 0;  ///< lambda of g + lambda g g (theta - theta_released); 0: none
 
     Work work = Work::kGradient;

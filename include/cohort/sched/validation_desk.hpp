@@ -4,8 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "cohort/sched/plan.hpp"
-
 namespace cohort {
 
 /// Deals validation leases: samples whose gradient others are compared with, and which are not
@@ -22,12 +20,12 @@ public:
     /// Their numbers have this bit, which those of the lease book never reach.
     static constexpr std::uint64_t kBit = std::uint64_t{1} << 63U;
 
-    /// @param samples of an epoch  @param batch of a usual lease
+    /// @param samples of an epoch  @param batch of a lease; less when the epoch has fewer
     ValidationDesk(std::uint64_t seed, std::int64_t samples, std::int64_t batch);
 
-    /// Another plan: a lease is due at once when it validates. Of SyncPlan::validate_batches, fewer
-    /// samples when the epoch has no more.
-    void follow(const SyncPlan& plan) noexcept;
+    /// Another plan: a lease is due at once when it validates.
+    /// @param every so many updates (SyncPlan::validate_every); 0: never
+    void set_every(int every) noexcept;
     /// An update was made, or a push was refused: were only updates counted, a reference that has
     /// everything refused would stay for ever.
     void decided() noexcept { ++decisions_; }
@@ -40,8 +38,7 @@ private:
     std::uint64_t seed_;
     std::int64_t samples_;
     std::int64_t batch_;
-    std::int64_t count_ = 0;      ///< samples of a lease
-    int every_ = 0;               ///< updates; 0: never
+    int every_ = 0;
     std::int64_t decisions_ = 0;  ///< since the last one was due
     std::uint64_t dealt_ = 0;
     std::size_t turn_ = 0;  ///< worker
