@@ -9,6 +9,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/sched/job_limits.hpp"
+#include "policies.hpp"
 
 // The table of modes and how the command line names them.
 namespace cohort {
@@ -48,9 +49,9 @@ std::string range(const ModeParameter& parameter, std::size_t workers) {
             return fmt::format("{} from {} to {}, one less than the workers", parameter.name,
                                parameter.least, workers - 1);
         default:
-            return fmt::format("{}{} {} to {}", parameter.name,
+            return fmt::format("{}{} {} to {}{}", parameter.name,
                                parameter.whole ? " whole," : " from", parameter.least,
-                               ModeParameter::kMost);
+                               ModeParameter::kMost, parameter.automatic ? " or auto" : "");
     }
 }
 
@@ -87,6 +88,9 @@ std::optional<double> parse_value(const ModeParameter& parameter, std::string_vi
             return {};
         }
         return static_cast<double>(found - parameter.words.begin());
+    }
+    if (parameter.automatic && text == "auto") {
+        return kAutomatic;
     }
     const std::optional<double> value =
         parameter.whole ? number_in<std::int32_t>(text) : number_in<double>(text);

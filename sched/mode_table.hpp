@@ -21,6 +21,7 @@ struct ModeParameter {
     Most most = Most::kAny;
     std::optional<double> fallback = {};       ///< when left out; none: it must be given
     bool whole = true;                         ///< no fractions
+    bool automatic = false;                    ///< or "auto": kAutomatic
     std::vector<std::string_view> words = {};  ///< its value is the index of one of these
 };
 

@@ -33,7 +33,7 @@ std::vector<ModeEntry> adaptive_modes() {
     return {
         {.name = "lb-bsp",
          .rings = true,
-         .parameters = {},
+         .parameters = {{.name = "PIECES", .fallback = 0, .words = {"8", "32"}}},
          .plan = as_ssgd,
          .policy = make_lb_bsp_policy},
         {.name = "sync-switch",

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "mode_table.hpp"
+#include "policies.hpp"
 
 // Modes in which every push is an update of its own.
 namespace cohort {
@@ -9,7 +10,7 @@ namespace {
 
 constexpr double kClockBound = 3;       ///< ssp, in pushes
 constexpr double kCompensation = 0.04;  ///< dcasgd, Zheng et al. 2017
-constexpr double kLagBound = 2;         ///< saps, in reference batches
+constexpr double kLagBound = 2;         ///< saps, in reference batches; auto: at the start
 constexpr double kLeastCosine = 0.01;   ///< zeno++: rho / gamma of its authors' runs
 constexpr double kValidateEvery = 10;   ///< zeno++, in updates: of the same
 
@@ -54,7 +55,8 @@ SyncPlan dcasgd(const ModeRequest& request) {
 
 SyncPlan saps(const ModeRequest& request) {
     SyncPlan plan = asgd(request);
-    plan.lag_rule = {.bound = request.values[0],
+    const double bound = request.values[0];
+    plan.lag_rule = {.bound = bound == kAutomatic ? kLagBound : bound,
                      .action = static_cast<SyncPlan::LagAction>(request.whole(1))};
     return plan;
 }
@@ -95,11 +97,12 @@ std::vector<ModeEntry> free_modes() {
          .parameters = {{.name = "LAMBDA", .fallback = kCompensation, .whole = false}},
          .plan = dcasgd},
         {.name = "saps",
-         .parameters = {{.name = "D", .fallback = kLagBound, .whole = false},
+         .parameters = {{.name = "D", .fallback = kLagBound, .whole = false, .automatic = true},
                         {.name = "ACTION",
                          .fallback = 0,
                          .words = {"refresh", "drop", "discount"}}},  // as SyncPlan::LagAction
-         .plan = saps},
+         .plan = saps,
+         .policy = make_saps_policy},
         {.name = "zeno++",
          .parameters = {{.name = "COSINE",
                          .least = -1,

@@ -43,6 +43,15 @@ namespace cohort {
                                                               const ModeSetting& setting,
                                                               const std::vector<double>& values);
 
+[[nodiscard]] std::unique_ptr<ModePolicy> make_saps_policy(std::string mode,
+                                                           const ModeSetting& setting,
+                                                           const std::vector<double>& values);
+
+/// saps:auto: D in reference batches for a noise scale, all in samples.
+[[nodiscard]] double lag_bound_of(double noise_scale, double batch, double reference_batch);
+/// The value of a parameter that is to be found by the mode itself: "auto".
+inline constexpr double kAutomatic = -1;
+
 /// The policy of a mode, which also measures what its plans achieve (ModePolicy::take_windows).
 [[nodiscard]] std::unique_ptr<ModePolicy> make_recording_policy(const std::string& mode,
                                                                 const ModeSetting& setting);

@@ -15,6 +15,16 @@ namespace {
 /// How batches are cut.
 using Balance = std::vector<std::int64_t> (*)(const std::vector<double>& times, std::int64_t batch);
 
+/// proportional_batches in the pieces that adaptive's balance has.
+std::vector<std::int64_t> fine_batches(const std::vector<double>& times, std::int64_t batch) {
+    std::vector<CostLine> costs;
+    costs.reserve(times.size());
+    for (const double time : times) {
+        costs.push_back({.fixed_s = 0, .sample_s = time / static_cast<double>(batch)});
+    }
+    return balanced_batches(costs, batch);
+}
+
 /// Changes when the slowest is done a tenth earlier by it.
 class BatchPolicy final : public PolicyBase {
 public:
@@ -71,8 +81,10 @@ private:
 }  // namespace
 
 std::unique_ptr<ModePolicy> make_lb_bsp_policy(std::string mode, const ModeSetting& setting,
-                                               const std::vector<double>& /*values*/) {
-    return std::make_unique<BatchPolicy>(std::move(mode), setting, proportional_batches);
+                                               const std::vector<double>& values) {
+    const bool fine = values.at(0) > 0;  // the second word of the mode's table
+    return std::make_unique<BatchPolicy>(std::move(mode), setting,
+                                         fine ? fine_batches : proportional_batches);
 }
 
 std::unique_ptr<ModePolicy> make_flexrr_policy(std::string mode, const ModeSetting& setting,

@@ -27,6 +27,7 @@ enum class Draws : std::uint64_t {
     kBandwidth,
     kColocated,
     kServerHot,
+    kHeterogeneous,
 };
 
 /// Puts the causes of one pattern into a scenario.
@@ -42,6 +43,7 @@ public:
     void blip(double strength) { episodes_of_workers(strength, Draws::kBlip, 1); }
     void on_off(double strength);
     void clustered(double strength);
+    void heterogeneous(double strength);
     void bandwidth(double strength);
     void colocated(double strength);
     void server_hot(double strength);
@@ -181,6 +183,16 @@ void PatternBuilder::clustered(double strength) {
     }
 }
 
+/// Speeds are evenly spaced in their logarithm, so that neighbours differ by the same factor.
+void PatternBuilder::heterogeneous(double strength) {
+    Rng draw = random(Draws::kHeterogeneous);
+    const std::vector<int> workers = shuffled_workers(draw);
+    for (std::size_t place = 1; place < workers.size(); ++place) {
+        const double share = static_cast<double>(place) / static_cast<double>(workers.size() - 1);
+        steady(worker(workers[place]), {.device = std::pow(strength, -share)});
+    }
+}
+
 /// A crowded card loses and repeats packets as well: a small delay on top.
 void PatternBuilder::bandwidth(double strength) {
     constexpr double kDelayShare = 0.02;
@@ -249,6 +261,8 @@ const std::vector<Pattern>& known_patterns() {
         {{"blip", 5, "now and then a random worker is slower for a single iteration"}, &B::blip},
         {{"onoff", 2, "a hog on one node: 60 iterations on, 60 off"}, &B::on_off},
         {{"clustered", 2, "two or three groups of workers whose speeds drift"}, &B::clustered},
+        {{"heterogeneous", 3, "every worker's device has another speed, all the time"},
+         &B::heterogeneous},
         {{"bandwidth", 5, "now and then a node's network card is slower"}, &B::bandwidth},
         {{"colocated", 3, "other jobs share the nodes, STRENGTH jobs in all on average"},
          &B::colocated},

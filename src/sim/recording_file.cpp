@@ -39,8 +39,20 @@ std::size_t check_header(const CsvPlace& place, std::string_view line) {
     return columns.size() - 1;
 }
 
-std::vector<double> times_of(const CsvPlace& place, std::size_t workers, std::string_view line) {
-    const std::vector<std::string_view> fields = fields_of(place, workers + 1, line);
+/// Lines that are torn or mixed up show in the numbers of the iterations, which ascend.
+/// @param before  the line before's; -1: there is none
+std::int64_t iteration_of(const CsvPlace& place, std::string_view text, std::int64_t before) {
+    const std::optional<std::int64_t> iteration = parsed<std::int64_t>(text);
+    if (!iteration || *iteration <= before) {
+        fail<FileError>({.where = place.text(kIteration),
+                         .what = "cannot be used",
+                         .expected = fmt::format("a whole number, from {}", before + 1),
+                         .got = fmt::format("'{}'", text)});
+    }
+    return *iteration;
+}
+
+std::vector<double> times_of(const CsvPlace& place, const std::vector<std::string_view>& fields) {
     std::vector<double> times;
     for (std::size_t i = 1; i < fields.size(); ++i) {
         const std::optional<double> value = parsed<double>(fields[i]);
@@ -70,11 +82,14 @@ bool is_recording(std::string_view text) {
 RecordedTimes parse_recording(const std::string& path, std::string_view text) {
     RecordedTimes times;
     std::size_t workers = 0;
+    std::int64_t iteration = -1;
     each_csv_line(path, text, [&](const CsvPlace& place, std::string_view line) {
         if (workers == 0) {
             workers = check_header(place, line);
         } else {
-            times.push_back(times_of(place, workers, line));
+            const std::vector<std::string_view> fields = fields_of(place, workers + 1, line);
+            iteration = iteration_of(place, fields.front(), iteration);
+            times.push_back(times_of(place, fields));
         }
     });
     if (times.empty()) {

@@ -29,6 +29,7 @@ bool RingJob::start_ride(int worker) {
     rider.cpu = {};
     rider.ready = false;
     rider.riding = true;
+    rider.flush = false;  // begun after the fence was called: a rider that stays one goes on
     rider.parts = 2;
     rider.pushes_to = rider.parent;
     mine->computed = learner().start(job_of(*mine, std::exchange(rider.parameters, nullptr)));

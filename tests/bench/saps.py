@@ -36,7 +36,7 @@ def show_bound(arguments):
     words = ["--model", "softmax", "--batch", 8, "--compute", "sleep:40ms", "--lr", 0.001,
              "--samples", arguments.bound_samples,
              "--inject", training_runs.inject({rank: SHARE for rank in SLOW})]
-    modes = ["asgd", *(f"saps:{bound:g}" for bound in arguments.bounds)]
+    modes = ["asgd", *(f"saps:{bound}" for bound in arguments.bounds)]
     found = {mode: [] for mode in modes}
     for _ in range(arguments.rounds):
         for mode in modes:
@@ -65,7 +65,7 @@ def show_accuracy(arguments):
     words = ["--model", "smallcnn", "--batch", 64, "--lr", arguments.lr, "--samples", 2_000_000,
              "--target-accuracy", arguments.target, "--eval-every-samples", 10_000,
              "--eval-share", 1, "--inject", training_runs.inject(shares)]
-    modes = ["ssgd", "asgd", "ssp:3", *(f"saps:{bound:g}" for bound in arguments.bounds)]
+    modes = ["ssgd", "asgd", "ssp:3", *(f"saps:{bound}" for bound in arguments.bounds)]
     found = {mode: [] for mode in modes}
     for seed in arguments.seeds:
         for mode in modes:
@@ -96,7 +96,8 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--part", choices=["bound", "accuracy"], nargs="+",
                         default=["bound", "accuracy"])
-    parser.add_argument("--bounds", type=float, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--bounds", nargs="+", default=["0.5", "1", "2", "4", "auto"],
+                        help="of saps, in reference batches, or auto")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--bound-samples", type=int, default=24_000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])

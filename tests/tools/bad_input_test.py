@@ -83,6 +83,15 @@ CASES = [
     (f"{NO_TRAIN} --pattern slowly", 2, "persistent"),
     (f"{NO_TRAIN} --pattern delay:0.5", 2, "1 to 1000"),
     (f"{NO_TRAIN} --pattern delay:1e300", 2, "1 to 1000"),
+    (f"{NO_TRAIN} --pattern heterogeneous:0.5", 2, "1 to 1000"),
+    (f"{NO_TRAIN} --pattern jitter:2:cauchy", 2, "'jitter:2:cauchy'", "lognormal, exponential or pareto"),
+    (f"{NO_TRAIN} --pattern jitter:2:pareto:1", 2, "between workers", "0 to below 1"),
+    (f"{NO_TRAIN} --pattern jitter:2:pareto:0:-0.1", 2, "over iterations", "0 to below 1"),
+    (f"{NO_TRAIN} --workers 8 --pattern jitter:9", 2, "a strength below 3.0"),
+    (f"{NO_TRAIN} --pattern recorded:nothing", 2, "alexnet, lstm, resnet20, vgg13"),
+    (f"{NO_TRAIN} --pattern recorded:{{torn_times}}", 3, "line 3", "expected 3, got 2"),
+    (f"{NO_TRAIN} --trace {{torn_times}}", 3, "line 3", "expected 3, got 2"),
+    (f"{NO_TRAIN} --pattern recorded:{{garbled}}", 3, "line 2, worker1_ms", "milliseconds"),
     (f"{NO_TRAIN} --profile 9gpu", 2, "8gpu-10g"),
     (f"{NO_TRAIN} --time-as alexnett", 2, "alexnett", "resnet50"),
     (f"{NO_TRAIN} --mode static:9", 2, "the 8 workers"),
@@ -329,6 +338,8 @@ class BadInput(unittest.TestCase):
         fields[1] = "3000000000"
         cls.file("big_worker", "big_worker.csv", f"{head}\n{','.join(fields)}\n")
         cls.file("far", "far.csv", "time_s,target,cpu_share\n0,worker:8,0.5\n")
+        cls.file("torn_times", "torn.csv", "iteration,worker0_ms,worker1_ms\n0,1,2\n1,3\n")
+        cls.file("garbled", "garbled.csv", "iteration,worker0_ms,worker1_ms\n0,1,2ms\n")
         cls.file("farther", "farther.csv", "time_s,target,cpu_share\n0,worker:2147483647,0.5\n")
         cls.file("weights", "weights.toml", "[weights]\n")
         cls.file("weights_inf", "weights_inf.toml", "[weights]\nspread = inf\n")

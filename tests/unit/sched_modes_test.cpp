@@ -46,6 +46,8 @@ const std::vector<std::string> kServerModes = {"ssgd",
                                                "saps:2:drop",
                                                "saps:2:discount",
                                                "saps:2:refresh",
+                                               "saps:auto",
+                                               "lb-bsp:32",
                                                "zeno++",
                                                "zeno++:0.2",
                                                "zeno++:0.2:4",
@@ -389,9 +391,11 @@ TEST(Modes, ErrorsSayWhatIsPossible) {
             << mode;
     }
     for (const char* mode :
-         {"ssgd:1", "asgd:", "backup:4", "adadelay:1:0", "adadelay:0,1", "dcasgd:nan", "dcasgd:inf",
-          "dcasgd:-1", "saps:2:wait", "saps:-1", "hier:5:2", "hier:2:0", "zeno++:0.1:0",
-          "zeno++:1.5", "sync-switch", "sync-switch:1.5", "localsgd:0", "ssp:x", "kbatch-sync:5"}) {
+         {"ssgd:1",         "asgd:",       "backup:4",        "adadelay:1:0", "adadelay:0,1",
+          "dcasgd:nan",     "dcasgd:inf",  "dcasgd:-1",       "saps:2:wait",  "saps:-1",
+          "saps:automatic", "lb-bsp:16",   "hier:5:2",        "hier:2:0",     "zeno++:0.1:0",
+          "zeno++:1.5",     "sync-switch", "sync-switch:1.5", "localsgd:0",   "ssp:x",
+          "kbatch-sync:5"}) {
         EXPECT_THROW(make(mode, kServers)(), UsageError) << mode;
         EXPECT_THROW((void)make_policy(mode, {.live = {true, true, true, true}, .own_seconds = {}}),
                      UsageError)

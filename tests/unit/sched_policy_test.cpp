@@ -7,6 +7,7 @@
 
 #include "batch_balance.hpp"
 #include "cohort/core/error.hpp"
+#include "policies.hpp"
 #include "support/scalar_training.hpp"
 
 namespace cohort {
@@ -61,6 +62,10 @@ public:
     void budget(std::int64_t samples) { telemetry_.budget_samples = samples; }
     void set(std::size_t worker, double seconds) { seconds_[worker] = seconds; }
     void skip(std::optional<std::size_t> worker) { skipped_ = worker; }
+    void noise_scale(double samples) {
+        load_.gradients.noise_scale = samples;
+        telemetry_.load = &load_;
+    }
     void live(std::size_t worker, bool yes) { telemetry_.workers[worker].live = yes; }
 
     SyncPlan plan;
@@ -99,6 +104,7 @@ private:
     std::vector<double> seconds_;
     std::vector<OwnTime> clocks_;
     std::unique_ptr<ModePolicy> policy_;
+    LoadView load_;
     Telemetry telemetry_;
     std::optional<std::size_t> skipped_;
     std::uint64_t dice_ = 7;
@@ -246,6 +252,18 @@ TEST(LbBsp, BatchesFollowSpeedAndTheirSumStays) {
     EXPECT_THAT(run.batches, Each(kBatch));
 }
 
+/// 4 x 64 samples by 3.25 workers: 78.8 each and 19.7 for the slow one. In pieces of two nobody
+/// takes longer than 80; in pieces of eight it is done with 16, and one of the others with 80 too.
+TEST(LbBsp, CanHaveFinerPieces) {
+    PolicyRun run("lb-bsp:32", {1, 1, 1, 1});
+    EXPECT_EQ(run.plan.name, "ssgd");
+    run.set(3, 4);
+    EXPECT_EQ(run.rounds(10), 1);
+    EXPECT_EQ(std::accumulate(run.batches.begin(), run.batches.end(), 0), 4 * kBatch);
+    EXPECT_THAT(run.batches, ElementsAre(80, 80, 78, 18));
+    EXPECT_EQ(PolicyRun("lb-bsp:8", {1, 1}).plan.name, "ssgd");
+}
+
 TEST(LbBsp, WhoIsLeftSharesByItsTimes) {
     PolicyRun run("lb-bsp", {1, 1, 1, 3});
     run.rounds(10);
@@ -280,6 +298,44 @@ TEST(Flexrr, AWorkerMoreThanAFifthBehindIsHelped) {
     run.set(3, 1);
     EXPECT_EQ(run.rounds(20), 1);
     EXPECT_THAT(run.batches, Each(kBatch));
+}
+
+/// R - 1 updates of b samples may come in between, R = phi/b rounded up; at least a reference
+/// batch.
+TEST(SapsAuto, TheBoundIsThatOfRingmasterInReferenceBatches) {
+    EXPECT_DOUBLE_EQ(lag_bound_of(64 * 25, 64, 512), 3);        // R = 25
+    EXPECT_DOUBLE_EQ(lag_bound_of(64 * 24.5, 64, 512), 3);      // the same
+    EXPECT_DOUBLE_EQ(lag_bound_of(64 * 25.5, 64, 512), 3.125);  // R = 26
+    EXPECT_DOUBLE_EQ(lag_bound_of(500, 64, 512), 1) << "R = 8 workers";
+    EXPECT_DOUBLE_EQ(lag_bound_of(0, 64, 512), 1);
+}
+
+TEST(SapsAuto, TheBoundFollowsTheNoiseScale) {
+    PolicyRun run("saps:auto", std::vector<double>(8, 1.0));
+    EXPECT_EQ(run.plan.name, "saps:auto");
+    EXPECT_EQ(run.plan.lag_rule->bound, 2);
+    EXPECT_EQ(run.rounds(20), 0) << "nothing is known yet";
+    run.noise_scale(64 * 33);
+    EXPECT_EQ(run.rounds(20), 1);
+    EXPECT_EQ(run.plan.lag_rule->bound, 4);
+    EXPECT_EQ(run.plan.lag_rule->action, SyncPlan::LagAction::kRefresh);
+    EXPECT_THAT(run.reason, HasSubstr("noise scale 2112 samples: lag bound 4.00"));
+    run.noise_scale(64 * 37);
+    EXPECT_EQ(run.rounds(20), 0) << "an eighth more";
+    run.noise_scale(10);
+    EXPECT_EQ(run.rounds(20), 1);
+    EXPECT_EQ(run.plan.lag_rule->bound, 1);
+    run.live(2, false);
+    EXPECT_TRUE(run.ask());
+    EXPECT_EQ(run.plan.lag_rule->bound, 1) << "who is left keeps it";
+}
+
+TEST(SapsAuto, AsksForGradientsAndANumberDoesNot) {
+    const ModeSetting setting{.live = {true, true}, .batch = kBatch, .own_seconds = {}};
+    EXPECT_TRUE(make_policy("saps:auto", setting)->wants_gradients());
+    EXPECT_FALSE(make_policy("saps:2", setting)->wants_gradients());
+    EXPECT_EQ(make_policy("saps:auto:drop", setting)->start().plan->lag_rule->action,
+              SyncPlan::LagAction::kDrop);
 }
 
 TEST(SyncSwitch, IsSsgdForItsShareThenAsgd) {

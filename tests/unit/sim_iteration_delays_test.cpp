@@ -86,20 +86,62 @@ TEST(Jitter, TheSlowestTakesStrengthTimesTheMean) {
             EXPECT_NEAR(strength(times(pattern, 8, 20000, 5)), wanted, 0.03 * wanted) << pattern;
         }
     }
-    EXPECT_NEAR(strength(times("jitter:1.5:exponential:0.6", 8, 20000, 5)), 1.5, 0.05)
-        << "whatever the correlation";
+    for (const char* pattern : {"jitter:1.5:exponential:0.6", "jitter:1.5:lognormal:0.3:0.6",
+                                "jitter:1.3:pareto:0.2:0.3"}) {
+        const double wanted = pattern[9] == '5' ? 1.5 : 1.3;
+        EXPECT_NEAR(strength(times(pattern, 8, 40000, 5)), wanted, 0.04 * wanted)
+            << pattern << ": whatever the correlations";
+    }
 }
 
-/// Of N exponential times with mean s the greatest is s H_N: 1 + s H = F (1 + s), in iterations.
-TEST(Jitter, HasTheClosedFormOfExponentialTimes) {
-    const double harmonic = 1 + 1 / 2. + 1 / 3. + 1 / 4. + 1 / 5. + 1 / 6. + 1 / 7. + 1 / 8.;
-    const double scale = (1.5 - 1) / (harmonic - 1.5);
-    double sum = 0;
-    const auto rows = times("jitter:1.5:exponential", 8, 20000);
-    for (const auto& row : rows) {
-        sum += mean(row) / static_cast<double>(rows.size());
+/// Mean and mean maximum of the laws' variables, in closed form.
+struct Means {
+    double one = 0;
+    double greatest = 0;
+};
+Means lognormal_of_two() {
+    return {.one = std::exp(0.5), .greatest = std::exp(0.5) * std::erfc(-0.5)};
+}
+Means exponential_of(int workers) {
+    double harmonic = 0;
+    for (int i = 1; i <= workers; ++i) {
+        harmonic += 1.0 / i;
     }
-    EXPECT_NEAR(sum, kIteration * (1 + scale), 0.02 * kIteration * scale + 0.001);
+    return {.one = 1, .greatest = harmonic};
+}
+/// (1 - u)^(-1/a) - 1 of uniform u, a = 2.5: the greatest of N has u ~ Beta(N, 1).
+Means pareto_of(int workers) {
+    constexpr double kPower = 1 / 2.5;
+    const double greatest =
+        std::tgamma(workers + 1.0) * std::tgamma(1 - kPower) / std::tgamma(workers + 1 - kPower);
+    return {.one = 1 / (1 - kPower) - 1, .greatest = greatest - 1};
+}
+
+/// I + M s = F (I + m s): what a worker takes on average, in iterations, and the greatest strength.
+TEST(Jitter, HasTheClosedFormsOfItsLaws) {
+    const auto check = [](const std::string& law, int workers, const Means& means) {
+        constexpr double kStrength = 1.3;
+        const double scale = (kStrength - 1) / (means.greatest - kStrength * means.one);
+        double sum = 0;
+        const auto rows = times("jitter:1.3:" + law, workers, 40000);
+        for (const auto& row : rows) {
+            sum += mean(row) / static_cast<double>(rows.size());
+        }
+        const double delay = kIteration * scale * means.one;
+        EXPECT_NEAR(sum, kIteration + delay, 0.06 * delay) << law << ", " << workers;
+        const double limit = means.greatest / means.one;
+        const auto made = [&](double strength) {
+            return make_pattern("jitter:" + std::to_string(strength) + ":" + law, shape_of(workers),
+                                1);
+        };
+        EXPECT_TRUE(made(0.95 * limit)) << law;
+        EXPECT_THROW((void)made(1.05 * limit), UsageError) << law;
+    };
+    check("lognormal", 2, lognormal_of_two());
+    for (const int workers : {2, 8}) {
+        check("exponential", workers, exponential_of(workers));
+        check("pareto", workers, pareto_of(workers));
+    }
 }
 
 TEST(Jitter, CorrelatesWorkersAndIterationsAsTold) {
@@ -194,6 +236,9 @@ TEST(Recorded, ErrorsNameLineAndField) {
     EXPECT_THAT(read(header + "0,1,2\n1,3\n"), refused("line 3"));
     EXPECT_THAT(read(header + "0,1,x\n"), refused("line 2, worker1_ms] cannot be used"));
     EXPECT_THAT(read(header + "0,-1,2\n"), refused("line 2, worker0_ms"));
+    EXPECT_THAT(read(header + "x,1,2\n"), refused("line 2, iteration] cannot be used; expected a"));
+    EXPECT_THAT(read(header + "4,1,2\n4,1,2\n"),
+                refused("line 3, iteration] cannot be used; expected a whole number, from 5"));
     EXPECT_THAT(read(header), refused("no iteration"));
     EXPECT_THAT(read("time_s,target\n"), refused("not the header of a recording"));
     EXPECT_THAT([] { (void)make_pattern("recorded:nothing", shape_of(2), 1); },

@@ -82,9 +82,10 @@ std::string refusal(const std::string& pattern) {
 }
 
 TEST(Patterns, NamesAndStrengthsAreChecked) {
-    EXPECT_EQ(names(), (std::vector<std::string>{"healthy", "persistent", "delay", "half",
-                                                 "transient", "blip", "onoff", "clustered",
-                                                 "bandwidth", "colocated", "server-hot", "storm"}));
+    EXPECT_EQ(names(),
+              (std::vector<std::string>{"healthy", "persistent", "delay", "half", "transient",
+                                        "blip", "onoff", "clustered", "heterogeneous", "bandwidth",
+                                        "colocated", "server-hot", "storm"}));
     EXPECT_THAT(refusal("steady"), HasSubstr("[--pattern] there is no such pattern; expected "
                                              "healthy, persistent, delay"));
     for (const std::string bad : {"half:0.5", "half:", "half:x", "half:2x", "half:nan", "half:inf",
@@ -272,6 +273,28 @@ TEST(Patterns, TheSlowestClusterIsSlowerByTheStrengthOnAverage) {
     }
     EXPECT_NEAR(slowest, 3, 0.2);
     EXPECT_LT(fastest, 1.2);
+}
+
+TEST(Patterns, HeterogeneousWorkersAllDifferAndTheSlowestIsSlowerByTheStrength) {
+    std::set<int> slowest;
+    for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+        std::map<double, int> by_slowness{{1, -1}};  // the fastest has no row
+        for (const TraceRow& row : rows_of("heterogeneous:5", 1e6, shape_of(8), seed)) {
+            EXPECT_EQ(row.time_s, 0);
+            EXPECT_EQ(row.shares, (Shares{.device = row.shares.device})) << "the device alone";
+            by_slowness[1 / row.shares.device] = row.target.index;
+        }
+        ASSERT_EQ(by_slowness.size(), 8U) << "no two alike";
+        EXPECT_NEAR(by_slowness.rbegin()->first, 5, 1e-12);
+        slowest.insert(by_slowness.rbegin()->second);
+        double before = std::pow(5, -1 / 7.);
+        for (const auto& [slowness, worker] : by_slowness) {
+            EXPECT_NEAR(slowness / before, std::pow(5, 1 / 7.), 1e-9) << "even steps";
+            before = slowness;
+        }
+    }
+    EXPECT_EQ(slowest.size(), 8U) << "every worker is the slowest of some seed";
+    EXPECT_TRUE(rows_of("heterogeneous:5", 1e6, shape_of(1)).empty());
 }
 
 TEST(Patterns, BandwidthTakesBothDirectionsOfACardAndAddsADelay) {

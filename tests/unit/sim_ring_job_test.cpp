@@ -153,6 +153,21 @@ TEST_F(RingJobTest, TheSlowestBecomesTheRider) {
     EXPECT_EQ(result.workers.at(3).lag, 0) << "and the first rider does not";
 }
 
+/// Riders 4 and 5 lose their parents and ride on, one or the other always at a mini-batch: the
+/// fence waits for the one that each had begun before it, not for those after.
+TEST_F(RingJobTest, AFenceDoesNotWaitForRidesBegunAfterIt) {
+    SimulateOptions eight = options({}, 8, 200);
+    eight.mode = "ring:4";
+    eight.trace = trace({slow(0, {.device = 0.2}), slow(3, {.device = 0.2}),
+                         slow(4, {.device = 0.17}), slow(5, {.device = 0.2})});
+    const SimulationResult result = run(eight);
+    ASSERT_GE(result.switches.size(), 1U);
+    EXPECT_THAT(result.switches[0].why, ::testing::HasSubstr("1 2 6 7"));
+    ASSERT_TRUE(result.switches[0].first_update_s) << "the plan comes into force";
+    EXPECT_LT(*result.switches[0].first_update_s, 5.0) << "a few mini-batches of the slowest";
+    EXPECT_GT(result.workers.at(6).samples, 2 * result.workers.at(0).samples);
+}
+
 TEST_F(RingJobTest, MembersWithoutSamplesPassOn) {
     SimulateOptions odd = options({}, 4, 3);
     odd.samples = 3 * 40 + 10;  // the last round has one lease

@@ -15,13 +15,13 @@ namespace {
 using test::VirtualRuns;
 
 const std::vector<std::string> kModes{
-    "ssgd",           "static:3",      "quorum:5",       "ksync:5",      "backup:2",
-    "lgc:2",          "kbatch-sync:5", "kbatch-async:5", "softsync:2",   "localsgd:4",
-    "hier:4:3",       "hier:3:2",      "asgd",           "ssp:1",        "dynsgd",
-    "adadelay:1,0.5", "dcasgd",        "saps:1",         "saps:1:drop",  "saps:1:discount",
-    "zeno++",         "dynamic",       "cutoff",         "lb-bsp",       "sync-switch:0.3",
-    "flexrr:1",       "ssgd-or-asgd",  "star-h",         "star-h-exact", "star-ml",
-    "adaptive"};
+    "ssgd",           "static:3",        "quorum:5",       "ksync:5",      "backup:2",
+    "lgc:2",          "kbatch-sync:5",   "kbatch-async:5", "softsync:2",   "localsgd:4",
+    "hier:4:3",       "hier:3:2",        "asgd",           "ssp:1",        "dynsgd",
+    "adadelay:1,0.5", "dcasgd",          "saps:1",         "saps:1:drop",  "saps:1:discount",
+    "saps:auto",      "lb-bsp:32",       "zeno++",         "dynamic",      "cutoff",
+    "lb-bsp",         "sync-switch:0.3", "flexrr:1",       "ssgd-or-asgd", "star-h",
+    "star-h-exact",   "star-ml",         "adaptive"};
 const std::vector<std::string> kPatterns{"healthy", "persistent:4", "storm"};
 
 std::string base_name(const std::string& mode) {
