@@ -102,7 +102,7 @@ private:
         const std::string& mode = job.mode_schedule.empty() ? job.mode : job.mode_schedule;
         add({fmt::format("{} worker(s), {} server(s), mode {}, {} samples per worker and step",
                          map.workers(), map.servers, mode, job.batch)});
-        if (job.compute != TrainOptions().compute) {
+        if (!computes_network(job)) {
             add({"NO TRAINING: --compute " + job.compute + " only takes time; nothing is learned"});
         }
         if (!job.inject.empty()) {
@@ -144,7 +144,7 @@ private:
             log_info("target accuracy {} reached after {:.1f} s of training",
                      options_.target_accuracy, *progress.tta_seconds);
         }
-        if (options_.compute != TrainOptions().compute) {
+        if (!computes_network(options_)) {
             log_warn("--compute {}: nothing was learned, there is no model", options_.compute);
         }
         if (!summary.outputs_saved) {

@@ -40,7 +40,7 @@ Coordinator::Coordinator(Links links, JobParts& parts, const TrainEnvironment& e
       parts_(parts),
       environment_(environment),
       device_(std::move(device)),
-      sleeps_(parse_compute(parts.options.compute).has_value()),
+      sleeps_(!computes_network(parts.options)),
       shards_(cut_shards(parts.graph, links.map.servers == 0 ? 1 : links.map.servers)),
       gathering_(shards_),
       flow_(links.map.servers == 0 ? make_ring_flow(links, parts, *this)

@@ -79,7 +79,9 @@ void check_exchange(const TrainOptions& o) {
             fmt::format("{}", o.lost_after_s));
     require(o.node_staging == "auto" || o.node_staging == "on" || o.node_staging == "off",
             "--node-staging", "auto, on or off", o.node_staging);
-    (void)parse_compute(o.compute);
+    if (const ComputeChoice compute = parse_compute(o.compute); compute.recording) {
+        (void)find_recording(*compute.recording, kRecordedOption);
+    }
     require_within(o.eval_share, kEvalShareLimits, "--eval-share");
 }
 
@@ -104,6 +106,10 @@ void check_budget(const TrainOptions& o) {
 }
 
 }  // namespace
+
+bool computes_network(const TrainOptions& options) {
+    return !parse_compute(options.compute).sleep_s;
+}
 
 int server_ranks(const TrainOptions& options) {
     const bool ring = parse_architecture(options.arch) == Architecture::kRing;
