@@ -166,6 +166,10 @@ private:
                 all.pushes, all.discounted, all.over_bound, refused,
                 all.lag_sum / static_cast<double>(all.pushes), all.lag_max);
         }
+        if (summary.brief.episodes > 0) {
+            log_info("workers were slow for a moment {} time(s), {} iterations in all",
+                     summary.brief.episodes, summary.brief.iterations);
+        }
         if (!summary.predictor_scores.empty()) {
             log_info("{}", predictor_scores_line(summary.predictor_scores));
         }

@@ -64,7 +64,7 @@ void declare_waiting(CLI::App& app, TrainOptions& o) {
     value(app, "--inject", o.inject,
           "Faults on purpose: \"rank=3,cpu=0.3,from=10s,to=40s;rank=4,kill=12s\"; of a world rank "
           "cpu=SHARE of its speed, bw=20MB/s, delay=50ms (p=0.02: to that share of the "
-          "mini-batches), kill=12s, freeze=5s..20s (docs/switching.md)")
+          "mini-batches), sample=2ms, kill=12s, freeze=5s..20s (docs/switching.md)")
         ->type_name("LIST");
 }
 

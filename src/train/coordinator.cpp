@@ -47,7 +47,6 @@ Coordinator::Coordinator(Links links, JobParts& parts, const TrainEnvironment& e
                                    : make_servers_flow(links, parts, *this)),
       workers_(links.map.workers(), parts.options.batch),
       servers_(links.map.servers, parts.optimizer.kind),
-      straggler_said_(static_cast<std::size_t>(links.map.workers())),
       losses_(links.map, parts.options.max_lost) {
     for (int rank = 0; rank < links_.map.size(); ++rank) {
         at_work_.push_back(rank);

@@ -47,6 +47,14 @@ void Injector::begin_step() {
     }
 }
 
+void Injector::begin_samples(std::int64_t count) {
+    const double seconds = (wall_->now() - started_).count();
+    for (const Injection& one : mine_) {
+        const double each_s = one.holds(seconds) ? one.sample_s : 0;
+        delay_ += Clock::Seconds(each_s * static_cast<double>(count));
+    }
+}
+
 /// A number for each entry and mini-batch, whether it is needed or not.
 double Injector::draw_delay(double seconds) {
     double sum = 0;

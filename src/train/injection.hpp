@@ -41,6 +41,8 @@ public:
     void start();
     /// A mini-batch begins: what the thread did before is not stretched. Draws its delay.
     void begin_step();
+    /// It computes these samples of the mini-batch next.
+    void begin_samples(std::int64_t count);
     /// Between two groups of layers: sleeps as due.
     /// @param give_up  asked during a delay, which ends when it says true; none: never
     void pause(const std::function<bool()>& give_up = {});

@@ -56,8 +56,9 @@ void check_ranks(const TrainOptions& options, int world_size) {
     for (const Injection& injection : parse_injections(options.inject)) {
         require(options.resume || injection.rank < world_size, "--inject",
                 fmt::format("ranks 0 to {}", world_size - 1), std::to_string(injection.rank));
-        require(injection.rank >= servers || (injection.cpu == 1 && injection.delay_s == 0),
-                "--inject", fmt::format("cpu and delay for workers, ranks {} and up", servers),
+        const bool computes = injection.cpu != 1 || injection.delay_s > 0 || injection.sample_s > 0;
+        require(injection.rank >= servers || !computes, "--inject",
+                fmt::format("cpu, delay and sample for workers, ranks {} and up", servers),
                 fmt::format("rank {}, a server", injection.rank));
     }
 }

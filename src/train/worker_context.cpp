@@ -183,6 +183,7 @@ bool WorkerContext::revoked(std::uint64_t lease) const {
 std::optional<BatchResult> WorkerContext::train_step(const BatchView& batch,
                                                      StepObserver& observer) {
     Announced announced(observer);
+    injector_.begin_samples(batch.size);
     try {
         auto result = sleep_ ? sleep_->train_step(batch, announced)
                              : replica_.train_step(batch, job_.options.seed, announced);

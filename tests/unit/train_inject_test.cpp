@@ -274,6 +274,25 @@ TEST(Injector, DelaysAShareOfTheMiniBatchesAlwaysTheSameOnes) {
     EXPECT_EQ(slept(7, 1, parse_injections("rank=1,delay=50ms,to=1s")).size(), 20U);
 }
 
+TEST(Injector, SamplesThatTakeLongerMakeLargeBatchesLonger) {
+    Machine machine({{.rank = 1, .sample_s = 0.002, .to_s = 1}, {.rank = 2, .sample_s = 1}});
+    const auto seconds_of = [&](std::vector<std::int64_t> parts) {
+        const Clock::Seconds before = machine.wall->now();
+        machine.injector.begin_step();
+        for (const std::int64_t samples : parts) {
+            machine.injector.begin_samples(samples);
+            machine.compute(0.01);
+            machine.compute(0.01);
+        }
+        return (machine.wall->now() - before).count();
+    };
+    EXPECT_NEAR(seconds_of({32}), 0.02 + 0.064, 1e-9);
+    EXPECT_NEAR(seconds_of({8}), 0.02 + 0.016, 1e-9);
+    EXPECT_NEAR(seconds_of({16, 16}), 0.04 + 0.064, 1e-9) << "a mini-batch in halves";
+    machine.wall->advance(Clock::Seconds(1));
+    EXPECT_NEAR(seconds_of({32}), 0.02, 1e-9);
+}
+
 TEST(Injector, ADelayIsNotStretched) {
     const auto clock = std::make_shared<VirtualClock>();  // as with a GPU: waiting is being busy
     Injector injector(parse_injections("rank=1,delay=1s;rank=1,cpu=0.5"), 1, 7, clock, clock,
