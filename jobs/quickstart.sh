@@ -18,7 +18,7 @@ idx_folder=/usr/share/datasets/fashion-mnist
 data=data/fashion-mnist.h5
 runs=runs/quickstart
 workers=${WORKERS:-4}
-accuracy=0.83
+accuracy=0.80
 build=build/release
 cohort=$build/jobs/cohort
 
@@ -130,8 +130,8 @@ END
     for mode; do
         printf '\n-- %s\n' "$mode"
         COHORT=$cohort jobs/launch.sh -n $((workers + 1)) -- train --data "$data" --arch servers \
-            --mode "$mode" --model smallcnn --batch 32 --lr 0.05 --threads 1 --overwrite \
-            --samples 100000 --target-accuracy "$accuracy" --eval-every-samples 2560 \
+            --mode "$mode" --model smallcnn --batch 32 --lr 0.03 --threads 1 --overwrite \
+            --samples 100000 --target-accuracy "$accuracy" --eval-every-samples 1280 \
             --checkpoint-every-s 0 --inject "${inject%;}" --out "$runs/$mode"
     done
     python3 - "$accuracy" "${@/#/$runs/}" <<'END'

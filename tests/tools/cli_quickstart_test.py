@@ -70,7 +70,7 @@ class Quickstart(ProgramTest):
         self.assertRegex(shown, "servers ssgd +ring ring")
         self.assertEqual(self.applied("runs/quickstart/ring"), 600)
         table = shown.split("== one of 4 workers at a quarter of the others' speed\n")[1].splitlines()
-        self.assertIn("seconds to 0.83", table[0])
+        self.assertIn("seconds to 0.80", table[0])
         for mode, line in zip(("ssgd", "adaptive"), table[1:]):
             out = f"runs/quickstart/{mode}"
             self.assertEqual(events(self.tree / out, "start")[0]["inject"],
