@@ -18,7 +18,7 @@ std::string_view shipped_@name@_text() {
 ]])
 endfunction()
 
-# cohort_shipped_texts(OUT NAME FILE...): shipped_NAME_texts() of shipped_texts.hpp.
+# cohort_shipped_texts(OUT NAME FILE...): shipped_NAME_texts() of shipped_NAMEs.hpp.
 function(cohort_shipped_texts out name)
   set(entries "")
   foreach(file IN LISTS ARGN)
@@ -29,7 +29,7 @@ function(cohort_shipped_texts out name)
   endforeach()
   list(LENGTH ARGN count)
   file(CONFIGURE OUTPUT ${out} @ONLY CONTENT [[
-#include "shipped_texts.hpp"
+#include "shipped_@name@s.hpp"
 
 #include <array>
 

@@ -102,7 +102,7 @@ private:
         const std::string& mode = job.mode_schedule.empty() ? job.mode : job.mode_schedule;
         add({fmt::format("{} worker(s), {} server(s), mode {}, {} samples per worker and step",
                          map.workers(), map.servers, mode, job.batch)});
-        if (job.compute != TrainOptions().compute) {
+        if (!computes_network(job)) {
             add({"NO TRAINING: --compute " + job.compute + " only takes time; nothing is learned"});
         }
         if (!job.inject.empty()) {
@@ -144,7 +144,7 @@ private:
             log_info("target accuracy {} reached after {:.1f} s of training",
                      options_.target_accuracy, *progress.tta_seconds);
         }
-        if (options_.compute != TrainOptions().compute) {
+        if (!computes_network(options_)) {
             log_warn("--compute {}: nothing was learned, there is no model", options_.compute);
         }
         if (!summary.outputs_saved) {
@@ -165,6 +165,10 @@ private:
                 " on average, {:.2f} at most, in reference batches",
                 all.pushes, all.discounted, all.over_bound, refused,
                 all.lag_sum / static_cast<double>(all.pushes), all.lag_max);
+        }
+        if (summary.brief.episodes > 0) {
+            log_info("workers were slow for a moment {} time(s), {} iterations in all",
+                     summary.brief.episodes, summary.brief.iterations);
         }
         if (!summary.predictor_scores.empty()) {
             log_info("{}", predictor_scores_line(summary.predictor_scores));

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # From a fresh Debian 12 machine to trained networks: installs what is missing, builds, imports
 # Fashion-MNIST into HDF5 and trains LeNet on it with four workers, one of them at half its speed:
-# once with a parameter server, once as a ring. Can be run again; what is there is kept, the
-# training starts anew.
+# once with a parameter server, once as a ring. Then it shows what waiting for a slow worker costs:
+# ssgd and adaptive train a small network to the same accuracy, one of four workers at a quarter of
+# the others' speed. Can be run again; what is there is kept, the training starts anew.
 #
 #   jobs/quickstart.sh [TRAIN-OPTION...]    e.g. --arch servers --mode asgd
 #
 # Takes every option of `cohort train`; what is given, here or in a --config file, replaces the
-# choice made below. With --arch, --out or --config there is one training instead of two. Relative
-# paths start at the root of the source tree. WORKERS=N in the environment: another number of workers.
+# choice made below, and the comparison of ssgd and adaptive is left out. With --arch, --out or
+# --config there is one training instead of two. Relative paths start at the root of the source
+# tree. WORKERS=N in the environment: another number of workers.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,6 +18,7 @@ idx_folder=/usr/share/datasets/fashion-mnist
 data=data/fashion-mnist.h5
 runs=runs/quickstart
 workers=${WORKERS:-4}
+accuracy=0.80
 build=build/release
 cohort=$build/jobs/cohort
 
@@ -59,7 +62,7 @@ given --data || options+=(--data "$data")
 given --resume --overwrite || options+=(--overwrite)
 given --model || options+=(--model lenet)
 given --batch || options+=(--batch 32)
-given --samples --epochs || options+=(--epochs 5)
+given --samples --epochs || options+=(--epochs 1)
 given --lr-schedule || options+=(--lr-schedule cosine:0)
 
 # setting NAME: the value of an effective option, of the settings in `settings`.
@@ -111,6 +114,45 @@ else
     train_with --arch ring --out "$runs/ring"
 fi
 
+# compare MODE...: trains with each mode to the same accuracy on workers that sleep most of the
+# time, so that this machine's cores are enough for all of them.
+compare() {
+    local mode worker inject
+    step "what a slow worker costs: $*"
+    cat <<END
+The network, the gradients and what goes between the ranks are real. To each sample a worker adds
+2 ms of sleep, many times what computing it takes, as if its device were that slow; the last worker
+adds 8 ms. Each mode ends at a test accuracy of $accuracy.
+END
+    for ((worker = 0; worker < workers; worker++)); do
+        inject+="rank=$((worker + 1)),sample=$((worker + 1 < workers ? 2 : 8))ms;"
+    done
+    for mode; do
+        printf '\n-- %s\n' "$mode"
+        COHORT=$cohort jobs/launch.sh -n $((workers + 1)) -- train --data "$data" --arch servers \
+            --mode "$mode" --model smallcnn --batch 32 --lr 0.03 --threads 1 --overwrite \
+            --samples 100000 --target-accuracy "$accuracy" --eval-every-samples 1280 \
+            --checkpoint-every-s 0 --inject "${inject%;}" --out "$runs/$mode"
+    done
+    python3 - "$accuracy" "${@/#/$runs/}" <<'END'
+import json
+import sys
+
+rows = []
+for out in sys.argv[2:]:
+    with open(f"{out}/metrics.jsonl", encoding="utf-8") as lines:
+        rows.append(json.loads(lines.readlines()[-1]))
+print(f"\n== one of {rows[0]['workers']} workers at a quarter of the others' speed")
+print(f"{'':10}{'seconds to ' + sys.argv[1]:>20}{'samples/s':>14}{'samples':>12}")
+for row in rows:
+    seconds = "not reached" if row["tta_s"] is None else f"{row['tta_s']:.1f}"
+    print(f"{row['mode']:10}{seconds:>20}{row['samples_per_s']:>14.0f}{row['samples_applied']:>12}")
+first, last = rows[0], rows[-1]
+if first["tta_s"] and last["tta_s"]:
+    print(f"{last['mode']} takes {100 * (1 - last['tta_s'] / first['tta_s']):.0f} % less time than {first['mode']}")
+END
+}
+
 # Shows what this run wrote; a dry run writes nothing.
 python3 - "$started" "${outs[@]}" <<'END'
 import json
@@ -138,3 +180,7 @@ for title, text in (
 for out, _ in rows:
     print(f"model and metrics     {out}/model.h5, {out}/metrics.jsonl")
 END
+
+if (($# == 0)); then
+    compare ssgd adaptive
+fi

@@ -57,12 +57,14 @@ void declare_waiting(CLI::App& app, TrainOptions& o) {
           "Workers that may be lost before the job ends with code 4; -1: all but one",
           kMaxLostLimits);
     value(app, "--compute", o.compute,
-          "network, or sleep:40ms: mini-batches that only take that long, to study modes")
+          "network, or sleep:40ms: mini-batches that only take that long, to study modes; either "
+          "with "
+          "+recorded:NAME or +recorded:FILE: a recording's times on top (docs/patterns.md)")
         ->type_name("KIND");
     value(app, "--inject", o.inject,
           "Faults on purpose: \"rank=3,cpu=0.3,from=10s,to=40s;rank=4,kill=12s\"; of a world rank "
           "cpu=SHARE of its speed, bw=20MB/s, delay=50ms (p=0.02: to that share of the "
-          "mini-batches), kill=12s, freeze=5s..20s (docs/switching.md)")
+          "mini-batches), sample=2ms, kill=12s, freeze=5s..20s (docs/switching.md)")
         ->type_name("LIST");
 }
 

@@ -42,6 +42,11 @@ std::vector<DecisionRecord> DecisionBook::take() {
     return std::exchange(complete_, {});
 }
 
+std::string chooser_in_label(const std::string& label) {
+    const std::size_t bracket = label.find(" (");
+    return bracket == std::string::npos ? "" : label.substr(0, bracket);
+}
+
 std::string plan_in_label(const std::string& label) {
     const std::size_t bracket = label.find(" (");
     return bracket == std::string::npos ? label
@@ -70,16 +75,13 @@ std::string runner_up_of(const DecisionRecord& decision) {
 
 std::string describe(const DecisionRecord& decision) {
     const Candidate* const chosen = chosen_candidate(decision);
-    std::string line = fmt::format("{} held for {:.3g} s, {:.4g} samples/s", decision.to,
-                                   decision.held_s, decision.measured_samples_s);
+    std::string line =
+        fmt::format("{}: {} held for {:.1f} s with {:.0f} samples/s", decision.chooser,
+                    plan_in_label(decision.to), decision.held_s, decision.measured_samples_s);
     if (chosen != nullptr) {
-        line += fmt::format(", {:.4g} predicted", chosen->samples_s);
+        line += fmt::format(", {:.0f} predicted", chosen->samples_s);
     }
-    if (const std::string other = runner_up_of(decision); !other.empty()) {
-        line += ", next best " + other;
-    }
-    const bool said = decision.from != decision.to || decision.reason.empty();  // with the change
-    return said ? line : line + fmt::format(" ({})", decision.reason);
+    return decision.kept ? line + "; " + decision.reason : line;
 }
 
 }  // namespace cohort

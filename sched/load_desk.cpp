@@ -18,6 +18,7 @@ LoadDesk::LoadDesk(int workers, std::int64_t batch, double lag_bound,
                    std::unique_ptr<Predictor> predictor, const SharedCapacity& capacity, bool guard)
     : history_(workers, batch, TelemetryHistory::depth_for(workers)),
       stragglers_(workers, batch, lag_bound),
+      straggler_news_(workers),
       running_(workers),
       guard_(workers * batch),
       guarded_(guard) {
@@ -56,6 +57,7 @@ void LoadDesk::timed(const IterationRecord& record) {
     }
     history_.add(record);
     stragglers_.add(record);
+    straggler_news_.add(record.worker, stragglers_.open()[static_cast<std::size_t>(record.worker)]);
     if (predictor_) {
         scores_->came(record);
         predictor_->add(record);
@@ -65,11 +67,18 @@ void LoadDesk::timed(const IterationRecord& record) {
 void LoadDesk::lost(int worker) {
     history_.forget(worker);
     stragglers_.lost(worker);
+    straggler_news_.left(worker);
     running_.forget(worker);
     if (predictor_) {
         predictor_->forget(worker);
         scores_->forget(worker);
         forecast_at_.reset();
+    }
+}
+
+void LoadDesk::ended() {
+    for (int worker = 0; worker < history_.workers(); ++worker) {
+        straggler_news_.left(worker);
     }
 }
 

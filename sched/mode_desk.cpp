@@ -185,6 +185,7 @@ void ModeDesk::note(Decision& decision, const Telemetry& telemetry) {
                                          : label_;
     if (decision.record) {
         decided_ = true;
+        decision.record->kept = !decision.plan && decision.batches.empty();
         decisions_.made(*std::move(decision.record), now, label_, to);
     } else if (decision.plan) {
         decisions_.closed(now);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "cohort/sched/decision_book.hpp"
+
 namespace cohort {
 
 PushOutcome outcome_of(const FiredPush& push) {
@@ -15,19 +17,23 @@ PushOutcome outcome_of(const FiredPush& push) {
 }
 
 std::string describe(const SwitchReport& change) {
-    std::string text = change.same_mode()
-                           ? fmt::format("mode {} arranges its workers anew", change.to)
-                           : fmt::format("mode {} -> {}", change.from, change.to);
-    text += fmt::format(" after {} samples ({})", change.samples, change.why);
+    const std::string chooser = chooser_in_label(change.to);
+    const bool chosen = !chooser.empty() && chooser == chooser_in_label(change.from);
+    const std::string to = chosen ? plan_in_label(change.to) : change.to;
+    const std::string what =
+        change.same_mode()
+            ? to + " with its workers arranged anew"
+            : fmt::format("{} -> {}", chosen ? plan_in_label(change.from) : change.from, to);
+    const std::string text =
+        chosen
+            ? fmt::format("{}: {}; {} after {} samples", chooser, change.why, what, change.samples)
+            : fmt::format("mode {} after {} samples ({})", what, change.samples, change.why);
     if (!change.in_force_s) {
-        return text + ": overtaken by the next one";
+        return text + ", overtaken by the next one";
     }
-    text += fmt::format(": in force after {:.3f} s", *change.in_force_s);
-    if (change.first_update_s) {
-        text += fmt::format(", first update after {:.3f} s (slowest worker's own time {:.3f} s)",
-                            *change.first_update_s, change.slowest_own_s);
-    }
-    return text;
+    return change.first_update_s
+               ? text + fmt::format(", first update after {:.3f} s", *change.first_update_s)
+               : text;
 }
 
 }  // namespace cohort

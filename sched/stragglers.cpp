@@ -83,7 +83,6 @@ struct StragglerDetector::Impl {
     double usual_transfer_s = 0;    ///< their median
     int until_refresh = 0;
     std::vector<std::optional<StragglerEpisode>> open;
-    std::vector<News> news;
     double ended_s = 0;
     std::int64_t ended = 0;
     double ended_slowdown = 0;       ///< sum, of those seen by their times
@@ -208,7 +207,6 @@ void StragglerDetector::Impl::begin(std::size_t worker) {
         count_slow(worker, one.records[i], std::exp(one.logs[i] - fastest));
     }
     open[worker]->cause = cause_of(one.slow, one.compared_with);
-    news.push_back({.ended = false, .episode = *open[worker]});
 }
 
 void StragglerDetector::Impl::count_slow(std::size_t worker, const Record& record, double ratio) {
@@ -238,7 +236,6 @@ void StragglerDetector::Impl::look_by_lag(std::size_t worker, const IterationRec
                    .begin_s = record.arrived_s - record.own_s(),
                    .end_s = record.arrived_s,
                    .iterations = 1};
-        news.push_back({.ended = false, .episode = *episode});
     } else if (over && episode->by_lag) {
         episode->end_s = record.arrived_s;
         ++episode->iterations;
@@ -252,7 +249,6 @@ void StragglerDetector::Impl::end(std::size_t worker) {
     ++ended;
     ended_slowdown += open[worker]->by_lag ? 0 : open[worker]->slowdown;
     ended_by_time += open[worker]->by_lag ? 0 : 1;
-    news.push_back({.ended = true, .episode = *open[worker]});
     open[worker].reset();
     recent[worker].until_usual = kKept / 2;
 }
@@ -334,10 +330,6 @@ void StragglerDetector::lost(int worker) {
 
 const std::vector<std::optional<StragglerEpisode>>& StragglerDetector::open() const noexcept {
     return impl_->open;
-}
-
-std::vector<StragglerDetector::News> StragglerDetector::take_news() {
-    return std::exchange(impl_->news, {});
 }
 
 double StragglerDetector::mean_duration_s() const noexcept {

@@ -10,7 +10,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
-#include "csv_text.hpp"
+#include "cohort/data/csv_text.hpp"
 
 namespace cohort {
 namespace {
@@ -145,28 +145,17 @@ private:
 
 class RecordedDelays final : public IterationDelays {
 public:
-    RecordedDelays(RecordedTimes times, std::uint64_t seed)
-        : times_(std::move(times)), seed_(seed) {}
+    explicit RecordedDelays(Replay replay) : replay_(std::move(replay)) {}
 
     double next_s(int worker) override {
         const auto index = static_cast<std::size_t>(worker);
-        while (next_.size() <= index) {
-            next_.push_back(first_of(next_.size() / times_.front().size()));
-        }
-        const std::size_t iteration = std::exchange(next_[index], next_[index] + 1);
-        return times_[iteration % times_.size()][index % times_.front().size()];
+        begun_.resize(std::max(begun_.size(), index + 1));
+        return replay_.delay_s(worker, begun_[index]++);
     }
 
 private:
-    /// The same for the workers of one turn through the columns.
-    [[nodiscard]] std::size_t first_of(std::size_t turn) const {
-        Rng random(seed_, RngPurpose::kPattern, kStreams + turn);
-        return random.next_below(static_cast<std::uint32_t>(times_.size()));
-    }
-
-    RecordedTimes times_;
-    std::uint64_t seed_;
-    std::vector<std::size_t> next_;  ///< by worker
+    Replay replay_;
+    std::vector<std::uint64_t> begun_;  ///< iterations by worker
 };
 
 double correlation(std::string_view text, std::string_view name, std::string_view pattern) {
@@ -214,8 +203,8 @@ std::unique_ptr<IterationDelays> jitter_delays(const Jitter& jitter, int workers
     return std::make_unique<JitterDelays>(jitter, workers, iteration_s, seed);
 }
 
-std::unique_ptr<IterationDelays> recorded_delays(RecordedTimes times, std::uint64_t seed) {
-    return std::make_unique<RecordedDelays>(std::move(times), seed);
+std::unique_ptr<IterationDelays> recorded_delays(Replay replay) {
+    return std::make_unique<RecordedDelays>(std::move(replay));
 }
 
 }  // namespace cohort

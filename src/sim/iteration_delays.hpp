@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
-#include <vector>
+
+#include "cohort/data/recording.hpp"
 
 namespace cohort {
 
@@ -41,20 +41,6 @@ struct Jitter {
                                                              double iteration_s,
                                                              std::uint64_t seed);
 
-/// Delays by iteration and worker, seconds. They repeat without end; which iteration is the first
-/// is drawn. Worker i takes column i modulo the columns, each further turn from another first one.
-using RecordedTimes = std::vector<std::vector<double>>;
-
-/// Whether a text is a recording (its header begins with "iteration,worker0_ms"), not a trace.
-[[nodiscard]] bool is_recording(std::string_view text);
-/// CSV with the header iteration,worker0_ms,worker1_ms,... Errors: FileError naming `path`, line
-/// and field.
-[[nodiscard]] RecordedTimes parse_recording(const std::string& path, std::string_view text);
-/// A recording that Cohort brings along, by name, else a file. Errors: UsageError listing the names
-/// when there is no such file; FileError.
-[[nodiscard]] RecordedTimes find_recording(const std::string& name_or_path);
-
-[[nodiscard]] std::unique_ptr<IterationDelays> recorded_delays(RecordedTimes times,
-                                                               std::uint64_t seed);
+[[nodiscard]] std::unique_ptr<IterationDelays> recorded_delays(Replay replay);
 
 }  // namespace cohort

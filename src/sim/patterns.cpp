@@ -334,7 +334,7 @@ std::unique_ptr<IterationDelays> iteration_delays(std::string_view pattern,
     const std::string_view name = pattern.substr(0, colon);
     const std::string_view rest = pattern.substr(std::min(colon + 1, pattern.size()));
     if (name == kRecorded) {
-        return recorded_delays(find_recording(std::string(rest)), seed);
+        return recorded_delays({find_recording(std::string(rest), "--pattern recorded"), seed});
     }
     if (name != kJitter) {
         return nullptr;

@@ -8,7 +8,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/data/text_file.hpp"
 #include "profile_fields.hpp"
-#include "shipped_texts.hpp"
+#include "shipped_profiles.hpp"
 #include "toml_text.hpp"
 
 namespace cohort {

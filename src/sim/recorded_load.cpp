@@ -10,11 +10,11 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
+#include "cohort/data/csv_text.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "cohort/sim/oracle_predictor.hpp"
 #include "cohort/sim/predictor_file.hpp"
 #include "cohort/sim/simulation.hpp"
-#include "csv_text.hpp"
 #include "record_columns.hpp"
 
 namespace cohort {

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/data/csv_text.hpp"
 #include "cohort/data/text_file.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "cohort/sim/recorded_load.hpp"
-#include "csv_text.hpp"
 #include "record_columns.hpp"
 
 namespace cohort {

@@ -4,10 +4,10 @@
 #include <array>
 
 #include "cohort/core/error.hpp"
+#include "cohort/data/csv_text.hpp"
 #include "cohort/data/text_file.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "cohort/sim/trace.hpp"
-#include "csv_text.hpp"
 
 namespace cohort {
 namespace {

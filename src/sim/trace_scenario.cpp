@@ -42,7 +42,7 @@ std::unique_ptr<Scenario> read_scenario(const std::string& path, const ClusterSh
     const std::string text = read_text_file(path);
     if (is_recording(text)) {
         auto scenario = std::make_unique<PatternScenario>();
-        scenario->add(recorded_delays(parse_recording(path, text), seed));
+        scenario->add(recorded_delays({parse_recording(path, text), seed}));
         return scenario;
     }
     std::vector<TraceRow> rows = read_trace(path);

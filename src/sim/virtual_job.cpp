@@ -265,6 +265,9 @@ void VirtualJob::finish() {
     }
     modes_.end(moment());
     collect_switches();
+    if (load_) {
+        load_->ended();
+    }
     collect_stragglers();
     over_ = true;
     set_alarm();
@@ -322,19 +325,12 @@ void VirtualJob::report(SimulationResult& result) {
     report_servers(result);
 }
 
-/// Who is still slow counts as a straggler, too.
 void VirtualJob::report_load(SimulationResult& result) const {
     result.records = records_;
     result.stragglers = stragglers_;
-    if (!load_) {
-        return;
+    if (load_) {
+        result.predictor_scores = load_->scores();
     }
-    for (const auto& open : load_->stragglers().open()) {
-        if (open && result.stragglers.size() < SimulationResult::kStragglers) {
-            result.stragglers.push_back(*open);
-        }
-    }
-    result.predictor_scores = load_->scores();
 }
 
 }  // namespace cohort

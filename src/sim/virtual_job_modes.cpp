@@ -67,8 +67,9 @@ void VirtualJob::collect_stragglers() {
     if (!load_) {
         return;
     }
-    for (const StragglerDetector::News& news : load_->take_stragglers()) {
-        if (news.ended && stragglers_.size() < SimulationResult::kStragglers) {
+    for (const StragglerNews::Item& news : load_->straggler_news().take()) {
+        const bool over = news.kind != StragglerNews::Kind::kBegun;
+        if (over && stragglers_.size() < SimulationResult::kStragglers) {
             stragglers_.push_back(news.episode);
         }
     }

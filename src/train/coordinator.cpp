@@ -40,14 +40,13 @@ Coordinator::Coordinator(Links links, JobParts& parts, const TrainEnvironment& e
       parts_(parts),
       environment_(environment),
       device_(std::move(device)),
-      sleeps_(parse_compute(parts.options.compute).has_value()),
+      sleeps_(!computes_network(parts.options)),
       shards_(cut_shards(parts.graph, links.map.servers == 0 ? 1 : links.map.servers)),
       gathering_(shards_),
       flow_(links.map.servers == 0 ? make_ring_flow(links, parts, *this)
                                    : make_servers_flow(links, parts, *this)),
       workers_(links.map.workers(), parts.options.batch),
       servers_(links.map.servers, parts.optimizer.kind),
-      straggler_said_(static_cast<std::size_t>(links.map.workers())),
       losses_(links.map, parts.options.max_lost) {
     for (int rank = 0; rank < links_.map.size(); ++rank) {
         at_work_.push_back(rank);

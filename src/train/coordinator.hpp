@@ -179,7 +179,6 @@ private:
     std::shared_ptr<const LstmModel> predictor_model_;  ///< null: the predictor needs none
     std::unique_ptr<PredictorRefiner> refiner_;         ///< of the model that forecasts come from
     ServerCapacity servers_;
-    std::vector<std::optional<Clock::Seconds>> straggler_said_;  ///< by worker
     double lag_sum_ = 0;  ///< of the pushes applied since the last commit()
     int lag_pushes_ = 0;  ///< these
     LossDesk losses_;

@@ -172,18 +172,8 @@ void Coordinator::measured(const GradientFacts& facts) {
 }
 
 void Coordinator::report_stragglers() {
-    for (const StragglerDetector::News& news : load_->take_stragglers()) {
-        const StragglerEpisode& slow = news.episode;
-        std::optional<Clock::Seconds>& said =
-            straggler_said_.at(static_cast<std::size_t>(slow.worker));
-        if (!said || (clock().now() - *said).count() >= options().log_every_s) {
-            said = clock().now();
-            log_info("worker {} is {}: {}{}", slow.worker, news.ended ? "as fast again" : "slow",
-                     describe(slow),
-                     news.ended ? fmt::format(", for {:.1f} s and {} iterations", slow.duration_s(),
-                                              slow.iterations)
-                                : std::string());
-        }
+    for (const StragglerNews::Item& news : load_->straggler_news().take()) {
+        log_info("{}", describe(news));
         for (const auto& hook : hooks_) {
             hook->on_straggler(*this, news);
         }

@@ -39,6 +39,10 @@ void Coordinator::finish() {
                  .samples = progress_.samples_applied,
                  .loss = load_ ? load_->gradients().loss : 0});
     report_switches();
+    if (load_) {
+        load_->ended();
+        report_stragglers();
+    }
     for (const auto& hook : hooks_) {
         hook->on_end(*this, stop_.value_or(StopReason::kBudget));
     }
@@ -248,6 +252,7 @@ TrainSummary Coordinator::summarize() {
     summary.regroupings = regroupings_;
     if (load_) {
         summary.predictor_scores = load_->scores();
+        summary.brief = load_->straggler_news().brief();
     }
     summary.lost = losses_.times_lost();
     summary.returned = losses_.times_returned();

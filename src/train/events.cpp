@@ -54,6 +54,19 @@ std::string describe(const StragglerEpisode& slow) {
                        : fmt::format("{} x{:.2f}", to_string(slow.cause), slow.slowdown);
 }
 
+std::string describe(const StragglerNews::Item& news) {
+    const StragglerEpisode& slow = news.episode;
+    const bool begun = news.kind == StragglerNews::Kind::kBegun;
+    const std::string how = slow.by_lag
+                                ? "its parameters are old"
+                                : fmt::format("{:.2f} times the fastest worker's time, cause {}",
+                                              slow.slowdown, to_string(slow.cause));
+    return fmt::format("worker {} {} slow{}: {}, for {:.1f} s and {} iterations{}", slow.worker,
+                       begun ? "is" : "was",
+                       news.kind == StragglerNews::Kind::kLeft ? " to the end" : "", how,
+                       slow.duration_s(), slow.iterations, begun ? " so far" : "");
+}
+
 int ClusterReport::live() const noexcept {
     return static_cast<int>(std::ranges::count_if(workers, &WorkerReport::live));
 }
@@ -99,7 +112,7 @@ void TrainHook::on_rank(TrainControl& /*run*/, const RankReport& /*rank*/) {
 }
 void TrainHook::on_push(TrainControl& /*run*/, const IterationRecord& /*record*/) {
 }
-void TrainHook::on_straggler(TrainControl& /*run*/, const StragglerDetector::News& /*news*/) {
+void TrainHook::on_straggler(TrainControl& /*run*/, const StragglerNews::Item& /*news*/) {
 }
 void TrainHook::on_guard(TrainControl& /*run*/, const std::string& /*reason*/) {
 }

@@ -125,10 +125,10 @@ public:
         run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
     }
 
-    void on_straggler(TrainControl& run, const StragglerDetector::News& news) override {
+    void on_straggler(TrainControl& run, const StragglerNews::Item& news) override {
         const StragglerEpisode& slow = news.episode;
         run.metrics().write(Json{
-            {"event", news.ended ? "straggler_end" : "straggler"},
+            {"event", news.kind == StragglerNews::Kind::kBegun ? "straggler" : "straggler_end"},
             {"samples_applied", run.progress().samples_applied},
             {"worker", slow.worker},
             {"cause", to_string(slow.cause)},

@@ -18,7 +18,8 @@ namespace {
         {.where = "--inject",
          .what = what,
          .expected = "entries rank=R and some of cpu=F (0 < F <= 1), bw=NkB/s|MB/s|GB/s, "
-                     "delay=T[,p=P], kill=T, freeze=T..T; [from=T][,to=T] for cpu, bw and delay; "
+                     "delay=T[,p=P], sample=T, kill=T, freeze=T..T; [from=T][,to=T] for cpu, bw, "
+                     "delay and sample; "
                      "T like 50ms or 12s; separated by ';'",
          .got = got,
          .hint = "--inject 'rank=3,cpu=0.3,from=10s,to=40s;rank=4,kill=12s'"});
@@ -101,6 +102,8 @@ void set_field(Injection& injection, std::string_view name, std::string_view val
         injection.bytes_per_second = parse_bandwidth(value, entry);
     } else if (name == "delay") {
         injection.delay_s = parse_time(value, entry);
+    } else if (name == "sample") {
+        injection.sample_s = parse_time(value, entry);
     } else if (name == "p") {
         injection.probability = parse_share(value, entry);
     } else if (name == "kill") {
@@ -120,7 +123,7 @@ void set_field(Injection& injection, std::string_view name, std::string_view val
 void check_entry(const Injection& injection, const std::set<std::string>& names,
                  const std::string& entry) {
     const auto has = [&names](const char* name) { return names.contains(name); };
-    const bool lasting = has("cpu") || has("bw") || has("delay");
+    const bool lasting = has("cpu") || has("bw") || has("delay") || has("sample");
     if (!has("rank") || !(lasting || has("kill") || has("freeze"))) {
         refuse("an entry needs rank and a fault", entry);
     }
@@ -128,7 +131,7 @@ void check_entry(const Injection& injection, const std::set<std::string>& names,
         refuse("p belongs to delay", entry);
     }
     if ((has("from") || has("to")) && !lasting) {
-        refuse("from and to belong to cpu, bw and delay", entry);
+        refuse("from and to belong to cpu, bw, delay and sample", entry);
     }
     if (injection.to_s && *injection.to_s <= injection.from_s) {
         refuse("it ends before it begins", entry);

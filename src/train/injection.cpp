@@ -11,6 +11,8 @@ namespace {
 
 /// Shorter sleeps cost more in waking up than they say.
 constexpr Clock::Seconds kShortestSleep{1e-3};
+/// Somebody who wants the mini-batch given up is heard this soon.
+constexpr Clock::Seconds kLongestSleep{5e-3};
 
 }  // namespace
 
@@ -32,10 +34,24 @@ void Injector::start() {
     started_ = wall_->now();
 }
 
+void Injector::replay(Replay recording, int worker) {
+    replay_ = std::move(recording);
+    worker_ = worker;
+}
+
 void Injector::begin_step() {
-    if (!mine_.empty()) {
+    if (!idle()) {
         mark_ = busy_->now();
         delay_ = Clock::Seconds(draw_delay((wall_->now() - started_).count()));
+        delay_ += Clock::Seconds(replay_ ? replay_->delay_s(worker_, iteration_++) : 0);
+    }
+}
+
+void Injector::begin_samples(std::int64_t count) {
+    const double seconds = (wall_->now() - started_).count();
+    for (const Injection& one : mine_) {
+        const double each_s = one.holds(seconds) ? one.sample_s : 0;
+        delay_ += Clock::Seconds(each_s * static_cast<double>(count));
     }
 }
 
@@ -55,14 +71,22 @@ double Injector::draw_delay(double seconds) {
     return sum;
 }
 
-void Injector::pause() {
-    if (mine_.empty()) {
+void Injector::wait_out_delay(const std::function<bool()>& give_up) {
+    const Clock::Seconds before = busy_->now();
+    const Clock::Seconds end = wall_->now() + std::exchange(delay_, Clock::Seconds(0));
+    for (auto left = end - wall_->now(); left > Clock::Seconds(0) && !(give_up && give_up());
+         left = end - wall_->now()) {
+        sleep_(give_up ? std::min(left, kLongestSleep) : left);
+    }
+    mark_ += busy_->now() - before;  // is not stretched
+}
+
+void Injector::pause(const std::function<bool()>& give_up) {
+    if (idle()) {
         return;
     }
     if (delay_ > Clock::Seconds(0)) {
-        const Clock::Seconds before = busy_->now();
-        sleep_(std::exchange(delay_, Clock::Seconds(0)));
-        mark_ += busy_->now() - before;  // is not stretched
+        wait_out_delay(give_up);
     }
     const Clock::Seconds now = wall_->now();
     const double speed = share(now - started_);

@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cohort/core/clock.hpp"
+#include "cohort/data/recording.hpp"
 #include "cohort/train/inject.hpp"
 
 namespace cohort {
@@ -16,8 +18,8 @@ namespace cohort {
 /// other programs take from this rank is not stretched once more, so the slowness is the same on a
 /// busy machine and on an idle one. Debts below a millisecond are carried on, oversleeping is paid
 /// back; so the form is that of evenly slower hardware. Which mini-batches are delayed depends on
-/// the seed, the rank and how many there were before, never on time. Used by the computing thread
-/// only.
+/// the seed, the rank and how many there were before, never on time. A recording is replayed in the
+/// same way: each mini-batch is delayed by its own time. Used by the computing thread only.
 class Injector {
 public:
     using Sleep = std::function<void(Clock::Seconds)>;
@@ -31,23 +33,34 @@ public:
              std::shared_ptr<const Clock> wall, std::shared_ptr<const Clock> busy = nullptr,
              Sleep sleep = {});
 
+    /// Every mini-batch is also delayed by what the recording has for it.
+    void replay(Replay recording, int worker);
+    /// The next mini-batch is the worker's `iteration`-th of the recording, counted from 0.
+    void replay_from(std::uint64_t iteration) noexcept { iteration_ = iteration; }
     /// Training begins now.
     void start();
     /// A mini-batch begins: what the thread did before is not stretched. Draws its delay.
     void begin_step();
+    /// It computes these samples of the mini-batch next.
+    void begin_samples(std::int64_t count);
     /// Between two groups of layers: sleeps as due.
-    void pause();
+    /// @param give_up  asked during a delay, which ends when it says true; none: never
+    void pause(const std::function<bool()>& give_up = {});
     /// True when nothing is asked of this rank.
-    [[nodiscard]] bool idle() const noexcept { return mine_.empty(); }
+    [[nodiscard]] bool idle() const noexcept { return mine_.empty() && !replay_; }
 
 private:
     [[nodiscard]] double share(Clock::Seconds now) const noexcept;
     [[nodiscard]] double draw_delay(double seconds);
+    void wait_out_delay(const std::function<bool()>& give_up);
 
     std::vector<Injection> mine_;
     std::uint64_t seed_;
     std::uint32_t steps_ = 0;  ///< begun
-    Clock::Seconds delay_{0};  ///< of this mini-batch, still to be slept
+    std::optional<Replay> replay_;
+    int worker_ = 0;               ///< of the recording
+    std::uint64_t iteration_ = 0;  ///< of the recording, the next one
+    Clock::Seconds delay_{0};      ///< of this mini-batch, still to be slept
     std::shared_ptr<const Clock> wall_;
     std::shared_ptr<const Clock> busy_;
     Sleep sleep_;

@@ -56,8 +56,9 @@ void check_ranks(const TrainOptions& options, int world_size) {
     for (const Injection& injection : parse_injections(options.inject)) {
         require(options.resume || injection.rank < world_size, "--inject",
                 fmt::format("ranks 0 to {}", world_size - 1), std::to_string(injection.rank));
-        require(injection.rank >= servers || (injection.cpu == 1 && injection.delay_s == 0),
-                "--inject", fmt::format("cpu and delay for workers, ranks {} and up", servers),
+        const bool computes = injection.cpu != 1 || injection.delay_s > 0 || injection.sample_s > 0;
+        require(injection.rank >= servers || !computes, "--inject",
+                fmt::format("cpu, delay and sample for workers, ranks {} and up", servers),
                 fmt::format("rank {}, a server", injection.rank));
     }
 }
@@ -79,7 +80,9 @@ void check_exchange(const TrainOptions& o) {
             fmt::format("{}", o.lost_after_s));
     require(o.node_staging == "auto" || o.node_staging == "on" || o.node_staging == "off",
             "--node-staging", "auto, on or off", o.node_staging);
-    (void)parse_compute(o.compute);
+    if (const ComputeChoice compute = parse_compute(o.compute); compute.recording) {
+        (void)find_recording(*compute.recording, kRecordedOption);
+    }
     require_within(o.eval_share, kEvalShareLimits, "--eval-share");
 }
 
@@ -104,6 +107,10 @@ void check_budget(const TrainOptions& o) {
 }
 
 }  // namespace
+
+bool computes_network(const TrainOptions& options) {
+    return !parse_compute(options.compute).sleep_s;
+}
 
 int server_ranks(const TrainOptions& options) {
     const bool ring = parse_architecture(options.arch) == Architecture::kRing;

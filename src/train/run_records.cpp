@@ -113,6 +113,8 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
         {"switches", summary.switches},
         {"regroupings", summary.regroupings},
         {"predictor_scores", Json::parse(predictor_scores_json(summary.predictor_scores))},
+        {"stragglers_brief", summary.brief.episodes},
+        {"stragglers_brief_iterations", summary.brief.iterations},
         {"lost", summary.lost},
         {"returned", summary.returned},
         {"losses", summary.losses},

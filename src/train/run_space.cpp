@@ -98,7 +98,7 @@ RunBytes run_bytes(const JobParts& parts) {
         const auto in_all = 1 + parts.budget_samples / options.checkpoint_every_samples;
         bytes.checkpoints = std::min(keep + 1, static_cast<std::uint64_t>(in_all));
     }
-    if (parse_compute(options.compute)) {
+    if (!computes_network(options)) {
         bytes.model = 0;
     }
     return bytes;

@@ -29,21 +29,29 @@ std::int64_t pieces_of(double seconds) {
 
 }  // namespace
 
-std::optional<double> parse_compute(const std::string& text) {
-    if (text == "network") {
-        return std::nullopt;
-    }
+ComputeChoice parse_compute(const std::string& text) {
     constexpr std::string_view kSleep = "sleep:";
-    const auto seconds =
-        text.starts_with(kSleep) ? parse_duration(text.substr(kSleep.size())) : std::nullopt;
-    if (!seconds || *seconds <= 0 || *seconds > kMostSeconds) {
-        fail<UsageError>(
-            {.where = "--compute",
-             .what = "cannot be understood",
-             .expected = "network, or sleep:T with a time above 0 like 40ms or 1.5s, at most 3600s",
-             .got = "'" + text + "'"});
+    constexpr std::string_view kRecorded = "+recorded:";
+    const std::size_t plus = std::min(text.find(kRecorded), text.size());
+    const std::string kind = text.substr(0, plus);
+    ComputeChoice choice;
+    if (plus < text.size()) {
+        choice.recording = text.substr(plus + kRecorded.size());
     }
-    return seconds;
+    if (kind == "network") {
+        return choice;
+    }
+    choice.sleep_s =
+        kind.starts_with(kSleep) ? parse_duration(kind.substr(kSleep.size())) : std::nullopt;
+    if (!choice.sleep_s || *choice.sleep_s <= 0 || *choice.sleep_s > kMostSeconds) {
+        fail<UsageError>({.where = "--compute",
+                          .what = "cannot be understood",
+                          .expected =
+                              "network, or sleep:T with a time above 0 like 40ms or 1.5s, at most "
+                              "3600s; either with +recorded:NAME",
+                          .got = "'" + text + "'"});
+    }
+    return choice;
 }
 
 SleepCompute::SleepCompute(Replica& replica, double seconds_per_sample,

@@ -5,13 +5,21 @@
 #include <string>
 
 #include "cohort/core/clock.hpp"
+#include "cohort/data/recording.hpp"
 #include "cohort/model/replica.hpp"
 
 namespace cohort {
 
-/// `--compute`: seconds that a mini-batch of --batch samples takes; none for "network", where the
-/// network decides. Errors: UsageError for any other text.
-[[nodiscard]] std::optional<double> parse_compute(const std::string& text);
+/// What `--compute` says: "network" or "sleep:T", either with "+recorded:NAME".
+struct ComputeChoice {
+    /// Seconds that a mini-batch of --batch samples takes in place of the network's.
+    std::optional<double> sleep_s;
+    std::optional<std::string> recording;  ///< whose times come on top: its name or file
+};
+/// Names the recording's option in errors.
+inline constexpr std::string_view kRecordedOption = "--compute recorded";
+/// Errors: UsageError for any other text.
+[[nodiscard]] ComputeChoice parse_compute(const std::string& text);
 
 /// Mini-batches that take a given time and compute nothing, so that many ranks can be studied on
 /// few cores. Between short sleeps the observer is asked as between two layers, first with no

@@ -35,7 +35,7 @@ std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions
         {"batch", std::to_string(options.batch)},
         {"seed", std::to_string(options.seed)},
     };
-    if (options.compute != TrainOptions().compute) {
+    if (!computes_network(options)) {
         facts.emplace_back("compute", options.compute);
     }
     return facts;

@@ -29,7 +29,7 @@ LoaderOptions loader_options(const JobParts& job, const AugmentOptions& augment,
 /// own CPU time says nothing there.
 std::shared_ptr<const Clock> busy_clock(const Device& device, const TrainOptions& options,
                                         const std::shared_ptr<const Clock>& wall) {
-    const bool computes = device.kind() == DeviceKind::kCpu && !parse_compute(options.compute);
+    const bool computes = device.kind() == DeviceKind::kCpu && computes_network(options);
     return computes ? std::make_shared<ThreadCpuClock>() : wall;
 }
 
@@ -56,9 +56,14 @@ WorkerContext::WorkerContext(Links links, JobParts& job, const TrainEnvironment&
     if (device_->kind() != DeviceKind::kCpu) {
         worker_device_.emplace(replica_);
     }
-    if (const auto seconds = parse_compute(job.options.compute)) {
-        sleep_.emplace(replica_, *seconds / static_cast<double>(job.options.batch),
+    const ComputeChoice compute = parse_compute(job.options.compute);
+    if (compute.sleep_s) {
+        sleep_.emplace(replica_, *compute.sleep_s / static_cast<double>(job.options.batch),
                        environment.clock);
+    }
+    if (compute.recording) {
+        injector_.replay({find_recording(*compute.recording, kRecordedOption), job.options.seed},
+                         worker_);
     }
 }
 
@@ -134,6 +139,9 @@ std::optional<LoadedBatch> WorkerContext::next_batch(const std::function<bool()>
         if (!leases_.empty()) {
             lease_order_ = std::move(leases_.front());
             leases_.pop_front();
+            if (!std::exchange(replaying_, true)) {
+                injector_.replay_from(iterations_before(lease_order_));
+            }
             const std::uint64_t lease = batch->lease().id;
             if (!lease_order_.validation) {  // leases ascend: nobody asks for those before
                 revoked_.erase(revoked_.begin(), revoked_.lower_bound(lease));
@@ -143,6 +151,13 @@ std::optional<LoadedBatch> WorkerContext::next_batch(const std::function<bool()>
             }
         }
     }
+}
+
+/// Mini-batches that each worker had when this one's first began: none, or what a run that is
+/// resumed had done.
+std::uint64_t WorkerContext::iterations_before(const LeaseOrder& order) const {
+    const std::int64_t samples = order.epoch * job_.train_set->info().samples + order.position;
+    return static_cast<std::uint64_t>(samples / job_.reference_batch);
 }
 
 void WorkerContext::revoke(const RevokeOrder& order) {
@@ -168,6 +183,7 @@ bool WorkerContext::revoked(std::uint64_t lease) const {
 std::optional<BatchResult> WorkerContext::train_step(const BatchView& batch,
                                                      StepObserver& observer) {
     Announced announced(observer);
+    injector_.begin_samples(batch.size);
     try {
         auto result = sleep_ ? sleep_->train_step(batch, announced)
                              : replica_.train_step(batch, job_.options.seed, announced);

@@ -27,7 +27,7 @@ GradientObserver::GradientObserver(const StepParts& parts, std::function<bool()>
 }
 
 bool GradientObserver::should_interrupt() {
-    parts_.injector.pause();
+    parts_.injector.pause(give_up_);
     send_together();
     if (begun_ && place_ == Place::kCopied) {
         take_copies(false);

@@ -2,6 +2,7 @@
 """Fixed modes and choosers on real ranks, and the same job on the virtual cluster: who is first at a test accuracy?
 
     choosers_real.py --cohort build/release/jobs/cohort --data fashion-mnist.h5 --results choosers.json
+    choosers_real.py ... --results replay.json --replay alexnet
     choosers_real.py --results choosers.json --show
 
 Eight workers and a server train for real; to each mini-batch a worker adds a sleep of --delay-ms, many times what it
@@ -12,8 +13,12 @@ Modes alternate, one turn per seed; tables have medians.
 Virtual: `cohort simulate` with the same options, seeds, and a trace of the same sleeps. Its one free number, the time
 that a sample takes beside them, is fitted to the real samples/s of ssgd while nobody is slow, which is run first.
 
-The exit code is 1 when two of ssgd, asgd, the best fixed mode and the choosers that are further apart in
-reality than --tolerance come in another order in the simulation.
+With --replay, workers replay a recording (--compute sleep:T+recorded:NAME): nothing is learned, and the table has
+samples/s after the first updates beside those of the virtual twin (--pattern recorded:NAME). A seed is also that of
+the recording's first row.
+
+The exit code is 1 when two of ssgd, asgd, the best fixed mode and the choosers (with --replay: two modes) that are
+further apart in reality than --tolerance come in another order in the simulation.
 """
 
 import json
@@ -26,9 +31,11 @@ import training_runs
 
 FIXED = ["ssgd", "asgd", "static:6", "dynamic", "backup:1", "lb-bsp"]
 CHOOSERS = ["star-h", "adaptive"]
+REPLAYED = ["ssgd", "asgd", "quorum:6", "static:6", "adaptive"]
 SLOW = (5, 2)  # workers: first this one is slow, then that
 FIRST = 1      # world rank of worker 0: there is one server
 RATES = {"nic_bytes_per_s": 2e10, "local_bytes_per_s": 2e10, "memory_bytes_per_s": 2e10, "update_s": 1e-5}
+REPLAY_SETTING = ("replay", "model", "workers", "batch", "sleep_ms", "samples", "seeds")
 SETTING = ("model", "workers", "batch", "lr", "delay_ms", "slow", "change_s", "target", "samples", "seeds")
 
 
@@ -96,12 +103,12 @@ def virtual_run(arguments, mode, seed, parameters, device_s, slow=True):
             "accuracy": last.get("test_accuracy")}
 
 
-def fitted_device_s(arguments, parameters, rate):
+def fitted_device_s(arguments, parameters, rate, simulated):
     """Device time of a sample with which virtual ssgd has the real rate while nobody is slow."""
     low, high = 0.0, arguments.workers / rate
     for _ in range(20):
         middle = (low + high) / 2
-        found = virtual_run(arguments, "ssgd", 1, parameters, middle, slow=False)["rate"]
+        found = simulated(arguments, "ssgd", 1, parameters, middle, False)["rate"]
         low, high = (middle, high) if found > rate else (low, middle)
     return (low + high) / 2
 
@@ -110,7 +117,7 @@ def measure(arguments):
     healthy = [real_run(arguments, "ssgd", seed, slow=False) for seed in arguments.seeds[:3]]
     rate = statistics.median(run["rate"] for run in healthy)
     parameters = healthy[0]["parameters"]
-    device_s = fitted_device_s(arguments, parameters, rate)
+    device_s = fitted_device_s(arguments, parameters, rate, virtual_run)
     results = {"setting": {name: getattr(arguments, name) for name in SETTING},
                "healthy_rate": rate, "device_s_per_sample": device_s,
                "real": {mode: [] for mode in arguments.modes},
@@ -125,6 +132,66 @@ def measure(arguments):
                   f"virtual {virtual['seconds']} s, {virtual['rate']:.0f}", file=sys.stderr)
             arguments.results.write_text(json.dumps(results, indent=1), encoding="utf-8")
     return results
+
+
+def replay_real(arguments, mode, seed, recording=True):
+    compute = f"sleep:{arguments.sleep_ms:g}ms" + (f"+recorded:{arguments.replay}" if recording else "")
+    records = training_runs.run(arguments.cohort, FIRST + arguments.workers, [
+        *words_of(arguments, mode, seed), "--samples", arguments.samples if recording else arguments.fit_samples,
+        "--data", arguments.data, "--node-staging", "off", "--log-every-s", 0.2, "--compute", compute])
+    return {"rate": training_runs.steady_rate(records), "switches": records[-1]["switches"],
+            "cpu_s": records[-1]["cpu_s"], "parameters": records[0]["parameters"]}
+
+
+def replay_virtual(arguments, mode, seed, parameters, device_s, recording=True):
+    words = [*words_of(arguments, mode, seed), "--workers", arguments.workers, "--server-nodes", "own",
+             "--threads", 1, "--no-train", "--samples", arguments.samples if recording else arguments.fit_samples]
+    if recording:
+        words += ["--pattern", f"recorded:{arguments.replay}", "--pattern-seed", seed]
+    profile = training_runs.sleeping_profile(device_s, 0.5, parameters,
+                                             {**RATES, "latency_s": arguments.latency_ms / 1e3})
+    last = training_runs.simulate(arguments.cohort, profile, "", words)
+    return {"rate": last["samples_applied"] / last["virtual_s"], "switches": last.get("switches")}
+
+
+def measure_replay(arguments):
+    healthy = replay_real(arguments, "ssgd", 1, recording=False)
+    device_s = fitted_device_s(arguments, healthy["parameters"], healthy["rate"], replay_virtual)
+    results = {"setting": {name: getattr(arguments, name) for name in REPLAY_SETTING},
+               "healthy_rate": healthy["rate"], "device_s_per_sample": device_s,
+               "real": {mode: [] for mode in arguments.modes},
+               "virtual": {mode: [] for mode in arguments.modes}}
+    for seed in arguments.seeds:
+        for mode in arguments.modes:
+            real = replay_real(arguments, mode, seed)
+            virtual = replay_virtual(arguments, mode, seed, real["parameters"], device_s)
+            results["real"][mode].append(real)
+            results["virtual"][mode].append(virtual)
+            print(f"seed {seed} {mode}: real {real['rate']:.0f} samples/s, {real['cpu_s']:.1f} s of processor time; "
+                  f"virtual {virtual['rate']:.0f}", file=sys.stderr)
+            arguments.results.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    return results
+
+
+def median_of(runs, name):
+    return statistics.median(run[name] or 0 for run in runs)
+
+
+def show_replay(results, tolerance):
+    """The table in Markdown. True when the orders agree."""
+    real = {mode: median_of(runs, "rate") for mode, runs in results["real"].items()}
+    virtual = {mode: median_of(runs, "rate") for mode, runs in results["virtual"].items()}
+    print("| mode | real: samples/s | switches | virtual: samples/s | switches | real/virtual |\n"
+          "|---|---:|---:|---:|---:|---:|")
+    for mode in real:
+        print(f"| `{mode}` | {real[mode]:.0f} | {median_of(results['real'][mode], 'switches'):.0f} "
+              f"| {virtual[mode]:.0f} | {median_of(results['virtual'][mode], 'switches'):.0f} "
+              f"| {real[mode] / virtual[mode]:.3f} |")
+    apart = [(first, second) for first in real for second in real
+             if real[first] > (1 + tolerance) * real[second] and virtual[first] <= virtual[second]]
+    for first, second in apart:
+        print(f"`{first}` is faster than `{second}` in reality, not in the simulation", file=sys.stderr)
+    return not apart
 
 
 def median_seconds(runs):
@@ -180,7 +247,9 @@ def main():
     parser = training_runs.parser_of(__doc__)
     parser.add_argument("--data")
     parser.add_argument("--results", type=pathlib.Path, required=True)
-    parser.add_argument("--modes", nargs="+", default=[*FIXED, *CHOOSERS])
+    parser.add_argument("--replay", metavar="NAME", help="replay this recording (a name or a file)")
+    parser.add_argument("--sleep-ms", type=float, default=100, help="with --replay: a mini-batch without its delay")
+    parser.add_argument("--modes", nargs="+")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--model", default="smallcnn")
@@ -197,9 +266,13 @@ def main():
     parser.add_argument("--tolerance", type=float, default=0.1)
     parser.add_argument("--show", action="store_true", help="no run, only the table")
     arguments = parser.parse_args()
-    results = (json.loads(arguments.results.read_text(encoding="utf-8")) if arguments.show
-               else measure(arguments))
-    return 0 if show(results, arguments.tolerance) else 1
+    if arguments.show:
+        results = json.loads(arguments.results.read_text(encoding="utf-8"))
+    else:
+        arguments.modes = arguments.modes or (REPLAYED if arguments.replay else [*FIXED, *CHOOSERS])
+        results = (measure_replay if arguments.replay else measure)(arguments)
+    table = show_replay if "replay" in results["setting"] else show
+    return 0 if table(results, arguments.tolerance) else 1
 
 
 if __name__ == "__main__":

@@ -95,13 +95,15 @@ parameter_bytes = {4 * parameters}
 
 
 def simulate(cohort, profile, trace, arguments, limit_s=1200):
-    """The summary of a virtual run. @param profile, trace  their texts; the workload is `sleep`"""
+    """The summary of a virtual run. @param profile, trace  their texts; the workload is `sleep`, an empty trace none"""
     with tempfile.TemporaryDirectory(prefix="cohort-measure-") as folder:
         folder = pathlib.Path(folder)
         (folder / "profile.toml").write_text(profile, encoding="utf-8")
-        (folder / "trace.csv").write_text(trace, encoding="utf-8")
         command = [cohort, "simulate", "--profile", folder / "profile.toml", "--time-as", "sleep",
-                   "--trace", folder / "trace.csv", "--json", *arguments]
+                   "--json", *arguments]
+        if trace:
+            (folder / "trace.csv").write_text(trace, encoding="utf-8")
+            command += ["--trace", folder / "trace.csv"]
         command = [str(word) for word in command]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
     if done.returncode != 0:

@@ -75,6 +75,8 @@ CASES = [
     (f"{TRAIN} --inject rank=7,cpu=0.5", 2, "ranks 0 to 0", "got 7"),
     (f"{TRAIN} --compute nap:40ms", 2, "sleep"),
     (f"{TRAIN} --compute sleep:1e300s", 2, "at most 3600s"),
+    (f"{TRAIN} --compute sleep:40ms+recorded:nobody", 2, "--compute recorded", "alexnet"),
+    (f"{TRAIN} --compute network+recorded:{{load}}", 3, "line 1", "worker0_ms"),
     (f"{TRAIN} --inject rank=0,delay=1e300s", 2, "0 to 1e9"),
     (f"{TRAIN} --inject rank=0,cpu=0", 2, "1e-6 to 1"),
     (f"{TRAIN} --lr-schedule step:1e300@5", 2, "above 0, at most 1000"),

@@ -30,6 +30,9 @@ WINNERS = [
     ("persistent:2", "lb-bsp", "ssgd"),
     ("delay:3", "backup:1", "ssgd"),
     ("delay:3", "backup:1", "lb-bsp"),
+    ("delay:3", "quorum:6", "ssgd"),
+    ("persistent:2", "adaptive", "ssgd"),
+    ("delay:3", "adaptive", "ssgd"),
 ]
 
 
@@ -61,7 +64,7 @@ class CiSweep(unittest.TestCase):
         return statistics.median(times)
 
     def test_all_runs_are_there(self):
-        self.assertEqual(len(self.rows), 4 * 3 * 2)
+        self.assertEqual(len(self.rows), 6 * 3 * 2)
         for row in self.rows:
             self.assertGreater(float(row["virtual_s"]), 0)
 
@@ -69,6 +72,9 @@ class CiSweep(unittest.TestCase):
         for pattern, winner, loser in WINNERS:
             with self.subTest(pattern=pattern, winner=winner, loser=loser):
                 self.assertLess(GAP * self.median(winner, pattern), self.median(loser, pattern))
+
+    def test_who_chooses_loses_nothing_where_nobody_is_slow(self):
+        self.assertLess(self.median("adaptive", "healthy"), GAP * self.median("ssgd", "healthy"))
 
     def test_nobody_is_slower_for_lack_of_a_slow_worker(self):
         for pattern in ("persistent:2", "delay:3"):

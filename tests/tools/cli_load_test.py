@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What a job says of its workers' load: who is slow and why, who only waits.
+"""What a job says of its workers' load: who is slow for long and why, who only waits.
 
 cli_load_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 """
 
 import pathlib
+import re
 import statistics
 import sys
 import time
@@ -21,6 +22,7 @@ SLEEP = ("--compute", "sleep:100ms", "--log-every-s", 0.5, "--samples", 1000000)
 # An injected delay is a slow device; where many programs share this machine's processors, their
 # share may explain it too.
 COMPUTING = {"device", "cpu"}
+LASTING = 16  # iterations until it is told
 
 
 class Load(ProgramTest):
@@ -72,7 +74,8 @@ class Load(ProgramTest):
         self.assertLess(share, 0.01)
         job.ctl("stop")
         _, _, text = job.ends("75")
-        self.assertRegex(text, "worker 1 is slow: (device|cpu) x")
+        self.assertRegex(text, "worker 1 is slow: .* cause (device|cpu), for .* so far")
+        self.assertRegex(text, "worker 1 was slow to the end: ")
 
     def test_who_arrives_last_in_a_ring_is_the_slow_one(self):
         job = self.job(3, "--mode", "ring", "--inject", "rank=1,delay=300ms,from=2s")
@@ -87,13 +90,18 @@ class Load(ProgramTest):
         job.ends("75")
 
     def test_an_episode_ends(self):
-        job = self.job(3, "--mode", "ring", "--inject", "rank=2,delay=300ms,from=2s,to=5s")
+        job = self.job(3, "--mode", "ring", "--inject", "rank=2,delay=200ms,from=2s,to=12s")
         self.straggler(job, 2)
         ended = self.straggler(job, 2, event="straggler_end")
         self.assertGreater(ended["slowdown"], 1.5)
-        self.assertGreater(ended["end_s"] - ended["begin_s"], 1)
+        self.assertGreater(ended["end_s"] - ended["begin_s"], 4)
+        self.assertGreaterEqual(ended["iterations"], LASTING)
         job.ctl("stop")
-        job.ends("75")
+        _, _, text = job.ends("75")
+        of_worker = [event for event in (*events(job.out, "straggler"), *events(job.out, "straggler_end"))
+                     if event["worker"] == 2]
+        self.assertEqual(len(of_worker), 2, of_worker)
+        self.assertEqual(len(re.findall("worker 2 (is|was) slow", text)), 2)
 
     def test_the_others_go_on_while_a_worker_is_frozen(self):
         """Long before it would be declared lost; what it pushes late is applied."""
@@ -122,7 +130,7 @@ class Load(ProgramTest):
 
     def test_a_lost_worker_has_no_load(self):
         job = self.job(4, "--arch", "servers", "--mode", "ssgd", "--inject",
-                       "rank=3,delay=300ms;rank=3,kill=4s")
+                       "rank=3,delay=300ms;rank=3,kill=12s")
         self.straggler(job, 2)
         job.until("lost")
         self.straggler(job, 2, event="straggler_end")

@@ -56,6 +56,39 @@ class Measured(ProgramTest):
         load.write_text("time_s,target\n")
         self.assertIn("line 1", run("predictor", "score", load, code=3).stderr)
 
+    def rows_replayed(self, load):
+        """By worker: rows of RECORDING whose times its iterations took, none where this machine took its time."""
+        lines = load.read_text().splitlines()
+        found = [[], []]
+        for line in lines[1:]:
+            row = dict(zip(lines[0].split(","), line.split(",")))
+            worker = int(row["worker"])
+            row, column = divmod(int(float(row["compute_s"]) / 0.06), 2)
+            found[worker].append(row if column == worker else None)
+        return found
+
+    def test_a_recording_is_replayed_by_worker_and_iteration(self):
+        recording = self.folder / "recording.csv"
+        recording.write_text("iteration,worker0_ms,worker1_ms\n0,0,60\n1,120,180\n2,240,300\n")
+        job = ["--mode", "ssgd", "--model", "softmax", "--batch", 10, "--arch", "servers"]
+        replay = ["--compute", f"sleep:5ms+recorded:{recording}", "--checkpoint-every-samples", 400]
+        first, second = self.folder / "first.csv", self.folder / "second.csv"
+        out = self.train(3, *job, *replay, "--samples", 400, "--record-load", first)
+        self.train(3, *job, *replay, "--samples", 800, "--record-load", second, "--resume", folder=out)
+        run("simulate", "--data", self.data, "--no-train", "--record-load", "--out", self.folder / "virtual",
+            "--time-as", "smallcnn", "--workers", 2, "--servers", 1, "--pattern", f"recorded:{recording}", *job,
+            "--samples", 800)
+        with h5py.File(self.folder / "virtual/result.h5") as result:
+            input_s = result["records/input_s"][:][result["records/worker"][:] == 0]
+        wanted = [int(seconds / 0.12) for seconds in input_s]
+        self.assertEqual(set(wanted), {0, 1, 2})
+        for one, other in zip(self.rows_replayed(first), self.rows_replayed(second)):
+            rows = one + other  # what goes on begins where the first part ended
+            self.assertEqual(len(rows), 40)
+            seen = [(row, want) for row, want in zip(rows, wanted) if row is not None]
+            self.assertGreater(len(seen), 30)
+            self.assertGreater(sum(row == want for row, want in seen), 0.9 * len(seen), rows)
+
     def test_what_plans_achieve_is_recorded_and_scored(self):
         """On a busy machine times change so often that no window is whole: another try then."""
         for attempt in range(3):

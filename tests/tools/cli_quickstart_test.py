@@ -33,9 +33,11 @@ class Quickstart(ProgramTest):
 
     def quickstart(self, *arguments, code=0):
         """Runs the script with a small network, returns what it printed."""
+        return self.run_script("--model", "smallcnn", "--threads", "1", *arguments, code=code)
+
+    def run_script(self, *arguments, code=0):
         done = subprocess.run(
-            ["jobs/quickstart.sh", "--model", "smallcnn", "--threads", "1",
-             *map(str, arguments)],
+            ["jobs/quickstart.sh", *map(str, arguments)],
             cwd=self.tree, capture_output=True, text=True, timeout=120, check=False,
             env={**os.environ, "PATH": f"{self.tree}/tools:{os.environ['PATH']}"})
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
@@ -46,6 +48,7 @@ class Quickstart(ProgramTest):
 
     def test_own_choices_and_those_given(self):
         shown = self.quickstart("--epochs", 2)
+        self.assertNotIn("slow worker costs", shown)
         self.assertRegex(shown, "servers ssgd +ring ring")
         for arch, rank in (("servers", 4), ("ring", 3)):
             out = f"runs/quickstart/{arch}"
@@ -61,6 +64,20 @@ class Quickstart(ProgramTest):
         self.assertEqual(self.applied(), 600)
         self.quickstart("--epochs", 2, "--arch", "ring", "--resume")
         self.assertEqual(self.applied(), 1200)
+
+    def test_without_options_it_ends_with_what_a_slow_worker_costs(self):
+        shown = self.run_script()
+        self.assertRegex(shown, "servers ssgd +ring ring")
+        self.assertEqual(self.applied("runs/quickstart/ring"), 600)
+        table = shown.split("== one of 4 workers at a quarter of the others' speed\n")[1].splitlines()
+        self.assertIn("seconds to 0.80", table[0])
+        for mode, line in zip(("ssgd", "adaptive"), table[1:]):
+            out = f"runs/quickstart/{mode}"
+            self.assertEqual(events(self.tree / out, "start")[0]["inject"],
+                             "rank=1,sample=2ms;rank=2,sample=2ms;rank=3,sample=2ms;rank=4,sample=8ms")
+            reached = events(self.tree / out)[-1]["tta_s"]
+            self.assertRegex(line, f"^{mode} +{reached:.1f} ")
+        self.assertRegex(table[3], r"adaptive takes -?\d+ % less time than ssgd")
 
     def test_shows_the_folder_that_was_used(self):
         (self.tree / "data/fashion-mnist.h5").unlink()

@@ -40,13 +40,11 @@ TEST(DecisionBook, TheNextDecisionTellsWhatCameOfOne) {
     ASSERT_NE(chosen_candidate(first), nullptr);
     EXPECT_EQ(chosen_candidate(first)->samples_s, 5000);
     EXPECT_EQ(describe(first),
-              "star-h (static:7) held for 4 s, 4000 samples/s, 5000 predicted, "
-              "next best other (-20 %)");
+              "star-h: static:7 held for 4.0 s with 4000 samples/s, 5000 predicted");
     DecisionRecord kept = first;
-    kept.from = kept.to;
+    kept.kept = true;
     EXPECT_EQ(describe(kept),
-              "star-h (static:7) held for 4 s, 4000 samples/s, 5000 predicted, "
-              "next best other (-20 %) (because)");
+              "star-h: static:7 held for 4.0 s with 4000 samples/s, 5000 predicted; because");
     book.closed({.seconds = 20, .samples = 17'000});
     book.closed({.seconds = 30, .samples = 17'000});
     const std::vector<DecisionRecord> rest = book.take();
@@ -66,6 +64,26 @@ Telemetry at(std::int64_t round, double slowest) {
         .workers = std::vector<WorkerTelemetry>(4, {.own_seconds = 0.1, .pushes = round})};
     telemetry.workers.back().own_seconds = slowest;
     return telemetry;
+}
+
+TEST(SwitchReport, IsASentence) {
+    SwitchReport change{.from = "adaptive (ssgd)",
+                        .to = "adaptive (balanced)",
+                        .why = "worker 3 is 3.6x slower: smaller batches for it",
+                        .samples = 512,
+                        .in_force_s = 0.01,
+                        .first_update_s = 0.1234};
+    EXPECT_EQ(describe(change),
+              "adaptive: worker 3 is 3.6x slower: smaller batches for it; ssgd -> balanced after "
+              "512 samples, first update after 0.123 s");
+    change.from = change.to;
+    change.first_update_s.reset();
+    EXPECT_EQ(
+        describe(change),
+        "adaptive: worker 3 is 3.6x slower: smaller batches for it; balanced with its workers "
+        "arranged anew after 512 samples");
+    EXPECT_EQ(describe({.from = "ssgd", .to = "adaptive (ssgd)", .why = "request", .samples = 9}),
+              "mode ssgd -> adaptive (ssgd) after 9 samples (request), overtaken by the next one");
 }
 
 TEST(DecisionDesk, RecordsWhatAChooserChanges) {

@@ -73,16 +73,16 @@ TEST(LoadDesk, APredictorThatComesLateLearnsWhatWasRecorded) {
 TEST(LoadDesk, AWorkerThatIsLostIsForgottenEverywhere) {
     int made = 0;
     LoadDesk desk(kWorkers, kBatch, 0, std::make_unique<Last>(&made), {}, false);
-    for (int i = 0; i < 6; ++i) {
+    for (int i = 0; i < 2 + StragglerNews::kLasting; ++i) {
         desk.timed(record(0, 1));
         desk.timed(record(1, 5));
     }
-    ASSERT_THAT(desk.take_stragglers(), SizeIs(1));
+    ASSERT_THAT(desk.straggler_news().take(), SizeIs(1));
     EXPECT_EQ(desk.view().forecast.next(1), 5);
     desk.lost(1);
-    const auto news = desk.take_stragglers();
+    const auto news = desk.straggler_news().take();
     ASSERT_THAT(news, SizeIs(1));
-    EXPECT_TRUE(news[0].ended);
+    EXPECT_EQ(news[0].kind, StragglerNews::Kind::kLeft);
     EXPECT_EQ(desk.view().history->size(1), 0U);
     EXPECT_EQ(desk.view().forecast.next(1), 0);
     EXPECT_EQ(desk.view().forecast.next(0), 1);

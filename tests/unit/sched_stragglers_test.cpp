@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "cohort/core/rng.hpp"
+#include "cohort/sched/straggler_news.hpp"
 
 namespace cohort {
 namespace {
@@ -22,6 +23,7 @@ class Cluster {
 public:
     Cluster(int workers, double noise, std::uint64_t seed = 1, double lag_bound = 0)
         : detector(workers, kBatch, lag_bound),
+          news(workers),
           noise_(noise),
           random_(seed, RngPurpose::kTest),
           plan(static_cast<std::size_t>(workers), healthy()),
@@ -43,7 +45,15 @@ public:
         }
         now_[worker] += record.own_s();
         record.arrived_s = now_[worker];
+        const std::optional<StragglerEpisode> before = detector.open()[worker];
         detector.add(record);
+        const std::optional<StragglerEpisode>& after = detector.open()[worker];
+        if (before && !after) {
+            ended.push_back(*before);
+        } else if (after && !before) {
+            begun.push_back(*after);
+        }
+        news.add(static_cast<int>(worker), after);
     }
     void round() {
         for (std::size_t worker = 0; worker < plan.size(); ++worker) {
@@ -68,6 +78,9 @@ public:
     double now(std::size_t worker) const { return now_[worker]; }
 
     StragglerDetector detector;
+    std::vector<StragglerEpisode> begun;  ///< as they were then
+    std::vector<StragglerEpisode> ended;
+    StragglerNews news;
 
 private:
     double noise_;
@@ -136,7 +149,7 @@ TEST(Stragglers, AHealthyHourIsSilent) {
             for (std::uint64_t seed = 1; seed <= 3; ++seed) {
                 Cluster cluster(workers, noise, seed);
                 cluster.rounds(kRounds);
-                EXPECT_THAT(cluster.detector.take_news(), IsEmpty())
+                EXPECT_THAT(cluster.begun, IsEmpty())
                     << noise << " " << workers << " workers, seed " << seed;
                 // Of short transfers it looks at the median's, which is steadier.
                 EXPECT_GT(cluster.detector.noise(), 0.7 * noise);
@@ -156,7 +169,7 @@ TEST(Stragglers, ASingleLateIterationIsNone) {
             cluster.plan[2] = Cluster::healthy();
             cluster.rounds(4);
         }
-        EXPECT_THAT(cluster.detector.take_news(), IsEmpty()) << factor;
+        EXPECT_THAT(cluster.begun, IsEmpty()) << factor;
     }
 }
 
@@ -167,7 +180,7 @@ TEST(Stragglers, ASingleShortIterationMakesNobodyElseSlow) {
     cluster.round();
     cluster.plan[2] = Cluster::healthy();
     cluster.rounds(20);
-    EXPECT_THAT(cluster.detector.take_news(), IsEmpty());
+    EXPECT_THAT(cluster.begun, IsEmpty());
 }
 
 TEST(Stragglers, EndWithBeginningDurationAndSlowness) {
@@ -177,28 +190,25 @@ TEST(Stragglers, EndWithBeginningDurationAndSlowness) {
     cluster.rounds(10);
     cluster.plan[0] = Cluster::healthy();
     cluster.rounds(5);
-    const auto news = cluster.detector.take_news();
-    ASSERT_THAT(news, SizeIs(2));
-    EXPECT_FALSE(news[0].ended);
-    EXPECT_TRUE(news[1].ended);
+    EXPECT_THAT(cluster.begun, SizeIs(1));
+    ASSERT_THAT(cluster.ended, SizeIs(1));
     EXPECT_FALSE(cluster.detector.open()[0]);
-    const StragglerEpisode& over = news[1].episode;
+    const StragglerEpisode& over = cluster.ended[0];
     EXPECT_NEAR(over.begin_s, 40 * kIteration, 1e-9);
     EXPECT_NEAR(over.duration_s(), 20 * kIteration, 1e-9);
     EXPECT_EQ(over.iterations, 10);
     EXPECT_NEAR(over.slowdown, 2, 0.01);
     EXPECT_NEAR(cluster.detector.mean_duration_s(), 20 * kIteration, 1e-9);
-    EXPECT_THAT(cluster.detector.take_news(), IsEmpty());
 }
 
 TEST(Stragglers, WhatIsBelowTheRuleIsNone) {
     Cluster cluster(8, 0);
     cluster.plan[3] = slowed(1.19);
     cluster.rounds(200);
-    EXPECT_THAT(cluster.detector.take_news(), IsEmpty());
+    EXPECT_THAT(cluster.begun, IsEmpty());
     cluster.plan[3] = slowed(1.21);
     cluster.rounds(20);
-    EXPECT_THAT(cluster.detector.take_news(), SizeIs(1));
+    EXPECT_THAT(cluster.begun, SizeIs(1));
     cluster.plan[3] = slowed(1.15);  // between the two thresholds
     cluster.rounds(50);
     EXPECT_TRUE(cluster.detector.open()[3]);
@@ -224,7 +234,7 @@ TEST(Stragglers, TheFirstRecordDoesNotCount) {
     cluster.round();
     cluster.plan[1] = Cluster::healthy();
     cluster.rounds(10);
-    EXPECT_THAT(cluster.detector.take_news(), IsEmpty());
+    EXPECT_THAT(cluster.begun, IsEmpty());
 }
 
 TEST(Stragglers, CausesAreTheResourcesThatExplainThem) {
@@ -295,19 +305,16 @@ TEST(Stragglers, LagTellsWhatTimesDoNot) {
     cluster.rounds(10);
     cluster.plan[1].lag = 1.9;
     cluster.rounds(3);
-    EXPECT_THAT(cluster.detector.take_news(), IsEmpty());
+    EXPECT_THAT(cluster.begun, IsEmpty());
     cluster.plan[1].lag = 2.1;
     cluster.rounds(3);
-    const auto begun = cluster.detector.take_news();
-    ASSERT_THAT(begun, SizeIs(1));
-    EXPECT_TRUE(begun[0].episode.by_lag);
-    EXPECT_EQ(begun[0].episode.cause, StragglerCause::kLag);
+    ASSERT_THAT(cluster.begun, SizeIs(1));
+    EXPECT_TRUE(cluster.begun[0].by_lag);
+    EXPECT_EQ(cluster.begun[0].cause, StragglerCause::kLag);
     cluster.plan[1].lag = 1;
     cluster.round();
-    const auto ended = cluster.detector.take_news();
-    ASSERT_THAT(ended, SizeIs(1));
-    EXPECT_TRUE(ended[0].ended);
-    EXPECT_EQ(ended[0].episode.iterations, 3);
+    ASSERT_THAT(cluster.ended, SizeIs(1));
+    EXPECT_EQ(cluster.ended[0].iterations, 3);
 }
 
 TEST(Stragglers, ALostWorkerIsNoneAndNobodyIsComparedWithIt) {
@@ -338,7 +345,7 @@ TEST(Stragglers, AWorkerBesideTheServersMakesNobodySlow) {
         cluster.plan[worker].push_s = cluster.plan[worker].pull_s = 2 * kIteration;
     }
     cluster.rounds(100);
-    EXPECT_THAT(cluster.detector.take_news(), IsEmpty());
+    EXPECT_THAT(cluster.begun, IsEmpty());
     cluster.plan[0].compute_s *= 4;  // of a fifth of tau
     EXPECT_LE(cluster.rounds_until_found(6), 6);
     EXPECT_EQ(cluster.detector.open()[0]->cause, StragglerCause::kDevice);
@@ -351,7 +358,97 @@ TEST(Stragglers, SmallBatchesAreNotFast) {
     }
     cluster.plan[0] = {.samples = kBatch / 2, .compute_s = kIteration / 2};
     cluster.rounds(20);
-    EXPECT_THAT(cluster.detector.take_news(), IsEmpty());
+    EXPECT_THAT(cluster.begun, IsEmpty());
+}
+
+using Kind = StragglerNews::Kind;
+
+TEST(StragglerNews, ASlowWorkerIsToldOnceWhenItHasLastedAndOnceWhenItIsOver) {
+    Cluster cluster(8, 0.05);
+    cluster.rounds(40);
+    cluster.plan[3] = slowed(2);
+    cluster.rounds(StragglerNews::kLasting - 1);
+    EXPECT_THAT(cluster.news.take(), IsEmpty());
+    cluster.rounds(285);
+    cluster.plan[3] = Cluster::healthy();
+    cluster.rounds(100);
+    const auto news = cluster.news.take();
+    ASSERT_THAT(news, SizeIs(2));
+    EXPECT_EQ(news[0].kind, Kind::kBegun);
+    EXPECT_GE(news[0].episode.iterations, StragglerNews::kLasting);
+    EXPECT_LE(news[0].episode.iterations, StragglerNews::kLasting + 4);
+    EXPECT_EQ(news[1].kind, Kind::kEnded);
+    const StragglerEpisode& over = news[1].episode;
+    EXPECT_EQ(over.worker, 3);
+    EXPECT_EQ(over.cause, StragglerCause::kDevice);
+    EXPECT_NEAR(static_cast<double>(over.iterations), 300, 4);
+    EXPECT_NEAR(over.slowdown, 2, 0.15);
+    EXPECT_NEAR(over.begin_s, 40 * kIteration, 2);
+    EXPECT_NEAR(over.duration_s(), 600 * kIteration, 6);
+    EXPECT_EQ(cluster.news.brief().episodes, 0);
+}
+
+/// Ranks that outnumber the processors: who does not run waits for a turn or several, a while long.
+TEST(StragglerNews, TwoBusyCoresTellNothing) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        Cluster cluster(8, 0.1, seed);
+        Rng random(seed, RngPurpose::kTest, 1);
+        std::vector<int> waits(8, 0);  // iterations for which a worker still has no processor
+        for (int round = 0; round < 2000; ++round) {
+            for (std::size_t worker = 0; worker < 8; ++worker) {
+                if (waits[worker] == 0 && random.next_uniform() < 0.1F) {
+                    waits[worker] = 1 + static_cast<int>(random.next_below(4));
+                }
+                waits[worker] = std::max(waits[worker] - 1, 0);
+                cluster.plan[worker] = slowed(waits[worker] > 0 ? 4 : 1);
+            }
+            cluster.round();
+        }
+        EXPECT_THAT(cluster.news.take(), IsEmpty()) << seed;
+        EXPECT_GT(cluster.begun.size(), 500U) << "the detector answers at once";
+        for (int worker = 0; worker < 8; ++worker) {
+            cluster.news.left(worker);
+        }
+        EXPECT_EQ(cluster.news.brief().episodes, static_cast<std::int64_t>(cluster.begun.size()));
+        EXPECT_THAT(cluster.news.take(), IsEmpty());
+    }
+}
+
+TEST(StragglerNews, AMomentOfHealthEndsNothing) {
+    Cluster cluster(4, 0);
+    cluster.rounds(40);
+    for (int turn = 0; turn < 10; ++turn) {
+        cluster.plan[0] = slowed(turn == 7 ? 4 : 2);
+        cluster.rounds(20);
+        cluster.plan[0] = Cluster::healthy();
+        cluster.rounds(4);
+    }
+    EXPECT_THAT(cluster.ended, SizeIs(10)) << "the detector's";
+    cluster.rounds(StragglerNews::kLasting);
+    const auto news = cluster.news.take();
+    ASSERT_THAT(news, SizeIs(2));
+    EXPECT_EQ(news[1].kind, Kind::kEnded);
+    EXPECT_EQ(news[1].episode.iterations, 200);
+    EXPECT_NEAR(news[1].episode.slowdown, 2.2, 0.01);
+    EXPECT_NEAR(news[1].episode.begin_s, 40 * kIteration, 1e-9);
+}
+
+TEST(StragglerNews, WhatIsLeftAtTheEndIsTold) {
+    Cluster cluster(4, 0);
+    cluster.plan[1] = slowed(3);
+    cluster.rounds(30);
+    cluster.plan[2] = slowed(3);
+    cluster.rounds(5);
+    for (int worker = 0; worker < 4; ++worker) {
+        cluster.news.left(worker);
+    }
+    const auto news = cluster.news.take();
+    ASSERT_THAT(news, SizeIs(2));
+    EXPECT_EQ(news[0].episode.worker, 1);
+    EXPECT_EQ(news[1].episode.worker, 1);
+    EXPECT_EQ(news[1].kind, Kind::kLeft);
+    EXPECT_EQ(cluster.news.brief().episodes, 1) << "worker 2";
+    EXPECT_EQ(cluster.news.brief().iterations, 4) << "those since the detector saw it";
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <csignal>
 #include <thread>
+#include <vector>
 
 #include "cohort/core/error.hpp"
 #include "injection.hpp"
@@ -273,6 +274,25 @@ TEST(Injector, DelaysAShareOfTheMiniBatchesAlwaysTheSameOnes) {
     EXPECT_EQ(slept(7, 1, parse_injections("rank=1,delay=50ms,to=1s")).size(), 20U);
 }
 
+TEST(Injector, SamplesThatTakeLongerMakeLargeBatchesLonger) {
+    Machine machine({{.rank = 1, .sample_s = 0.002, .to_s = 1}, {.rank = 2, .sample_s = 1}});
+    const auto seconds_of = [&](std::vector<std::int64_t> parts) {
+        const Clock::Seconds before = machine.wall->now();
+        machine.injector.begin_step();
+        for (const std::int64_t samples : parts) {
+            machine.injector.begin_samples(samples);
+            machine.compute(0.01);
+            machine.compute(0.01);
+        }
+        return (machine.wall->now() - before).count();
+    };
+    EXPECT_NEAR(seconds_of({32}), 0.02 + 0.064, 1e-9);
+    EXPECT_NEAR(seconds_of({8}), 0.02 + 0.016, 1e-9);
+    EXPECT_NEAR(seconds_of({16, 16}), 0.04 + 0.064, 1e-9) << "a mini-batch in halves";
+    machine.wall->advance(Clock::Seconds(1));
+    EXPECT_NEAR(seconds_of({32}), 0.02, 1e-9);
+}
+
 TEST(Injector, ADelayIsNotStretched) {
     const auto clock = std::make_shared<VirtualClock>();  // as with a GPU: waiting is being busy
     Injector injector(parse_injections("rank=1,delay=1s;rank=1,cpu=0.5"), 1, 7, clock, clock,
@@ -282,6 +302,57 @@ TEST(Injector, ADelayIsNotStretched) {
     clock->advance(Clock::Seconds(3));
     injector.pause();
     EXPECT_NEAR(clock->now().count(), 3 + 1 + 3, 1e-9);
+}
+
+/// What the mini-batches of a worker are delayed by, by a recording of three workers.
+struct Replayed {
+    explicit Replayed(int worker)
+        : injector({}, worker + 1, 7, clock, clock, [this](auto time) { clock->advance(time); }) {
+        const RecordedTimes times{{0.1, 0.2, 0.3}, {1.1, 1.2, 1.3}, {2.1, 2.2, 2.3}};
+        injector.replay({times, 1}, worker);
+        injector.start();
+    }
+    double next() {
+        const Clock::Seconds before = clock->now();
+        injector.begin_step();
+        injector.pause();
+        injector.pause();
+        return (clock->now() - before).count();
+    }
+
+    std::shared_ptr<VirtualClock> clock = std::make_shared<VirtualClock>();
+    Injector injector;
+};
+
+TEST(Injector, ReplaysARecordingByWorkerAndIteration) {
+    Replayed first(0);
+    Replayed last(2);
+    Replayed further(3);
+    EXPECT_FALSE(first.injector.idle());
+    std::vector<double> times;
+    for (int step = 0; step < 7; ++step) {
+        times.push_back(first.next());
+        EXPECT_NEAR(last.next(), times.back() + 0.2, 1e-9) << "the same row, its own column";
+        EXPECT_NEAR(std::fmod(further.next(), 1), 0.1, 1e-9) << "the columns again";
+    }
+    for (std::size_t step = 1; step < times.size(); ++step) {
+        EXPECT_NEAR(std::fmod(times[step] - times[step - 1] + 3, 3), 1, 1e-9) << "row after row";
+    }
+    Replayed resumed(0);
+    resumed.injector.replay_from(5);
+    EXPECT_NEAR(resumed.next(), times[5], 1e-9);
+    EXPECT_NEAR(resumed.next(), times[6], 1e-9);
+}
+
+TEST(Injector, ADelayEndsSoonWhenTheMiniBatchIsGivenUp) {
+    Replayed worker(1);
+    int questions = 0;
+    worker.injector.begin_step();
+    worker.injector.pause([&] { return ++questions > 4; });
+    EXPECT_NEAR(worker.clock->now().count(), 4 * 0.005, 1e-9);
+    worker.injector.pause();
+    EXPECT_NEAR(worker.clock->now().count(), 4 * 0.005, 1e-9) << "the rest is not owed";
+    EXPECT_GT(worker.next(), 0.19);
 }
 
 TEST(ThreadCpuClock, StandsStillWhileTheThreadSleepsAndMovesWhileItComputes) {

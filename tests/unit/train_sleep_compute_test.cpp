@@ -17,11 +17,13 @@ using testing::Each;
 using testing::HasSubstr;
 
 TEST(ParseCompute, TakesATimeWithItsUnit) {
-    EXPECT_EQ(parse_compute("network"), std::nullopt);
-    EXPECT_DOUBLE_EQ(*parse_compute("sleep:40ms"), 0.04);
-    EXPECT_DOUBLE_EQ(*parse_compute("sleep:1.5s"), 1.5);
-    for (const char* text : {"", "sleep", "sleep:", "sleep:40", "sleep:0s", "sleep:-1s",
-                             "sleep:infs", "Network", "nap:1s"}) {
+    EXPECT_EQ(parse_compute("network").sleep_s, std::nullopt);
+    EXPECT_EQ(parse_compute("network").recording, std::nullopt);
+    EXPECT_DOUBLE_EQ(*parse_compute("sleep:40ms").sleep_s, 0.04);
+    EXPECT_DOUBLE_EQ(*parse_compute("sleep:1.5s").sleep_s, 1.5);
+    for (const char* text :
+         {"", "sleep", "sleep:", "sleep:40", "sleep:0s", "sleep:-1s", "sleep:infs", "Network",
+          "nap:1s", "sleep:1s+", "+recorded:vgg13", "recorded:vgg13", "sleep:1s recorded:vgg13"}) {
         try {
             (void)parse_compute(text);
             ADD_FAILURE() << "accepted: " << text;
@@ -29,6 +31,16 @@ TEST(ParseCompute, TakesATimeWithItsUnit) {
             EXPECT_THAT(error.what(), HasSubstr("sleep:T"));
         }
     }
+}
+
+TEST(ParseCompute, TakesARecordingOnTopOfEither) {
+    const ComputeChoice asleep = parse_compute("sleep:40ms+recorded:a+recorded:b");
+    EXPECT_DOUBLE_EQ(*asleep.sleep_s, 0.04);
+    EXPECT_EQ(asleep.recording, "a+recorded:b") << "a file may have any name";
+    const ComputeChoice awake = parse_compute("network+recorded:vgg13");
+    EXPECT_EQ(awake.sleep_s, std::nullopt);
+    EXPECT_EQ(awake.recording, "vgg13");
+    EXPECT_EQ(parse_compute("network+recorded:").recording, "") << "no recording has this name";
 }
 
 /// Notes what it is told.

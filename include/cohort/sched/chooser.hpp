@@ -30,6 +30,7 @@ struct DecisionRecord {
     std::vector<Candidate> candidates;  ///< best first; at most 20
     std::vector<int> stragglers;        ///< predicted
     double decide_s = 0;                ///< that it took
+    bool kept = false;                  ///< the plan stays: no change of plan tells the reason
     // Measured until the next decision, or the end.
     double held_s = 0;
     double measured_samples_s = 0;

@@ -36,7 +36,10 @@ private:
 
 /// "static:4" of "star-h (static:4)", where the mode before the brackets is who chose.
 [[nodiscard]] std::string plan_in_label(const std::string& label);
-/// A line for logs: what was chosen, what was predicted and measured, and what was next best.
+/// "star-h" of the same; empty where no chooser stands before brackets.
+[[nodiscard]] std::string chooser_in_label(const std::string& label);
+/// A line for logs, once it is over: what was in force, what was measured and predicted. The change
+/// of plan that it made has told the reason.
 [[nodiscard]] std::string describe(const DecisionRecord& decision);
 /// The candidate that a decision chose; null when it is not listed.
 [[nodiscard]] const Candidate* chosen_candidate(const DecisionRecord& decision);

@@ -11,7 +11,7 @@
 #include "cohort/sched/noise_scale.hpp"
 #include "cohort/sched/predictor.hpp"
 #include "cohort/sched/running.hpp"
-#include "cohort/sched/stragglers.hpp"
+#include "cohort/sched/straggler_news.hpp"
 #include "cohort/sched/telemetry.hpp"
 
 namespace cohort {
@@ -79,9 +79,10 @@ public:
     [[nodiscard]] const TelemetryHistory& history() const noexcept { return history_; }
     [[nodiscard]] const RunningIterations& running() const noexcept { return running_; }
     [[nodiscard]] const StragglerDetector& stragglers() const noexcept { return stragglers_; }
-    [[nodiscard]] std::vector<StragglerDetector::News> take_stragglers() {
-        return stragglers_.take_news();
-    }
+    /// What there is to tell of them.
+    [[nodiscard]] StragglerNews& straggler_news() noexcept { return straggler_news_; }
+    /// The run is over, for those who are slow still.
+    void ended();
     /// One per horizon; none while there are no forecasts.
     [[nodiscard]] std::vector<PredictorScore> scores() const;
     [[nodiscard]] const GradientFacts& gradients() const noexcept { return view_.gradients; }
@@ -93,6 +94,7 @@ public:
 private:
     TelemetryHistory history_;
     StragglerDetector stragglers_;
+    StragglerNews straggler_news_;
     RunningIterations running_;
     std::unique_ptr<Predictor> predictor_;
     std::optional<PredictorScores> scores_;

@@ -58,7 +58,7 @@ struct SwitchReport {
     [[nodiscard]] bool same_mode() const noexcept { return from == to; }
 };
 
-/// A line for logs.
+/// A sentence for logs: why, what, when.
 [[nodiscard]] std::string describe(const SwitchReport& change);
 
 }  // namespace cohort

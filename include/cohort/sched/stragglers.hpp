@@ -34,7 +34,7 @@ struct StragglerEpisode {
     [[nodiscard]] double duration_s() const noexcept { return end_s - begin_s; }
 };
 
-/// Who is a straggler.
+/// Who is a straggler, for those who choose; straggler_news.hpp says what people are told of it.
 ///
 /// By time: (tau_i - min tau) / min tau > 0.2 (STAR, section 3). A single late iteration is none,
 /// and noise is none: both sides of the comparison are means of log tau over the newest m records
@@ -73,13 +73,6 @@ public:
 
     /// Open episodes, by worker.
     [[nodiscard]] const std::vector<std::optional<StragglerEpisode>>& open() const noexcept;
-    /// Episodes that began or ended since the last call, for logs and metrics: an open one has
-    /// begun.
-    struct News {
-        bool ended = false;
-        StragglerEpisode episode;
-    };
-    [[nodiscard]] std::vector<News> take_news();
     /// How long stragglers last, mean over those that ended and the open ones so far; 0: none yet.
     [[nodiscard]] double mean_duration_s() const noexcept;
     /// How slow stragglers are, times the fastest, mean over those seen by their times that ended

@@ -122,7 +122,7 @@ struct SimulationResult {
     std::vector<ServerUse> servers;
     std::vector<EvaluationPoint> evaluations;
     std::vector<SwitchReport> switches;
-    /// In the order in which they ended, then those that had not; the first kStragglers.
+    /// Those that lasted (StragglerNews), in the order in which they ended; the first kStragglers.
     std::vector<StragglerEpisode> stragglers;
     static constexpr std::size_t kStragglers = 20000;
     std::vector<PredictorScore> predictor_scores;  ///< of a chooser's predictor

@@ -12,7 +12,7 @@
 #include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/rate_regressor.hpp"
 #include "cohort/sched/reports.hpp"
-#include "cohort/sched/stragglers.hpp"
+#include "cohort/sched/straggler_news.hpp"
 #include "cohort/sched/telemetry.hpp"
 
 namespace cohort {
@@ -101,6 +101,8 @@ struct WorkerLoad {
 [[nodiscard]] std::string describe(const WorkerLoad& load);
 /// "cpu x1.80", "lag" when its lag alone tells.
 [[nodiscard]] std::string describe(const StragglerEpisode& slow);
+/// A sentence for logs.
+[[nodiscard]] std::string describe(const StragglerNews::Item& news);
 
 /// Where the cluster stands.
 struct ClusterReport {
@@ -173,7 +175,7 @@ public:
     /// A push is complete; what becomes of it is not known yet.
     virtual void on_push(TrainControl& run, const IterationRecord& record);
     /// A worker has become slow, or is no longer.
-    virtual void on_straggler(TrainControl& run, const StragglerDetector::News& news);
+    virtual void on_straggler(TrainControl& run, const StragglerNews::Item& news);
     /// The guard blames a plan's staleness; ClusterReport has its new limit.
     virtual void on_guard(TrainControl& run, const std::string& reason);
     /// After the last step and evaluation, before checkpoint, model and summary are written.

@@ -14,10 +14,11 @@ struct Injection {
     double bytes_per_second = 0;   ///< it sends, and it receives, at most this much; 0: no limit
     double delay_s = 0;            ///< added to a mini-batch
     double probability = 1;        ///< ... to each with this probability
+    double sample_s = 0;           ///< added to each sample of a mini-batch
     std::optional<double> kill_s;  ///< then it kills itself
     std::optional<double> freeze_from_s;  ///< from then on it stands still
     double freeze_to_s = 0;               ///< until then
-    double from_s = 0;                    ///< cpu, bytes_per_second and delay_s hold from then on
+    double from_s = 0;                    ///< all but kill and freeze hold from then on
     std::optional<double> to_s;           ///< until then; none: to the end
 
     /// Whether what has a beginning and an end holds at a time.
@@ -28,8 +29,9 @@ struct Injection {
 };
 
 /// Parses `--inject`: entries separated by ';', each "rank=R" and at least one of "cpu=F",
-/// "bw=20MB/s", "delay=50ms" (with "p=P"), "kill=12s", "freeze=5s..20s", with "from=10s" and
-/// "to=40s" for the first three. Empty text: none. Errors: UsageError with the grammar.
+/// "bw=20MB/s", "delay=50ms" (with "p=P"), "sample=2ms", "kill=12s", "freeze=5s..20s", with
+/// "from=10s" and "to=40s" for the first four. Empty text: none. Errors: UsageError with the
+/// grammar.
 [[nodiscard]] std::vector<Injection> parse_injections(const std::string& text);
 
 /// A duration with its unit, "40ms" or "1.5s", in seconds; none for any other text.

@@ -45,8 +45,9 @@ struct TrainOptions {
     std::string chooser_file;  ///< of `cohort chooser train`; empty: the shipped one; "none": none
     std::string staleness_guard = "on";  ///< "on" or "off": no plans that have harmed the run
     int max_lost = -1;  ///< workers that may be lost before the job ends; -1: all but one
-    std::string node_staging = "auto";     ///< servers: sum a node's gradients before they are sent
-    std::string compute = "network";       ///< "network", or "sleep:40ms" in its place
+    std::string node_staging = "auto";  ///< servers: sum a node's gradients before they are sent
+    /// "network", or "sleep:40ms" in its place; "+recorded:NAME" adds the times of a recording.
+    std::string compute = "network";
     std::string inject;                    ///< faults on purpose, see parse_injections
     std::int64_t batch = 128;              ///< samples per step and worker
     double lr = 0.01;                      ///< learning rate at the start of the schedule
@@ -80,6 +81,8 @@ struct TrainOptions {
     std::string out;            ///< folder for model.h5, metrics.jsonl and checkpoints
 };
 
+/// False: --compute sleep, nothing is learned.
+[[nodiscard]] bool computes_network(const TrainOptions& options);
 /// Server ranks that the options ask for: 0 with rings.
 [[nodiscard]] int server_ranks(const TrainOptions& options);
 

@@ -41,6 +41,7 @@ struct TrainSummary {
     int switches = 0;                              ///< from one mode to another
     int regroupings = 0;                           ///< changes of plan within a mode
     std::vector<PredictorScore> predictor_scores;  ///< of a chooser's predictor
+    StragglerNews::Brief brief;                    ///< slowness of which no line told
     int lost = 0;                                  ///< how often a worker was lost
     int returned = 0;                              ///< how often one came back
     std::string losses;                            ///< for people; empty: there were none

@@ -1,3 +1,5 @@
+#include "cohort/data/recording.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -5,19 +7,21 @@
 #include <cmath>
 #include <filesystem>
 #include <iterator>
+#include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/rng.hpp"
+#include "cohort/data/csv_text.hpp"
 #include "cohort/data/text_file.hpp"
-#include "csv_text.hpp"
-#include "iteration_delays.hpp"
-#include "shipped_texts.hpp"
+#include "shipped_recordings.hpp"
 
-// Recordings of workers' times, iteration by iteration.
 namespace cohort {
 namespace {
 
 constexpr std::string_view kIteration = "iteration";
 constexpr std::string_view kHeader = "iteration,worker0_ms,worker1_ms,...";
+/// Random streams of first rows, apart from those of other patterns.
+constexpr std::uint64_t kStreams = std::uint64_t{1} << 48;
 
 std::string column_of(std::size_t worker) {
     return fmt::format("worker{}_ms", worker);
@@ -100,7 +104,7 @@ RecordedTimes parse_recording(const std::string& path, std::string_view text) {
     return times;
 }
 
-RecordedTimes find_recording(const std::string& name_or_path) {
+RecordedTimes find_recording(const std::string& name_or_path, std::string_view option) {
     const auto shipped = shipped_recording_texts();
     const auto found = std::find_if(shipped.begin(), shipped.end(), [&](const ShippedText& each) {
         return each.name == name_or_path;
@@ -113,12 +117,23 @@ RecordedTimes find_recording(const std::string& name_or_path) {
         std::vector<std::string_view> names;
         std::transform(shipped.begin(), shipped.end(), std::back_inserter(names),
                        [](const ShippedText& each) { return each.name; });
-        fail<UsageError>({.where = "--pattern recorded",
+        fail<UsageError>({.where = option,
                           .what = "there is no such recording",
                           .expected = fmt::format("{}, or a file", fmt::join(names, ", ")),
                           .got = fmt::format("'{}'", name_or_path)});
     }
     return parse_recording(name_or_path, read_text_file(name_or_path));
+}
+
+Replay::Replay(RecordedTimes times, std::uint64_t seed) : times_(std::move(times)), seed_(seed) {
+}
+
+double Replay::delay_s(int worker, std::uint64_t iteration) const {
+    const std::size_t columns = times_.front().size();
+    const auto index = static_cast<std::size_t>(worker);
+    Rng random(seed_, RngPurpose::kPattern, kStreams + index / columns);
+    const std::uint64_t first = random.next_below(static_cast<std::uint32_t>(times_.size()));
+    return times_[(first + iteration) % times_.size()][index % columns];
 }
 
 }  // namespace cohort

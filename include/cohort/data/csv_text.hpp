@@ -1,7 +1,5 @@
 #pragma once
 
-#include <fmt/format.h>
-
 #include <charconv>
 #include <optional>
 #include <string>
@@ -23,9 +21,7 @@ namespace cohort {
 struct CsvPlace {
     const std::string& path;
     int line = 0;
-    [[nodiscard]] std::string text(std::string_view field = "") const {
-        return fmt::format("{}, line {}{}{}", path, line, field.empty() ? "" : ", ", field);
-    }
+    [[nodiscard]] std::string text(std::string_view field = "") const;
 };
 
 /// All of the text, and nothing else, as a number.

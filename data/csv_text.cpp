@@ -1,8 +1,14 @@
-#include "csv_text.hpp"
+#include "cohort/data/csv_text.hpp"
+
+#include <fmt/format.h>
 
 #include "cohort/core/error.hpp"
 
 namespace cohort {
+
+std::string CsvPlace::text(std::string_view field) const {
+    return fmt::format("{}, line {}{}{}", path, line, field.empty() ? "" : ", ", field);
+}
 
 std::string_view trimmed(std::string_view text) {
     constexpr std::string_view kBlank = " \t\r";

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cohort {
+
+/// Times of workers as they were measured, iteration by iteration: what single iterations take on
+/// top of their computing, whatever their batch. CSV with the header
+/// iteration,worker0_ms,worker1_ms,...
+using RecordedTimes = std::vector<std::vector<double>>;  ///< by iteration and worker, seconds
+
+/// Whether a text is a recording (its header begins with "iteration"), not a trace.
+[[nodiscard]] bool is_recording(std::string_view text);
+/// Errors: FileError naming `path`, line and field.
+[[nodiscard]] RecordedTimes parse_recording(const std::string& path, std::string_view text);
+/// A recording that Cohort brings along, by name, else a file. Errors: UsageError naming `option`
+/// and the names when there is no such file; FileError.
+[[nodiscard]] RecordedTimes find_recording(const std::string& name_or_path,
+                                           std::string_view option);
+
+/// A recording that goes on without end, for any number of workers. Worker i has column i modulo
+/// the columns; the recording repeats, from a row on that is drawn, for each further turn through
+/// the columns another one. Pure.
+class Replay {
+public:
+    /// @param seed  of the first rows
+    Replay(RecordedTimes times, std::uint64_t seed);
+    /// Of a worker's iteration, counted from 0, seconds.
+    [[nodiscard]] double delay_s(int worker, std::uint64_t iteration) const;
+
+private:
+    RecordedTimes times_;
+    std::uint64_t seed_;
+};
+
+}  // namespace cohort
