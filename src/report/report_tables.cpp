@@ -110,7 +110,11 @@ private:
         if (!comparison_.has_target) {
             return {.main = change_text(ratio.pace, intervals)};
         }
-        CellText text{.main = change_text(ratio.tta, intervals),
+        // A miss counts with the least time that it can have needed.
+        const std::string bound = ratio.misses > 0 && ratio.other_misses == 0   ? "≥ "
+                                  : ratio.misses == 0 && ratio.other_misses > 0 ? "≤ "
+                                                                                : "";
+        CellText text{.main = bound + change_text(ratio.tta, intervals),
                       .below = {"samples " + change_text(ratio.samples, intervals),
                                 "pace " + change_text(ratio.pace, intervals)}};
         if (const std::string misses = misses_text(ratio, other); !misses.empty()) {

@@ -28,14 +28,14 @@ public:
         if (all.pairs == 0) {
             return fmt::format("{}: no run beside one of {} yet.", name, reference);
         }
-        std::string text = fmt::format(
-            "{}: {} {} that of {} over {} pattern{}", name,
-            comparison_.has_target ? "time to the target" : "time for a sample", change(all.tta),
-            reference, results_.patterns.size(), results_.patterns.size() == 1 ? "" : "s");
+        std::string text =
+            fmt::format("{}: {} {} that of {} over {}", name,
+                        comparison_.has_target ? "time to the target" : "time for a sample",
+                        apart_text(all.tta, intervals_), reference, patterns_text(mode));
         if (comparison_.has_target) {
             text += fmt::format(" (samples {}, pace {})", change(all.samples), change(all.pace));
         }
-        text += ", " + where_above(mode);
+        text += ", " + where_above(mode, reference);
         if (const std::string misses = misses_text(all, reference); !misses.empty()) {
             text += "; " + misses;
         }
@@ -47,17 +47,37 @@ private:
         return change_text(ratio, intervals_);
     }
 
+    /// "12 patterns", "5 of 12 patterns".
+    [[nodiscard]] std::string patterns_text(std::size_t mode) const {
+        const std::vector<Ratio>& ratios = comparison_.to_reference[mode].by_pattern;
+        const auto compared = std::count_if(ratios.begin(), ratios.end(),
+                                            [](const Ratio& ratio) { return ratio.pairs > 0; });
+        const auto all = static_cast<std::ptrdiff_t>(ratios.size());
+        return fmt::format("{}{} pattern{}", compared < all ? fmt::format("{} of ", compared) : "",
+                           all, all == 1 ? "" : "s");
+    }
+
+    /// A mode that misses the target more often than another one is slower, whatever their ratio,
+    /// which counts a miss with the least time that it can have needed.
+    [[nodiscard]] static bool slower(const Ratio& ratio) {
+        return ratio.tta.low > 0 || ratio.misses > ratio.other_misses;
+    }
+
+    [[nodiscard]] std::string how(const Ratio& ratio, const std::string& other) const {
+        return ratio.misses > ratio.other_misses ? misses_text(ratio, other) : change(ratio.tta);
+    }
+
     /// Patterns under which it takes longer than the reference.
-    [[nodiscard]] std::string where_above(std::size_t mode) const {
+    [[nodiscard]] std::string where_above(std::size_t mode, const std::string& reference) const {
         std::vector<std::string> above;
         std::vector<std::string> unclear;
         const std::vector<Ratio>& ratios = comparison_.to_reference[mode].by_pattern;
         for (std::size_t pattern = 0; pattern < ratios.size(); ++pattern) {
             const Ratio& ratio = ratios[pattern];
-            if (ratio.pairs > 0 && ratio.tta.value > 0) {
-                (ratio.tta.low > 0 ? above : unclear)
+            if (ratio.pairs > 0 && (ratio.tta.value > 0 || slower(ratio))) {
+                (slower(ratio) ? above : unclear)
                     .push_back(
-                        fmt::format("{} ({})", results_.patterns[pattern], change(ratio.tta)));
+                        fmt::format("{} ({})", results_.patterns[pattern], how(ratio, reference)));
             }
         }
         if (above.empty()) {
@@ -83,14 +103,13 @@ private:
         std::vector<std::string> faster;
         std::vector<std::string> level;
         for (const Duel& duel : comparison_.duels) {
-            if (duel.mode != mode || duel.other == comparison_.reference || duel.all.pairs == 0 ||
-                duel.all.tta.high < 0) {
+            if (duel.mode != mode || duel.other == comparison_.reference || duel.all.pairs == 0) {
                 continue;
             }
             const std::string& other = results_.modes[duel.other].name;
-            if (duel.all.tta.low > 0) {
-                faster.push_back(fmt::format("{} ({})", other, change(duel.all.tta)));
-            } else {
+            if (slower(duel.all)) {
+                faster.push_back(fmt::format("{} ({})", other, how(duel.all, other)));
+            } else if (duel.all.tta.high >= 0) {
                 level.push_back(other);
             }
         }

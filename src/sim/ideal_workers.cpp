@@ -1,13 +1,13 @@
 #include "ideal_workers.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace cohort {
 namespace {
 
-/// What a transfer takes when it has a healthy cluster to itself.
 template <class Send>
-double alone_s(const VirtualCluster& kind, const Send& send) {
+double duration_s(const VirtualCluster& kind, const Send& send) {
     EventQueue queue;
     VirtualCluster cluster(queue, kind.profile(), kind.nodes(), nullptr);
     cluster.start();
@@ -22,35 +22,42 @@ double alone_s(const VirtualCluster& kind, const Send& send) {
 
 IdealWorkers::IdealWorkers(VirtualCluster& cluster, const JobSpec& spec)
     : cluster_(cluster), spec_(spec), cards_(static_cast<std::size_t>(cluster.nodes())) {
-    const double bytes = spec.workload.parameter_bytes;
+    const bool ring = spec.server_nodes.empty();
+    std::map<int, Alone> alone;  // in a ring the same for all
     for (const int node : spec.worker_nodes) {
-        seats_.push_back({.place = cluster.add_place(node)});
-        const auto same = std::find(spec.worker_nodes.begin(), spec.worker_nodes.end(), node);
-        const auto first = static_cast<std::size_t>(same - spec.worker_nodes.begin());
-        Seat& seat = seats_.back();
-        if (first + 1 < seats_.size() || (spec.server_nodes.empty() && seats_.size() > 1)) {
-            const Seat& like = seats_[spec.server_nodes.empty() ? 0 : first];
-            seat.pull_s = like.pull_s;
-            seat.exchange_s = like.exchange_s;
-        } else if (!spec.server_nodes.empty()) {
-            seat.pull_s = alone_s(cluster, [&](VirtualCluster& healthy, auto over) {
-                healthy.gather(spec.server_nodes, node, bytes, over);
-            });
-            seat.exchange_s = alone_s(cluster, [&](VirtualCluster& healthy, auto over) {
-                healthy.scatter(node, spec.server_nodes, bytes, over);
-            });
-        } else if (spec.workers() > 1) {
-            seat.exchange_s = alone_s(cluster, [&](VirtualCluster& healthy, auto over) {
-                healthy.all_reduce(spec.worker_nodes, bytes, over);
-            });
+        const auto [found, fresh] = alone.try_emplace(ring ? 0 : node);
+        if (fresh) {
+            found->second = alone_on(node);
         }
+        seats_.push_back({.place = cluster.add_place(node), .alone = found->second});
     }
     for (int node = 0; node < cluster.nodes(); ++node) {
         card(node).place = cluster.add_place(node);
     }
     for (const int node : spec.server_nodes) {
+        if (card(node).served == 0) {
+            server_nodes_.push_back(node);
+        }
         card(node).served += 1.0 / spec.servers();
     }
+}
+
+IdealWorkers::Alone IdealWorkers::alone_on(int node) const {
+    const double bytes = spec_.workload.parameter_bytes;
+    Alone alone;
+    if (!spec_.server_nodes.empty()) {
+        alone.pull_s = duration_s(cluster_, [&](VirtualCluster& healthy, auto over) {
+            healthy.gather(spec_.server_nodes, node, bytes, over);
+        });
+        alone.exchange_s = duration_s(cluster_, [&](VirtualCluster& healthy, auto over) {
+            healthy.scatter(node, spec_.server_nodes, bytes, over);
+        });
+    } else if (spec_.workers() > 1) {
+        alone.exchange_s = duration_s(cluster_, [&](VirtualCluster& healthy, auto over) {
+            healthy.all_reduce(spec_.worker_nodes, bytes, over);
+        });
+    }
+    return alone;
 }
 
 void IdealWorkers::begin() {
@@ -62,29 +69,31 @@ void IdealWorkers::begin() {
 /// A transfer at its own card's share, or at that of a server's card if that is what holds it up.
 double IdealWorkers::slowed(double alone_s, double own_share) const {
     double factor = 1 / own_share;
-    for (const Card& one : cards_) {
-        if (one.served > 0) {
-            const Shares shares = cluster_.shares(one.place);
-            factor = std::max(factor, one.served / std::min(shares.tx, shares.rx));
-        }
+    for (const int node : server_nodes_) {
+        const Card& one = cards_[static_cast<std::size_t>(node)];
+        const Shares shares = cluster_.shares(one.place);
+        factor = std::max(factor, one.served / std::min(shares.tx, shares.rx));
     }
     return alone_s * factor;
 }
 
-/// How much more than it carries the most wanted card is asked for, at least 1. Every iteration
-/// moves the parameters in both directions between its worker and the servers of other nodes; in a
-/// ring nobody sends over a card but its own workers.
-double IdealWorkers::stretch() const {
-    double most = 1;
-    for (const Card& one : cards_) {
-        if (spec_.server_nodes.empty()) {
-            break;
-        }
-        const double wanted = spec_.workload.parameter_bytes *
-                              ((rate_ - one.rate) * one.served + one.rate * (1 - one.served));
-        const Shares shares = cluster_.shares(one.place);
-        most = std::max(
-            most, wanted / (cluster_.profile().nic_bytes_per_s * std::min(shares.tx, shares.rx)));
+/// How many times what a card carries. Every iteration moves the parameters in both directions
+/// between its worker and the servers of other nodes.
+double IdealWorkers::wanted(const Card& card) const {
+    const Shares shares = cluster_.shares(card.place);
+    return spec_.workload.parameter_bytes *
+           ((rate_ - card.rate) * card.served + card.rate * (1 - card.served)) /
+           (cluster_.profile().nic_bytes_per_s * std::min(shares.tx, shares.rx));
+}
+
+/// What the iterations of a node's workers are longer by; in a ring each card is its own workers'.
+double IdealWorkers::stretch(int node) const {
+    if (server_nodes_.empty()) {
+        return 1;
+    }
+    double most = std::max(1.0, wanted(cards_[static_cast<std::size_t>(node)]));
+    for (const int other : server_nodes_) {
+        most = std::max(most, wanted(cards_[static_cast<std::size_t>(other)]));
     }
     return most;
 }
@@ -95,7 +104,7 @@ void IdealWorkers::iterate(int worker) {
     if (spec_.server_nodes.empty()) {
         compute(worker);
     } else {
-        cluster_.queue().after(slowed(one.pull_s, cluster_.shares(one.place).rx),
+        cluster_.queue().after(slowed(one.alone.pull_s, cluster_.shares(one.place).rx),
                                [this, worker] { compute(worker); });
     }
 }
@@ -109,7 +118,7 @@ void IdealWorkers::compute(int worker) {
             const Shares shares = cluster_.shares(seat(worker).place);
             const double share =
                 spec_.server_nodes.empty() ? std::min(shares.tx, shares.rx) : shares.tx;
-            cluster_.queue().after(slowed(seat(worker).exchange_s, share),
+            cluster_.queue().after(slowed(seat(worker).alone.exchange_s, share),
                                    [this, worker] { part_done(worker); });
         },
         [this, worker] { part_done(worker); });
@@ -138,7 +147,7 @@ void IdealWorkers::ended(int worker) {
     one.rate += change;
     card(node(worker)).rate += change;
     rate_ += change;
-    cluster_.queue().after(took_s * (stretch() - 1), [this, worker] {
+    cluster_.queue().after(took_s * (stretch(node(worker)) - 1), [this, worker] {
         seat(worker).ended_s = cluster_.queue().now();
         ++seat(worker).iterations;
         iterate(worker);
