@@ -11,14 +11,14 @@ namespace cohort {
 namespace {
 
 constexpr double kNames = 150;
-constexpr double kPanel = 98;
-constexpr double kGap = 10;
+constexpr double kWidth = 1000;
+constexpr double kGap = 12;  ///< right of every box
 constexpr double kHead = 20;
 constexpr double kFoot = 22;
 constexpr double kRow = 14;
-constexpr std::size_t kPanelsBesides = 8;
-constexpr double kWorst = 1.3863;      ///< log 4: longer lines end in an arrow
-constexpr double kNarrowest = 0.0953;  ///< log 1.1
+constexpr std::size_t kMostBesides = 8;
+constexpr double kWorst = 1.3863;      ///< log 4: what is beyond ends in an arrow
+constexpr double kNarrowest = 0.2232;  ///< log 1.25, a tick
 
 /// What of the logarithms is shown: all that is within a factor of four.
 Scale axis_of(const std::vector<Duel>& duels) {
@@ -51,17 +51,48 @@ void add_ratio(Picture& picture, const Ratio& ratio, const Scale& x, double y,
 }
 
 void add_axis(Picture& picture, const Scale& x, double top, double bottom) {
-    for (const double factor : {0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0}) {
-        const double log_factor = std::log(factor);
-        if (log_factor < x.from - 1e-3 || log_factor > x.to + 1e-3) {
-            continue;
-        }
-        const double at = x(log_factor);
-        picture.line(at, top, at, bottom, factor == 1 ? "target" : "grid");
-        if (factor == 1 || x.to - x.from < 1 || factor == 0.5 || factor == 2 || factor == 0.25 ||
-            factor == 4) {
+    const std::vector<double> factors = x.to - x.from < 1 ? std::vector{0.5, 0.8, 1.0, 1.25, 2.0}
+                                                          : std::vector{0.25, 0.5, 1.0, 2.0, 4.0};
+    for (const double factor : factors) {
+        const double at = x(std::log(factor));
+        if (at >= x.begin && at <= x.end) {
+            picture.line(at, top, at, bottom, factor == 1 ? "target" : "grid");
             picture.text(at, bottom + 12, "middle", fmt::format("{:g}", factor));
         }
+    }
+}
+
+/// Modes that have something to show.
+std::vector<const Duel*> rows_of(const Comparison& comparison) {
+    std::vector<const Duel*> rows;
+    for (const Duel& duel : comparison.to_reference) {
+        if (duel.mode != comparison.reference && duel.all.pairs > 0) {
+            rows.push_back(&duel);
+        }
+    }
+    return rows;
+}
+
+/// One pattern; `names` for the first box of a line.
+void add_box(Picture& picture, const PageData& data, std::size_t pattern, const Scale& x,
+             double top, bool names) {
+    const std::vector<const Duel*> rows = rows_of(data.comparison);
+    const std::string& name = data.results.patterns[pattern];
+    picture.text((x.begin + x.end) / 2, top - 7, "middle", name, "what");
+    add_axis(picture, x, top, top + kRow * static_cast<double>(rows.size()));
+    double y = top + kRow / 2;
+    for (const Duel* duel : rows) {
+        const ExperimentMode& mode = data.results.modes[duel->mode];
+        if (names) {
+            picture.text(kNames - 8, y + 3.5, "end", mode.name, "what");
+        }
+        if (const Ratio& ratio = duel->by_pattern[pattern]; ratio.pairs > 0) {
+            add_ratio(picture, ratio, x, y,
+                      mode_class(duel->mode) + (mode.role == "ours" ? " ours" : ""),
+                      fmt::format("{} under {}: {}", mode.name, name,
+                                  change_text(ratio.tta, data.results.seeds.size() > 1)));
+        }
+        y += kRow;
     }
 }
 
@@ -69,47 +100,26 @@ void add_axis(Picture& picture, const Scale& x, double top, double bottom) {
 
 std::string draw_ratios(const PageData& data) {
     const Comparison& comparison = data.comparison;
-    std::vector<const Duel*> rows;
-    for (const Duel& duel : comparison.to_reference) {
-        if (duel.mode != comparison.reference && duel.all.pairs > 0) {
-            rows.push_back(&duel);
-        }
-    }
-    if (rows.empty()) {
+    const std::size_t rows = rows_of(comparison).size();
+    const std::size_t patterns = data.results.patterns.size();
+    if (rows == 0) {
         return "";
     }
-    const std::vector<std::string>& patterns = data.results.patterns;
-    const std::size_t across = std::min(patterns.size(), kPanelsBesides);
-    const std::size_t bands = (patterns.size() + across - 1) / across;
-    const double height = kHead + kRow * static_cast<double>(rows.size()) + kFoot;
-    const std::string& reference = data.results.modes[comparison.reference].name;
-    Picture picture("ratios", kNames + (kPanel + kGap) * static_cast<double>(across),
-                    height * static_cast<double>(bands),
-                    "Time to the target relative to that of " + reference,
+    const std::size_t across = std::min(patterns, kMostBesides);
+    const std::size_t lines = (patterns + across - 1) / across;
+    const double column = (kWidth - kNames) / static_cast<double>(across);
+    const double height = kHead + kRow * static_cast<double>(rows) + kFoot;
+    const std::string what = comparison.has_target ? "Time to the target" : "Time for a sample";
+    Picture picture("ratios", kWidth, height * static_cast<double>(lines),
+                    what + " relative to that of " + data.results.modes[comparison.reference].name,
                     "A box for every pattern, a row for every mode: the mean over the seeds as a "
                     "dot, its 95 % interval as a line; left of 1 is faster.");
     Scale x = axis_of(comparison.to_reference);
-    for (std::size_t pattern = 0; pattern < patterns.size(); ++pattern) {
-        const double top = height * static_cast<double>(pattern / across) + kHead;
-        const double bottom = top + kRow * static_cast<double>(rows.size());
-        x.begin = kNames + (kPanel + kGap) * static_cast<double>(pattern % across);
-        x.end = x.begin + kPanel;
-        picture.text((x.begin + x.end) / 2, top - 7, "middle", patterns[pattern], "what");
-        add_axis(picture, x, top, bottom);
-        for (std::size_t row = 0; row < rows.size(); ++row) {
-            const Duel& duel = *rows[row];
-            const ExperimentMode& mode = data.results.modes[duel.mode];
-            const double y = top + kRow * (static_cast<double>(row) + 0.5);
-            if (pattern % across == 0) {
-                picture.text(kNames - 8, y + 3.5, "end", mode.name, "what");
-            }
-            if (const Ratio& ratio = duel.by_pattern[pattern]; ratio.pairs > 0) {
-                add_ratio(picture, ratio, x, y,
-                          mode_class(duel.mode) + (mode.role == "ours" ? " ours" : ""),
-                          fmt::format("{} under {}: {}", mode.name, patterns[pattern],
-                                      change_text(ratio.tta, data.results.seeds.size() > 1)));
-            }
-        }
+    for (std::size_t pattern = 0; pattern < patterns; ++pattern) {
+        x.begin = kNames + column * static_cast<double>(pattern % across);
+        x.end = x.begin + column - kGap;
+        add_box(picture, data, pattern, x, height * static_cast<double>(pattern / across) + kHead,
+                pattern % across == 0);
     }
     return picture.done();
 }

@@ -11,6 +11,8 @@ namespace {
 
 /// Fewer make intervals that are too narrow (ClusterBootstrap).
 constexpr std::size_t kEnoughSeeds = 25;
+/// Of a ratio's logarithm: less is printed as nothing.
+constexpr double kShown = 0.0005;
 
 std::string joined(const std::vector<std::string>& words) {
     return fmt::format("{}", fmt::join(words, ", "));
@@ -60,7 +62,7 @@ private:
     /// A mode that misses the target more often than another one is slower, whatever their ratio,
     /// which counts a miss with the least time that it can have needed.
     [[nodiscard]] static bool slower(const Ratio& ratio) {
-        return ratio.tta.low > 0 || ratio.misses > ratio.other_misses;
+        return ratio.tta.low > kShown || ratio.misses > ratio.other_misses;
     }
 
     [[nodiscard]] std::string how(const Ratio& ratio, const std::string& other) const {
@@ -74,7 +76,7 @@ private:
         const std::vector<Ratio>& ratios = comparison_.to_reference[mode].by_pattern;
         for (std::size_t pattern = 0; pattern < ratios.size(); ++pattern) {
             const Ratio& ratio = ratios[pattern];
-            if (ratio.pairs > 0 && (ratio.tta.value > 0 || slower(ratio))) {
+            if (ratio.pairs > 0 && (ratio.tta.value > kShown || slower(ratio))) {
                 (slower(ratio) ? above : unclear)
                     .push_back(
                         fmt::format("{} ({})", results_.patterns[pattern], how(ratio, reference)));
@@ -109,7 +111,7 @@ private:
             const std::string& other = results_.modes[duel.other].name;
             if (slower(duel.all)) {
                 faster.push_back(fmt::format("{} ({})", other, how(duel.all, other)));
-            } else if (duel.all.tta.high >= 0) {
+            } else if (duel.all.tta.high > -kShown) {
                 level.push_back(other);
             }
         }

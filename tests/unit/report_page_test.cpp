@@ -171,7 +171,9 @@ TEST_F(Page, TheSentenceNamesWhoIsFasterAndWhereItIsNot) {
     results_.modes[1].versus = false;
     results_.modes[8].reference = false;
     results_.modes[4].versus = true;
-    EXPECT_THAT(report_markdown(results_), HasSubstr("; slower than alpha (+"));
+    EXPECT_THAT(report_markdown(results_),
+                HasSubstr("; slower than gamma (+26 % [+26, +26]), delta & co (+12 % [+11, +12]); "
+                          "not told apart from beta."));
     EXPECT_THAT(report_markdown(results_), HasSubstr("**m4 against each** ("));
     EXPECT_EQ(unbalanced(report_html(results_)), "");
 }
