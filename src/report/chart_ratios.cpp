@@ -116,9 +116,10 @@ std::string draw_ratios(const PageData& data) {
                     "dot, its 95 % interval as a line; left of 1 is faster.");
     Scale x = axis_of(comparison.to_reference);
     for (std::size_t pattern = 0; pattern < patterns; ++pattern) {
+        const std::size_t line = pattern / across;
         x.begin = kNames + column * static_cast<double>(pattern % across);
         x.end = x.begin + column - kGap;
-        add_box(picture, data, pattern, x, height * static_cast<double>(pattern / across) + kHead,
+        add_box(picture, data, pattern, x, height * static_cast<double>(line) + kHead,
                 pattern % across == 0);
     }
     return picture.done();

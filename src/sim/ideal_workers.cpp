@@ -22,10 +22,15 @@ double duration_s(const VirtualCluster& kind, const Send& send) {
 
 IdealWorkers::IdealWorkers(VirtualCluster& cluster, const JobSpec& spec)
     : cluster_(cluster), spec_(spec), cards_(static_cast<std::size_t>(cluster.nodes())) {
-    const bool ring = spec.server_nodes.empty();
-    std::map<int, Alone> alone;  // in a ring the same for all
+    for (const int node : spec.server_nodes) {
+        if (card(node).served == 0) {
+            server_nodes_.push_back(node);
+        }
+        card(node).served += 1.0 / spec.servers();
+    }
+    std::map<double, Alone> alone;  // nodes differ in nothing but what they serve
     for (const int node : spec.worker_nodes) {
-        const auto [found, fresh] = alone.try_emplace(ring ? 0 : node);
+        const auto [found, fresh] = alone.try_emplace(card(node).served);
         if (fresh) {
             found->second = alone_on(node);
         }
@@ -33,12 +38,6 @@ IdealWorkers::IdealWorkers(VirtualCluster& cluster, const JobSpec& spec)
     }
     for (int node = 0; node < cluster.nodes(); ++node) {
         card(node).place = cluster.add_place(node);
-    }
-    for (const int node : spec.server_nodes) {
-        if (card(node).served == 0) {
-            server_nodes_.push_back(node);
-        }
-        card(node).served += 1.0 / spec.servers();
     }
 }
 
@@ -147,11 +146,17 @@ void IdealWorkers::ended(int worker) {
     one.rate += change;
     card(node(worker)).rate += change;
     rate_ += change;
-    cluster_.queue().after(took_s * (stretch(node(worker)) - 1), [this, worker] {
+    const auto over = [this, worker] {
         seat(worker).ended_s = cluster_.queue().now();
         ++seat(worker).iterations;
         iterate(worker);
-    });
+    };
+    const double factor = stretch(node(worker));
+    if (factor > 1) {
+        cluster_.queue().after(took_s * (factor - 1), over);
+    } else {
+        over();
+    }
 }
 
 std::optional<double> IdealWorkers::samples_s() const {
