@@ -289,9 +289,8 @@ TEST(IdealPace, HasTransfersThatAWorkerDoesAlone) {
     constexpr double kOwn = kTransfer + 0.1 + kTransfer;
     EXPECT_NEAR(ideal(simulate(options, {})), 8 * 64 / kOwn, 1e-3);
 
-    runs.rows.push_back({.time_s = 0,
-                         .target = {TraceTarget::Kind::kNode, 3},
-                         .shares = {.rx = 0.5, .tx = 0.25}});
+    runs.rows.push_back(
+        {.time_s = 0, .target = {TraceTarget::Kind::kNode, 3}, .shares = {.rx = 0.5, .tx = 0.25}});
     options = runs.options("ssgd", 8, 160);
     options.server_nodes = "own";
     const double slow = 1 / (2 * kTransfer + 0.1 + 4 * kTransfer);
