@@ -80,6 +80,13 @@ void declare_reports(CLI::App& app, SimulateOptions& o) {
           "Evaluate on so many of the test samples, the first ones, until the target is near; 0: "
           "on all",
           kSamplesLimits);
+    value(app, "--eval-average", o.eval_average,
+          "Evaluate the running mean of the parameters too; its time constant in reference batches "
+          "(workers x batch); 0: no",
+          kEvalAverageLimits);
+    value(app, "--target-on", o.target_on,
+          "Whose accuracy is to reach the target: that of the parameters, or that of their mean")
+        ->check(CLI::IsMember({"plain", "average"}));
 }
 
 }  // namespace

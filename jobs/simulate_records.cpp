@@ -156,6 +156,7 @@ void add_times(Json& json, const SimulationResult& result) {
     json["samples_to_target"] = or_null(result.samples_to_target);
     json["virtual_s"] = result.virtual_s;
     json["samples_per_s"] = ratio(static_cast<double>(result.samples_applied), result.virtual_s);
+    json["ideal_samples_s"] = or_null(result.ideal_samples_s);
     json["healthy_iteration_s"] = result.healthy_iteration_s;
     json["events"] = result.events;
     json["events_per_s"] = ratio(static_cast<double>(result.events), result.wall_s);

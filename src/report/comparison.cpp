@@ -5,155 +5,96 @@
 #include <limits>
 #include <optional>
 
-#include "cohort/core/statistics.hpp"
+#include "ratios.hpp"
 
 namespace cohort {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
-double tta_of(const RunRow& row) {
-    return row.tta_virtual_s.value_or(kNever);
-}
 
 bool has_target(const RunRow& row) {
     return row.target_accuracy > 0;
 }
 
-/// The number of a measure in every row, or in those with a target alone.
+/// The number of a measure in every row that has it.
 template <class Get>
-Spread spread_over(const std::vector<RunRow>& rows, bool aimed, Get get) {
+Spread spread_over(const std::vector<RunRow>& rows, Get get) {
     std::vector<double> values;
     for (const RunRow& row : rows) {
-        if (!aimed || has_target(row)) {
-            values.push_back(get(row));
+        if (const std::optional<double> value = get(row)) {
+            values.push_back(*value);
         }
     }
     return spread_of(values);
 }
 
 void measure(ComparedCell& cell) {
+    using Number = std::optional<double>;
     cell.aimed =
         static_cast<std::size_t>(std::count_if(cell.rows.begin(), cell.rows.end(), has_target));
-    cell.tta_s = spread_over(cell.rows, true, tta_of);
-    cell.samples_to_target = spread_over(cell.rows, true, [](const RunRow& row) {
-        return row.samples_to_target ? static_cast<double>(*row.samples_to_target) : kNever;
+    cell.tta_s = spread_over(cell.rows, [](const RunRow& row) {
+        constexpr double kNever = std::numeric_limits<double>::infinity();
+        return has_target(row) ? Number(row.tta_virtual_s.value_or(kNever)) : Number();
     });
-    cell.accuracy = spread_over(cell.rows, false, [](const RunRow& row) { return row.accuracy; });
+    cell.accuracy = spread_over(cell.rows, [](const RunRow& row) { return Number(row.accuracy); });
     cell.samples_per_s =
-        spread_over(cell.rows, false, [](const RunRow& row) { return row.samples_per_s; });
+        spread_over(cell.rows, [](const RunRow& row) { return Number(row.samples_per_s); });
+    cell.of_ideal = spread_over(cell.rows, [](const RunRow& row) {
+        return row.ideal_samples_per_s ? Number(row.samples_per_s / *row.ideal_samples_per_s)
+                                       : Number();
+    });
 }
 
-const RunRow* find_row(const ComparedCell& cell, const ExperimentSeed& seed) {
-    const auto found = std::find_if(cell.rows.begin(), cell.rows.end(),
-                                    [&seed](const RunRow& row) { return row.seed == seed; });
-    return found == cell.rows.end() ? nullptr : &*found;
-}
-
-/// The fastest run of a fixed mode under a pattern with a seed; none: there are no fixed modes with
-/// a target, or one of their runs is missing and could be the fastest.
-struct OracleRun {
-    double tta_s = kNever;
-    std::string mode;
-};
-
-std::optional<OracleRun> oracle_run(const SweepResults& results, Comparison& comparison,
-                                    std::size_t pattern, const ExperimentSeed& seed) {
-    std::optional<OracleRun> best;
-    for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
-        if (!results.modes[mode].fixed) {
-            continue;
-        }
-        const RunRow* row = find_row(comparison.cells[mode][pattern], seed);
-        if (row == nullptr) {
-            ++comparison.oracle[pattern].waiting;
-            return std::nullopt;
-        }
-        if (!has_target(*row)) {
-            continue;
-        }
-        best = best ? best : OracleRun();
-        if (tta_of(*row) < best->tta_s) {
-            best = OracleRun{.tta_s = tta_of(*row), .mode = row->mode};
-        }
-    }
-    return best;
-}
-
-/// A run's time relative to another one's, less one; none where neither reached the target.
-std::optional<double> relative(const RunRow& row, double other_tta_s) {
-    if (std::isfinite(other_tta_s)) {
-        return tta_of(row) / other_tta_s - 1;
-    }
-    return row.tta_virtual_s ? std::optional(-1.0) : std::nullopt;
-}
-
-/// Oracle and regrets of one pattern.
-void look_back(const SweepResults& results, Comparison& comparison, std::size_t pattern,
-               std::vector<std::vector<double>>& all_regrets) {
-    std::vector<double> times;
-    std::vector<std::vector<double>> regrets(results.modes.size());
-    for (const ExperimentSeed& seed : results.seeds) {
-        const std::optional<OracleRun> oracle = oracle_run(results, comparison, pattern, seed);
-        if (!oracle) {
-            continue;
-        }
-        times.push_back(oracle->tta_s);
-        comparison.oracle[pattern].choices.push_back(oracle->mode);
+std::vector<std::size_t> judged_modes(const SweepResults& results, const Comparison& comparison) {
+    const auto all_but_reference = [&](const auto& wanted) {
+        std::vector<std::size_t> modes;
         for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
-            const RunRow* row = find_row(comparison.cells[mode][pattern], seed);
-            if (row != nullptr && has_target(*row)) {
-                if (const std::optional<double> regret = relative(*row, oracle->tta_s)) {
-                    regrets[mode].push_back(*regret);
-                }
+            if (mode != comparison.reference && wanted(results.modes[mode])) {
+                modes.push_back(mode);
             }
         }
+        return modes;
+    };
+    std::vector<std::size_t> judged =
+        all_but_reference([](const ExperimentMode& mode) { return mode.versus; });
+    if (judged.empty()) {
+        judged = all_but_reference([](const ExperimentMode& mode) { return mode.role == "ours"; });
     }
-    comparison.oracle[pattern].tta_s = spread_of(times);
-    for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
-        comparison.cells[mode][pattern].regret = spread_of(regrets[mode]);
-        comparison.pairs[mode] += comparison.cells[mode][pattern].aimed;
-        all_regrets[mode].insert(all_regrets[mode].end(), regrets[mode].begin(),
-                                 regrets[mode].end());
+    if (judged.empty()) {
+        judged = all_but_reference([](const ExperimentMode& /*mode*/) { return true; });
+        std::erase_if(
+            judged, [&](std::size_t mode) { return comparison.to_reference[mode].all.pairs == 0; });
+        const auto best =
+            std::min_element(judged.begin(), judged.end(), [&](std::size_t a, std::size_t b) {
+                return comparison.to_reference[a].all.tta.value <
+                       comparison.to_reference[b].all.tta.value;
+            });
+        judged = best == judged.end() ? judged : std::vector{*best};
     }
+    return judged;
 }
 
-Duel duel(const SweepResults& results, const Comparison& comparison, std::size_t mode,
-          std::size_t other) {
-    Duel found{.mode = mode, .other = other, .by_pattern = {}, .all = {}, .slow = {}};
-    std::vector<double> all;
-    std::vector<double> slow;
-    for (std::size_t pattern = 0; pattern < results.patterns.size(); ++pattern) {
-        std::vector<double> here;
-        for (const RunRow& row : comparison.cells[mode][pattern].rows) {
-            const RunRow* against = find_row(comparison.cells[other][pattern], row.seed);
-            if (against != nullptr && has_target(row) && has_target(*against)) {
-                if (const auto pair = relative(row, tta_of(*against))) {
-                    here.push_back(*pair);
-                }
-            }
-        }
-        found.by_pattern.push_back(spread_of(here));
-        all.insert(all.end(), here.begin(), here.end());
-        if (results.patterns[pattern] != kHealthyPattern) {
-            slow.insert(slow.end(), here.begin(), here.end());
-        }
-    }
-    found.all = spread_of(all);
-    found.slow = spread_of(slow);
-    return found;
-}
-
-std::vector<Duel> all_duels(const SweepResults& results, const Comparison& comparison) {
-    std::vector<Duel> duels;
+void compare_pairs(const SweepResults& results, Comparison& comparison) {
+    const RunPairs pairs(results, comparison.has_target);
     for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
+        comparison.to_reference.push_back(pairs.duel(mode, comparison.reference));
+    }
+    comparison.judged = judged_modes(results, comparison);
+    for (const std::size_t mode : comparison.judged) {
         for (std::size_t other = 0; other < results.modes.size(); ++other) {
-            if (results.modes[mode].versus && other != mode) {
-                duels.push_back(duel(results, comparison, mode, other));
+            if (other != mode) {
+                comparison.duels.push_back(pairs.duel(mode, other));
             }
         }
     }
-    return duels;
+    const OracleChoices oracle = pairs.choose_oracle();
+    for (const auto& choices : oracle) {
+        std::vector<std::string>& names = comparison.oracle.emplace_back();
+        for (const std::optional<std::size_t>& mode : choices) {
+            names.push_back(mode ? results.modes[*mode].name : "");
+        }
+    }
+    for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
+        comparison.regrets.push_back(pairs.regret(mode, oracle));
+    }
 }
 
 bool leads(const Comparison& comparison, Spread ComparedCell::*measure, std::size_t mode,
@@ -203,26 +144,20 @@ Comparison compare(const SweepResults& results) {
         }
         comparison.cells.push_back(std::move(cells));
     }
-    comparison.oracle.resize(results.patterns.size());
-    comparison.pairs.resize(results.modes.size());
     for (std::size_t pattern = 0; pattern < results.patterns.size(); ++pattern) {
         comparison.complete.push_back(std::all_of(
             comparison.cells.begin(), comparison.cells.end(),
             [&](const auto& cells) { return cells[pattern].rows.size() == results.seeds.size(); }));
     }
-    std::vector<std::vector<double>> regrets(results.modes.size());
-    for (std::size_t pattern = 0; pattern < results.patterns.size(); ++pattern) {
-        look_back(results, comparison, pattern, regrets);
+    if (!results.modes.empty()) {
+        compare_pairs(results, comparison);
     }
-    for (const std::vector<double>& of_mode : regrets) {
-        comparison.regret.push_back(spread_of(of_mode));
-    }
-    comparison.duels = all_duels(results, comparison);
     return comparison;
 }
 
 double median_of(const ComparedCell& cell, double RunRow::*number) {
-    return spread_over(cell.rows, false, [number](const RunRow& row) { return row.*number; })
+    return spread_over(cell.rows,
+                       [number](const RunRow& row) { return std::optional(row.*number); })
         .median;
 }
 

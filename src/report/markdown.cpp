@@ -1,7 +1,8 @@
 #include <fmt/format.h>
 
-#include "cell_text.hpp"
 #include "cohort/report/page.hpp"
+#include "report_tables.hpp"
+#include "verdict.hpp"
 
 namespace cohort {
 namespace {
@@ -15,76 +16,31 @@ std::string cell_of(const std::string& text) {
 }
 
 std::string cell_of(const CellText& text) {
-    std::string words = text.best ? "**" + text.median + "**" : text.median;
-    if (!text.spread.empty()) {
-        words += " (" + text.spread + ")";
+    std::string words = text.best ? "**" + text.main + "**" : text.main;
+    if (!text.below.empty()) {
+        words += fmt::format(" ({})", fmt::join(text.below, "; "));
     }
     return cell_of(words);
 }
 
-std::string head_of(const std::vector<std::string>& columns) {
-    std::string text = "| mode | ";
-    for (const std::string& column : columns) {
+std::string markdown_of(const ReportTable& table) {
+    std::string text = fmt::format("**{}** ({})\n\n| mode | ", table.title, table.caption);
+    for (const std::string& column : table.columns) {
         text += cell_of(column);
     }
     text += "\n|---|";
-    for (std::size_t i = 0; i < columns.size(); ++i) {
+    for (std::size_t i = 0; i < table.columns.size(); ++i) {
         text += "---:|";
     }
-    return text + '\n';
-}
-
-std::string table_of(const SweepResults& results, const Comparison& comparison,
-                     const Measure& measure) {
-    const bool regrets = measure.spread == &ComparedCell::regret;
-    std::vector<std::string> columns = results.patterns;
-    if (regrets) {
-        columns.insert(columns.begin(), "all patterns");
-    }
-    std::string text =
-        fmt::format("**{}** ({}): median of {} seed(s){}\n\n", measure.title, measure.unit,
-                    results.seeds.size(), results.seeds.size() == 1 ? "" : " (least–most)") +
-        head_of(columns);
-    for (std::size_t mode = 0; mode < results.modes.size(); ++mode) {
-        text += "| " + cell_of(results.modes[mode].name) +
-                (regrets ? cell_of(regret_text(comparison, mode)) : "");
-        for (std::size_t pattern = 0; pattern < results.patterns.size(); ++pattern) {
-            text += cell_of(cell_text(comparison, measure, mode, pattern, results.seeds.size()));
-        }
-        text += '\n';
-    }
-    if (measure.spread == &ComparedCell::tta_s) {
-        text += "| *oracle* | ";
-        for (const OracleCell& cell : comparison.oracle) {
-            CellText words = oracle_text(cell);
-            words.spread = choices_text(cell);
-            text += cell_of(words);
-        }
-        text += '\n';
-    }
-    return text + '\n';
-}
-
-/// Tables of modes against every other one.
-std::string duels_of(const SweepResults& results, const Comparison& comparison) {
-    std::string text;
-    const Duel* last = nullptr;
-    for (const Duel& duel : comparison.duels) {
-        if (last == nullptr || last->mode != duel.mode) {
-            text += fmt::format(
-                "{}**{} against each** (its time to the target relative to the row's, of the same "
-                "pattern and seed, less one): median of all pairs (least–most)\n\n",
-                last == nullptr ? "" : "\n", results.modes[duel.mode].name);
-            text += head_of(duel_columns(results.patterns));
-        }
-        text += "| " + cell_of(results.modes[duel.other].name);
-        for (const CellText& cell : duel_cells(duel, results.patterns)) {
+    text += '\n';
+    for (const ReportTable::Row& row : table.rows) {
+        text += "| " + cell_of(row.note == "hindsight" ? "*" + row.name + "*" : row.name);
+        for (const CellText& cell : row.cells) {
             text += cell_of(cell);
         }
         text += '\n';
-        last = &duel;
     }
-    return text.empty() ? text : text + '\n';
+    return text + '\n';
 }
 
 /// Lines end without blanks.
@@ -103,11 +59,11 @@ std::string trimmed(const std::string& text) {
 std::string report_markdown(const SweepResults& results) {
     const Comparison comparison = compare(results);
     std::string text;
-    for (const Measure& measure : measures_of(comparison)) {
-        text += table_of(results, comparison, measure);
-        if (measure.spread == &ComparedCell::regret) {
-            text += duels_of(results, comparison);
-        }
+    for (const std::string& sentence : verdicts(results, comparison)) {
+        text += sentence + "\n\n";
+    }
+    for (const ReportTable& table : report_tables(results, comparison)) {
+        text += markdown_of(table);
     }
     text +=
         "The first run of every mode. Every row's own command is in the column `command` of "

@@ -9,6 +9,7 @@
 #include "cohort/core/units.hpp"
 #include "page_data.hpp"
 #include "svg.hpp"
+#include "verdict.hpp"
 
 namespace cohort {
 namespace {
@@ -57,26 +58,43 @@ std::string facts(const PageData& data) {
     return text + "</code></p></details>\n";
 }
 
-std::string explanation(const PageData& data) {
-    std::string text =
-        "<p>Times are of the virtual cluster's clock. A run that did not reach the target counts "
-        "as infinitely slow, so medians do not leave it out. A star marks the best median of a "
-        "column once all its runs are there.";
-    if (data.comparison.has_target) {
-        text +=
-            " The oracle is the best fixed mode in hindsight, for each pattern and seed; the "
-            "row says how often it was which. Regret is the time to the target relative to "
-            "the oracle's, less one: negative where changing the mode beats every fixed one, and "
-            "-100 % where it alone reached the target. Where neither did there is no regret: the "
-            "cell says how many pairs of pattern and seed count.";
-    }
-    return text + "</p>\n";
-}
-
 /// A picture with its words, in a figure.
 std::string figure(const std::string& picture, const std::string& caption) {
     return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", picture,
                        escaped(caption));
+}
+
+/// What came out: sentences and one picture.
+std::string verdict_part(const PageData& data) {
+    std::string text;
+    for (const std::string& sentence : verdicts(data.results, data.comparison)) {
+        text += "<p class=\"verdict\">" + escaped(sentence) + "</p>\n";
+    }
+    const std::string picture = draw_ratios(data);
+    const std::string what = fmt::format(
+        "{} relative to that of {}, by pattern: mean over the seeds and its 95 % interval. "
+        "Left of 1 is faster.",
+        data.comparison.has_target ? "Time to the target" : "Time for a sample",
+        data.results.modes.empty() ? "" : data.results.modes[data.comparison.reference].name);
+    return picture.empty() ? text
+                           : text + "<div class=\"wide\">" + figure(picture, what) + "</div>\n";
+}
+
+std::string explanation(const PageData& data) {
+    std::string text = "<p>Times are of the virtual cluster's clock.";
+    if (data.comparison.has_target) {
+        text +=
+            " In ratios a run that missed the target counts as if it had reached it with the last "
+            "sample of its budget, at its own pace, so a mode that misses is at least as slow as "
+            "they say; cells say who missed how often. In medians it is infinitely slow. Time is "
+            "samples over pace, so the logarithms of its two parts add up. Regret is against the "
+            "fixed mode that is best on the other seeds of the pattern, never on the one that is "
+            "compared.";
+    }
+    return text +
+           " Intervals come from drawing whole seeds. A star marks the best median of a column "
+           "once all its runs are there. The ideal pace is that of workers who wait for nobody "
+           "(cohort simulate).</p>\n";
 }
 
 /// "the first 2,000 test samples" of points that are of a part; empty when all are of all.
@@ -231,10 +249,11 @@ std::string report_html(const SweepResults& results) {
                "<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta "
                "name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>") +
            title + "</title>\n<style>" + page_style() + "</style></head>\n<body><main>\n<h1>" +
-           title + "</h1>\n" + facts(data) + "<section><h2>Results</h2>\n" + explanation(data) +
-           result_tables(data) + "<h3>The command of every run</h3>\n" + command_lists(data) +
-           "</section>\n" + curves_section(data) + demands_section(data) + lanes_section(data) +
-           lags_section(data) + tuning_section(data) + "</main></body></html>\n";
+           title + "</h1>\n" + verdict_part(data) + facts(data) + "<section><h2>Results</h2>\n" +
+           explanation(data) + result_tables(data) + "<h3>The command of every run</h3>\n" +
+           command_lists(data) + "</section>\n" + curves_section(data) + demands_section(data) +
+           lanes_section(data) + lags_section(data) + tuning_section(data) +
+           "</main></body></html>\n";
 }
 
 }  // namespace cohort

@@ -37,6 +37,8 @@ struct PageData {
 
 // Pictures, as SVG.
 
+/// Times of every mode relative to the reference's, by pattern, with their intervals.
+[[nodiscard]] std::string draw_ratios(const PageData& data);
 /// Median accuracy of every mode over virtual time, with a band from least to most.
 [[nodiscard]] std::string draw_curves(const PageData& data, std::size_t pattern);
 /// What each worker did in a short stretch of a run, with changes of mode.
@@ -55,7 +57,7 @@ struct PageData {
 [[nodiscard]] std::string lane_legend();
 /// Colours of what explains stragglers.
 [[nodiscard]] std::string cause_legend();
-/// Times to the target, with the oracle; and every other table of modes by patterns.
+/// Every table of modes by patterns.
 [[nodiscard]] std::string result_tables(const PageData& data);
 /// Bytes and processor time of servers and workers under a pattern.
 [[nodiscard]] std::string demand_table(const PageData& data, std::size_t pattern);

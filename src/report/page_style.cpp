@@ -20,6 +20,7 @@ body { margin: 0 auto; padding: 1.5rem clamp(1rem, 4vw, 3rem) 4rem; max-width: 9
 h1 { font-size: 1.6rem; line-height: 1.2; margin: 0 0 .4rem; }
 h2 { font-size: 1.2rem; margin: 2.6rem 0 .4rem; }
 p { max-width: 50rem; margin: .4rem 0 .8rem; }
+.verdict { font-size: 1.1rem; max-width: 70rem; }
 .facts, figcaption, .note { color: var(--muted); font-size: .9rem; }
 .scroll { overflow-x: auto; margin: 1.2rem 0; border: 1px solid var(--rule); border-radius: 6px; }
 .scroll:focus-visible, summary:focus-visible { outline: 2px solid var(--c0); outline-offset: 2px; }
@@ -58,7 +59,7 @@ svg .ours polyline { stroke-width: 3; }
 svg .band { fill: currentColor; fill-opacity: .13; }
 .many .band { fill-opacity: .04; } .many .ours .band { fill-opacity: .13; }
 svg g:hover > .band { fill-opacity: .3; } svg g:hover > polyline { stroke-width: 3.5; }
-svg .bar { fill: currentColor; }
+svg .bar, svg .dot { fill: currentColor; }
 .c0 { color: var(--c0); } .c1 { color: var(--c1); } .c2 { color: var(--c2); }
 .c3 { color: var(--c3); } .c4 { color: var(--c4); } .c5 { color: var(--c5); }
 .c6 { color: var(--c6); }

@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cell_text.hpp"
 #include "cohort/sched/decision_book.hpp"
 #include "page_data.hpp"
 #include "plan_strip.hpp"
+#include "report_tables.hpp"
 #include "svg.hpp"
 
 namespace cohort {
@@ -27,84 +29,37 @@ std::string head_row(const std::vector<std::string>& columns) {
     return text + "</tr></thead>\n";
 }
 
-std::string mode_head(const ExperimentMode& mode) {
-    return fmt::format("<th scope=\"row\">{}{}</th>", escaped(mode.name),
-                       mode.role == "ours" ? " <span class=\"role\">ours</span>" : "");
+std::string mode_head(const std::string& name, const std::string& note) {
+    return fmt::format(
+        "<th scope=\"row\">{}{}</th>", escaped(name),
+        note.empty() ? "" : fmt::format(" <span class=\"role\">{}</span>", escaped(note)));
 }
 
 std::string cell_html(const CellText& text) {
-    const std::string spread =
-        text.spread.empty() ? ""
-                            : fmt::format("<span class=\"spread\">{}</span>", escaped(text.spread));
     const std::string mark =
         text.best ? "<abbr class=\"mark\" title=\"best of the column\">★</abbr> " : "";
-    return fmt::format("<td class=\"{}{}\">{}<span class=\"median\">{}</span>{}</td>",
-                       text.best ? "best" : "", text.never ? "never" : "", mark,
-                       escaped(text.median), spread);
+    std::string html =
+        fmt::format("<td class=\"{}{}\">{}<span class=\"median\">{}</span>",
+                    text.best ? "best" : "", text.never ? "never" : "", mark, escaped(text.main));
+    for (const std::string& line : text.below) {
+        html += fmt::format("<span class=\"spread\">{}</span>", escaped(line));
+    }
+    return html + "</td>";
 }
 
-std::string oracle_row(const PageData& data) {
-    std::string text =
-        "<tr class=\"oracle\"><th scope=\"row\">oracle <span class=\"role\">hindsight</span></th>";
-    for (const OracleCell& cell : data.comparison.oracle) {
-        CellText words = oracle_text(cell);
-        const std::string choices = choices_text(cell);
-        words.spread += (words.spread.empty() || choices.empty() ? "" : "; ") + choices;
-        text += cell_html(words);
-    }
-    return text + "</tr>\n";
-}
-
-std::string measure_table(const PageData& data, const Measure& measure) {
-    const bool times = measure.spread == &ComparedCell::tta_s;
-    const bool regrets = measure.spread == &ComparedCell::regret;
-    std::vector<std::string> columns = data.results.patterns;
-    if (regrets) {
-        columns.insert(columns.begin(), "all patterns");
-    }
-    const std::size_t seeds = data.results.seeds.size();
+std::string table_html(const ReportTable& table) {
     std::string rows;
-    for (std::size_t mode = 0; mode < data.results.modes.size(); ++mode) {
-        rows += "<tr>" + mode_head(data.results.modes[mode]) +
-                (regrets ? cell_html(regret_text(data.comparison, mode)) : "");
-        for (std::size_t pattern = 0; pattern < data.results.patterns.size(); ++pattern) {
-            rows += cell_html(cell_text(data.comparison, measure, mode, pattern, seeds));
-        }
-        rows += "</tr>\n";
-    }
-    if (times) {
-        rows += oracle_row(data);
-    }
-    const std::string caption =
-        fmt::format("<caption><span>{}: {}; median of {} seed{}{}</span></caption>",
-                    escaped(measure.title), escaped(measure.unit), seeds, seeds == 1 ? "" : "s",
-                    seeds == 1 ? "" : ", below it least–most");
-    return in_box(measure.title, caption + head_row(columns) + "<tbody>" + rows + "</tbody>");
-}
-
-/// A mode against every other one.
-std::string duel_table(const PageData& data, std::size_t mode) {
-    const std::vector<std::string>& patterns = data.results.patterns;
-    std::string rows;
-    for (const Duel& duel : data.comparison.duels) {
-        if (duel.mode != mode) {
-            continue;
-        }
-        rows += "<tr>" + mode_head(data.results.modes[duel.other]);
-        for (const CellText& cell : duel_cells(duel, patterns)) {
+    for (const ReportTable::Row& row : table.rows) {
+        rows += (row.note == "hindsight" ? "<tr class=\"oracle\">" : "<tr>") +
+                mode_head(row.name, row.note);
+        for (const CellText& cell : row.cells) {
             rows += cell_html(cell);
         }
         rows += "</tr>\n";
     }
-    const std::string& name = data.results.modes[mode].name;
-    const std::string caption = fmt::format(
-        "<caption><span>{0} against each: time to the target of {0} relative to the row's, of the "
-        "same pattern and seed, less one; median, below it least–most</span></caption>",
-        escaped(name));
-    return rows.empty()
-               ? rows
-               : in_box(name + " against each",
-                        caption + head_row(duel_columns(patterns)) + "<tbody>" + rows + "</tbody>");
+    return in_box(table.title, fmt::format("<caption><span>{}: {}</span></caption>",
+                                           escaped(table.title), escaped(table.caption)) +
+                                   head_row(table.columns) + "<tbody>" + rows + "</tbody>");
 }
 
 /// A column of demands.
@@ -138,10 +93,10 @@ std::string demand_cell(const ComparedCell& cell, const ComparedCell& reference,
     }
     const double number = median_of(cell, demand.number);
     CellText text;
-    text.median = short_number(number / demand.unit);
+    text.main = short_number(number / demand.unit);
     const double other = reference.rows.empty() ? 0 : median_of(reference, demand.number);
-    if (demand.compared && &cell != &reference && other > 0) {
-        text.spread = signed_percent(number / other - 1);
+    if (demand.compared && &cell != &reference && other > 0 && number > 0) {
+        text.below.push_back(change_text(std::log(number / other)));
     }
     return cell_html(text);
 }
@@ -150,13 +105,8 @@ std::string demand_cell(const ComparedCell& cell, const ComparedCell& reference,
 
 std::string result_tables(const PageData& data) {
     std::string text;
-    for (const Measure& measure : measures_of(data.comparison)) {
-        text += measure_table(data, measure);
-        if (measure.spread == &ComparedCell::regret) {
-            for (std::size_t mode = 0; mode < data.results.modes.size(); ++mode) {
-                text += duel_table(data, mode);
-            }
-        }
+    for (const ReportTable& table : report_tables(data.results, data.comparison)) {
+        text += table_html(table);
     }
     return text;
 }
@@ -169,7 +119,8 @@ std::string demand_table(const PageData& data, std::size_t pattern) {
     const auto& cells = data.comparison.cells;
     std::string rows;
     for (std::size_t mode = 0; mode < cells.size(); ++mode) {
-        rows += "<tr>" + mode_head(data.results.modes[mode]);
+        rows += "<tr>" + mode_head(data.results.modes[mode].name,
+                                   data.results.modes[mode].role == "ours" ? "ours" : "");
         for (const Demand& demand : demands()) {
             rows += demand_cell(cells[mode][pattern], cells[data.comparison.reference][pattern],
                                 demand);

@@ -50,6 +50,7 @@ std::vector<Column<RunRow>> make_run_columns() {
         column("accuracy", &RunRow::accuracy),
         column("samples", &RunRow::samples),
         column("samples_per_s", &RunRow::samples_per_s),
+        column("ideal_samples_per_s", &RunRow::ideal_samples_per_s),
         column("updates", &RunRow::updates),
         column("lag_mean", &RunRow::lag_mean),
         column("lag_max", &RunRow::lag_max),

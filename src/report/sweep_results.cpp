@@ -79,6 +79,7 @@ RunRow make_row(const SimulationResult& result, const std::string& file) {
     row.samples = result.samples_applied;
     row.samples_per_s =
         result.virtual_s > 0 ? static_cast<double>(result.samples_applied) / result.virtual_s : 0;
+    row.ideal_samples_per_s = result.ideal_samples_s;
     row.updates = result.updates;
     set_lags(result, row);
     row.returned = result.accounts.returned;

@@ -50,7 +50,12 @@ public:
     GradientAnswer apply(const Update& update) override;
     void set_reference(WorkId work) override;
     [[nodiscard]] std::pair<double, double> compare(WorkId work) override;
-    [[nodiscard]] Accuracy evaluate(std::int64_t most) override;
+    [[nodiscard]] Accuracy evaluate(std::int64_t most) override {
+        return evaluate(store_.release(0, 0), most);
+    }
+    [[nodiscard]] Accuracy evaluate_average(std::int64_t most) override {
+        return evaluate(store_.average(), most);
+    }
     [[nodiscard]] std::uint64_t digest() override { return store_.digest(); }
     [[nodiscard]] std::int64_t samples_computed() const override { return parts_.computed; }
     [[nodiscard]] double engine_core_s() const override { return pool_.core_s() + own_s_; }
@@ -70,6 +75,7 @@ private:
         std::shared_ptr<WorkTask> last;
     };
 
+    [[nodiscard]] Accuracy evaluate(const Released& released, std::int64_t most);
     [[nodiscard]] std::shared_ptr<LearnerWork> make_work(const Job& job);
     [[nodiscard]] std::shared_ptr<LocalState> local_state(const Job& job);
     WorkId enter(std::shared_ptr<LearnerWork> work, const std::shared_ptr<WorkTask>& task);
@@ -114,7 +120,7 @@ TrainingLearner::TrainingLearner(const LearnerOptions& options)
       store_(graph_,
              optimizer_options(options.optimizer, options.momentum, options.nesterov,
                                options.weight_decay),
-             options.seed),
+             options.seed, options.average_samples),
       parts_{.graph = graph_, .samples = train_, .store = store_, .seed = options.seed},
       pool_(graph_, checked_threads(options)) {
     if (train_.info().sample_shape != test_.info().sample_shape) {
@@ -259,10 +265,9 @@ std::pair<double, double> TrainingLearner::compare(WorkId work) {
     return {dot(gradient_of(*reference_), gradient_of(with)), reference_norm_};
 }
 
-Learner::Accuracy TrainingLearner::evaluate(std::int64_t most) {
+Learner::Accuracy TrainingLearner::evaluate(const Released& released, std::int64_t most) {
     const std::int64_t samples =
         most > 0 ? std::min(most, test_.info().samples) : test_.info().samples;
-    const Released released = store_.release(0, 0);
     std::vector<BatchResult> results(
         static_cast<std::size_t>((samples + kEvaluationBatch - 1) / kEvaluationBatch));
     pool_.run_parts(

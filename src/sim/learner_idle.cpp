@@ -25,6 +25,7 @@ public:
     void set_reference(WorkId /*work*/) override {}
     [[nodiscard]] std::pair<double, double> compare(WorkId /*work*/) override { return {0, 0}; }
     [[nodiscard]] Accuracy evaluate(std::int64_t /*most*/) override { return {}; }
+    [[nodiscard]] Accuracy evaluate_average(std::int64_t /*most*/) override { return {}; }
     [[nodiscard]] std::uint64_t digest() override { return 0; }
     [[nodiscard]] std::int64_t samples_computed() const override { return 0; }
     [[nodiscard]] double engine_core_s() const override { return 0; }

@@ -34,7 +34,7 @@ private:
 }  // namespace
 
 ParameterStore::ParameterStore(const Graph& graph, const OptimizerOptions& optimizer,
-                               std::uint64_t seed)
+                               std::uint64_t seed, double average_samples)
     : graph_(graph),
       options_(optimizer),
       device_(make_cpu_device(1)),
@@ -42,12 +42,17 @@ ParameterStore::ParameterStore(const Graph& graph, const OptimizerOptions& optim
       buffers_(*device_, graph.parameters().total() + graph.state().total()),
       optimizer_(make_local_optimizer()),
       theta_(buffers_.take()),
+      average_samples_(average_samples),
+      average_(average_samples > 0 ? buffers_.take() : nullptr),
       parameters_(graph.parameters().total()),
       state_(graph.state().total()) {
     const std::span<float> values = all(theta_);
     const auto parameters = static_cast<std::size_t>(parameters_);
     std::fill(values.begin(), values.end(), 0.0F);  // padding too
     graph.initialise(seed, values.first(parameters), values.subspan(parameters));
+    if (average_ != nullptr) {
+        std::copy(values.begin(), values.end(), average_.get());
+    }
 }
 
 std::span<float> ParameterStore::all(const std::shared_ptr<float>& values) const {
@@ -100,6 +105,21 @@ Learner::Released ParameterStore::look(double lag, double lr) {
     return made;
 }
 
+Learner::Released ParameterStore::average() {
+    check_invariant(average_ != nullptr, "a mean of the parameters was asked for at the start");
+    return std::make_shared<const Learner::Parameters>(++copies_, average_);
+}
+
+/// The first versions count as they come, so that the initial parameters are forgotten at once.
+void ParameterStore::average_in(std::int64_t begin, std::int64_t n) {
+    const float* const newest = theta_.get() + begin;
+    float* const mean = average_.get() + begin;
+    const float weight = average_weight_;
+    for (std::int64_t i = 0; i < n; ++i) {
+        mean[i] += weight * (newest[i] - mean[i]);
+    }
+}
+
 GradientAnswer ParameterStore::apply(const Learner::Update& update, std::span<const Push> pushes,
                                      LearnerPool& pool) {
     const auto lambda = static_cast<float>(update.delay_compensation);
@@ -122,6 +142,13 @@ GradientAnswer ParameterStore::apply(const Learner::Update& update, std::span<co
     const std::shared_ptr<float> before = std::exchange(theta_, buffers_.take());
     std::copy_n(before.get() + parameters_, state_, theta_.get() + parameters_);
     fold_statistics(update, terms);
+    if (average_ != nullptr) {
+        const auto samples = static_cast<double>(update.samples);
+        averaged_samples_ += samples;
+        average_weight_ = static_cast<float>(
+            std::min(1.0, samples / std::min(averaged_samples_, average_samples_)));
+        average_in(parameters_, state_);
+    }
     if (update.question.keep && kept_ == nullptr) {
         kept_ = buffers_.take();
     }
@@ -181,6 +208,9 @@ GradientAnswer ParameterStore::apply_block(const Learner::Update& update,
     }
     std::copy_n(from + begin, n, to + begin);
     optimizer_->apply(begin, {to + begin, count}, {gradient, count});
+    if (average_ != nullptr) {
+        average_in(begin, n);
+    }
     return answer(update.question, gradient, begin, n);
 }
 

@@ -43,8 +43,10 @@ public:
         std::int64_t version = 0;
     };
 
-    /// @param graph must outlive it. Errors: UsageError, DeviceError.
-    ParameterStore(const Graph& graph, const OptimizerOptions& optimizer, std::uint64_t seed);
+    /// @param graph must outlive it  @param average_samples  LearnerOptions::average_samples.
+    /// Errors: UsageError, DeviceError.
+    ParameterStore(const Graph& graph, const OptimizerOptions& optimizer, std::uint64_t seed,
+                   double average_samples);
 
     /// A buffer for parameters, gradient or delta, and state. Thread safe.
     [[nodiscard]] std::shared_ptr<float> take_buffer() { return buffers_.take(); }
@@ -52,6 +54,9 @@ public:
     [[nodiscard]] Learner::Released release(double lag, double lr);
     /// The same, kept until the worker's next push on it.
     [[nodiscard]] Learner::Released release_compensated(int worker, double lag, double lr);
+    /// The mean of all versions' parameters and state, each with the weight of its samples, that
+    /// forgets with a time constant of average_samples. To be given back before the next apply().
+    [[nodiscard]] Learner::Released average();
     /// Local steps' optimizer, without state.
     [[nodiscard]] std::unique_ptr<Optimizer> make_local_optimizer() const;
     /// @param pushes update.terms  @param pool helps
@@ -75,6 +80,7 @@ private:
                                const float* from, float* to, std::int64_t begin, std::int64_t n);
     GradientAnswer answer(const GradientQuestion& question, const float* gradient,
                           std::int64_t begin, std::int64_t n);
+    void average_in(std::int64_t begin, std::int64_t n);
     [[nodiscard]] std::int64_t blocks() const noexcept;
 
     const Graph& graph_;
@@ -88,8 +94,12 @@ private:
     std::vector<Copy> ahead_;  ///< of this version
     ReleasedCopies released_;
     std::shared_ptr<float> kept_;  ///< mean gradient that later ones are compared with; null: none
-    std::int64_t parameters_ = 0;  ///< floats
-    std::int64_t state_ = 0;       ///< floats
+    double average_samples_;
+    std::shared_ptr<float> average_;  ///< null: there is none
+    double averaged_samples_ = 0;     ///< of all updates
+    float average_weight_ = 0;        ///< of the newest version in the mean
+    std::int64_t parameters_ = 0;     ///< floats
+    std::int64_t state_ = 0;          ///< floats
     std::int64_t version_ = 0;
     std::uint64_t copies_ = 0;
 };

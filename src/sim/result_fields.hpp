@@ -78,6 +78,11 @@ void table_fields(Io& io, Result& r) {
         "/evaluations/loss", points, [](auto& p) -> auto& { return p.loss; });
     io.column(
         "/evaluations/test_samples", points, [](auto& p) -> auto& { return p.test_samples; });
+    io.column(
+        "/evaluations/average_accuracy", points,
+        [](auto& p) -> auto& { return p.average_accuracy; });
+    io.column(
+        "/evaluations/average_loss", points, [](auto& p) -> auto& { return p.average_loss; });
     auto& changes = r.switches;
     io.column(
         "/switches/samples", changes, [](auto& s) -> auto& { return s.samples; });
@@ -251,6 +256,7 @@ void result_fields(Io& io, Result& r) {
     io.maybe("/", "step_curvature", r.step_curvature);
     io.maybe("/", "agreement", r.agreement);
     io.value("/", "healthy_iteration_s", r.healthy_iteration_s);
+    io.maybe("/", "ideal_samples_s", r.ideal_samples_s);
     io.value("/", "lanes_from_s", r.lanes_from_s);
     io.value("/", "wall_s", r.wall_s);
     io.value("/", "engine_core_s", r.engine_core_s);

@@ -48,7 +48,7 @@ void RingJob::work_off_update(int worker, VirtualCluster::Action then) {
 }
 
 void RingJob::update(int worker, VirtualCluster::Action then) {
-    const VirtualCluster::IterationCost cost = update_cost();
+    const VirtualCluster::IterationCost cost = spec().update_cost(cluster().profile());
     lanes().used(worker, cost.cpu_core_s, 0);
     seat(worker).work = cluster().work(
         place(worker), cost, [this, worker, begun_s = now(), then = std::move(then)] {
@@ -78,7 +78,7 @@ void RingJob::begin_step(int worker) {
         count * (one.step + 1) / mine.steps - count * one.step / mine.steps;
     one.begun_s = now();
     one.delay_s = cluster().shares(place(worker)).delay_s;
-    const VirtualCluster::IterationCost cost = cost_of(samples);
+    const VirtualCluster::IterationCost cost = spec().cost_of(samples);
     one.wanted_s = cost.cpu_core_s / cost.cpu_threads;
     lanes().used(worker, cost.cpu_core_s, 0);
     one.work = cluster().compute(

@@ -49,7 +49,7 @@ void ServersJob::begin_step(int index) {
 void ServersJob::compute(int index, std::int64_t samples, Action backward_begins, Action done) {
     Worker& w = worker(index);
     lanes().span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
-    const VirtualCluster::IterationCost cost = cost_of(samples);
+    const VirtualCluster::IterationCost cost = spec().cost_of(samples);
     w.step_begun_s = now();
     w.step_delay_s = cluster().shares(place(index)).delay_s;
     w.step_cost = cost;
@@ -116,7 +116,7 @@ void ServersJob::local_update(int index) {
     lanes().span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
     w.step_begun_s = now();
     w.step_delay_s = 0;
-    w.step_cost = update_cost();
+    w.step_cost = spec().update_cost(cluster().profile());
     ++under_way_;
     w.compute = cluster().work(place(index), w.step_cost, [this, index] {
         Worker& self = worker(index);

@@ -14,6 +14,7 @@
 #include "cohort/sim/efficiency_file.hpp"
 #include "cohort/sim/oracle_predictor.hpp"
 #include "cohort/sim/predictor_file.hpp"
+#include "ideal_workers.hpp"
 #include "job_facts.hpp"
 #include "virtual_jobs.hpp"
 
@@ -52,6 +53,8 @@ std::unique_ptr<Learner> learner_of(const SimulateOptions& options) {
                          .optimizer = options.optimizer,
                          .momentum = options.momentum,
                          .weight_decay = options.weight_decay,
+                         .average_samples = options.eval_average *
+                                            static_cast<double>(options.batch * options.workers),
                          .seed = options.seed,
                          .threads = options.threads});
 }
@@ -90,6 +93,8 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
             options.eval_every_samples > 0 ? options.eval_every_samples : spec.train.samples;
     }
     spec.eval_samples = options.eval_samples;
+    spec.eval_average = options.eval_average > 0;
+    spec.target_on_average = options.target_on == "average";
     spec.target_accuracy = options.target_accuracy;
     spec.lane_spans = SimulationResult::kLaneSpans;
     spec.setting.job =
@@ -155,6 +160,34 @@ double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int 
     return (queue.now() - first.value_or(0)) / static_cast<double>(kHealthyUpdates - 1);
 }
 
+/// Jobs that share the nodes with the one that is looked at, as they arrive.
+class Loads {
+public:
+    /// @param cluster, profile, first outlive it; it is set up before the cluster starts
+    Loads(VirtualCluster& cluster, const ClusterProfile& profile, const JobSpec& first)
+        : cluster_(cluster), profile_(profile), first_(first) {
+        cluster_.on_arrival([this](const JobArrival& arrival) { add(arrival); });
+    }
+
+private:
+    void add(const JobArrival& arrival) {
+        if (arrival.workers < 1 || arrival.iterations < 1) {
+            return;
+        }
+        std::erase_if(jobs_, [](const auto& load) { return load->over() && load->stuck(); });
+        cluster_.forget_unused();
+        jobs_.push_back(
+            make_job(cluster_, *idle_, load_spec(arrival, first_, profile_, cluster_.nodes())));
+        jobs_.back()->begin();
+    }
+
+    VirtualCluster& cluster_;
+    const ClusterProfile& profile_;
+    const JobSpec& first_;
+    std::unique_ptr<Learner> idle_ = make_idle_learner();
+    std::vector<std::unique_ptr<VirtualJob>> jobs_;
+};
+
 /// The cluster, the job that is looked at, and those that share the nodes with it.
 class Simulation {
 public:
@@ -171,7 +204,6 @@ public:
     }
 
     SimulationResult run(const std::function<bool(const SimulationProgress&)>& progress) {
-        cluster_.on_arrival([this](const JobArrival& arrival) { add_load(arrival); });
         cluster_.start();
         job_->begin();
         if (options_.virtual_limit_s > 0) {
@@ -208,14 +240,17 @@ private:
                    : make_run_predictor(chooser, options_.workers, options_.batch);
     }
 
-    void add_load(const JobArrival& arrival) {
-        if (arrival.workers < 1 || arrival.iterations < 1) {
-            return;
+    /// The same cluster with the same scenario and loads over the same time, without a job.
+    [[nodiscard]] std::optional<double> ideal_samples_s(double virtual_s) const {
+        EventQueue queue;
+        VirtualCluster cluster(queue, profile_, nodes_, scenario());
+        IdealWorkers workers(cluster, spec_);
+        const Loads loads(cluster, profile_, spec_);
+        cluster.start();
+        workers.begin();
+        while (queue.now() < virtual_s && queue.step()) {
         }
-        std::erase_if(loads_, [](const auto& load) { return load->over() && load->stuck(); });
-        cluster_.forget_unused();
-        loads_.push_back(make_job(cluster_, *idle_, load_spec(arrival, spec_, profile_, nodes_)));
-        loads_.back()->begin();
+        return workers.samples_s();
     }
 
     [[nodiscard]] bool news() const {
@@ -250,6 +285,9 @@ private:
         result.events = queue_.events();
         result.healthy_iteration_s = healthy_s_;
         job_->report(result);
+        if (result.stop_reason != "signal") {
+            result.ideal_samples_s = ideal_samples_s(result.virtual_s);
+        }
         result.engine_core_s = learner_->engine_core_s();
         result.threads = options_.threads;
         result.samples_computed = learner_->samples_computed();
@@ -264,10 +302,9 @@ private:
     double healthy_s_;
     EventQueue queue_;
     std::unique_ptr<Learner> learner_;
-    std::unique_ptr<Learner> idle_ = make_idle_learner();
     VirtualCluster cluster_;
     std::unique_ptr<VirtualJob> job_;
-    std::vector<std::unique_ptr<VirtualJob>> loads_;
+    Loads loads_{cluster_, profile_, spec_};
     std::size_t evaluations_told_ = 0;
     std::size_t switches_told_ = 0;
 };

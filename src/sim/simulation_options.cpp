@@ -66,6 +66,8 @@ void each_option(Options& o, const Visit& visit) {
     visit("threads", o.threads);
     visit("eval-every-samples", o.eval_every_samples);
     visit("eval-samples", o.eval_samples);
+    visit("eval-average", o.eval_average);
+    visit("target-on", o.target_on);
 }
 
 /// A word as a shell reads it.
@@ -156,6 +158,10 @@ void check_length(const SimulateOptions& o) {
     require_within(o.target_accuracy, kTargetLimits, "--target-accuracy");
     require_within(o.eval_every_samples, kSamplesLimits, "--eval-every-samples");
     require_within(o.eval_samples, kSamplesLimits, "--eval-samples");
+    require_within(o.eval_average, kEvalAverageLimits, "--eval-average");
+    require_one_of(o.target_on, {"plain", "average"}, "--target-on");
+    require(o.target_on == "plain" || o.eval_average > 0, "--target-on",
+            "plain without --eval-average", o.target_on);
 }
 
 /// What needs training, and what needs the time alone.
@@ -170,9 +176,9 @@ void check_training(const SimulateOptions& o) {
     }
     require(o.target_accuracy == 0, "--target-accuracy", "nothing with --no-train",
             fmt::format("{}", o.target_accuracy));
-    require(o.eval_every_samples == 0 && o.eval_samples == 0,
-            "--eval-every-samples, --eval-samples", "nothing with --no-train",
-            fmt::format("{} and {}", o.eval_every_samples, o.eval_samples));
+    require(o.eval_every_samples == 0 && o.eval_samples == 0 && o.eval_average == 0,
+            "--eval-every-samples, --eval-samples, --eval-average", "nothing with --no-train",
+            fmt::format("{}, {} and {}", o.eval_every_samples, o.eval_samples, o.eval_average));
     require(!o.data.empty() || o.samples > 0, "--samples",
             ">= 1 with --no-train and without --data", "nothing");
 }

@@ -20,6 +20,27 @@ EngineOptions engine_options(const JobSpec& spec) {
 
 }  // namespace
 
+VirtualCluster::IterationCost JobSpec::cost_of(std::int64_t samples) const {
+    const Workload& work = workload;
+    const auto count = static_cast<double>(samples);
+    return {.cpu_core_s = work.cpu_s + count * work.cpu_s_per_sample,
+            .cpu_threads = work.cpu_threads,
+            .device_s = work.device_s + count * work.device_s_per_sample,
+            .backward_share = work.backward_share};
+}
+
+VirtualCluster::IterationCost JobSpec::update_cost(const ClusterProfile& profile) const {
+    const double moved = (1 + update_passes(optimizer)) * workload.parameter_bytes;
+    VirtualCluster::IterationCost cost{.cpu_core_s = profile.update_s,
+                                       .cpu_threads = profile.server_threads};
+    if (profile.device_memory_bytes_per_s > 0) {
+        cost.device_s = moved / profile.device_memory_bytes_per_s;
+    } else {
+        cost.cpu_core_s += moved / profile.memory_bytes_per_s;
+    }
+    return cost;
+}
+
 VirtualJob::VirtualJob(VirtualCluster& cluster, Learner& learner, JobSpec spec)
     : cluster_(cluster),
       learner_(learner),
@@ -70,28 +91,6 @@ void VirtualJob::end(const std::string& reason) {
 
 double VirtualJob::learning_rate(double scale) const {
     return scale * spec_.schedule.lr(spec_.lr, samples_applied_);
-}
-
-VirtualCluster::IterationCost VirtualJob::cost_of(std::int64_t samples) const {
-    const Workload& work = spec_.workload;
-    const auto count = static_cast<double>(samples);
-    return {.cpu_core_s = work.cpu_s + count * work.cpu_s_per_sample,
-            .cpu_threads = work.cpu_threads,
-            .device_s = work.device_s + count * work.device_s_per_sample,
-            .backward_share = work.backward_share};
-}
-
-VirtualCluster::IterationCost VirtualJob::update_cost() const {
-    const ClusterProfile& profile = cluster_.profile();
-    const double moved = (1 + update_passes(spec_.optimizer)) * spec_.workload.parameter_bytes;
-    VirtualCluster::IterationCost cost{.cpu_core_s = profile.update_s,
-                                       .cpu_threads = profile.server_threads};
-    if (profile.device_memory_bytes_per_s > 0) {
-        cost.device_s = moved / profile.device_memory_bytes_per_s;
-    } else {
-        cost.cpu_core_s += moved / profile.memory_bytes_per_s;
-    }
-    return cost;
 }
 
 VirtualJob::Lease* VirtualJob::take_lease(int worker, std::int64_t samples) {
@@ -261,7 +260,7 @@ void VirtualJob::finish() {
     }
     check_accounts();
     if (spec_.eval_every_samples > 0 && !last_) {
-        last_ = evaluate(0);
+        evaluate(0);
     }
     modes_.end(moment());
     collect_switches();

@@ -46,6 +46,8 @@ struct JobSpec {
     // Of the accuracy on the way.
     std::int64_t eval_every_samples = 0;  ///< 0: never, not at the end either
     std::int64_t eval_samples = 0;        ///< until near the target; 0: the whole test set
+    bool eval_average = false;            ///< of the mean of the parameters too
+    bool target_on_average = false;       ///< it is the one that is to reach the target
     double target_accuracy = 0;           ///< 0: none
     std::size_t lane_spans = 0;           ///< that are kept
     // Of the load of its workers.
@@ -56,6 +58,11 @@ struct JobSpec {
 
     [[nodiscard]] int workers() const noexcept { return static_cast<int>(worker_nodes.size()); }
     [[nodiscard]] int servers() const noexcept { return static_cast<int>(server_nodes.size()); }
+    /// Base cost of a gradient over so many samples.
+    [[nodiscard]] VirtualCluster::IterationCost cost_of(std::int64_t samples) const;
+    /// Of an update that a worker makes itself, of a gradient that it has: whoever has the
+    /// parameters, device or processor, moves the bytes.
+    [[nodiscard]] VirtualCluster::IterationCost update_cost(const ClusterProfile& profile) const;
 };
 
 /// A training job on a virtual cluster, apart from how its gradients travel: leases, plans, the
@@ -155,11 +162,6 @@ protected:
     [[nodiscard]] int node_of(int worker) const { return spec_.worker_nodes[at(worker)]; }
     /// Samples of a worker's gradient or local step, as installed.
     [[nodiscard]] std::int64_t batch_of(int worker) const { return batches_[at(worker)]; }
-    /// Base cost of a gradient over so many samples.
-    [[nodiscard]] VirtualCluster::IterationCost cost_of(std::int64_t samples) const;
-    /// Of an update that a worker makes itself, of a gradient that it has: whoever has the
-    /// parameters, device or processor, moves the bytes.
-    [[nodiscard]] VirtualCluster::IterationCost update_cost() const;
     /// For the next update. @param scale  SyncPlan::lr_scale
     [[nodiscard]] double learning_rate(double scale) const;
     /// No new work is given out any more.
@@ -241,7 +243,7 @@ private:
     [[nodiscard]] RunMoment moment();
     void collect_stragglers();
     void evaluate();
-    Learner::Accuracy evaluate(std::int64_t samples);
+    double evaluate(std::int64_t samples);
     void finish();
     void check_accounts() const;
     void report_load(SimulationResult& result) const;

@@ -87,6 +87,7 @@ std::vector<double> VirtualJob::coefficients(const Fire& fire) const {
 /// Summed in the order of leases, not of arrival: the same bits whatever the timing.
 void VirtualJob::apply(const Fire& fire) {
     Learner::Update update{.version = fire.version,
+                           .samples = fire.samples,
                            .fraction = fire.fraction,
                            .lr = *fired_lr_,
                            .work = fire.work,
@@ -208,34 +209,46 @@ void VirtualJob::evaluate() {
     next_evaluation_ = (samples_applied_ / every + 1) * every;
     const double target = spec_.target_accuracy;
     if (spec_.eval_samples > 0) {
-        const Learner::Accuracy first = evaluate(spec_.eval_samples);
-        if (target <= 0 || first.accuracy < target - kNearTarget) {
+        const double first = evaluate(spec_.eval_samples);
+        if (target <= 0 || first < target - kNearTarget) {
             return;
         }
     }
-    last_ = evaluate(0);
-    if (target > 0 && last_->accuracy >= target && !stopping()) {
+    const double decides = evaluate(0);
+    if (target > 0 && decides >= target && !stopping()) {
         stop_reason_ = "target";
     }
 }
 
 /// The time to the target is the time of the first update that reaches it on the whole test set,
 /// also when that is found out at the end.
-Learner::Accuracy VirtualJob::evaluate(std::int64_t samples) {
+/// @return the accuracy that is to reach the target
+double VirtualJob::evaluate(std::int64_t samples) {
     const Learner::Accuracy found = learner_.evaluate(samples);
-    evaluations_.push_back({.virtual_s = last_update_s_,
-                            .samples_applied = samples_applied_,
-                            .accuracy = found.accuracy,
-                            .loss = found.loss,
-                            .test_samples = found.samples});
+    EvaluationPoint point{.virtual_s = last_update_s_,
+                          .samples_applied = samples_applied_,
+                          .accuracy = found.accuracy,
+                          .loss = found.loss,
+                          .test_samples = found.samples};
     log_.add(EventLog::Kind::kEvaluation, last_update_s_, found.accuracy, found.loss,
              found.samples);
-    const bool reached = spec_.target_accuracy > 0 && found.accuracy >= spec_.target_accuracy;
-    if (samples == 0 && reached && !tta_s_) {
+    if (spec_.eval_average) {
+        const Learner::Accuracy mean = learner_.evaluate_average(samples);
+        point.average_accuracy = mean.accuracy;
+        point.average_loss = mean.loss;
+    }
+    evaluations_.push_back(point);
+    const double decides =
+        spec_.target_on_average ? point.average_accuracy.value_or(0) : found.accuracy;
+    if (samples > 0) {
+        return decides;
+    }
+    last_ = found;
+    if (spec_.target_accuracy > 0 && decides >= spec_.target_accuracy && !tta_s_) {
         tta_s_ = last_update_s_;
         samples_to_target_ = samples_applied_;
     }
-    return found;
+    return decides;
 }
 
 }  // namespace cohort

@@ -21,6 +21,7 @@ inline SimulationResult make_test_result(const SimulateOptions& options, double 
     result.stop_reason = reached ? "target" : "budget";
     result.virtual_s = end_s;
     result.samples_applied = static_cast<std::int64_t>(end_s * 1000);
+    result.ideal_samples_s = 1250;
     result.updates = 100;
     result.events = 1000;
     result.digest = 7;

@@ -51,6 +51,7 @@ class Simulate(ProgramTest):
         self.assertIsNone(record["tta_virtual_s"])
         self.assertAlmostEqual(record["samples_per_s"],
                                record["samples_applied"] / record["virtual_s"])
+        self.assertGreater(record["ideal_samples_s"], record["samples_per_s"])
         self.assertEqual(len(record["by_server"]), 1)
         self.assertGreater(record["by_server"][0]["rx_bytes"], 1e8)
         self.assertGreater(record["events"], 1000)
@@ -74,6 +75,18 @@ class Simulate(ProgramTest):
         self.assertGreaterEqual(record["samples_computed"], record["samples_applied"])
         self.assertGreater(record["engine_share"], 0)
         self.assertLessEqual(record["engine_share"], 1.05)
+
+    def test_the_mean_of_the_parameters_has_a_curve_of_its_own_and_may_decide(self):
+        out = self.out()
+        record, _ = self.learn("--eval-average", 5, "--target-on", "average", "--target-accuracy",
+                               0.9, "--lr", 0.02, "--out", out)
+        self.assertEqual(record["stop_reason"], "target")
+        with h5py.File(out / "result.h5") as file:
+            mean = file["evaluations/average_accuracy"][:]
+            self.assertEqual(len(mean), len(file["evaluations/accuracy"][:]))
+        self.assertTrue((mean[:-1] < 0.9).all() and mean[-1] >= 0.9, mean)
+        refused = run("simulate", *TIME_ONLY, "--target-on", "average", code=2)
+        self.assertIn("--eval-average", refused.stderr)
 
     def test_one_virtual_worker_learns_what_a_real_one_does(self):
         for arch in ("servers", "ring"):

@@ -9,7 +9,7 @@ Marks are comments; what stands between one and the next `<!-- end -->` is repla
     <!-- demands SWEEP: A / B -->     of workers and servers, per second: mode A's relative to mode B's
     <!-- rates SWEEP -->              learning rates that were tried, and the one that was chosen
     <!-- effort SWEEP -->             how many runs, and how long they took
-    <!-- targets SWEEP -->            what is asked of adaptive, and what was measured
+    <!-- verdict SWEEP -->            the sentences that `cohort report --markdown` begins with
     <!-- accuracies SWEEP: A -->      medians at the end of the runs, in points above mode A's
 
 Marks of sweeps that are not given stay as they are. With --csv FOLDER results.csv and tuning.csv of each sweep
@@ -24,12 +24,8 @@ import statistics
 import subprocess
 import sys
 
-import h5py
-
-from sweep_targets import target_rows
-
 DATA = "fashion-mnist.h5"
-MARK = re.compile(r"<!-- (table|demands|rates|effort|targets|accuracies) ([\w-]+)(?:: (.+?))? -->\n(.*?)<!-- end -->",
+MARK = re.compile(r"<!-- (table|demands|rates|effort|verdict|accuracies) ([\w-]+)(?:: (.+?))? -->\n(.*?)<!-- end -->",
                   re.DOTALL)
 DEMANDS = [("samples", "samples_per_s"), ("worker: CPU", "worker_cpu_per_s"),
            ("worker: bytes", "worker_bytes_per_s"), ("server: CPU", "server_cpu_per_s"),
@@ -101,22 +97,9 @@ class Sweep:
         return (f"{len(rows)} runs of the table took {hours:.1f} core hours; {search} runs of the "
                 "search come before.\n")
 
-    def targets(self, _):
-        rows = read(self.folder, "results.csv")
-        modes = {name: {"fixed": fixed, "ours": ours} for name, fixed, ours in self.modes()}
-        baselines = [name for name, mode in modes.items() if not mode["ours"]]
-        fixed = [name for name, mode in modes.items() if mode["fixed"]]
-        text = "| what | target | measured, median |\n|---|---|---|\n"
-        for line in target_rows(rows, baselines, fixed):
-            text += "| " + " | ".join(line) + " |\n"
-        return text
-
-    def modes(self):
-        """(name, fixed, ours) of each, as the sweep's results.h5 has it."""
-        with h5py.File(self.folder / "results.h5") as file:
-            columns = [bytes(file[f"modes/{name}"][()]).decode().splitlines()
-                       for name in ("name", "fixed", "role")]
-        return [(name, fixed == "true", role == "ours") for name, fixed, role in zip(*columns)]
+    def verdict(self, _):
+        """What stands before the first table."""
+        return self.markdown().split("\n\n**", 1)[0] + "\n"
 
     def accuracies(self, reference):
         rows = read(self.folder, "results.csv")

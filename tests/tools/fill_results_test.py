@@ -9,7 +9,6 @@ import tempfile
 import unittest
 
 import fill_results
-import sweep_targets
 
 COLUMNS = ("mode,pattern,seed,tta_virtual_s,accuracy,wall_s,samples_per_s,worker_cpu_per_s,worker_bytes_per_s,"
            "server_cpu_per_s,server_rx_bytes_per_s,server_tx_bytes_per_s")
@@ -41,17 +40,11 @@ class FillResults(unittest.TestCase):
         write_sweep(self.folder)
         self.sweep = fill_results.Sweep("no program", self.folder)
 
-    def test_targets_are_medians_of_pairs(self):
-        rows = fill_results.read(self.folder, "results.csv")
-        lines = {line[0]: line[2] for line in sweep_targets.target_rows(
-            rows, ["ssgd", "lb-bsp"], ["ssgd", "lb-bsp"])}
-        # Against ssgd +6, 0, -54 %, and -100 % where it alone got there; against lb-bsp -4, +11, -8, +10 %.
-        self.assertEqual(lines["time against each baseline, all pairs"], "ssgd -27 %, lb-bsp +3 %")
-        self.assertEqual(lines["time against these, all but healthy"], "ssgd -77 %")
-        self.assertEqual(lines["time against lb-bsp, slowness in proportion"], "persistent:2 +1 %")
-        # Against 100, 180, 100 and 150 s: +6, +11, -8, +10 %.
-        self.assertEqual(lines["regret against the oracle"], "median +8 %, worst +11 %")
-        self.assertEqual(lines["healthy cluster, against ssgd"], "+3 %, +0.20 points")
+    def test_verdict_and_tables_are_the_reports(self):
+        self.sweep.report = ("adaptive: faster.\n\nWith 2 seeds.\n\n**Against ssgd** (what)\n\n| a |\n\n"
+                             "**Regret** (what)\n\n| b |\n\nThe first run\n")
+        self.assertEqual(self.sweep.verdict(None), "adaptive: faster.\n\nWith 2 seeds.\n")
+        self.assertEqual(self.sweep.table("Regret"), "| b |\n")
 
     def test_demands_accuracies_rates_effort(self):
         self.assertIn("| persistent:2 | +60 % | +60 % | +60 % | +0 % | +0 % | +0 % |",

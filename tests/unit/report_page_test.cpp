@@ -19,6 +19,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 /// The insides of all tags of a page, in order.
 std::vector<std::string> tags_of(const std::string& page) {
@@ -97,40 +98,101 @@ TEST_F(Page, SaysWhatWasNotReachedAndMarksTheBest) {
                                 "<span class=\"spread\">1 of 3, first 131</span>"));
     EXPECT_THAT(page, HasSubstr("★</abbr> <span class=\"median\">102</span>"
                                 "<span class=\"spread\">101–103</span>"));
-    EXPECT_THAT(page, HasSubstr("<span class=\"spread\">101–103; alpha ×3</span>")) << "the oracle";
+    EXPECT_THAT(page, HasSubstr("<span class=\"median\">alpha ×3</span>")) << "the oracle";
+    EXPECT_THAT(page, HasSubstr("<span class=\"spread\">missed 2 of 3, alpha 0</span>"));
     results_.rows.pop_back();
     EXPECT_THAT(report_html(results_), HasSubstr("2 of 3 runs"));
 }
 
 TEST_F(Page, MarkdownHasTheSameNumbers) {
-    EXPECT_THAT(report_markdown(results_),
-                HasSubstr("**Time to the target** (virtual seconds): median of 3 seed(s) "
-                          "(least–most)\n\n"
-                          "| mode | healthy | persistent:2 |\n|---|---:|---:|\n"
-                          "| alpha | **102** (101–103) | **102** (101–103) |\n"
-                          "| beta | 112 (111–113) | not in 400k samples (1 of 3, first 131) |\n"));
-    EXPECT_THAT(report_markdown(results_), HasSubstr("the column `command` of results.csv"));
-    EXPECT_THAT(report_markdown(results_),
-                HasSubstr("| *oracle* | 102 (alpha ×3) | 102 (alpha ×3) |"));
+    const std::string text = report_markdown(results_);
+    EXPECT_THAT(text, HasSubstr("**Time to the target** (virtual seconds; median of 3 seeds, "
+                                "least–most)\n\n"
+                                "| mode | healthy | persistent:2 |\n|---|---:|---:|\n"
+                                "| alpha | **102** (101–103) | **102** (101–103) |\n"
+                                "| beta | 112 (111–113) | not in 400k samples (1 of 3, first "
+                                "131) |\n"));
+    EXPECT_THAT(text, HasSubstr("the column `command` of results.csv"));
+    EXPECT_THAT(text, HasSubstr("| *oracle* |  |  | alpha ×3 | alpha ×3 |"));
 }
 
-TEST_F(Page, AModeThatAsksForItIsComparedWithEachOther) {
-    EXPECT_THAT(report_markdown(results_), Not(HasSubstr("against each")));
-    results_.modes[0].versus = true;
-    // beta takes 111 to 113 where alpha takes 101 to 103; under the second pattern it gets there
-    // once, in 131.
-    EXPECT_THAT(report_markdown(results_),
-                HasSubstr("**alpha against each** (its time to the target relative to the row's, "
-                          "of the same pattern and seed, less one): median of all pairs "
-                          "(least–most)\n\n"
-                          "| mode | all patterns | all but healthy | healthy | persistent:2 |\n"
-                          "|---|---:|---:|---:|---:|\n"
-                          "| beta | -16 % (-100–-9 %) | -100 % (-100–-23 %) | -9 % (-9–-9 %) | "
-                          "-100 % (-100–-23 %) |\n"));
+/// Of beta 111 / 101, 112 / 102, 113 / 103; then 131 / 101, 400 / 102 and 400 / 103, where 400 s
+/// are the end of its budget.
+TEST_F(Page, RatiosHaveTheirPartsIntervalsAndMisses) {
+    EXPECT_THAT(
+        report_markdown(results_),
+        HasSubstr("**Against alpha** (time to the target relative to that of alpha, of the same "
+                  "pattern and seed, less one: mean of 3 seeds with its 95 % interval; below it "
+                  "the two parts of which it is made)\n\n"
+                  "| mode | pace / ideal | all patterns | healthy | persistent:2 |\n"
+                  "|---|---:|---:|---:|---:|\n"
+                  "| alpha | 80 % | 1 | 1 | 1 |\n"
+                  "| beta | 80 % | ≥ +72 % [+19, +108] (samples +72 % [+19, +108]; pace +0.0 % "
+                  "[+0.0, +0.0]; missed 2 of 6, alpha 0) | +9.8 % [+9.7, +9.9] (samples +9.8 % "
+                  "[+9.7, +9.9]; pace +0.0 % [+0.0, +0.0]) | ≥ +170 % [+30, +292] (samples +170 % "
+                  "[+30, +292]; pace +0.0 % [+0.0, +0.0]; missed 2 of 3, alpha 0) |\n"));
+}
+
+TEST_F(Page, BeginsWithASentenceAndAPicture) {
+    const std::string text = report_markdown(results_);
+    EXPECT_THAT(text,
+                StartsWith("gamma: time to the target 38 % [37, 38] above that of alpha over "
+                           "2 patterns (samples +38 % [+37, +38], pace +0.0 % [+0.0, +0.0]), "
+                           "above it on healthy (+20 % [+19, +20]), persistent:2 (+59 % "
+                           "[+58, +59]); regret +38 % [+37, +38] in the median pattern, +59 % "
+                           "[+58, +59] in the worst (persistent:2); not told apart from "
+                           "beta.\n\nWith 3 seeds the intervals are too narrow; 25 are "
+                           "wanted.\n\n**Against alpha**"));
     const std::string page = report_html(results_);
-    EXPECT_THAT(page, HasSubstr("alpha against each: time to the target of alpha relative to"));
-    EXPECT_THAT(page, HasSubstr("<th scope=\"col\">all but healthy</th>"));
-    EXPECT_EQ(unbalanced(page), "");
+    const std::size_t sentence = page.find("<p class=\"verdict\">gamma: time to the target 38 %");
+    const std::size_t picture = page.find("<title id=\"ratios-t\">");
+    EXPECT_LT(sentence, picture);
+    EXPECT_LT(picture, page.find("<table>"));
+}
+
+TEST_F(Page, TheSentenceNamesWhoIsFasterAndWhereItIsNot) {
+    results_.modes[2].role = "";
+    results_.modes[0].versus = true;
+    results_.modes[3].reference = true;  // half as fast again as alpha, or more
+    const std::string text = report_markdown(results_);
+    EXPECT_THAT(text, StartsWith("alpha: time to the target"));
+    EXPECT_THAT(text, HasSubstr("below that of delta & co over 2 patterns"));
+    EXPECT_THAT(text, HasSubstr("), never above it on any; regret +0.0 % [+0.0, +0.0] in the "
+                                "median pattern"));
+    EXPECT_THAT(text, Not(HasSubstr("slower than"))) << "nobody is faster";
+    results_.modes[0].versus = false;
+    results_.modes[1].versus = true;
+    results_.modes[3].reference = false;
+    results_.modes[8].reference = true;
+    EXPECT_THAT(report_markdown(results_),
+                HasSubstr("), above it on persistent:2 (missed 2 of 3, m8 0); missed 2 of 6, m8 "
+                          "0; regret"));
+    EXPECT_THAT(report_markdown(results_), HasSubstr("; slower than alpha (missed 2 of 6, alpha"));
+    results_.modes[1].versus = false;
+    results_.modes[8].reference = false;
+    results_.modes[4].versus = true;
+    EXPECT_THAT(report_markdown(results_),
+                HasSubstr("; slower than gamma (+26 % [+26, +26]), delta & co (+12 % [+11, +12]); "
+                          "not told apart from beta."));
+    EXPECT_THAT(report_markdown(results_), HasSubstr("**m4 against each** ("));
+    EXPECT_EQ(unbalanced(report_html(results_)), "");
+}
+
+/// 3 modes x 2 patterns beside the reference; left is faster.
+TEST_F(Page, ThePictureHasADotAndALineForEveryModeAndPattern) {
+    SweepResults few = make_test_sweep(folder_.file("few"), {"alpha", "beta", "gamma"});
+    few.modes[2].reference = true;
+    const std::string picture = draw_ratios(read_page_data(few));
+    std::size_t dots = 0;
+    for (std::size_t at = picture.find("class=\"dot\""); at != std::string::npos;
+         at = picture.find("class=\"dot\"", at + 1)) {
+        ++dots;
+    }
+    EXPECT_EQ(dots, 2U * 2U);
+    EXPECT_THAT(picture, HasSubstr("<title>alpha under healthy: -16 % [-17, -16]</title>"));
+    EXPECT_THAT(picture, HasSubstr(">persistent:2</text>"));
+    results_.rows.clear();
+    EXPECT_EQ(draw_ratios(read_page_data(results_)), "");
 }
 
 TEST_F(Page, ASingleResultIsAPageToo) {

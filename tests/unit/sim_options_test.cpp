@@ -88,10 +88,14 @@ TEST(SimulateOptionsTest, EveryWrongValueIsNamed) {
         {"--virtual-limit-s", [](auto& o) { o.virtual_limit_s = -1; }},
         {"--eval-every-samples", [](auto& o) { o.eval_every_samples = -1; }},
         {"--eval-samples", [](auto& o) { o.eval_samples = -1; }},
+        {"--eval-average", [](auto& o) { o.eval_average = -1; }},
+        {"--target-on", [](auto& o) { o.target_on = "both"; }},
+        {"--target-on", [](auto& o) { o.target_on = "average"; }},
         {"--threads", [](auto& o) { o.threads = -1; }},
         {"--samples", [](auto& o) { o.no_train = true, o.data = ""; }},
         {"--target-accuracy", [](auto& o) { o.no_train = true, o.target_accuracy = 0.5; }},
         {"--eval-samples", [](auto& o) { o.no_train = true, o.eval_samples = 5; }},
+        {"--eval-average", [](auto& o) { o.no_train = true, o.eval_average = 5; }},
         {"resnet50", [](auto& o) { o.time_as = "nothing-measured"; }},
     };
     for (const Wrong& one : wrong) {
@@ -162,7 +166,7 @@ TEST(SimulateOptionsTest, EveryOptionHasItsOwnName) {
     for (const auto& [name, value] : option_values({})) {
         EXPECT_TRUE(names.insert(name).second) << name;
     }
-    EXPECT_EQ(names.size(), 43U);
+    EXPECT_EQ(names.size(), 45U);
 }
 
 }  // namespace

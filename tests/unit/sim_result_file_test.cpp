@@ -94,6 +94,7 @@ void fill_tables(Numbers& n, SimulationResult& r) {
     EvaluationPoint& point = r.evaluations[1];
     n.into(point.virtual_s), n.into(point.samples_applied), n.into(point.accuracy);
     n.into(point.loss), n.into(point.test_samples);
+    n.into(point.average_accuracy), n.into(point.average_loss);
     r.switches = {a_switch(n), {}, a_switch(n)};
     r.decisions = {a_decision(n), {}, a_decision(n)};
     r.windows = {a_window(n), {}, a_window(n)};
@@ -111,6 +112,7 @@ SimulationResult full_result() {
     r.digest = ~std::uint64_t{6};
     n.into(r.tta_virtual_s), r.samples_to_target = 4711;
     n.into(r.accuracy), n.into(r.loss), n.into(r.healthy_iteration_s);
+    n.into(r.ideal_samples_s);
     n.into(r.accounts.leased), n.into(r.accounts.applied), n.into(r.accounts.discounted);
     n.into(r.accounts.over_bound), n.into(r.accounts.outstanding);
     for (std::int64_t& returned : r.accounts.returned) {
@@ -136,8 +138,10 @@ void expect_equal(const ServerUse& a, const ServerUse& b) {
 }
 
 void expect_equal(const EvaluationPoint& a, const EvaluationPoint& b) {
-    EXPECT_EQ(std::tie(a.virtual_s, a.samples_applied, a.accuracy, a.loss, a.test_samples),
-              std::tie(b.virtual_s, b.samples_applied, b.accuracy, b.loss, b.test_samples));
+    EXPECT_EQ(std::tie(a.virtual_s, a.samples_applied, a.accuracy, a.loss, a.test_samples,
+                       a.average_accuracy, a.average_loss),
+              std::tie(b.virtual_s, b.samples_applied, b.accuracy, b.loss, b.test_samples,
+                       b.average_accuracy, b.average_loss));
 }
 
 void expect_equal(const SwitchReport& a, const SwitchReport& b) {
@@ -185,10 +189,10 @@ void expect_equal(const SimulationResult& a, const SimulationResult& b) {
     EXPECT_EQ(a.options, b.options);
     EXPECT_EQ(std::tie(a.command, a.stop_reason, a.virtual_s, a.samples_applied, a.updates,
                        a.events, a.digest, a.tta_virtual_s, a.samples_to_target, a.accuracy, a.loss,
-                       a.healthy_iteration_s),
+                       a.healthy_iteration_s, a.ideal_samples_s),
               std::tie(b.command, b.stop_reason, b.virtual_s, b.samples_applied, b.updates,
                        b.events, b.digest, b.tta_virtual_s, b.samples_to_target, b.accuracy, b.loss,
-                       b.healthy_iteration_s));
+                       b.healthy_iteration_s, b.ideal_samples_s));
     const EngineAccounts& x = a.accounts;
     const EngineAccounts& y = b.accounts;
     EXPECT_EQ(std::tie(x.leased, x.applied, x.discounted, x.over_bound, x.outstanding, x.returned),
@@ -222,7 +226,8 @@ TEST(ResultFileTest, GivesBackWhatIsMissingAsMissing) {
     write_result(folder.path(), result);
     const SimulationResult read = read_result(folder.file("result.h5"));
     expect_equal(read, result);
-    EXPECT_FALSE(read.tta_virtual_s || read.samples_to_target || read.switches[0].in_force_s);
+    EXPECT_FALSE(read.ideal_samples_s || read.tta_virtual_s || read.samples_to_target ||
+                 read.switches[0].in_force_s);
 }
 
 /// Copies the numbers of a result alone, as a program would have written it that knows no tables.

@@ -27,6 +27,20 @@ TEST_F(RingJobTest, ARoundIsTheAllReduceFromBackwardOnAndTheUpdate) {
     }
 }
 
+/// A slow member delays nobody but itself.
+TEST_F(RingJobTest, TheIdealPaceIsThatOfMembersWhoDoNotWait) {
+    const double own = 0.05 + kReduce + kUpdate;
+    EXPECT_NEAR(run(options({}, 4, 50)).ideal_samples_s.value_or(0), 4 * 10 / own, 1e-6);
+    SimulateOptions slow_one = options({}, 4, 50);
+    slow_one.trace = trace({slow(2, {.device = 0.5})});
+    EXPECT_NEAR(run(slow_one).ideal_samples_s.value_or(0), 10 * (3 / own + 1 / (own + 0.05)), 1e-6);
+    slow_one.trace = trace({{.time_s = 0,
+                             .target = {.kind = TraceTarget::Kind::kNode, .index = 2},
+                             .shares = {.tx = 0.5}}});
+    EXPECT_NEAR(run(slow_one).ideal_samples_s.value_or(0), 10 * (3 / own + 1 / (own + kReduce)),
+                1e-6);
+}
+
 TEST_F(RingJobTest, AShortTransferIsHiddenBehindBackward) {
     const SimulationResult result = run(options({.parameter_bytes = 1e5}, 4, 10));
     const double update = 0.002 + 5 * 1e5 / 6.25e8;

@@ -185,6 +185,35 @@ TEST(Evaluation, DecidesOnTheWholeTestSet) {
     EXPECT_FALSE(all.tta_virtual_s);
 }
 
+/// The run is the same until it ends; it ends when the accuracy that counts is there.
+TEST(Evaluation, OfTheMeanStandsBesideAndDecidesIfAsked) {
+    const VirtualRuns runs;
+    SimulateOptions options = training(runs, "ssgd", 3000);
+    options.eval_every_samples = 100;
+    const SimulationResult plain = simulate(options, {});
+    EXPECT_FALSE(plain.evaluations.front().average_accuracy);
+    options.eval_average = 5;
+    const SimulationResult both = simulate(options, {});
+    EXPECT_EQ(both.digest, plain.digest) << "nothing else changes";
+    ASSERT_EQ(both.evaluations.size(), plain.evaluations.size());
+    const EvaluationPoint* first = nullptr;  // whose mean is good enough
+    for (const EvaluationPoint& point : both.evaluations) {
+        ASSERT_TRUE(point.average_accuracy && point.average_loss);
+        EXPECT_GT(*point.average_loss, 0);
+        if (first == nullptr && *point.average_accuracy >= 0.5) {
+            first = &point;
+        }
+    }
+    ASSERT_NE(first, nullptr);
+    options.target_accuracy = 0.5;
+    options.target_on = "average";
+    const SimulationResult aimed = simulate(options, {});
+    ASSERT_EQ(aimed.stop_reason, "target");
+    EXPECT_EQ(aimed.samples_to_target.value_or(0), first->samples_applied);
+    EXPECT_EQ(aimed.evaluations.back().average_accuracy, first->average_accuracy);
+    EXPECT_EQ(aimed.accuracy, first->accuracy) << "at the end, of the parameters as they are";
+}
+
 /// What was reached by the last update is found out when the time is up.
 TEST(Evaluation, AtTheEndIsOfTheLastUpdate) {
     const VirtualRuns runs;

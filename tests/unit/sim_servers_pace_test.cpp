@@ -265,6 +265,52 @@ TEST(HealthyIteration, HasAllPartsOfAnIteration) {
                 1e-9);
 }
 
+double ideal(const SimulationResult& result) {
+    return result.ideal_samples_s.value_or(0);
+}
+
+TEST(IdealPace, IsThatOfAllWorkersWithoutWaiting) {
+    VirtualRuns runs;
+    runs.slow_workers(kMixed);
+    const double all = 64 * (1 / 0.1 + 1 / 0.13 + 1 / 0.2 + 1 / 0.16);
+    EXPECT_NEAR(ideal(runs.run("ssgd", 4, 80)), all, 1e-4);
+    EXPECT_NEAR(ideal(runs.run("asgd", 4, 80)), all, 1e-4) << "whatever the mode";
+    runs.slow_workers({0.1, 0.13, 0.2, 0.32});
+    EXPECT_LT(ideal(runs.run("ssgd", 4, 80)), all - 100);
+}
+
+/// Servers answer at once, and nobody else uses the links.
+TEST(IdealPace, HasTransfersThatAWorkerDoesAlone) {
+    VirtualRuns runs;
+    slow_transfers(runs);
+    SimulateOptions options = runs.options("ssgd", 8, 160);
+    options.server_nodes = "own";
+    constexpr double kTransfer = 1e-3 + 1e-3;
+    constexpr double kOwn = kTransfer + 0.1 + kTransfer;
+    EXPECT_NEAR(ideal(simulate(options, {})), 8 * 64 / kOwn, 1e-3);
+
+    runs.rows.push_back(
+        {.time_s = 0, .target = {TraceTarget::Kind::kNode, 3}, .shares = {.rx = 0.5, .tx = 0.25}});
+    options = runs.options("ssgd", 8, 160);
+    options.server_nodes = "own";
+    const double slow = 1 / (2 * kTransfer + 0.1 + 4 * kTransfer);
+    EXPECT_NEAR(ideal(simulate(options, {})), 64 * (7 / kOwn + slow), 1e-3);
+}
+
+/// The card of the one server carries ten sets of parameters per second.
+TEST(IdealPace, IsNotMoreThanTheLinksCarry) {
+    VirtualRuns runs;
+    slow_transfers(runs).parameter_bytes = 1e8;
+    runs.profile.memory_bytes_per_s = 1e12;
+    SimulateOptions options = runs.options("asgd", 8, 1600);
+    options.server_nodes = "own";
+    const SimulationResult result = simulate(options, {});
+    EXPECT_NEAR(ideal(result), 10 * 64, 0.02 * 10 * 64);
+    const double pace = static_cast<double>(result.samples_applied) / result.virtual_s;
+    EXPECT_LT(pace, ideal(result));
+    EXPECT_GT(pace, 0.8 * ideal(result)) << "asgd waits for the links alone";
+}
+
 /// What a mode that does not wait asks of the servers, per second.
 TEST(ServerUse, IsHigherUnderAsgd) {
     VirtualRuns runs;

@@ -19,6 +19,7 @@ enum class RngPurpose : std::uint32_t {
     kInjection = 8,
     kPattern = 9,
     kPredictor = 10,
+    kBootstrap = 11,
     kTest = 100,
 };
 

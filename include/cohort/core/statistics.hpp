@@ -1,10 +1,41 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 namespace cohort {
 
 /// Middle value; the mean of the two middle ones for an even count. Errors: UsageError for none.
 [[nodiscard]] double median(std::vector<double> values);
+
+/// A number and an interval that holds it with 95 % confidence.
+struct Interval {
+    double value = 0;
+    double low = 0;
+    double high = 0;
+};
+
+/// Percentile bootstrap over clusters (B. Efron, R. J. Tibshirani, An Introduction to the
+/// Bootstrap, 1993, chapters 8 and 13): whole clusters are drawn with replacement, as many as there
+/// are, so what belongs together stays together. Always the same draws: results repeat exactly. The
+/// interval of a few clusters is too narrow: of normal values one of nominally 95 % holds the mean
+/// in 83 % of all cases with 5 clusters, 90 % with 10, 93 % with 25.
+class ClusterBootstrap {
+public:
+    explicit ClusterBootstrap(std::size_t clusters);
+
+    /// @param statistic  of these clusters (indices, some of them repeatedly); NaN: it has none
+    ///                   there, and the draw does not count. All clusters once give the value.
+    [[nodiscard]] Interval operator()(
+        const std::function<double(std::span<const std::uint32_t>)>& statistic) const;
+
+private:
+    static constexpr std::size_t kDraws = 2000;  ///< fifty of them beyond each end
+    std::vector<std::uint32_t> all_;
+    std::vector<std::uint32_t> drawn_;  ///< [kDraws][clusters]
+};
 
 }  // namespace cohort

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/core/statistics.hpp"
 #include "cohort/report/sweep_results.hpp"
 
 namespace cohort {
@@ -24,47 +25,59 @@ struct Spread {
 /// A mode under a pattern, over the seeds.
 struct ComparedCell {
     std::vector<RunRow> rows;
-    std::size_t aimed = 0;  ///< of them, runs with a target; they alone count in the next three
+    std::size_t aimed = 0;  ///< of them, runs with a target; they alone count in tta_s
     Spread tta_s;
-    Spread samples_to_target;
-    /// tta / the oracle's - 1; -1 where the mode reached what no fixed one did. Runs without an
-    /// oracle to compare with, and those that failed as it did, have none.
-    Spread regret;
     Spread accuracy;
     Spread samples_per_s;
+    Spread of_ideal;  ///< samples_per_s / the ideal pace of the same pattern and seed
 };
 
-/// The best fixed mode in hindsight under a pattern.
-struct OracleCell {
-    std::vector<std::string> choices;  ///< by seed; empty: none reached the target
-    std::size_t waiting = 0;           ///< seeds of which a run is missing: they have no oracle
-    Spread tta_s;
+/// Logarithms of ratios: a mode's runs to others of the same pattern and seed, means over these
+/// pairs, with intervals over the seeds. tta = samples - pace. A run that missed the target counts
+/// as if it had reached it with the last sample of its budget, at its own pace.
+struct Ratio {
+    std::size_t pairs = 0;         ///< 0: there are none, and the rest is 0
+    std::size_t misses = 0;        ///< of them: the mode missed the target
+    std::size_t other_misses = 0;  ///< the other did
+    Interval tta;                  ///< time to the target; without one, for a sample
+    Interval samples;              ///< to the target; without one 0
+    Interval pace;                 ///< samples per second
 };
 
-/// A mode's times to the target relative to another's of the same pattern and seed, less one; -1
-/// where it alone reached the target. Pairs of which neither did have none.
+/// A mode against another one.
 struct Duel {
     std::size_t mode = 0;
     std::size_t other = 0;
-    std::vector<Spread> by_pattern;  ///< over the seeds
-    Spread all;                      ///< over all patterns and seeds
-    Spread slow;                     ///< the same without the pattern kHealthyPattern
+    std::vector<Ratio> by_pattern;
+    Ratio all;  ///< over all patterns and seeds
 };
-/// Name of the pattern under which nobody is slow.
-inline constexpr const char* kHealthyPattern = "healthy";
+
+/// A mode against the cross-fitted oracle.
+struct Regret {
+    std::vector<Ratio> by_pattern;
+    Interval median;  ///< of the patterns' means
+    Interval worst;   ///< the same
+    std::size_t worst_pattern = 0;
+    std::size_t patterns = 0;  ///< that have an oracle; 0: the rest is 0
+};
 
 struct Comparison {
     std::vector<std::vector<ComparedCell>> cells;  ///< [mode][pattern]
-    std::vector<OracleCell> oracle;                ///< [pattern]
-    std::vector<Spread> regret;                    ///< [mode], over all patterns and seeds
-    std::vector<std::size_t> pairs;                ///< [mode], of pattern and seed, that could be
     std::vector<bool> complete;                    ///< [pattern]: all runs of all modes are there
-    std::vector<Duel> duels;    ///< of modes that ask for it, with every other, by mode
-    std::size_t reference = 0;  ///< mode that demands are compared with: the first without another
-    bool has_target = false;    ///< of any run
+    std::size_t reference = 0;  ///< mode that others are compared with: the first without another
+    std::vector<Duel> to_reference;  ///< [mode]
+    /// Modes that the report is about: with `versus`, else those of role "ours", else the one with
+    /// the shortest time relative to the reference's.
+    std::vector<std::size_t> judged;
+    std::vector<Duel> duels;  ///< of the judged modes with every other, by mode
+    /// [pattern][seed]: the best fixed mode by all other seeds; empty: runs are missing, or there
+    /// is one seed alone.
+    std::vector<std::vector<std::string>> oracle;
+    std::vector<Regret> regrets;  ///< [mode]
+    bool has_target = false;      ///< of any run
 };
 
-/// Medians, oracle and regret of a sweep; docs/sweeps.md defines them.
+/// docs/sweeps.md defines all of it.
 [[nodiscard]] Comparison compare(const SweepResults& results);
 
 /// The median over a cell's runs of one of their numbers.

@@ -26,9 +26,10 @@ struct RunRow {
     std::optional<double> tta_virtual_s;
     std::optional<std::int64_t> samples_to_target;
     double virtual_s = 0;
-    double accuracy = 0;       ///< at the end, 0..1
-    std::int64_t samples = 0;  ///< applied
-    double samples_per_s = 0;  ///< of virtual time
+    double accuracy = 0;                        ///< at the end, 0..1
+    std::int64_t samples = 0;                   ///< applied
+    double samples_per_s = 0;                   ///< of virtual time
+    std::optional<double> ideal_samples_per_s;  ///< SimulationResult::ideal_samples_s
     std::int64_t updates = 0;
     double lag_mean = 0;  ///< of applied pushes, reference batches
     double lag_max = 0;

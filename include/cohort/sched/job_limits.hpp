@@ -23,6 +23,8 @@ inline constexpr Limits<double> kMomentumLimits{
     .least = 0, .most = 1, .ends = Limits<double>::Ends::kNotMost};
 inline constexpr Limits<double> kWeightDecayLimits{.least = 0, .most = 1e30};
 inline constexpr Limits<double> kNoiseScaleLimits{.least = 0, .most = 1e15};
+/// Time constant of the parameters' mean, reference batches.
+inline constexpr Limits<double> kEvalAverageLimits{.least = 0, .most = 1e9};
 inline constexpr Limits<double> kTargetLimits{.least = 0, .most = 1};
 /// Of times that are measured by the computer's clock: thirty years.
 inline constexpr Limits<double> kSecondsLimits{.least = 0, .most = 1e9};

@@ -52,6 +52,7 @@ public:
             std::int64_t version = 0;  ///< that it was computed on
         };
         std::int64_t version = 0;  ///< after it
+        std::int64_t samples = 0;  ///< that it is made of: the weight of its parameters in the mean
         double fraction = 1;       ///< f
         double lr = 0;
         Work work = Work::kGradient;
@@ -95,6 +96,8 @@ public:
 
     /// With the current parameters. @param most test samples, the first ones; 0: all
     [[nodiscard]] virtual Accuracy evaluate(std::int64_t most) = 0;
+    /// The same with the mean of the parameters (LearnerOptions::average_samples > 0).
+    [[nodiscard]] virtual Accuracy evaluate_average(std::int64_t most) = 0;
     /// Changes with any bit of parameters, state or optimizer state.
     [[nodiscard]] virtual std::uint64_t digest() = 0;
     /// Samples that gradients were computed on so far, wanted or not.
@@ -114,6 +117,7 @@ struct LearnerOptions {
     bool nesterov = false;
     double weight_decay = 0;
     std::string augment = "none";
+    double average_samples = 0;  ///< time constant of the parameters' mean; 0: there is none
     std::uint64_t seed = 1;
     int threads = 1;  ///< computations at a time, >= 1, each on one core
 };

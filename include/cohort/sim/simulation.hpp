@@ -58,11 +58,14 @@ struct SimulateOptions {
     double virtual_limit_s = 0;           ///< ends the run at this virtual time; 0: none
     std::int64_t eval_every_samples = 0;  ///< 0: once per epoch
     std::int64_t eval_samples = 0;        ///< test samples until near the target; 0: all
-    bool no_train = false;                ///< time only
-    int threads = 0;                      ///< that compute gradients; 0: all cores
-    bool record_load = false;             ///< the result holds IterationRecords
-    bool record_rates = false;            ///< it holds RateWindows whatever the mode
-    std::string out;                      ///< folder for result.h5; empty: none
+    double eval_average = 0;  ///< the mean of the parameters is evaluated too; its time constant,
+                              ///< reference batches; 0: it is not
+    std::string target_on = "plain";  ///< whose accuracy counts: or "average"
+    bool no_train = false;            ///< time only
+    int threads = 0;                  ///< that compute gradients; 0: all cores
+    bool record_load = false;         ///< the result holds IterationRecords
+    bool record_rates = false;        ///< it holds RateWindows whatever the mode
+    std::string out;                  ///< folder for result.h5; empty: none
     bool overwrite = false;
 };
 
@@ -73,6 +76,8 @@ struct EvaluationPoint {
     double accuracy = 0;
     double loss = 0;
     std::int64_t test_samples = 0;
+    std::optional<double> average_accuracy;  ///< of the mean of the parameters; none: no such mean
+    std::optional<double> average_loss;
 };
 
 /// What a worker did between two moments.
@@ -113,6 +118,8 @@ struct SimulationResult {
     double accuracy = 0;  ///< at the end, whole test set
     double loss = 0;
     double healthy_iteration_s = 0;  ///< of a worker by the profile, transfers included
+    /// Pace if nobody waited for anybody, see docs/simulate.md; none: stopped by a signal.
+    std::optional<double> ideal_samples_s;
     EngineAccounts accounts;
     std::vector<WorkerReport> workers;
     std::vector<double> worker_busy_s;  ///< computing
