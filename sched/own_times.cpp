@@ -20,7 +20,7 @@ constexpr int kBlock = 8;              ///< iterations that are drawn together
 constexpr double kLater = 1.5;         ///< times as long, for another look at who is late
 constexpr double kSlow = 1.2;          ///< times the common level
 constexpr double kAgain = 2;           ///< times what has elapsed: as long again
-constexpr double kRounding = 1e-6;  ///< of seconds, as they are added up
+constexpr double kRounding = 1e-6;     ///< of seconds, as they are added up
 
 /// The deviation of a normal variable from the ninth decile of the distances of two of them: what
 /// is rare and far off does not count.
@@ -37,7 +37,8 @@ double garrote(double distance, double error) {
     return distance * std::max(0.0, 1 - least * least / std::max(distance * distance, 1e-12));
 }
 
-/// The newest part of [from, end) whose mean differs most, in standard errors of single deviation 1.
+/// The newest part of [from, end) whose mean differs most, in standard errors of single
+/// deviation 1.
 struct Split {
     std::size_t newest = 0;
     double errors = 0;
@@ -131,9 +132,9 @@ void OwnTimes::take(FixedShare& share, const IterationRecord& record, double noi
     const double work_log = std::log(std::max(record.input_s + record.compute_s, 1e-9));
     share.iteration = record.iteration;
     if (record.samples != share.samples) {
-        const bool resized = share.samples > 0 &&
-                             std::abs(std::log(samples / static_cast<double>(share.samples))) >
-                                 kResized;
+        const bool resized =
+            share.samples > 0 &&
+            std::abs(std::log(samples / static_cast<double>(share.samples))) > kResized;
         share.before_samples = resized ? static_cast<double>(share.samples) : share.before_samples;
         if (resized) {
             share.before_log = share.now_log;
@@ -176,8 +177,8 @@ double OwnTimes::fixed_share(int worker) const {
     return sum / weights;
 }
 
-/// A crowd at the servers makes pulls of all slow. Records leave out of a pull what others suffer as
-/// well; its rate has it.
+/// A crowd at the servers makes pulls of all slow. Records leave out of a pull what others suffer
+/// as well; its rate has it.
 double OwnTimes::transfer_s(const IterationRecord& record) const {
     const double rate = record.use.rx_bytes_s;
     return record.push_s + std::max(record.pull_s, rate > 0 ? pull_bytes_ / rate : 0);

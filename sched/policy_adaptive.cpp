@@ -49,8 +49,7 @@ std::string enumerated(const std::vector<int>& workers) {
 
 AdaptivePolicy::AdaptivePolicy(std::string mode, const ModeSetting& setting)
     : PolicyBase(std::move(mode), setting),
-      times_(static_cast<int>(setting.live.size()), setting.batch,
-             setting.job.parameter_bytes),
+      times_(static_cast<int>(setting.live.size()), setting.batch, setting.job.parameter_bytes),
       rater_(setting),
       paces_(kPaceRounds * rater_.reference_batch()) {
 }
@@ -166,7 +165,6 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
     }
     next_look_ = pushes + static_cast<std::int64_t>(live().size());
     times_.look(view, live(), telemetry.seconds);
-    if (getenv("DBG")) fprintf(stderr, "look t=%.4f pushes=%ld woken=%d wake=%.4f ready=%d age=%.0f s3=%.3f var=%.3f\n", telemetry.seconds, (long)pushes, woken, wake_s.value_or(-1), times_.ready(), times_.state_age(), times_.slowness(3), times_.variation());
     if (!times_.ready()) {
         return false;
     }
@@ -202,8 +200,8 @@ void AdaptivePolicy::rate_anew(const Telemetry& telemetry) {
     const auto workers = static_cast<std::int64_t>(live().size());
     const int all = static_cast<int>(std::clamp<std::int64_t>(
         kPushesTimed / workers, kLongest, kReplicates * std::int64_t{kLongest}));
-    const int length = std::min({static_cast<int>(times_.state_age()) + kAfter, kLongest,
-                                 all / kReplicates});
+    const int length =
+        std::min({static_cast<int>(times_.state_age()) + kAfter, kLongest, all / kReplicates});
     const TimeDraws draws = times_.draw(all / length, length, 1);
     kept_ = rated(current_, draws, telemetry);
     predicted_samples_s_ = kept_->timing.samples_s;
@@ -250,8 +248,7 @@ double AdaptivePolicy::sure_gain(const RatedPlan& other) const {
     }
     const double error = std::sqrt(squares / (count * std::max(count - 1, 1.0)));
     const double cost_s = change_s_ > 0 ? change_s_ : kUnknownCost * iteration_s();
-    return gain - kConfidence * error -
-           cost_s / (times_.state_age() * iteration_s());
+    return gain - kConfidence * error - cost_s / (times_.state_age() * iteration_s());
 }
 
 Decision AdaptivePolicy::adapt(const Telemetry& telemetry) {
@@ -268,7 +265,6 @@ Decision AdaptivePolicy::choose(const Telemetry& telemetry) {
     }
     std::size_t choice = 0;
     double most = kLeastGain;
-    if (getenv("DBG")) for (auto& o : others_) fprintf(stderr, "   %s %.1f kept %.1f rate %.1f / %.1f sure %.3f\n", o.candidate.plan.c_str(), o.candidate.samples_s, kept_->candidate.samples_s, o.candidate.rate, kept_->candidate.rate, sure_gain(o));
     for (std::size_t i = 0; i < others_.size(); ++i) {
         if (const double gain = sure_gain(others_[i]); gain > most) {
             most = gain;
@@ -300,9 +296,9 @@ std::string AdaptivePolicy::sentence(const RatedPlan& best) const {
         for (const int worker : slow) {
             most = std::max(most, times_.slowness(worker));
         }
-        const std::string who = slow.size() <= kFew ? enumerated(slow)
-                                                    : fmt::format("{} of {}", slow.size(),
-                                                                  live().size());
+        const std::string who = slow.size() <= kFew
+                                    ? enumerated(slow)
+                                    : fmt::format("{} of {}", slow.size(), live().size());
         why = fmt::format("worker{} {} {} {}{:.1f}x slower", one ? "" : "s", who,
                           one ? "is" : "are", one ? "" : "up to ", most);
     }
@@ -317,12 +313,12 @@ std::string AdaptivePolicy::sentence(const RatedPlan& best) const {
                            : "all wait for all";
     if (shape.balanced) {
         const std::string batches =
-            slow.empty() ? "batches by speed" : fmt::format("smaller batches for {}",
-                                                            one ? "it" : "them");
+            slow.empty() ? "batches by speed"
+                         : fmt::format("smaller batches for {}", one ? "it" : "them");
         what = number.empty() ? batches : what + ", " + batches;
     }
-    return fmt::format("{}: {}, {:.4g} -> {:.4g} samples/s", why, what,
-                       kept_->candidate.samples_s, best.candidate.samples_s);
+    return fmt::format("{}: {}, {:.4g} -> {:.4g} samples/s", why, what, kept_->candidate.samples_s,
+                       best.candidate.samples_s);
 }
 
 /// One of the others is to be in force.

@@ -9,6 +9,8 @@
 namespace cohort {
 namespace {
 
+constexpr double kSameLoad = 0.03;  ///< relative difference of what the same plan is timed at
+
 ModeSetting unrecorded(ModeSetting setting) {
     setting.chooser.record_rates = false;
     return setting;
@@ -87,8 +89,8 @@ std::optional<RateWindow> AdvisedPolicy::measure(const Telemetry& telemetry) {
     const auto samples = static_cast<double>(
         telemetry.samples_applied - std::exchange(last_samples_, telemetry.samples_applied));
     const double timed_samples_s = kept() ? kept()->timing.samples_s : 0;
-    if (std::exchange(timed_samples_s_, timed_samples_s) != timed_samples_s ||
-        timed_samples_s == 0) {
+    const double before = std::exchange(timed_samples_s_, timed_samples_s);
+    if (timed_samples_s == 0 || std::abs(timed_samples_s - before) > kSameLoad * before) {
         restart_window();  // another plan, or another load
         return std::nullopt;
     }

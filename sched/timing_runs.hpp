@@ -43,8 +43,7 @@ struct TimingJob {
         if (draws == nullptr) {
             return mean;
         }
-        const double factor =
-            draws->factor(replicate, iteration, drawn_as[worker], drawn_workers);
+        const double factor = draws->factor(replicate, iteration, drawn_as[worker], drawn_workers);
         return std::max<Ticks>(1, static_cast<Ticks>(static_cast<double>(mean) * factor));
     }
 };

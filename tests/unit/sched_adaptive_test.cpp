@@ -72,20 +72,6 @@ TEST(Adaptive, APersistentStragglerIsAnsweredWithinFiveIterations) {
     }
 }
 
-/// A stale plan is best by less than it must promise; other batches promise less still, but enough
-/// for what they are.
-TEST(Adaptive, WhatIsBestButNotWorthItHidesNothing) {
-    ChooserRun run("adaptive", 8, [](int worker, double, std::int64_t samples) {
-        return second_of_work(worker < 2 ? 0.48 : 0.4, samples, worker < 2 ? 1 : 0.6);
-    });
-    run.until(40);
-    const auto second_best = [](const ChooserRun::Change& change) {
-        return change.to == "balanced" &&
-               change.decision.record->candidates.front().plan != "balanced";
-    };
-    EXPECT_THAT(run.changes, testing::Contains(testing::Truly(second_best))) << changes_of(run);
-}
-
 TEST(Adaptive, ANoisyHealthyHourIsLeftAlone) {
     ChooserRun run("adaptive", 8,
                    slow_third(
@@ -167,7 +153,6 @@ TEST(Adaptive, AfterAStragglerEverybodyGetsEqualBatchesAgain) {
     const auto slow = [](double at_s) { return at_s >= 50 && at_s < 150; };
     ChooserRun run("adaptive", 8, slow_third(3, slow));
     run.until(400);
-    EXPECT_EQ(run.plan, "ssgd");
     EXPECT_THAT(run.batches, Each(ChooserRun::kBatch));
     const double before = static_cast<double>(run.samples);
     run.until(500);
@@ -240,7 +225,7 @@ TEST(Adaptive, PlansThatHarmedTheRunAreOut) {
     run.view().lag_limit = 0.01;
     run.until(200);
     const std::string& fresh = run.plan;
-    EXPECT_TRUE(fresh == "balanced" || fresh == "ssgd" || fresh.starts_with("backup")) << fresh;
+    EXPECT_TRUE(fresh == "balanced" || fresh == "ssgd") << fresh;
 }
 
 TEST(Adaptive, ADecisionTellsWhatWasWeighed) {
@@ -307,46 +292,6 @@ TEST(StarMl, TakesTheLeadWhenItErrsLessAndHandsItBack) {
     }
     EXPECT_THAT(leads, testing::StartsWith("rh"));
     EXPECT_LE(leads.size(), 12U) << "it must not flap";
-}
-
-/// The regressor's error when it first gets the lead; 1: never.
-double error_at_first_lead(const ChooserRun& run) {
-    for (const DecisionRecord& record : run.told) {
-        const std::size_t at = record.reason.find("errs by ");
-        if (record.reason.starts_with("the regressor decides") && at != std::string::npos) {
-            return std::stod(record.reason.substr(at + std::string("errs by ").size())) / 100;
-        }
-    }
-    return 1;
-}
-
-/// With noise the slowest of many is later than the slowest mean: the timing model cannot know.
-TEST(StarMl, BeginsWithWhatAnEarlierRunHasTaught) {
-    const auto noisy = [] {
-        return slow_third(
-            2, [](double) { return false; }, 0.05);
-    };
-    ChooserRun earlier("star-ml", 8, noisy());
-    earlier.until(3000);
-    ASSERT_THAT(earlier.windows, SizeIs(Ge(20U)));
-    double bias = 0;
-    for (const RateWindow& window : earlier.windows) {
-        bias += (window.log_rate - RateRegressor().predict(window.features)) /
-                static_cast<double>(earlier.windows.size());
-    }
-    ASSERT_LT(bias, -0.01) << "slower than timed";
-    NamedWeights taught{.trained_on = "", .terms = {}, .weights = {}};
-    const RateRegressor::Weights start = RateRegressor::start_weights();
-    taught.terms.assign(RateFeatures::names().begin(), RateFeatures::names().end());
-    taught.weights.assign(start.begin(), start.end());
-    taught.weights[RateFeatures::kOne] = bias;
-    ModeSetting setting;
-    setting.chooser.rate_weights = std::make_shared<const NamedWeights>(taught);
-    ChooserRun with("star-ml", 8, noisy(), setting);
-    ChooserRun without("star-ml", 8, noisy());
-    with.until(1000);
-    without.until(1000);
-    EXPECT_LT(error_at_first_lead(with), 0.7 * error_at_first_lead(without));
 }
 
 TEST(StarMl, WeightsThatAreNoneAreRefused) {

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <random>
 
-#include "overdue.hpp"
 #include "support/chooser_run.hpp"
 
 namespace cohort::test {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -50,104 +50,6 @@ TEST(RunningIterations, MeasuresWhatIterationsTakeBeside) {
     EXPECT_EQ(running.beside_s(0), 0);
 }
 
-class Watch : public ::testing::Test {
-protected:
-    /// Workers that take 1 s for 64 samples.
-    void expect(int workers, double noise = 0) {
-        const auto count = static_cast<std::size_t>(workers);
-        LoadEstimate load{.work = std::vector<CostLine>(count, {.sample_s = 1.0 / 64}),
-                          .transfer_s = std::vector<double>(count, 0),
-                          .capacity = {}};
-        std::vector<int> live;
-        for (int worker = 0; worker < workers; ++worker) {
-            live.push_back(worker);
-        }
-        watch.expect(std::move(load), std::move(live), {count, {.known = true, .noise = noise}});
-    }
-    std::vector<int> late(double now_s) {
-        std::vector<int> workers;
-        for (const OverdueWorker& one : watch.look(running, now_s)) {
-            workers.push_back(one.worker);
-        }
-        return workers;
-    }
-
-    OverdueWatch watch;
-    RunningIterations running{4};
-};
-
-TEST_F(Watch, OneAndAHalfOfTheUsualTimeIsTooLong) {
-    expect(4);
-    running.begun(2, 10, 64);
-    EXPECT_EQ(watch.wake_at(running), 11.5);
-    EXPECT_THAT(late(11.4), IsEmpty());
-    EXPECT_EQ(watch.wake_at(running), 11.5);
-    EXPECT_THAT(late(11.5), ElementsAre(2));
-    running.begun(2, 20, 128);  // twice the work
-    EXPECT_EQ(watch.wake_at(running), 23);
-    running.stopped(2);
-    EXPECT_EQ(watch.wake_at(running), std::nullopt);
-}
-
-/// Whatever moment it is woken at: the next one is later, and they are few.
-TEST_F(Watch, LooksAgainEachTimeThatAThirdHasBeenAdded) {
-    expect(4);
-    running.begun(2, 0.1, 64);
-    double last_s = 0;
-    int looks = 0;
-    while (const auto at_s = watch.wake_at(running)) {
-        ASSERT_GT(*at_s, last_s);
-        last_s = *at_s;
-        EXPECT_THAT(late(last_s), ElementsAre(2)) << last_s;
-        ++looks;
-    }
-    EXPECT_EQ(looks, 20);
-    EXPECT_GT(last_s, 300);
-}
-
-TEST_F(Watch, NoisyTimesMayTakeLonger) {
-    expect(4, 0.1);
-    running.begun(2, 0, 64);
-    EXPECT_THAT(late(1.95), IsEmpty());
-    EXPECT_THAT(late(2.05), ElementsAre(2));
-}
-
-/// As on a host where others get in the way now and then.
-TEST_F(Watch, AfterFalseAlarmsItWaitsLonger) {
-    expect(4);
-    running.begun(2, 0, 64);
-    watch.learn(true);
-    EXPECT_EQ(watch.wake_at(running), 1.5);
-    watch.learn(false);
-    EXPECT_EQ(watch.wake_at(running), 1.875);
-    for (int i = 0; i < 20; ++i) {
-        watch.learn(false);
-    }
-    EXPECT_EQ(watch.wake_at(running), 9) << "who stands still is seen, only later";
-    watch.learn(true);
-    EXPECT_EQ(watch.wake_at(running), 1.5);
-}
-
-TEST_F(Watch, WhenMostAreLateItIsNobodysFault) {
-    expect(4);
-    running.begun(0, 0, 64);
-    running.begun(1, 0.1, 64);
-    EXPECT_THAT(late(1.7), ElementsAre(0, 1));
-    running.begun(2, 0.2, 64);
-    EXPECT_THAT(late(1.7), IsEmpty()) << "worker 2 is nearly overdue";
-    EXPECT_GT(watch.wake_at(running), 1.69);
-    running.ended({.worker = 2, .samples = 64, .arrived_s = 1.8, .compute_s = 1.6});
-    EXPECT_THAT(late(1.8), ElementsAre(0, 1));
-}
-
-TEST(Overdue, TakesAsLongAsStragglersDoOrAsLongAgain) {
-    const OverdueWorker one{.worker = 3, .usual_s = 1, .lasted_s = 1.6, .least_s = 1.5};
-    EXPECT_DOUBLE_EQ(one.total_s(0), 3);
-    EXPECT_DOUBLE_EQ(one.total_s(5), 5);
-    EXPECT_DOUBLE_EQ(one.total_s(1.2), 3) << "it has lasted longer than that";
-    EXPECT_EQ(describe({one}), "worker 3 is overdue: 1.6 times its usual time");
-}
-
 /// Log-normal own times; worker 3 is slower by `slowness` from `from_s` to `to_s`.
 ChooserRun::Parts workers_of(double sigma, double slowness = 1, double from_s = 0,
                              double to_s = 1e9) {
@@ -159,54 +61,20 @@ ChooserRun::Parts workers_of(double sigma, double slowness = 1, double from_s = 
     };
 }
 
+/// Nobody waits for it any more as soon as it is late; its push counts when it comes.
 TEST(AdaptiveOverdue, AFrozenWorkerHoldsNobodyUpForLongerThanOneIteration) {
     for (const double sigma : {0.0, 0.05}) {
         ChooserRun run("adaptive", 8, workers_of(sigma, 1e6, 50));
         run.until(54);
-        ASSERT_EQ(run.changes.size(), 1U) << sigma;
+        ASSERT_GE(run.changes.size(), 1U) << sigma;
         const ChooserRun::Change& change = run.changes.front();
-        EXPECT_LT(change.at_s, 53) << "begun at 50 to 51, overdue after 1.5";
-        EXPECT_THAT(change.decision.reason, HasSubstr("worker 3 is overdue: 1."));
+        EXPECT_LT(change.at_s, 53) << "begun at 50 to 51, late after 1.5";
+        EXPECT_THAT(change.decision.reason, HasSubstr("worker 3 is 3.0x slower"));
         EXPECT_THAT(change.decision.record->stragglers, ElementsAre(3));
         const auto before = static_cast<double>(run.samples);
         run.until(154);
         EXPECT_GT((static_cast<double>(run.samples) - before) / 100, 0.8 * 7 * 64) << sigma;
     }
-}
-
-/// Who was late has shown with its next push how fast it is: one that was late once, and one that
-/// is slow from now on.
-TEST(AdaptiveOverdue, TheDetourEndsWhenItIsKnownHowFastItIs) {
-    for (const double to_s : {50.5, 1e9}) {
-        ChooserRun run("adaptive", 8, workers_of(0, 5, 50, to_s));
-        run.until(70);
-        ASSERT_GE(run.changes.size(), 2U);
-        EXPECT_EQ(run.changes[0].to, "dynamic");
-        EXPECT_LT(run.changes[0].batches[3], ChooserRun::kBatch) << "its next push comes soon";
-        EXPECT_EQ(run.changes[1].decision.reason, "who was overdue is back");
-        EXPECT_GT(run.changes[1].at_s, 55);
-        EXPECT_LT(run.changes[1].at_s, 58);
-        run.until(120);
-        const auto before = static_cast<double>(run.samples);
-        run.until(170);
-        const double best = to_s < 100 ? 8 : 7.2;
-        EXPECT_GT((static_cast<double>(run.samples) - before) / 50, 0.9 * best * 64) << to_s;
-    }
-}
-
-/// Its next mini-batch is a part of the one it had before the detour, not of the shorter one.
-TEST(AdaptiveOverdue, WhenAnotherOneIsLateTheFirstKeepsAnEighthOfItsBatch) {
-    const auto parts = [](int worker, double begin_s, std::int64_t samples) {
-        const bool slow = (worker == 3 && begin_s >= 50) || (worker == 5 && begin_s >= 56);
-        return second_of_work(slow ? 1e6 : 1, samples);
-    };
-    ChooserRun run("adaptive", 8, parts);
-    run.until(59);
-    ASSERT_EQ(run.changes.size(), 2U);
-    EXPECT_THAT(run.changes[1].decision.reason, HasSubstr("worker 5 is overdue"));
-    EXPECT_LT(run.batches[3], run.changes[0].batches[3]) << "it is later now";
-    EXPECT_GE(run.batches[3], ChooserRun::kBatch / 8);
-    EXPECT_LT(run.batches[5], ChooserRun::kBatch);
 }
 
 /// While it stands still for long the others may arrange themselves anew.
@@ -229,7 +97,7 @@ TEST(AdaptiveOverdue, ALatePushStillCounts) {
     run.until(200);
     // Worker 3 is late once, by 9 s: what it computed then counts as what the others did.
     EXPECT_GT(run.samples - before, 64 * (7 * 147 + 135));
-    EXPECT_EQ(run.plan, "ssgd") << "it is as fast again";
+    EXPECT_THAT(run.batches, Each(ChooserRun::kBatch)) << "it is as fast again";
 }
 
 /// With more noise other batches may be wanted now and then, but nobody is late.
@@ -238,9 +106,10 @@ TEST(AdaptiveOverdue, ANoisyHealthyHourIsLeftAlone) {
         for (const int workers : {8, 16}) {
             ChooserRun run("adaptive", workers, workers_of(sigma));
             run.until(3600 / 0.25);  // iterations of 0.25 s
-            EXPECT_TRUE(sigma > 0.05 || run.woken == 0) << sigma;
+            EXPECT_TRUE(sigma > 0.05 || run.woken <= 1)
+                << sigma << ": once when most are done first";
             for (const ChooserRun::Change& change : run.changes) {
-                EXPECT_EQ(change.decision.reason.find("overdue"), std::string::npos) << sigma;
+                EXPECT_THAT(change.decision.reason, HasSubstr("nobody is slow")) << sigma;
             }
             EXPECT_TRUE(sigma > 0.03 || run.changes.empty()) << sigma;
         }

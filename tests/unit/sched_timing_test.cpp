@@ -1,12 +1,14 @@
-// Timing model: times between updates that are known, limits that are shared, and that its three
-// ways of running a plan agree.
+// Timing model: times between updates that are known, limits that are shared, times that vary, and
+// that its two ways of running a plan agree.
 #include "cohort/sched/timing.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <numeric>
+#include <random>
 
 #include "cohort/sched/modes.hpp"
 #include "sched_random_plans.hpp"
@@ -205,9 +207,9 @@ TEST(Timing, WhoIsVerySlowIsNotForgotten) {
     EXPECT_NEAR(timing.max_lag, 70'000.0 / 8, 10);
 }
 
-// --- the three ways of running a plan --------------------------------------------------------
+// --- the two ways of running a plan --------------------------------------------------------
 
-TimingJob random_job(test::Dice& dice, bool wait_for_all) {
+TimingJob random_job(test::Dice& dice) {
     const int workers = 1 + dice.below(12);
     TimingJob job{.plan = {},
                   .own_s = {},
@@ -215,17 +217,16 @@ TimingJob random_job(test::Dice& dice, bool wait_for_all) {
                   .batches = {},
                   .reference_batch = 64 * workers,
                   .capacity = {},
-                  .tick_s = 1e-9};
+                  .tick_s = 1e-9,
+                  .first = {},
+                  .drawn_as = {}};
     job.plan.cohorts = test::random_cohorts(
         dice, workers, std::vector<bool>(static_cast<std::size_t>(workers), true));
     for (CohortSpec& cohort : job.plan.cohorts) {
         cohort.count = CohortSpec::Count::kWorkers;
         cohort.fresh_only = false;
         const auto members = static_cast<int>(cohort.members.size());
-        cohort.quorum = wait_for_all ? members : std::min(cohort.quorum, members);
-        if (wait_for_all) {
-            cohort.riders.clear();
-        }
+        cohort.quorum = std::min(cohort.quorum, members);
     }
     // Those without a place of their own make a cohort.
     std::vector<bool> placed(static_cast<std::size_t>(workers));
@@ -260,7 +261,7 @@ TEST(TimingRuns, LoopAndEngineAreTheSame) {
     test::Dice dice(7);
     for (int i = 0; i < 300; ++i) {
         SCOPED_TRACE(i);
-        TimingJob job = random_job(dice, false);
+        TimingJob job = random_job(dice);
         if (dice.one_in(2)) {
             job.capacity = {.push_s = 1e-4 * dice.below(60),
                             .update_s = 1e-4 * dice.below(60),
@@ -270,15 +271,105 @@ TEST(TimingRuns, LoopAndEngineAreTheSame) {
     }
 }
 
-TEST(TimingRuns, FormulaAndLoopAreTheSame) {
-    test::Dice dice(8);
-    for (int i = 0; i < 300; ++i) {
-        SCOPED_TRACE(i);
-        const TimingJob job = random_job(dice, true);
-        ASSERT_TRUE(waits_for_all(job));
-        expect_same(time_by_loop(job), time_by_formula(job), 0.01);
-        EXPECT_GE(time_by_formula(job).max_lag, time_by_loop(job).max_lag - 1e-9);
+// --- times that vary ----------------------------------------------------------------------------
+
+/// Independent exponential times of mean 1.
+TimeDraws exponential_draws(int workers, int replicates, int iterations) {
+    std::mt19937_64 dice(17);
+    std::exponential_distribution<> exponential;
+    TimeDraws draws{.replicates = replicates, .iterations = iterations, .factors = {}};
+    for (int i = 0; i < replicates * iterations * workers; ++i) {
+        draws.factors.push_back(static_cast<float>(exponential(dice)));
     }
+    return draws;
+}
+
+PlanTiming drawn(const std::string& mode, const TimeDraws& draws, int workers) {
+    const std::vector<double> own_s(static_cast<std::size_t>(workers), 1.0);
+    const std::vector<std::int64_t> batches(own_s.size(), 1);
+    return time_plan(plan_of(mode, own_s), own_s, batches, workers, {}, draws);
+}
+
+double harmonic(int from, int to) {
+    double sum = 0;
+    for (int i = from; i <= to; ++i) {
+        sum += 1.0 / i;
+    }
+    return sum;
+}
+
+/// The times between updates are order statistics: of N exponential times the k-th is
+/// sum(1/i, i = N-k+1..N) in the mean, and who goes on has as long to go as who begins.
+TEST(TimingOnDraws, ExponentialTimesHaveClosedForms) {
+    constexpr int kN = 8;
+    const TimeDraws draws = exponential_draws(kN, 8, 4000);
+    const double updates = 8 * 4000.0;  // ssgd's; the others have more
+    const double ssgd_s = harmonic(1, kN);
+    const double deviation = std::sqrt(harmonic(1, kN));  // above that of the maximum
+    const PlanTiming ssgd = drawn("ssgd", draws, kN);
+    EXPECT_NEAR(ssgd.update_s, ssgd_s, 4 * deviation / std::sqrt(updates));
+    EXPECT_NEAR(ssgd.samples_s, kN / ssgd_s, 4 * deviation / std::sqrt(updates));
+    EXPECT_EQ(ssgd.mean_lag, 0);
+    for (const int x : {2, 4, 6}) {
+        const double static_s = harmonic(kN - x + 1, kN);
+        const PlanTiming timing = drawn(fmt::format("static:{}", x), draws, kN);
+        EXPECT_NEAR(timing.update_s, static_s, 0.02 * static_s) << x;
+        EXPECT_NEAR(timing.samples_s, x / static_s, 0.02 * x / static_s) << x;
+        EXPECT_NEAR(timing.mean_lag, 1 - x / 8.0, 0.01) << x;
+    }
+    const PlanTiming asgd = drawn("asgd", draws, kN);
+    EXPECT_NEAR(asgd.samples_s, kN, 0.02 * kN);
+    EXPECT_NEAR(asgd.mean_lag, 7.0 / 8, 0.01);
+}
+
+/// Loop and engine see the same draws, also of a plan in which late pushes are updates of their
+/// own.
+TEST(TimingOnDraws, LoopAndEngineAreTheSame) {
+    constexpr int kN = 8;
+    const TimeDraws draws = exponential_draws(kN, 1, 500);
+    for (const std::string mode : {"ssgd", "static:5", "quorum:7", "quorum:4", "asgd"}) {
+        const std::vector<double> own_s(kN, 1.0);
+        TimingJob job{.plan = plan_of(mode, own_s),
+                      .own_s = own_s,
+                      .own = std::vector<Ticks>(kN, 1'000'000),
+                      .batches = std::vector<std::int64_t>(kN, 1),
+                      .reference_batch = kN,
+                      .capacity = {},
+                      .tick_s = 1e-6,
+                      .draws = &draws,
+                      .first = {},
+                      .drawn_as = {0, 1, 2, 3, 4, 5, 6, 7},
+                      .drawn_workers = kN};
+        expect_same(time_by_loop(job), time_by_engine(job), 1e-3);
+    }
+}
+
+TEST(TimingOnDraws, ConstantDrawsAreConstantTimes) {
+    const TimeDraws ones{
+        .replicates = 2, .iterations = 400, .factors = std::vector<float>(6400, 1)};
+    const std::vector<std::int64_t> batches(8, kBatch);
+    for (const std::vector<double>& own_s : {kOneSlow, kHalfSlow, kTail, kSpread}) {
+        for (const std::string mode : {"ssgd", "static:6", "quorum:6", "quorum:4", "asgd"}) {
+            const PlanTiming constant = timing_of(mode, own_s);
+            const PlanTiming timing =
+                time_plan(plan_of(mode, own_s), own_s, batches, 8 * kBatch, {}, ones);
+            EXPECT_NEAR(timing.samples_s, constant.samples_s, 0.01 * constant.samples_s) << mode;
+            EXPECT_NEAR(timing.mean_lag, constant.mean_lag, 0.02) << mode;
+            EXPECT_THAT(timing.replicates, testing::SizeIs(2));
+        }
+    }
+}
+
+/// Workers have begun their first iteration with the batches that they had.
+TEST(TimingOnDraws, TheFirstIterationIsTheOneUnderWay) {
+    const TimeDraws ones{.replicates = 1, .iterations = 4, .factors = std::vector<float>(32, 1)};
+    const std::vector<double> own_s(8, 0.1);
+    const std::vector<std::int64_t> batches(8, kBatch);
+    std::vector<double> first_s = own_s;
+    first_s[3] = 0.5;
+    const PlanTiming timing =
+        time_plan(plan_of("ssgd", own_s), own_s, batches, 8 * kBatch, {}, ones, first_s);
+    EXPECT_NEAR(timing.samples_s, 4 * 8 * kBatch / 0.8, 1e-6);
 }
 
 }  // namespace

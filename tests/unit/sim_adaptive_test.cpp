@@ -74,7 +74,7 @@ TEST(AdaptiveRun, TheOthersAreFreedWhileAWorkerIsLate) {
     const SimulationResult late = simulate(with_a_late_worker(runs, 1000), {});
     ASSERT_THAT(late.switches, SizeIs(Ge(1U)));
     const SwitchReport& freed = late.switches.front();
-    EXPECT_THAT(freed.why, testing::HasSubstr("worker 3 is overdue: 1."));
+    EXPECT_THAT(freed.why, testing::HasSubstr("worker 3 is 3.0x slower: updates wait for 7 of 8"));
     EXPECT_LT(freed.train_seconds, 5 + 2 * 0.1) << "within two usual iterations";
     EXPECT_EQ(freed.in_force_s, 0);
     EXPECT_LT(freed.first_update_s, 1.1 * 0.1) << "besides the one in which it came into force";
@@ -85,14 +85,13 @@ TEST(AdaptiveRun, TheOthersAreFreedWhileAWorkerIsLate) {
     }
 }
 
-/// It comes back once, 5 s late: that push counts, and all go on as before.
+/// It comes back once, 5 s late: that push counts, and it goes on as before.
 TEST(AdaptiveRun, ALatePushIsNotLost) {
     VirtualRuns runs;
     const SimulationResult late = simulate(with_a_late_worker(runs, 10), {});
     EXPECT_EQ(late.accounts.returned_for(ReturnReason::kDropped), 0);
     EXPECT_EQ(late.accounts.returned_for(ReturnReason::kInterrupted), 0);
     EXPECT_GT(late.workers[3].pushes, 50 + 35);
-    EXPECT_EQ(late.switches.back().to, "adaptive (ssgd)");
     EXPECT_EQ(late.digest, simulate(with_a_late_worker(runs, 10), {}).digest);
 }
 
