@@ -130,6 +130,7 @@ public:
     void set_reference(WorkId work) override { idle_->set_reference(work); }
     std::pair<double, double> compare(WorkId work) override { return idle_->compare(work); }
     Accuracy evaluate(std::int64_t most) override { return idle_->evaluate(most); }
+    Accuracy evaluate_average(std::int64_t most) override { return idle_->evaluate_average(most); }
     std::uint64_t digest() override { return idle_->digest(); }
     [[nodiscard]] std::int64_t samples_computed() const override { return 0; }
     [[nodiscard]] double engine_core_s() const override { return 0; }
