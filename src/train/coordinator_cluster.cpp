@@ -136,7 +136,9 @@ void Coordinator::report_switches() {
         }
     }
     for (const DecisionRecord& decision : modes_->take_decisions()) {
-        log_info("{}", describe(decision));
+        if (decision.kept || decision.held_s >= options().log_every_s) {
+            log_info("{}", describe(decision));
+        }
         for (const auto& hook : hooks_) {
             hook->on_decision(*this, decision);
         }
