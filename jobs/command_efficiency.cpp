@@ -1,8 +1,9 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstdio>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cohort/core/error.hpp"
@@ -28,32 +29,51 @@ void require_sweeps(const std::vector<std::string>& sweeps) {
 }
 
 void print_head(std::size_t plans) {
-    std::puts(fmt::format("{} plans; correlation of ranks and error of log e_s", plans).c_str());
-    std::puts(fmt::format("{:<34} {:>11} {:>8}", "", "correlation", "error").c_str());
+    std::puts(fmt::format("{} plans; correlation of ranks, error of log e_s, and what choosing by "
+                          "pace x e_s loses beside the best choice",
+                          plans)
+                  .c_str());
+    std::puts(fmt::format("{:<36} {:>11} {:>7} {:>10} {:>6}", "", "correlation", "error",
+                          "mean loss", "worst")
+                  .c_str());
 }
 
 void print_score(const std::string& name, const EfficiencyScore& score) {
-    std::puts(
-        fmt::format("{:<34} {:>11.3f} {:>8.3f}", name, score.correlation, score.error).c_str());
+    std::puts(fmt::format("{:<36} {:>11.3f} {:>7.3f} {:>10.3f} {:>6.3f}", name, score.correlation,
+                          score.error, score.mean_regret, score.worst_regret)
+                  .c_str());
 }
 
-template <class Predict>
-EfficiencyScore score_of(const std::vector<EfficiencyRow>& rows, const Predict& predict) {
+void print_score(const std::vector<EfficiencyRow>& rows, const StalenessCost& cost) {
     std::vector<double> predicted;
     for (const EfficiencyRow& row : rows) {
-        predicted.push_back(predict(row));
+        predicted.push_back(cost.efficiency(row.features));
     }
-    return score_efficiency(rows, predicted);
+    print_score(std::string(cost.name()), score_efficiency(rows, predicted));
 }
 
 /// What needs no training.
 void print_others(const std::vector<EfficiencyRow>& rows) {
-    const StalenessPrior prior;
-    print_score("prior",
-                score_of(rows, [&](const auto& row) { return prior.efficiency(row.features); }));
-    print_score("gradient agreement", score_of(rows, [](const EfficiencyRow& row) {
-                    return 1 - row.features.mean_lag * (1 - row.agreement);
-                }));
+    const EfficiencyScore none = score_efficiency(rows, std::vector<double>(rows.size(), 0.0));
+    std::puts(fmt::format("{:<36} {:>11} {:>7} {:>10.3f} {:>6.3f}", "always ssgd", "", "",
+                          none.mean_regret, none.worst_regret)
+                  .c_str());
+    print_score(rows, StalenessPrior());
+}
+
+/// Each model by coefficients that have not seen it.
+void print_unseen(const std::vector<EfficiencyRow>& rows) {
+    const std::vector<double> predicted = predict_held_out(rows, HoldOut::kModel);
+    std::map<std::string, std::pair<std::vector<EfficiencyRow>, std::vector<double>>> models;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        auto& [of_model, guesses] = models[rows[i].model];
+        of_model.push_back(rows[i]);
+        guesses.push_back(predicted[i]);
+    }
+    print_score("model, of models left out", score_efficiency(rows, predicted));
+    for (const auto& [model, part] : models) {
+        print_score(fmt::format("  {}", model), score_efficiency(part.first, part.second));
+    }
 }
 
 class EfficiencyTrainCommand final : public Command {
@@ -72,23 +92,19 @@ public:
         require_sweeps(sweeps_);
         const OutputFile file = out_.check(context, files_of_runs(sweeps_));
         const std::vector<EfficiencyRow> rows = efficiency_rows(sweeps_);
-        const std::vector<std::string> terms = choose_terms(rows);
-        const EfficiencyCoefficients found = fit_efficiency(rows, terms);
+        const EfficiencyCoefficients found = fit_efficiency(rows);
         print_head(rows.size());
         print_others(rows);
         const auto held_out = [&](HoldOut what) {
-            return score_efficiency(rows, predict_held_out(rows, terms, what));
+            return score_efficiency(rows, predict_held_out(rows, what));
         };
         print_score("model", held_out(HoldOut::kNothing));
-        print_score("model, of models left out", held_out(HoldOut::kModel));
+        print_unseen(rows);
         print_score("model, of rates and momenta left out", held_out(HoldOut::kSetting));
-        const auto unseen = [&](HoldOut what) {
-            return score_efficiency(rows, predict_chosen_without(rows, what));
-        };
-        print_score("terms chosen without the models too", unseen(HoldOut::kModel));
-        print_score("without the rates and momenta too", unseen(HoldOut::kSetting));
         replace_text_file(file, to_toml(found));
-        std::puts(fmt::format("{}: {}", out_.path(), fmt::join(terms, ", ")).c_str());
+        for (std::size_t i = 0; i < found.terms.size(); ++i) {
+            std::puts(fmt::format("{:>8.4f}  {}", found.weights[i], found.terms[i]).c_str());
+        }
         return ExitCode::kDone;
     }
 
@@ -113,18 +129,18 @@ public:
         for (const EfficiencyRow& row : rows_ ? rows : std::vector<EfficiencyRow>()) {
             const StalenessFeatures& f = row.features;
             std::puts(
-                fmt::format("{:<9} lr {:<6} momentum {:<4} {:<10} {:<9} {:<13} lag {:.2f} to "
-                            "{:.2f}, curvature {:.3f}, noise {:.2f}: e_s {:.2f}, model {:.2f}",
+                fmt::format("{:<9} lr {:<6} momentum {:<4} {:<10} {:>9}@{:<4} {:<9} lag {:.2f} "
+                            "to {:.2f}, curvature {:.3f}, noise {:.2f}: pace {:.2f}, e_s {:.2f}, "
+                            "model {:.2f}",
                             row.model, row.lr, f.momentum, f.look_ahead ? "look-ahead" : "keep",
-                            row.plan, row.pattern, f.mean_lag, f.max_lag, f.step_curvature,
-                            f.noise_ratio, row.efficiency, model.efficiency(f))
+                            row.plan, f.lr_scale, row.pattern, f.mean_lag, f.max_lag,
+                            f.step_curvature, f.noise_ratio, row.pace, row.efficiency,
+                            model.efficiency(f))
                     .c_str());
         }
         print_head(rows.size());
         print_others(rows);
-        print_score("model", score_of(rows, [&](const EfficiencyRow& row) {
-                        return model.efficiency(row.features);
-                    }));
+        print_score(rows, model);
         return ExitCode::kDone;
     }
 

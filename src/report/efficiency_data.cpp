@@ -20,6 +20,9 @@ constexpr std::size_t kSkipped = 2;  ///< points at the beginning that say littl
 constexpr int kLevels = 8;           ///< losses at which curves are compared
 constexpr double kBeyond = 0.1;      ///< of the loss
 constexpr double kDepth = 0.6;       ///< share of the fall, from the end, that the levels cover
+constexpr double kSlow = 0.25;       ///< of ssgd's best rate
+constexpr double kSame = 1e-9;       ///< of a rate: so much rounding
+constexpr std::string_view kSsgd = "ssgd";
 
 using Options = std::map<std::string, std::string>;
 
@@ -40,8 +43,7 @@ const std::string& text(const Runs& runs, const std::string& name) {
     return found->second;
 }
 
-double number(const Runs& runs, const std::string& name) {
-    const std::string& said = text(runs, name);
+double number_in(const Runs& runs, const std::string& name, const std::string& said) {
     double value = 0;
     const char* last = said.data() + said.size();
     const auto [end, error] = std::from_chars(said.data(), last, value);
@@ -51,6 +53,10 @@ double number(const Runs& runs, const std::string& name) {
                          .got = said});
     }
     return value;
+}
+
+double number(const Runs& runs, const std::string& name) {
+    return number_in(runs, name, text(runs, name));
 }
 
 /// All options but `without`, one line.
@@ -118,19 +124,44 @@ double mean_of(const Runs& runs, std::optional<double> SimulationResult::*field)
     return sum / static_cast<double>(runs.results.size());
 }
 
-EfficiencyRow row_of(const Runs& plan, const Runs& ssgd) {
+/// The mode without its scale.
+std::string plan_of(const Runs& runs) {
+    const std::string& mode = text(runs, "mode");
+    return mode.substr(0, mode.find('@'));
+}
+
+/// The learning rate that its updates are made with.
+double rate_of(const Runs& runs) {
+    const std::string& mode = text(runs, "mode");
+    const std::size_t at = mode.find('@');
+    const double scale = at == std::string::npos ? 1 : number_in(runs, "mode", mode.substr(at + 1));
+    return scale * number(runs, "lr");
+}
+
+double samples_s(const Runs& runs) {
+    double samples = 0;
+    double seconds = 0;
+    for (const SimulationResult& run : runs.results) {
+        samples += static_cast<double>(run.samples_applied);
+        seconds += run.virtual_s;
+    }
+    return samples / seconds;
+}
+
+EfficiencyRow row_of(const Runs& plan, const Runs& ssgd, double scale) {
     const double batch = number(plan, "batch") * number(plan, "workers");
     EfficiencyRow row{
         .model = text(plan, "model"),
-        .lr = number(plan, "lr"),
-        .plan = text(plan, "mode"),
+        .lr = rate_of(ssgd),
+        .plan = plan_of(plan),
         .pattern = text(plan, "pattern"),
-        .features = {.momentum = number(plan, "momentum"),
+        .features = {.lr_scale = scale,
+                     .momentum = number(plan, "momentum"),
                      .look_ahead = text(plan, "stale-momentum") == "look-ahead",
                      .step_curvature = mean_of(ssgd, &SimulationResult::step_curvature),
                      .noise_ratio = mean_of(ssgd, &SimulationResult::noise_scale) / batch},
-        .agreement = mean_of(ssgd, &SimulationResult::agreement),
-        .efficiency = curve_ratio(curve_of(ssgd), curve_of(plan))};
+        .efficiency = curve_ratio(curve_of(ssgd), curve_of(plan)),
+        .pace = samples_s(plan) / samples_s(ssgd)};
     double pushes = 0;
     double lags = 0;
     for (const SimulationResult& run : plan.results) {
@@ -167,39 +198,48 @@ std::map<std::string, Runs> runs_of(const std::vector<std::string>& sweeps) {
     return all;
 }
 
-/// Options in which a plan may differ from the ssgd that it is compared with.
+/// Options in which a plan may differ from the ssgd that it is compared with; and the rate.
 const std::set<std::string>& staleness_options() {
     static const std::set<std::string> names{
-        "mode", "pattern", "stale-momentum", "seed", "pattern-seed", "out", "overwrite", "threads"};
+        "mode", "stale-momentum", "lr", "seed", "pattern-seed", "out", "overwrite", "threads"};
     return names;
 }
 
-/// Runs of ssgd by their options. A learning rate above ssgd's best one, at which it ends worse by
-/// more than kBeyond, is left out: there any plan that wavers less does better.
-std::map<std::string, const Runs*> references_of(const std::map<std::string, Runs>& all) {
+/// Runs of ssgd by their options. Rates at which nobody trains are left out: those above ssgd's
+/// best one, at which it ends worse by more than kBeyond (there any plan that wavers less does
+/// better), and those below kSlow of it.
+std::multimap<std::string, const Runs*> references_of(const std::map<std::string, Runs>& all) {
     struct Best {
         double end = 0;
-        double lr = 0;
+        double rate = 0;
     };
-    std::set<std::string> but_rate = staleness_options();
-    but_rate.insert("lr");
     std::map<std::string, Best> best;
-    std::map<std::string, const Runs*> references;
+    std::multimap<std::string, const Runs*> references;
     for (const auto& [key, runs] : all) {
-        if (text(runs, "mode") == "ssgd") {
-            references[key_of(runs.options, staleness_options())] = &runs;
-            const Best one{.end = curve_of(runs).back(), .lr = number(runs, "lr")};
-            const auto [at, first] = best.try_emplace(key_of(runs.options, but_rate), one);
+        if (plan_of(runs) == kSsgd) {
+            const std::string setting = key_of(runs.options, staleness_options());
+            references.emplace(setting, &runs);
+            const Best one{.end = curve_of(runs).back(), .rate = rate_of(runs)};
+            const auto [at, first] = best.try_emplace(setting, one);
             at->second = first || one.end < at->second.end ? one : at->second;
         }
     }
     std::erase_if(references, [&](const auto& reference) {
-        const Runs& runs = *reference.second;
-        const Best& found = best.at(key_of(runs.options, but_rate));
-        return number(runs, "lr") > found.lr &&
-               curve_of(runs).back() > found.end + std::log1p(kBeyond);
+        const auto& [setting, runs] = reference;
+        const Best& found = best.at(setting);
+        const double rate = rate_of(*runs);
+        return rate < kSlow * found.rate ||
+               (rate > found.rate && curve_of(*runs).back() > found.end + std::log1p(kBeyond));
     });
     return references;
+}
+
+/// The one of kLrScales that a rate is of another; none: another share.
+std::optional<double> scale_of(double rate, double of) {
+    const auto found = std::find_if(kLrScales.begin(), kLrScales.end(), [&](double scale) {
+        return std::abs(rate - scale * of) <= kSame * rate;
+    });
+    return found == kLrScales.end() ? std::nullopt : std::optional<double>(*found);
 }
 
 }  // namespace
@@ -230,12 +270,16 @@ double curve_ratio(const std::vector<double>& first, const std::vector<double>& 
 
 std::vector<EfficiencyRow> efficiency_rows(const std::vector<std::string>& sweeps) {
     const std::map<std::string, Runs> all = runs_of(sweeps);
-    const std::map<std::string, const Runs*> references = references_of(all);
+    const std::multimap<std::string, const Runs*> references = references_of(all);
     std::vector<EfficiencyRow> rows;
     for (const auto& [key, runs] : all) {
-        const auto reference = references.find(key_of(runs.options, staleness_options()));
-        if (text(runs, "mode") != "ssgd" && reference != references.end()) {
-            rows.push_back(row_of(runs, *reference->second));
+        const auto [begin, end] = references.equal_range(key_of(runs.options, staleness_options()));
+        for (auto reference = begin; reference != end; ++reference) {
+            const std::optional<double> scale =
+                scale_of(rate_of(runs), rate_of(*reference->second));
+            if (scale && (plan_of(runs) != kSsgd || *scale < 1)) {
+                rows.push_back(row_of(runs, *reference->second, *scale));
+            }
         }
     }
     if (rows.empty()) {

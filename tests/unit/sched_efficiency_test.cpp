@@ -1,11 +1,8 @@
-// What staleness costs: the prior, the stability limit against simulated recursions, the model.
+// What staleness costs: the prior, the model, the best scale.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <deque>
-#include <limits>
-#include <numbers>
 
 #include "cohort/core/error.hpp"
 #include "cohort/sched/efficiency.hpp"
@@ -18,6 +15,7 @@ TEST(StalenessPrior, WorkedByHand) {
     EXPECT_DOUBLE_EQ(prior.efficiency({}), 1);
     EXPECT_DOUBLE_EQ(prior.efficiency({.mean_lag = 1}), 1 / 1.3);
     EXPECT_DOUBLE_EQ(prior.efficiency({.mean_lag = 0.5}), 1 / 1.15);
+    EXPECT_DOUBLE_EQ(prior.efficiency({.mean_lag = 1, .lr_scale = 0.5}), std::pow(0.5, 0.3) / 1.15);
 }
 
 TEST(BatchEfficiency, WorkedByHand) {
@@ -26,75 +24,108 @@ TEST(BatchEfficiency, WorkedByHand) {
     EXPECT_DOUBLE_EQ(batch_efficiency(512, 512, 0), 2);
 }
 
-/// Steps of 1/n of a reference batch on a quadratic with gradients that are `lag` old.
-bool converges(double k, double lag, double momentum) {
-    constexpr int kSteps = 200;  // per reference batch
-    const auto delay = static_cast<std::size_t>(std::lround(lag * kSteps));
-    const double c = momentum > 0 ? -std::log(momentum) : 0;
-    std::deque<double> past(delay + 1, 1.0);
-    double theta = 1;
-    double speed = 0;
-    double early = 0;
-    double late = 0;
-    constexpr int kBatches = 200;
-    for (int i = 0; i < kBatches * kSteps; ++i) {
-        const double gradient = past.front();
-        if (momentum > 0) {
-            speed += (-c * speed - c * k * gradient) / kSteps;
-            theta += speed / kSteps;
-        } else {
-            theta -= k * gradient / kSteps;
-        }
-        past.push_back(theta);
-        past.pop_front();
-        double& most = i < kBatches * kSteps / 2 ? early : late;
-        if (i > kBatches * kSteps / 4) {
-            most = std::max(most, std::abs(theta));
-        }
-        if (!(std::abs(theta) < 1e12)) {
-            return false;
-        }
-    }
-    return late < early;
+/// Of a model whose terms are all there.
+EfficiencyModel full_model() {
+    return EfficiencyModel({.trained_on = "",
+                            .terms = EfficiencyModel::term_names(),
+                            .weights = {0.8, 0.02, 0.06, 0.4}});
 }
 
-TEST(StabilityLimit, IsWhereDelayedStepsCeaseToConverge) {
-    for (const double momentum : {0.0, 0.5, 0.9}) {
-        for (const double lag : {0.3, 0.9, 2.0}) {
-            const double limit = stability_limit(lag, momentum, false);
-            EXPECT_TRUE(converges(0.9 * limit, lag, momentum)) << momentum << ", " << lag;
-            EXPECT_FALSE(converges(1.1 * limit, lag, momentum)) << momentum << ", " << lag;
-        }
-    }
-    EXPECT_DOUBLE_EQ(stability_limit(0.5, 0, false), std::numbers::pi);
-    EXPECT_DOUBLE_EQ(stability_limit(0.5, 0.9, true), std::numbers::pi) << "as without momentum";
-    EXPECT_EQ(stability_limit(0, 0.9, false), std::numeric_limits<double>::infinity());
+StalenessFeatures usual(double lag, double scale = 1) {
+    return {.mean_lag = lag,
+            .max_lag = lag,
+            .lr_scale = scale,
+            .momentum = 0.9,
+            .step_curvature = 0.8,
+            .noise_ratio = 0.4};
 }
 
-TEST(EfficiencyModel, IsOneWithoutLagWhateverElse) {
-    for (const double value : EfficiencyModel::terms_of({.mean_lag = 0,
-                              .max_lag = 0,
-                              .momentum = 0.9,
-                              .step_curvature = 0.3,
-                              .noise_ratio = 4})) {
+TEST(EfficiencyModel, IsOneForSsgd) {
+    for (const double value : EfficiencyModel::terms_of(usual(0))) {
         EXPECT_EQ(value, 0);
     }
+    EXPECT_EQ(full_model().efficiency(usual(0)), 1);
+    EXPECT_LT(full_model().efficiency(usual(0, 0.5)), 1) << "a smaller rate costs something";
 }
 
 TEST(EfficiencyModel, AddsUpItsTerms) {
-    const EfficiencyModel model({.trained_on = "", .terms = {"lag", "use"}, .weights = {-0.5, -2}});
-    const StalenessFeatures features{.mean_lag = 0.5, .step_curvature = 0.1, .noise_ratio = 1};
-    const double use = 0.1 / std::numbers::pi;
-    EXPECT_NEAR(model.efficiency(features), std::exp(-0.25 - 2 * use), 1e-12);
-    StalenessFeatures unknown = features;
+    const double noise = std::log1p(0.4);
+    const double inertia = std::log(10);
+    const double bounce = 0.8 / 0.5;
+    const double lag = 0.9 * 0.5;  // at half the rate
+    EXPECT_NEAR(full_model().efficiency(usual(0.9, 0.5)),
+                std::exp(-(0.8 * noise + 0.02 * lag * bounce + 0.06 * lag * lag * inertia * bounce +
+                           0.4 * lag * inertia * bounce)),
+                1e-12);
+    StalenessFeatures ahead = usual(0.9);
+    ahead.look_ahead = true;
+    EXPECT_GT(full_model().efficiency(ahead), full_model().efficiency(usual(0.9)));
+    EXPECT_EQ(full_model().efficiency(usual(100)), EfficiencyModel::kLeast);
+}
+
+TEST(EfficiencyModel, IsThePriorWhereNothingIsMeasured) {
+    StalenessFeatures unknown = usual(0.5, 0.5);
     unknown.step_curvature = 0;
-    EXPECT_EQ(model.efficiency(unknown), StalenessPrior().efficiency(unknown));
-    StalenessFeatures far = features;
-    far.mean_lag = 100;
-    EXPECT_EQ(model.efficiency(far), EfficiencyModel::kLeast);
-    const EfficiencyModel better({.trained_on = "", .terms = {"lag"}, .weights = {0.5}});
-    EXPECT_EQ(better.efficiency(unknown), 1) << "staleness never helps";
+    EXPECT_EQ(full_model().efficiency(unknown), StalenessPrior().efficiency(unknown));
+    unknown = usual(0.5, 0.5);
+    unknown.noise_ratio = 0;
+    EXPECT_EQ(full_model().efficiency(unknown), StalenessPrior().efficiency(unknown));
+}
+
+TEST(EfficiencyModel, RefusesWhatItDoesNotKnow) {
     EXPECT_THROW(EfficiencyModel({.trained_on = "", .terms = {"moon"}, .weights = {1}}), FileError);
+    for (const double weight : {-0.1, std::nan("")}) {
+        EXPECT_THROW(
+            EfficiencyModel({.trained_on = "", .terms = {"lag*bounce"}, .weights = {weight}}),
+            FileError)
+            << "staleness never helps";
+    }
+}
+
+class Costs : public testing::TestWithParam<const StalenessCost*> {};
+
+/// More lag is never better at the same scale, nor with the best one; and ssgd keeps its rate.
+TEST_P(Costs, NeverFallWithTheLag) {
+    const StalenessCost& cost = *GetParam();
+    EXPECT_EQ(cost.best_scale(usual(0)).scale, 1);
+    EXPECT_EQ(cost.best_scale(usual(0)).efficiency, 1);
+    for (const double momentum : {0.0, 0.9}) {
+        for (const double curvature : {0.1, 1.0, 4.0}) {
+            for (const double noise : {0.05, 0.5, 5.0}) {
+                StalenessFeatures f{.momentum = momentum,
+                                    .look_ahead = true,
+                                    .step_curvature = curvature,
+                                    .noise_ratio = noise};
+                double before = 1;
+                double scale = 1;
+                for (f.mean_lag = 0; f.mean_lag < 4; f.mean_lag += 0.25) {
+                    const ScaledEfficiency best = cost.best_scale(f);
+                    EXPECT_LE(best.efficiency, before);
+                    EXPECT_LE(best.scale, scale) << "a smaller rate, the more it lags";
+                    before = best.efficiency;
+                    scale = best.scale;
+                    for (const double one : kLrScales) {
+                        f.lr_scale = one;
+                        EXPECT_LE(cost.efficiency(f), best.efficiency);
+                    }
+                }
+            }
+        }
+    }
+}
+
+const StalenessPrior kPrior;
+const EfficiencyModel kModel = full_model();
+INSTANTIATE_TEST_SUITE_P(Staleness, Costs, testing::Values(&kPrior, &kModel));
+
+TEST(BestScale, IsSmallerWhereStepsBounce) {
+    StalenessFeatures calm = usual(0.9);
+    calm.step_curvature = 0.1;
+    StalenessFeatures wild = usual(0.9);
+    wild.step_curvature = 2;
+    wild.noise_ratio = 0.1;
+    EXPECT_EQ(kModel.best_scale(calm).scale, 1);
+    EXPECT_LT(kModel.best_scale(wild).scale, 1);
 }
 
 }  // namespace

@@ -261,10 +261,7 @@ TEST(GradientDesk, TheProductOfSuccessiveGradientsTellsTheCurvature) {
             }
             kept = question.keep ? gradient : kept;
             held = question.keep || (held && !question.compare);
-            gradient *= 1 - scale * kStep;
-            if (gradient < 1 - 2.5 * scale * kStep && !held) {
-                gradient = 1;
-            }
+            gradient = held ? gradient * (1 - scale * kStep) : 1;
         }
         EXPECT_NEAR(desk.step_curvature(), kStep, 0.2 * kStep);
         EXPECT_NEAR(desk.agreement(), 1 - kStep, 0.01);

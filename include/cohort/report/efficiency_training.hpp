@@ -12,20 +12,21 @@ namespace cohort {
 /// of ssgd there, over all seeds.
 struct EfficiencyRow {
     std::string model;
-    double lr = 0;
-    std::string plan;
+    double lr = 0;     ///< of ssgd; the plan's is lr times features.lr_scale
+    std::string plan;  ///< without its scale
     std::string pattern;
     StalenessFeatures features;  ///< curvature and noise: of the ssgd runs
-    double agreement = 0;        ///< of the ssgd runs
     double efficiency = 1;       ///< e_s, measured
+    double pace = 1;             ///< samples per second beside those of ssgd
 };
 
-/// What finished runs of sweeps say. A sweep may lack ssgd: its runs are compared with those of the
-/// others that agree in all options but mode, pattern and what concerns stale gradients; learning
-/// rates that are too large for ssgd itself are left out. Runs are
-/// compared by their loss curves: mean of log loss over seeds, smoothed, monotone; e_s is the
-/// geometric mean of (samples of ssgd / samples of the plan) to the same loss, over losses that
-/// both reach. Errors: FileError; UsageError when no plan can be compared.
+/// What finished runs of sweeps say. A plan's runs at 1, 1/2 and 1/4 of a rate are compared with
+/// the ssgd of that rate, pattern and all else: a learning rate of half the size and a scale of 1/2
+/// are the same. ssgd at 1/2 and 1/4 is a row, too. Rates at which nobody trains are left out: too
+/// large for ssgd itself, or below a quarter of its best. Runs are compared by their loss curves:
+/// mean of log loss over seeds, smoothed, monotone; e_s is the geometric mean of (samples of ssgd /
+/// samples of the plan) to the same loss, over losses that both reach. Errors: FileError;
+/// UsageError when no plan can be compared.
 [[nodiscard]] std::vector<EfficiencyRow> efficiency_rows(const std::vector<std::string>& sweeps);
 
 /// Samples that two monotone curves of log loss need for the same, first / second: both begin at
@@ -33,10 +34,14 @@ struct EfficiencyRow {
 [[nodiscard]] double curve_ratio(const std::vector<double>& first,
                                  const std::vector<double>& second);
 
-/// How well a cost of staleness sorts plans, and how far it is off.
+/// How well a cost of staleness sorts plans, how far it is off, and what choosing by it loses.
 struct EfficiencyScore {
     double correlation = 0;  ///< Spearman's, of predicted and measured min(e_s, 1)
     double error = 0;        ///< root of the mean squared difference of their logarithms
+    /// 1 - pace x e_s of the plan chosen / that of the best, both as measured: where the choice is
+    /// among all plans and scales of a model, rate, momentum and pattern, by pace x predicted e_s.
+    double mean_regret = 0;
+    double worst_regret = 0;
 };
 [[nodiscard]] EfficiencyScore score_efficiency(const std::vector<EfficiencyRow>& rows,
                                                const std::vector<double>& predicted);
@@ -44,23 +49,13 @@ struct EfficiencyScore {
 /// Rows that are left out together.
 enum class HoldOut : std::uint8_t { kNothing, kModel, kSetting };
 
-/// Ridge regression of log e_s on terms. What is above 1 counts as met by any prediction from 1 on,
-/// since predictions end there. @param terms of EfficiencyModel::term_names()
-[[nodiscard]] EfficiencyCoefficients fit_efficiency(const std::vector<EfficiencyRow>& rows,
-                                                    const std::vector<std::string>& terms);
+/// Ridge regression of -log e_s on all terms, with weights that are not negative. What is above 1
+/// counts as 1, since predictions end there.
+[[nodiscard]] EfficiencyCoefficients fit_efficiency(const std::vector<EfficiencyRow>& rows);
 /// Predictions for each row by coefficients fitted without the rows that share its model (kModel),
 /// or its learning rate and momentum (kSetting).
 [[nodiscard]] std::vector<double> predict_held_out(const std::vector<EfficiencyRow>& rows,
-                                                   const std::vector<std::string>& terms,
                                                    HoldOut hold_out);
-/// Terms that earn their keep: one after the other the one that lowers the error on models left out
-/// most, as long as it falls by a hundredth and plans are sorted no worse.
-[[nodiscard]] std::vector<std::string> choose_terms(const std::vector<EfficiencyRow>& rows);
-
-/// The same with the terms chosen anew for each group, without its rows: what is to be expected of
-/// a model nobody has seen. What no terms explain is predicted 1. @param hold_out  not kNothing
-[[nodiscard]] std::vector<double> predict_chosen_without(const std::vector<EfficiencyRow>& rows,
-                                                         HoldOut hold_out);
 
 /// Spearman's rank correlation, ties at their mean rank; 0 where one side is constant.
 [[nodiscard]] double rank_correlation(const std::vector<double>& a, const std::vector<double>& b);

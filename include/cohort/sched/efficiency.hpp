@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -14,21 +15,24 @@ namespace cohort {
 struct StalenessFeatures {
     double mean_lag = 0;  ///< of the plan, reference batches (PlanTiming)
     double max_lag = 0;
+    double lr_scale = 1;  ///< SyncPlan::lr_scale
     double momentum = 0;
     bool look_ahead = false;
-    double step_curvature = 0;  ///< learning rate / (1 - momentum) x curvature along the step
+    double step_curvature = 0;  ///< --lr / (1 - momentum) x curvature along the step
                                 ///< (GradientFacts::curvature); 0: not measured
     double noise_ratio = 0;     ///< phi / B; 0: not measured
 };
 
-/// The largest learning rate / (1 - momentum) x curvature at which gradients that lag by `lag`
-/// reference batches still converge on a quadratic, as far as the lag limits it; infinite without a
-/// lag. In the limit of small steps theta'' + c theta' + c k theta(t - lag) = 0 with c = ln(1/m):
-/// its first oscillation that does not die out has w = y / lag with y tan y = c lag, 0 < y < pi/2,
-/// and k = w / sin y. Without momentum, and with the look-ahead that makes up for it, pi / (2 lag).
-[[nodiscard]] double stability_limit(double lag, double momentum, bool look_ahead);
+/// The scales of the learning rate that a plan is tried with.
+inline constexpr std::array<double, 3> kLrScales{1, 0.5, 0.25};
 
-/// e_s: samples that ssgd needs / samples that a plan needs for the same progress.
+struct ScaledEfficiency {
+    double scale = 1;
+    double efficiency = 1;
+};
+
+/// e_s: samples that ssgd needs at --lr / samples that a plan needs for the same progress. At most
+/// 1, 1 for ssgd (no lag, scale 1), and never larger for a larger lag at the same scale.
 class StalenessCost {
 public:
     StalenessCost() = default;
@@ -37,38 +41,40 @@ public:
     virtual ~StalenessCost() = default;
     [[nodiscard]] virtual double efficiency(const StalenessFeatures& features) const = 0;
     [[nodiscard]] virtual std::string_view name() const = 0;
+    /// Of kLrScales the one with the largest e_s, whatever features.lr_scale; the smallest of
+    /// equals. Without a lag: 1.
+    [[nodiscard]] ScaledEfficiency best_scale(StalenessFeatures features) const;
 };
 
-/// 1 / (1 + kappa lag).
+/// scale^r / (1 + kappa lag scale).
 class StalenessPrior final : public StalenessCost {
 public:
     static constexpr double kKappa = 0.1;
+    static constexpr double kRateCost =
+        0.3;  ///< half the rate: a fifth less, as ssgd in the sweeps
     [[nodiscard]] double efficiency(const StalenessFeatures& features) const override;
     [[nodiscard]] std::string_view name() const override { return "prior"; }
 };
 
-/// Linear in terms of the features, on log e_s, with weights that `cohort efficiency train` finds
-/// from sweeps. All terms vanish with the lag: ssgd has e_s = 1.
+/// A weighted sum of terms of the features, -log e_s, with weights that `cohort efficiency train`
+/// finds from sweeps. Terms and weights are not negative and no term falls with the lag. Without a
+/// lag and at scale 1 all terms are 0.
 using EfficiencyCoefficients = NamedWeights;
 class EfficiencyModel final : public StalenessCost {
 public:
     static constexpr double kLeast = 0.05;  ///< no plan is said to be worse than this
 
-    /// Errors: FileError for terms that it does not know.
-    explicit EfficiencyModel(EfficiencyCoefficients coefficients);
-    /// The prior where the features that the model needs have not been measured.
+    /// Errors: FileError for terms that it does not know, or a negative weight.
+    explicit EfficiencyModel(const EfficiencyCoefficients& coefficients);
+    /// The prior where curvature or noise have not been measured.
     [[nodiscard]] double efficiency(const StalenessFeatures& features) const override;
     [[nodiscard]] std::string_view name() const override { return "model"; }
     /// Names of all terms, and their values.
     [[nodiscard]] static const std::vector<std::string>& term_names();
     [[nodiscard]] static std::vector<double> terms_of(const StalenessFeatures& features);
-    /// Whether a term reads a feature that has to be measured.
-    [[nodiscard]] static bool is_measured(std::string_view term);
 
 private:
-    EfficiencyCoefficients coefficients_;
     std::vector<double> weights_;  ///< of all terms
-    bool needs_measured_ = false;
 };
 /// Statistical efficiency of updates of M samples with the noise scale phi, relative to B:
 /// (phi + B) / (phi + M) under adascale (Pollux), 1 under the per-sample rule.
