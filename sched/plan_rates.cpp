@@ -1,5 +1,7 @@
 #include "plan_rates.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -21,39 +23,49 @@ PlanRater::PlanRater(const ModeSetting& setting)
 
 RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const TimeDraws& draws,
                           const std::vector<std::int64_t>& begun, const GradientFacts& gradients,
-                          double pace) const {
+                          double pace, bool in_force) const {
     RatedPlan rated{.option = std::move(option), .timing = {}, .candidate = {}};
-    const SyncPlan& plan = rated.option.plan;
+    SyncPlan& plan = rated.option.plan;
     rated.timing = time_plan(plan, own_times_of(plan, rated.option.batches, load),
                              rated.option.batches, static_cast<std::int64_t>(reference_batch_),
                              load.capacity, draws, own_times_of(plan, begun, load));
     Candidate& candidate = rated.candidate;
-    candidate.plan = rated.option.shape.name();
+    candidate.plan = in_force ? plan.name : rated.option.shape.name();
     candidate.samples_s = rated.timing.samples_s * pace;
     if (plan.lr_unit == SyncPlan::LrUnit::kAdaScale && gradients.noise_scale > 0) {
         candidate.batch_efficiency =
             batch_efficiency(gradients.noise_scale, reference_batch_,
                              rated.timing.samples_s * rated.timing.update_s);
     }
-    candidate.staleness_efficiency = staleness_efficiency(plan, rated.timing, gradients);
+    const StalenessFeatures features = features_of(plan, rated.timing, gradients);
+    ScaledEfficiency worth{.scale = plan.lr_scale};
+    if (in_force) {
+        worth.efficiency = staleness_->efficiency(features);
+    } else {
+        worth = staleness_->best_scale(features);
+        plan.lr_scale = worth.scale;
+        if (worth.scale != 1) {
+            candidate.plan += fmt::format("@{}", worth.scale);
+        }
+        plan.name = candidate.plan;
+    }
+    candidate.staleness_efficiency = worth.efficiency;
     candidate.rate =
         candidate.samples_s * candidate.batch_efficiency * candidate.staleness_efficiency;
     return rated;
 }
 
-double PlanRater::staleness_efficiency(const SyncPlan& plan, const PlanTiming& timing,
-                                       const GradientFacts& gradients) const {
-    if (timing.max_lag <= 0) {
-        return 1;
-    }
+StalenessFeatures PlanRater::features_of(const SyncPlan& plan, const PlanTiming& timing,
+                                         const GradientFacts& gradients) const {
     StalenessFeatures features;
     features.mean_lag = timing.mean_lag;
     features.max_lag = timing.max_lag;
+    features.lr_scale = plan.lr_scale;
     features.momentum = job_.momentum;
     features.look_ahead = plan.look_ahead;
     features.step_curvature = gradients.curvature;
     features.noise_ratio = gradients.noise_scale / reference_batch_;
-    return staleness_->efficiency(features);
+    return features;
 }
 
 namespace {

@@ -31,16 +31,18 @@ public:
     /// @param setting  B, the update rule, facts of the job
     explicit PlanRater(const ModeSetting& setting);
 
+    /// Gives a plan that is not in force the scale of the learning rate that suits it best.
+    /// @param in_force  its scale is what it is
     /// @param begun  batches of the iterations that workers are at, by worker
     /// @param pace  measured over predicted samples per second, of plans like it
     [[nodiscard]] RatedPlan rate(PlanOption option, const LoadEstimate& load,
                                  const TimeDraws& draws, const std::vector<std::int64_t>& begun,
-                                 const GradientFacts& gradients, double pace) const;
+                                 const GradientFacts& gradients, double pace, bool in_force) const;
     [[nodiscard]] double reference_batch() const noexcept { return reference_batch_; }
 
 private:
-    [[nodiscard]] double staleness_efficiency(const SyncPlan& plan, const PlanTiming& timing,
-                                              const GradientFacts& gradients) const;
+    [[nodiscard]] StalenessFeatures features_of(const SyncPlan& plan, const PlanTiming& timing,
+                                                const GradientFacts& gradients) const;
 
     JobFacts job_;
     double reference_batch_;

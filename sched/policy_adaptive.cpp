@@ -29,7 +29,7 @@ bool same_members(const SyncPlan& a, const SyncPlan& b) {
                       });
 }
 
-/// Nobody could tell them apart.
+/// Nobody could tell them apart, but by their learning rates.
 bool same_way(const PlanOption& a, const PlanOption& b) {
     return a.batches == b.batches && same_members(a.plan, b.plan) && a.plan.late == b.plan.late &&
            a.plan.lag_rule.has_value() == b.plan.lag_rule.has_value();
@@ -134,7 +134,7 @@ PlanOption AdaptivePolicy::option_of(const SyncPlan& plan,
 }
 
 bool AdaptivePolicy::follows(const PlanOption& option) const {
-    return same_way(option, current_);
+    return same_way(option, current_) && option.plan.lr_scale == current_.plan.lr_scale;
 }
 
 void AdaptivePolicy::follow(const PlanOption& option) {
@@ -185,10 +185,10 @@ bool AdaptivePolicy::moved() const {
 }
 
 RatedPlan AdaptivePolicy::rated(PlanOption option, const TimeDraws& draws,
-                                const Telemetry& telemetry) const {
+                                const Telemetry& telemetry, bool in_force) const {
     const double pace = paces_.of(option.shape.family());
     RatedPlan plan = rater_.rate(std::move(option), load_, draws, current_.batches,
-                                 telemetry.load->gradients, pace);
+                                 telemetry.load->gradients, pace, in_force);
     value(plan, telemetry);
     return plan;
 }
@@ -203,20 +203,22 @@ void AdaptivePolicy::rate_anew(const Telemetry& telemetry) {
     const int length =
         std::min({static_cast<int>(times_.state_age()) + kAfter, kLongest, all / kReplicates});
     const TimeDraws draws = times_.draw(all / length, length, 1);
-    kept_ = rated(current_, draws, telemetry);
+    kept_ = rated(current_, draws, telemetry, true);
     predicted_samples_s_ = kept_->timing.samples_s;
     update_s_ = kept_->timing.update_s;
     others_.clear();
     for (const PlanShape& shape : plan_shapes(setting().architecture, static_cast<int>(workers))) {
         PlanOption option = make_option(shape, setting(), load_);
-        const bool known = same_way(option, current_) ||
-                           std::any_of(others_.begin(), others_.end(), [&](const RatedPlan& one) {
-                               return same_way(one.option, option);
-                           });
+        const bool known = std::any_of(others_.begin(), others_.end(), [&](const RatedPlan& one) {
+            return same_way(one.option, option);
+        });
         if (known) {
             continue;
         }
-        RatedPlan one = rated(std::move(option), draws, telemetry);
+        RatedPlan one = rated(std::move(option), draws, telemetry, false);
+        if (follows(one.option)) {
+            continue;
+        }
         if (one.timing.mean_lag < telemetry.load->lag_limit) {
             others_.push_back(std::move(one));
         }

@@ -76,7 +76,7 @@ protected:
 private:
     [[nodiscard]] bool moved() const;
     [[nodiscard]] RatedPlan rated(PlanOption option, const TimeDraws& draws,
-                                  const Telemetry& telemetry) const;
+                                  const Telemetry& telemetry, bool in_force) const;
     [[nodiscard]] double iteration_s() const;
     [[nodiscard]] SharedCapacity binding(const SharedCapacity& capacity) const;
     [[nodiscard]] double sure_gain(const RatedPlan& other) const;
