@@ -20,7 +20,7 @@ void check_request(const std::string& request) {
     const bool mode = request.starts_with(kMode) && request.size() > kMode.size() &&
                       request.find_first_not_of(
                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW"
-                          "XYZ0123456789:.,+-_",
+                          "XYZ0123456789:.,+-_@",
                           kMode.size()) == std::string::npos;
     if ((!mode && request != "status" && request != "stop") || request.size() > kControlBytes / 2) {
         fail<UsageError>({.where = "cohort ctl",
