@@ -345,7 +345,7 @@ std::optional<double> OwnTimes::wake_at(const RunningIterations& running) const 
 }
 
 LoadEstimate OwnTimes::estimate() const {
-    LoadEstimate load{.cost = std::vector<CostLine>(rows_.size()), .capacity = {}};
+    LoadEstimate load{.cost = std::vector<CostLine>(rows_.size())};
     for (const int worker : live_) {
         const auto i = static_cast<std::size_t>(worker);
         const double level_s = std::exp(rows_[i].level);

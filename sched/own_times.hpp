@@ -19,7 +19,6 @@ struct CostLine {
 /// What an iteration of each worker is expected to take, by worker; 0 for those who are not live.
 struct LoadEstimate {
     std::vector<CostLine> cost;  ///< transfers included
-    SharedCapacity capacity;
 
     [[nodiscard]] double own_s(std::size_t worker, std::int64_t samples) const {
         return cost.at(worker).at(static_cast<double>(samples));

@@ -45,10 +45,12 @@ std::string PlanShape::name() const {
 }
 
 std::string PlanShape::family() const {
-    return mode.substr(0, mode.find(':')) + (balanced ? " balanced" : "");
+    const std::size_t colon = mode.find(':');
+    const std::size_t length = colon == std::string::npos ? colon : colon + 1;
+    return mode.substr(0, length) + (balanced ? " balanced" : "");
 }
 
-std::vector<PlanShape> plan_shapes(Architecture architecture, int live) {
+std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow) {
     const std::string all = default_mode(architecture);
     const bool ring = architecture == Architecture::kRing;
     std::vector<PlanShape> shapes{{.mode = all}};
@@ -56,9 +58,15 @@ std::vector<PlanShape> plan_shapes(Architecture architecture, int live) {
         return shapes;
     }
     shapes.push_back({.mode = all, .balanced = true});
-    for (const int quorum : quorums(live)) {
+    std::vector<int> sizes;
+    if (!ring) {
+        sizes = quorums(live);
+    } else if (slow > 0 && 2 * slow <= live) {
+        sizes = {live - slow};
+    }
+    for (const int size : sizes) {
         for (const bool balanced : {false, true}) {
-            shapes.push_back({.mode = fmt::format("{}:{}", ring ? "ring" : "quorum", quorum),
+            shapes.push_back({.mode = fmt::format("{}:{}", ring ? "ring" : "quorum", size),
                               .balanced = balanced});
         }
     }

@@ -16,7 +16,7 @@ struct PlanShape {
 
     /// "static:4", "balanced" for ssgd or ring with balanced batches, "dynamic balanced".
     [[nodiscard]] std::string name() const;
-    /// "static" of "static:4".
+    /// "quorum:" of "quorum:4", "ssgd" of "ssgd".
     [[nodiscard]] std::string family() const;
     friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };
@@ -29,10 +29,12 @@ struct PlanOption {
 };
 
 /// At most 20 shapes worth a look, the freshest first. Servers: an update waits for X of N workers
-/// (quorum:X), X from all of them (ssgd) on a geometric grid to one (asgd). Rings: X of them are
-/// members, the others ride. Each with equal and with balanced batches, but asgd, in which nobody
+/// (quorum:X), X from all of them (ssgd) on a geometric grid to one (asgd). Rings: all are members,
+/// or all but the slow ones, who ride; who rides is fixed, so a ring of fewer is of no use to
+/// workers that only vary. Each with equal and with balanced batches, but asgd, in which nobody
 /// waits for anybody.
-[[nodiscard]] std::vector<PlanShape> plan_shapes(Architecture architecture, int live);
+/// @param slow  workers whose level is high, of the live ones
+[[nodiscard]] std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow);
 
 /// @param setting  of whom is live; own_seconds is not looked at
 [[nodiscard]] PlanOption make_option(const PlanShape& shape, const ModeSetting& setting,

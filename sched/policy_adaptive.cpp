@@ -99,12 +99,8 @@ Decision AdaptivePolicy::begin_anew(const Telemetry& telemetry, std::string reas
     forget_gone();
     ModeSetting now = setting();
     now.continued = true;
-    const auto most = static_cast<int>(live().size());
-    const auto shapes = plan_shapes(setting().architecture, most);
-    const bool fits = std::any_of(shapes.begin(), shapes.end(), [this](const PlanShape& shape) {
-        return shape.mode == current_.shape.mode;
-    });
-    current_.shape = {.mode = fits ? current_.shape.mode : default_mode(setting().architecture)};
+    const std::string& before = current_.shape.mode;  // a quorum of more than there are is none
+    current_.shape = {.mode = before == "asgd" ? before : default_mode(setting().architecture)};
     current_.plan = make_plan(current_.shape.mode, now);
     current_.plan.fresh_leases = true;  // batches are equal again
     current_.batches.assign(setting().live.size(), setting().batch);
@@ -195,7 +191,6 @@ RatedPlan AdaptivePolicy::rated(PlanOption option, const TimeDraws& draws,
 
 void AdaptivePolicy::rate_anew(const Telemetry& telemetry) {
     load_ = times_.estimate();
-    load_.capacity = binding(telemetry.load->capacity);
     looks_ = 0;
     const auto workers = static_cast<std::int64_t>(live().size());
     const int all = static_cast<int>(std::clamp<std::int64_t>(
@@ -207,7 +202,8 @@ void AdaptivePolicy::rate_anew(const Telemetry& telemetry) {
     predicted_samples_s_ = kept_->timing.samples_s;
     update_s_ = kept_->timing.update_s;
     others_.clear();
-    for (const PlanShape& shape : plan_shapes(setting().architecture, static_cast<int>(workers))) {
+    for (const PlanShape& shape : plan_shapes(setting().architecture, static_cast<int>(workers),
+                                              static_cast<int>(times_.slow().size()))) {
         PlanOption option = make_option(shape, setting(), load_);
         const bool known = std::any_of(others_.begin(), others_.end(), [&](const RatedPlan& one) {
             return same_way(one.option, option);
@@ -226,14 +222,6 @@ void AdaptivePolicy::rate_anew(const Telemetry& telemetry) {
     std::stable_sort(others_.begin(), others_.end(), [](const RatedPlan& a, const RatedPlan& b) {
         return a.candidate.rate > b.candidate.rate;
     });
-}
-
-/// What the servers need counts when it may bound the pace; below, it is in the workers' own times.
-SharedCapacity AdaptivePolicy::binding(const SharedCapacity& capacity) const {
-    constexpr double kBinds = 0.6;  // use of the servers
-    const double server_s = std::max(capacity.push_s, capacity.update_s + capacity.add_s);
-    const bool binds = server_s * static_cast<double>(live().size()) >= kBinds * iteration_s();
-    return binds ? capacity : SharedCapacity();
 }
 
 /// Gain less what may be chance, and less what the change costs.

@@ -78,7 +78,6 @@ private:
     [[nodiscard]] RatedPlan rated(PlanOption option, const TimeDraws& draws,
                                   const Telemetry& telemetry, bool in_force) const;
     [[nodiscard]] double iteration_s() const;
-    [[nodiscard]] SharedCapacity binding(const SharedCapacity& capacity) const;
     [[nodiscard]] double sure_gain(const RatedPlan& other) const;
     [[nodiscard]] std::string sentence(const RatedPlan& best) const;
     [[nodiscard]] Decision take(std::size_t choice, const Telemetry& telemetry, std::string reason);

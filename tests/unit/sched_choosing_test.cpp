@@ -41,8 +41,10 @@ TEST(BalancedBatches, EqualsGetEqualBatches) {
 
 TEST(PlanShapes, AreAtMostTwentyForAnyCluster) {
     for (const int workers : {1, 2, 3, 8, 64, 1024}) {
-        EXPECT_THAT(plan_shapes(Architecture::kServers, workers), SizeIs(Le(20U)));
-        EXPECT_THAT(plan_shapes(Architecture::kRing, workers), SizeIs(Le(20U)));
+        for (const int slow : {0, 1, 300}) {
+            EXPECT_THAT(plan_shapes(Architecture::kServers, workers, slow), SizeIs(Le(20U)));
+            EXPECT_THAT(plan_shapes(Architecture::kRing, workers, slow), SizeIs(Le(20U)));
+        }
     }
 }
 
