@@ -18,7 +18,7 @@ constexpr int kLeastWindows = 4;  ///< measurements before the regressor may lea
 constexpr double kErrorWeight = 0.2;
 constexpr double kTakesOver = 0.95;  ///< times the heuristic's error
 constexpr double kHandsBack = 1.05;
-constexpr int kLeastLead = 16;  ///< measurements for which whoever got the lead keeps it
+constexpr int kLeastLead = 64;  ///< measurements for which whoever got the lead keeps it
 
 std::string heuristic_for(const ModeSetting& setting) {
     return setting.architecture == Architecture::kRing ? "star-h" : "star-h-exact";

@@ -149,7 +149,7 @@ TEST(DecisionDesk, OneWorkerLeavesNothingToChoose) {
     ModeDesk recording(
         {.mode = "star-h", .mode_schedule = ""},
         {.live = {true}, .batch = 8, .own_seconds = {}, .chooser = {.record_rates = true}}, 0);
-    EXPECT_TRUE(recording.wants_load()) << "what its plan achieves is measured all the same";
+    EXPECT_TRUE(recording.wants_gradients()) << "what its plan achieves is measured all the same";
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(AdaptiveRun, TheOthersAreFreedWhileAWorkerIsLate) {
     ASSERT_THAT(late.decisions, SizeIs(Ge(1U)));
     EXPECT_THAT(late.decisions.front().stragglers, testing::ElementsAre(3));
     for (const std::size_t worker : {0U, 7U}) {
-        EXPECT_GT(late.workers[worker].pushes, 0.95 * (50 + 98)) << worker;
+        EXPECT_GT(late.workers[worker].pushes, 0.93 * (50 + 98)) << worker;
     }
 }
 
