@@ -368,7 +368,8 @@ double OwnTimes::state_age() const noexcept {
 
 TimeDraws OwnTimes::draw(int replicates, int iterations, std::uint64_t seed) const {
     TimeDraws draws{.replicates = replicates, .iterations = iterations, .factors = {}};
-    draws.factors.assign(static_cast<std::size_t>(replicates * iterations) * rows_.size(), 1.0F);
+    const auto rows = static_cast<std::size_t>(std::int64_t{replicates} * iterations);
+    draws.factors.assign(rows * rows_.size(), 1.0F);
     double first_s = 0;
     double last_s = 0;
     for (const int worker : live_) {
@@ -379,7 +380,6 @@ TimeDraws OwnTimes::draw(int replicates, int iterations, std::uint64_t seed) con
         }
     }
     std::mt19937_64 dice(seed);
-    const auto rows = static_cast<std::size_t>(replicates * iterations);
     double moment_s = first_s;
     for (std::size_t at = 0; at < rows; ++at) {
         const auto iteration = at % static_cast<std::size_t>(iterations);

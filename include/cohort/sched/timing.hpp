@@ -25,7 +25,8 @@ struct TimeDraws {
 
     [[nodiscard]] double factor(int replicate, std::int64_t iteration, std::size_t worker,
                                 std::size_t workers) const {
-        const auto row = static_cast<std::size_t>(replicate * iterations + iteration % iterations);
+        const auto row =
+            static_cast<std::size_t>(std::int64_t{replicate} * iterations + iteration % iterations);
         return factors[row * workers + worker];
     }
 };
