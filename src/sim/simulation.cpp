@@ -74,6 +74,9 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
         spec.setting.chooser.coefficients = load_efficiency(options.efficiency_file);
     }
     spec.setting.chooser.rate_weights = load_rate_weights(options.chooser_file);
+    if (!options.predictor_file.empty()) {  // a bad one is told before anything runs
+        (void)load_predictor(options.predictor_file);
+    }
     ClusterShape shape = shape_of(options, 0);
     spec.worker_nodes = std::move(shape.worker_nodes);
     spec.server_nodes = std::move(shape.server_nodes);
