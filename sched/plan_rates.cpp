@@ -76,8 +76,7 @@ constexpr double kMostRatio = 1.5;
 
 }  // namespace
 
-void PaceRecord::went(const std::string& family, double seconds, double samples,
-                      double predicted_samples_s) {
+void PaceRecord::went(bool waits, double seconds, double samples, double predicted_samples_s) {
     if (predicted_samples_s <= 0) {
         return;
     }
@@ -87,9 +86,10 @@ void PaceRecord::went(const std::string& family, double seconds, double samples,
         return;
     }
     ++windows_;
+    Kind& kind = kinds_[waits ? 1 : 0];
     const double ratio = std::clamp(samples_ / predicted_, kLeastRatio, kMostRatio);
-    const double before = families_.contains(family) ? of(family) : ratio;
-    families_[family] = {.ratio = (before + ratio) / 2, .window = windows_};
+    const bool first = kind.window < 0;
+    kind = {.ratio = first ? ratio : (of(waits) + ratio) / 2, .window = windows_};
     all_ += (ratio - all_) / 4;
     restart();
 }
@@ -99,13 +99,10 @@ void PaceRecord::restart() {
     predicted_ = 0;
 }
 
-double PaceRecord::of(const std::string& family) const {
-    const auto found = families_.find(family);
-    if (found == families_.end()) {
-        return all_;
-    }
-    const double age = (windows_ - found->second.window) / kRemembered;
-    return all_ + std::exp(-age) * (found->second.ratio - all_);
+double PaceRecord::of(bool waits) const {
+    const Kind& kind = kinds_[waits ? 1 : 0];
+    const double age = (windows_ - kind.window) / kRemembered;
+    return all_ + std::exp(-age) * (kind.ratio - all_);
 }
 
 }  // namespace cohort

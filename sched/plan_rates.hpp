@@ -1,9 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <map>
+#include <limits>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "cohort/sched/chooser.hpp"
@@ -49,34 +49,35 @@ private:
     std::unique_ptr<StalenessCost> staleness_;
 };
 
-/// How fast plans really went, over what was predicted, by family. Of those that never were in
-/// force the mean of the others holds; what was seen long ago fades, so that a plan which was slow
-/// once is looked at again. Pure.
+/// How fast plans really went, over what was predicted, apart for those under which all wait for all
+/// and for the others: where not waiting was promised more than the servers' network allows, one
+/// trial says so of all plans that do not wait. A kind that never was in force has the mean of both;
+/// what was seen long ago fades towards it, so that it is tried again. Pure.
 class PaceRecord {
 public:
-    /// What was in force since the last call went on until now.
-    /// @param predicted_samples_s  of it; 0: not known
-    void went(const std::string& family, double seconds, double samples,
-              double predicted_samples_s);
-    /// Another plan is in force, or its batches changed: what comes at first is not its pace.
-    void restart();
-    /// Measured over predicted.
-    [[nodiscard]] double of(const std::string& family) const;
-
     /// @param window_samples  over which a pace is measured
     explicit PaceRecord(double window_samples) : window_(window_samples) {}
 
+    /// What was in force since the last call went on until now.
+    /// @param waits  all for all
+    /// @param predicted_samples_s  of it; 0: not known
+    void went(bool waits, double seconds, double samples, double predicted_samples_s);
+    /// Another plan is in force, or its batches changed: what comes at first is not its pace.
+    void restart();
+    /// Measured over predicted.
+    [[nodiscard]] double of(bool waits) const;
+
 private:
-    struct Entry {
+    struct Kind {
         double ratio = 1;
-        double window = 0;  ///< when
+        double window = -std::numeric_limits<double>::infinity();  ///< when
     };
     double window_;
     double windows_ = 0;  ///< measured
     double samples_ = 0;
     double predicted_ = 0;
     double all_ = 1;
-    std::map<std::string, Entry> families_;
+    std::array<Kind, 2> kinds_;  ///< nobody need wait; all wait
 };
 
 }  // namespace cohort

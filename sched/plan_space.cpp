@@ -39,15 +39,11 @@ void balance(PlanOption& option, const ModeSetting& setting, const LoadEstimate&
 
 std::string PlanShape::name() const {
     constexpr std::string_view kBalanced = "balanced";
-    const bool all =
-        mode == default_mode(Architecture::kServers) || mode == default_mode(Architecture::kRing);
-    return !balanced ? mode : all ? std::string(kBalanced) : fmt::format("{} {}", mode, kBalanced);
+    return !balanced ? mode : waits() ? std::string(kBalanced) : fmt::format("{} {}", mode, kBalanced);
 }
 
-std::string PlanShape::family() const {
-    const std::size_t colon = mode.find(':');
-    const std::size_t length = colon == std::string::npos ? colon : colon + 1;
-    return mode.substr(0, length) + (balanced ? " balanced" : "");
+bool PlanShape::waits() const {
+    return mode == default_mode(Architecture::kServers) || mode == default_mode(Architecture::kRing);
 }
 
 std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow) {

@@ -16,8 +16,8 @@ struct PlanShape {
 
     /// "static:4", "balanced" for ssgd or ring with balanced batches, "dynamic balanced".
     [[nodiscard]] std::string name() const;
-    /// "quorum:" of "quorum:4", "ssgd" of "ssgd".
-    [[nodiscard]] std::string family() const;
+    /// Everybody for everybody: ssgd, or the whole ring.
+    [[nodiscard]] bool waits() const;
     friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };
 

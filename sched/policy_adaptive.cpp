@@ -147,7 +147,7 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
     const double seconds = telemetry.seconds - std::exchange(seen_s_, telemetry.seconds);
     const auto samples = static_cast<double>(
         telemetry.samples_applied - std::exchange(seen_samples_, telemetry.samples_applied));
-    paces_.went(current_.shape.family(), seconds, samples, predicted_samples_s_);
+    paces_.went(current_.shape.waits(), seconds, samples, predicted_samples_s_);
     const LoadView& view = *telemetry.load;
     std::int64_t pushes = 0;
     for (const WorkerTelemetry& worker : telemetry.workers) {
@@ -182,7 +182,7 @@ bool AdaptivePolicy::moved() const {
 
 RatedPlan AdaptivePolicy::rated(PlanOption option, const TimeDraws& draws,
                                 const Telemetry& telemetry, bool in_force) const {
-    const double pace = paces_.of(option.shape.family());
+    const double pace = paces_.of(option.shape.waits());
     RatedPlan plan = rater_.rate(std::move(option), load_, draws, current_.batches,
                                  telemetry.load->gradients, pace, in_force);
     value(plan, telemetry);

@@ -122,13 +122,13 @@ class Measured(ProgramTest):
                 self.assertIsNone(real["step_curvature"], "a step size needs none")
 
     def test_the_refiner_takes_steps(self):
-        out = self.train(3, "--arch", "servers", "--mode", "adaptive", "--predictor", "lstm", "--model", "softmax",
+        out = self.train(3, "--arch", "servers", "--mode", "star-h", "--predictor", "lstm", "--model", "softmax",
                          "--batch", 10, "--compute", "sleep:10ms", "--samples", 10000)
         summary = events(out, "summary")[0]
         self.assertGreater(summary["refiner_steps"], 0)
         self.assertGreater(summary["refiner_cpu_s"], 0)
         self.assertEqual({score["predictor"] for score in summary["predictor_scores"]}, {"lstm"})
-        plain = self.train(3, "--arch", "servers", "--mode", "adaptive", "--predictor", "ewma", "--model", "softmax",
+        plain = self.train(3, "--arch", "servers", "--mode", "star-h", "--predictor", "ewma", "--model", "softmax",
                            "--batch", 10, "--compute", "sleep:10ms", "--samples", 1000, folder=self.folder / "plain")
         self.assertEqual(events(plain, "summary")[0]["refiner_steps"], 0)
 
