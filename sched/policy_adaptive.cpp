@@ -237,8 +237,8 @@ double AdaptivePolicy::sure_gain(const RatedPlan& other) const {
         squares += off * off;
     }
     const double error = std::sqrt(squares / (count * std::max(count - 1, 1.0)));
-    const double cost_s = change_s_ > 0 ? change_s_ : kUnknownCost * iteration_s();
-    return gain - kConfidence * error - cost_s / (times_.state_age() * iteration_s());
+    const double cost = change_s_ > 0 ? change_s_ / iteration_s() : kUnknownCost;  // iterations
+    return gain - kConfidence * error - cost / (kLasts * times_.state_age());
 }
 
 Decision AdaptivePolicy::adapt(const Telemetry& telemetry) {

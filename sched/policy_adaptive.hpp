@@ -19,8 +19,8 @@ namespace cohort {
 ///  2. every plan is timed on the same draws and weighed with what batches and staleness do to a
 ///     sample's worth: its rate; the pace that it really had corrects the first
 ///  3. with g the gain in rate over the plan in force, s its standard error over the draws, c what
-///     a change costs and L how long the present state is expected to last (as long again as it
-///     has), the plan with the highest g - kConfidence s - c / L is taken when that is above
+///     a change costs and L how long the present state is expected to last (kLasts times as long as
+///     it has), the plan with the highest g - kConfidence s - c / L is taken when that is above
 ///     kLeastGain
 ///
 /// Looks once per iteration, and when a worker is late; rates anew when a level has moved, and
@@ -38,6 +38,7 @@ public:
     void switched(const SwitchReport& report) override;
 
     static constexpr double kConfidence = 1.64;  ///< one-sided, 95 %
+    static constexpr double kLasts = 2;
     static constexpr double kLeastGain = 0.01;
 
 protected:

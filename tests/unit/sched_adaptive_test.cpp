@@ -72,12 +72,14 @@ TEST(Adaptive, APersistentStragglerIsAnsweredWithinFiveIterations) {
     }
 }
 
-TEST(Adaptive, ANoisyHealthyHourIsLeftAlone) {
+/// With 10 % of noise the slowest of eight takes 14 % longer than they do on average: not to wait for
+/// it pays. That is found once.
+TEST(Adaptive, ANoisyHealthyHourIsAnsweredOnce) {
     ChooserRun run("adaptive", 8,
                    slow_third(
                        1, [](double) { return false; }, 0.1));
     run.until(3600);
-    EXPECT_THAT(run.changes, IsEmpty());
+    EXPECT_THAT(run.changes, SizeIs(1));
 }
 
 TEST(Adaptive, FlickeringFasterThanAChangePaysIsNotAnswered) {
@@ -96,9 +98,9 @@ TEST(Adaptive, FlickeringFasterThanAChangePaysIsNotAnswered) {
 class Flicker : public testing::TestWithParam<const char*> {
 protected:
     /// Two decide in star-ml, each of whom leaves it alone: when the lead changes hands, the second
-    /// may try once, too.
+    /// may try it, too.
     [[nodiscard]] static std::size_t most(std::string_view mode) {
-        return mode == "star-ml" ? 5 : 4;
+        return mode == "star-ml" ? 6 : 4;
     }
 };
 

@@ -49,7 +49,7 @@ public:
 /// scale^r / (1 + kappa lag scale).
 class StalenessPrior final : public StalenessCost {
 public:
-    static constexpr double kKappa = 0.1;
+    static constexpr double kKappa = 0.05;
     static constexpr double kRateCost =
         0.3;  ///< half the rate: a fifth less, as ssgd in the sweeps
     [[nodiscard]] double efficiency(const StalenessFeatures& features) const override;
