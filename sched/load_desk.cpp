@@ -15,7 +15,7 @@ void take(double& to, double from) {
 }  // namespace
 
 LoadDesk::LoadDesk(int workers, std::int64_t batch, double lag_bound,
-                   std::unique_ptr<Predictor> predictor, const SharedCapacity& capacity, bool guard)
+                   std::unique_ptr<Predictor> predictor, bool guard)
     : history_(workers, batch, TelemetryHistory::depth_for(workers)),
       stragglers_(workers, batch, lag_bound),
       straggler_news_(workers),
@@ -25,7 +25,6 @@ LoadDesk::LoadDesk(int workers, std::int64_t batch, double lag_bound,
     view_.history = &history_;
     view_.stragglers = &stragglers_;
     view_.running = &running_;
-    view_.capacity = capacity;
     view_.lag_limit = std::numeric_limits<double>::infinity();
     if (predictor) {
         predict_with(std::move(predictor));
@@ -106,12 +105,6 @@ void LoadDesk::measured(const GradientFacts& facts) {
     take(view_.gradients.curvature, facts.curvature);
     take(view_.gradients.agreement, facts.agreement);
     take(view_.gradients.loss, facts.loss);
-}
-
-void LoadDesk::measured(const SharedCapacity& capacity) {
-    take(view_.capacity.push_s, capacity.push_s);
-    take(view_.capacity.update_s, capacity.update_s);
-    take(view_.capacity.add_s, capacity.add_s);
 }
 
 /// With many workers a forecast is kept while few of them have brought something new.

@@ -93,8 +93,7 @@ void PaceMeter::add_all(PlanTiming& timing, Ticks now) const {
     timing.update_s = seconds / static_cast<double>(std::max<std::int64_t>(updates_, 1));
 }
 
-PlanTiming PaceMeter::result(Ticks now, const ServerQueues& queues) const {
-    constexpr double kSaturated = 0.95;  // of the time in use
+PlanTiming PaceMeter::result(Ticks now) const {
     PlanTiming timing{.max_lag = max_lag_, .replicates = {}};
     if (job_.draws == nullptr) {
         add_whole_iterations(timing);
@@ -102,7 +101,6 @@ PlanTiming PaceMeter::result(Ticks now, const ServerQueues& queues) const {
         add_all(timing, now);
     }
     timing.used = applied_samples_ / (applied_samples_ + wasted_samples_);
-    timing.saturated = static_cast<double>(queues.busy()) > kSaturated * static_cast<double>(now);
     return timing;
 }
 

@@ -27,7 +27,7 @@ RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const Tim
     RatedPlan rated{.option = std::move(option), .timing = {}, .candidate = {}};
     SyncPlan& plan = rated.option.plan;
     rated.timing = time_plan(plan, own_times_of(plan, rated.option.batches, load),
-                             rated.option.batches, static_cast<std::int64_t>(reference_batch_), {},
+                             rated.option.batches, static_cast<std::int64_t>(reference_batch_),
                              draws, own_times_of(plan, begun, load));
     Candidate& candidate = rated.candidate;
     candidate.plan = in_force ? plan.name : rated.option.shape.name();

@@ -49,10 +49,10 @@ private:
     std::unique_ptr<StalenessCost> staleness_;
 };
 
-/// How fast plans really went, over what was predicted, apart for those under which all wait for all
-/// and for the others: where not waiting was promised more than the servers' network allows, one
-/// trial says so of all plans that do not wait. A kind that never was in force has the mean of both;
-/// what was seen long ago fades towards it, so that it is tried again. Pure.
+/// How fast plans really went, over what was predicted, apart for those under which all wait for
+/// all and for the others: where not waiting was promised more than the servers' network allows,
+/// one trial says so of all plans that do not wait. A kind that never was in force has the mean of
+/// both; what was seen long ago fades towards it, so that it is tried again. Pure.
 class PaceRecord {
 public:
     /// @param window_samples  over which a pace is measured

@@ -39,11 +39,14 @@ void balance(PlanOption& option, const ModeSetting& setting, const LoadEstimate&
 
 std::string PlanShape::name() const {
     constexpr std::string_view kBalanced = "balanced";
-    return !balanced ? mode : waits() ? std::string(kBalanced) : fmt::format("{} {}", mode, kBalanced);
+    return !balanced ? mode
+           : waits() ? std::string(kBalanced)
+                     : fmt::format("{} {}", mode, kBalanced);
 }
 
 bool PlanShape::waits() const {
-    return mode == default_mode(Architecture::kServers) || mode == default_mode(Architecture::kRing);
+    return mode == default_mode(Architecture::kServers) ||
+           mode == default_mode(Architecture::kRing);
 }
 
 std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow) {

@@ -83,10 +83,6 @@ struct StragglerDetector::Impl {
     double usual_transfer_s = 0;    ///< their median
     int until_refresh = 0;
     std::vector<std::optional<StragglerEpisode>> open;
-    double ended_s = 0;
-    std::int64_t ended = 0;
-    double ended_slowdown = 0;       ///< sum, of those seen by their times
-    std::int64_t ended_by_time = 0;  ///< these
 };
 
 void StragglerDetector::Impl::take(std::size_t worker, const IterationRecord& record) {
@@ -245,10 +241,6 @@ void StragglerDetector::Impl::look_by_lag(std::size_t worker, const IterationRec
 }
 
 void StragglerDetector::Impl::end(std::size_t worker) {
-    ended_s += open[worker]->duration_s();
-    ++ended;
-    ended_slowdown += open[worker]->by_lag ? 0 : open[worker]->slowdown;
-    ended_by_time += open[worker]->by_lag ? 0 : 1;
     open[worker].reset();
     recent[worker].until_usual = kKept / 2;
 }
@@ -330,27 +322,6 @@ void StragglerDetector::lost(int worker) {
 
 const std::vector<std::optional<StragglerEpisode>>& StragglerDetector::open() const noexcept {
     return impl_->open;
-}
-
-double StragglerDetector::mean_duration_s() const noexcept {
-    double sum = impl_->ended_s;
-    auto count = static_cast<double>(impl_->ended);
-    for (const std::optional<StragglerEpisode>& episode : impl_->open) {
-        sum += episode ? episode->duration_s() : 0;
-        count += episode ? 1 : 0;
-    }
-    return count > 0 ? sum / count : 0;
-}
-
-double StragglerDetector::mean_slowdown() const noexcept {
-    double sum = impl_->ended_slowdown;
-    auto count = static_cast<double>(impl_->ended_by_time);
-    for (const std::optional<StragglerEpisode>& episode : impl_->open) {
-        const bool by_time = episode && !episode->by_lag;
-        sum += by_time ? episode->slowdown : 0;
-        count += by_time ? 1 : 0;
-    }
-    return count > 0 ? sum / count : 0;
 }
 
 double StragglerDetector::noise() const noexcept {

@@ -47,8 +47,7 @@ std::vector<int> renumber(SyncPlan& plan, std::size_t workers) {
 }
 
 TimingJob job_of(const SyncPlan& plan, std::span<const double> own_s,
-                 std::span<const std::int64_t> batches, std::int64_t reference_batch,
-                 const SharedCapacity& capacity) {
+                 std::span<const std::int64_t> batches, std::int64_t reference_batch) {
     check_invariant(own_s.size() == batches.size(), "a time and a batch for each worker");
     check_invariant(reference_batch > 0, "a reference batch has samples");
     TimingJob job{.plan = plan,
@@ -56,7 +55,6 @@ TimingJob job_of(const SyncPlan& plan, std::span<const double> own_s,
                   .own = {},
                   .batches = {},
                   .reference_batch = reference_batch,
-                  .capacity = capacity,
                   .first = {},
                   .drawn_as = {}};
     const std::vector<int> index = renumber(job.plan, own_s.size());
@@ -79,29 +77,6 @@ TimingJob job_of(const SyncPlan& plan, std::span<const double> own_s,
 
 }  // namespace
 
-ServerQueues::ServerQueues(const SharedCapacity& capacity, double tick_s)
-    : push_(to_ticks(capacity.push_s, tick_s)),
-      update_(to_ticks(capacity.update_s, tick_s)),
-      add_(to_ticks(capacity.add_s, tick_s)) {
-}
-
-Ticks ServerQueues::push(Ticks ready) noexcept {
-    network_free_ = std::max(network_free_ + push_, ready);
-    network_busy_ += push_;
-    return network_free_;
-}
-
-Ticks ServerQueues::update(Ticks ready, std::int64_t pushes) noexcept {
-    const Ticks work = update_ + pushes * add_;
-    server_free_ = std::max(server_free_, ready) + work;
-    server_busy_ += work;
-    return server_free_;
-}
-
-Ticks ServerQueues::busy() const noexcept {
-    return std::max(network_busy_, server_busy_);
-}
-
 /// Patterns may take hundreds of updates until they repeat.
 double static_update_s(std::span<const double> own_s, int quorum) {
     constexpr std::int64_t kPushes = 8192;
@@ -113,7 +88,7 @@ double static_update_s(std::span<const double> own_s, int quorum) {
         plan.cohorts.front().members.push_back(static_cast<int>(i));
     }
     const std::vector<std::int64_t> batches(own_s.size(), 1);
-    TimingJob job = job_of(plan, own_s, batches, static_cast<std::int64_t>(own_s.size()), {});
+    TimingJob job = job_of(plan, own_s, batches, static_cast<std::int64_t>(own_s.size()));
     job.least_pushes = kPushes;
     return time_by_loop(job).update_s;
 }
@@ -133,24 +108,22 @@ PlanTiming run(const TimingJob& job) {
 }  // namespace
 
 PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
-                     std::span<const std::int64_t> batches, std::int64_t reference_batch,
-                     const SharedCapacity& capacity) {
-    return run(job_of(plan, own_s, batches, reference_batch, capacity));
+                     std::span<const std::int64_t> batches, std::int64_t reference_batch) {
+    return run(job_of(plan, own_s, batches, reference_batch));
 }
 
 PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
                      std::span<const std::int64_t> batches, std::int64_t reference_batch,
-                     const SharedCapacity& capacity, const TimeDraws& draws,
-                     std::span<const double> first_s) {
+                     const TimeDraws& draws, std::span<const double> first_s) {
     check_invariant(draws.replicates > 0 && draws.iterations > 0, "something was drawn");
-    TimingJob job = job_of(plan, own_s, batches, reference_batch, capacity);
+    TimingJob job = job_of(plan, own_s, batches, reference_batch);
     job.draws = &draws;
     for (const std::size_t worker : job.drawn_as) {
         if (!first_s.empty()) {
             job.first.push_back(to_ticks(first_s[worker], job.tick_s));
         }
     }
-    PlanTiming mean{.saturated = true, .replicates = {}};
+    PlanTiming mean;
     const double share = 1.0 / draws.replicates;
     double sample_s = 0;  // what takes long counts for as long
     for (job.replicate = 0; job.replicate < draws.replicates; ++job.replicate) {
@@ -160,7 +133,6 @@ PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
         mean.mean_lag += share * one.mean_lag;
         mean.max_lag = std::max(mean.max_lag, one.max_lag);
         mean.used += share * one.used;
-        mean.saturated = mean.saturated && one.saturated;
         mean.replicates.push_back(one.samples_s);
     }
     mean.samples_s = 1 / sample_s;

@@ -11,13 +11,12 @@
 namespace cohort {
 namespace {
 
-/// A worker that computes, or whose push waits for the network.
+/// A worker's push is there.
 struct Event {
     Ticks time = 0;
     std::uint64_t order = 0;  ///< of equal times the first one
     std::size_t worker = 0;
     std::uint64_t start = 0;  ///< of the worker's mini-batch: old ones do not count
-    bool arrived = false;     ///< the push is there
     friend bool operator>(const Event& a, const Event& b) {
         return a.time != b.time ? a.time > b.time : a.order > b.order;
     }
@@ -43,7 +42,6 @@ public:
               {.workers = static_cast<int>(job.workers()), .reference_batch = job.reference_batch},
               job.plan),
           workers_(job.workers()),
-          queues_(job.capacity, job.tick_s),
           meter_(job) {}
 
     PlanTiming run() {
@@ -58,14 +56,7 @@ public:
                 continue;
             }
             now_ = event.time;
-            if (event.arrived) {
-                push(event.worker);
-            } else {
-                add({.time = queues_.push(now_),
-                     .worker = event.worker,
-                     .start = event.start,
-                     .arrived = true});
-            }
+            push(event.worker);
         }
         for (const EngineWorker& worker : workers_) {
             if (worker.busy && now_ > worker.begun && worker.takes > 0) {
@@ -74,7 +65,7 @@ public:
                 meter_.unfinished(std::min(done, 1.0) * static_cast<double>(worker.samples));
             }
         }
-        return meter_.result(now_, queues_);
+        return meter_.result(now_);
     }
 
 private:
@@ -115,14 +106,13 @@ private:
     }
 
     void carry_out(const Fire& fire) {
-        const Ticks made = queues_.update(now_, static_cast<std::int64_t>(fire.pushes.size()));
         for (const FiredPush& push : fire.pushes) {
             meter_.applied(static_cast<std::size_t>(push.ticket.id.worker), now_,
                            push.ticket.samples, push.lag);
         }
         meter_.updated();
         for (const Fire::Release& release : fire.releases) {
-            start(static_cast<std::size_t>(release.worker), fire.version, made);
+            start(static_cast<std::size_t>(release.worker), fire.version, now_);
         }
     }
     void carry_out(const ReleaseOne& release) {
@@ -132,21 +122,19 @@ private:
         const auto index = static_cast<std::size_t>(refusal.push.worker);
         meter_.wasted(index, static_cast<double>(workers_[index].samples));
     }
-    /// The version that it starts again with is there once all updates are made.
     void carry_out(const Interrupt& interrupt) {
         const auto index = static_cast<std::size_t>(interrupt.worker);
         const EngineWorker& worker = workers_[index];
         const double done = static_cast<double>(std::max<Ticks>(0, now_ - worker.begun)) /
                             static_cast<double>(std::max<Ticks>(1, worker.takes));
         meter_.wasted(index, static_cast<double>(worker.samples) * std::min(1.0, done));
-        start(index, interrupt.version, std::max(now_, queues_.free_at()));
+        start(index, interrupt.version, now_);
     }
     void carry_out(const ReturnLease& /*lease*/) {}
 
     const TimingJob& job_;
     UpdateEngine engine_;
     std::vector<EngineWorker> workers_;
-    ServerQueues queues_;
     PaceMeter meter_;
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
     std::vector<Effect> effects_;

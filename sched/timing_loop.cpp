@@ -88,10 +88,8 @@ struct Loop {
 };
 
 /// An update with these pushes; their workers go on.
-void apply(Loop& loop, const std::vector<std::size_t>& pushes, Ticks now, ServerQueues& queues,
-           PaceMeter& meter) {
+void apply(Loop& loop, const std::vector<std::size_t>& pushes, Ticks now, PaceMeter& meter) {
     const TimingJob& job = loop.job;
-    const Ticks release = queues.update(now, static_cast<std::int64_t>(pushes.size()));
     std::int64_t samples = 0;
     for (const std::size_t worker : pushes) {
         const double lag = (loop.applied - loop.workers[worker].applied) /
@@ -102,17 +100,17 @@ void apply(Loop& loop, const std::vector<std::size_t>& pushes, Ticks now, Server
     meter.updated();
     loop.applied += static_cast<double>(samples);
     for (const std::size_t worker : pushes) {
-        loop.begin(worker, release);
+        loop.begin(worker, now);
     }
 }
 
-void arrive(Loop& loop, std::size_t index, Ticks now, ServerQueues& queues, PaceMeter& meter) {
+void arrive(Loop& loop, std::size_t index, Ticks now, PaceMeter& meter) {
     LoopWorker& worker = loop.workers[index];
     LoopCohort& cohort = loop.cohorts[worker.cohort];
     worker.busy = false;
     const bool late = worker.member && worker.fires < cohort.fires;
     if (late && loop.job.plan.late == SyncPlan::Late::kAlone) {
-        apply(loop, {index}, now, queues, meter);
+        apply(loop, {index}, now, meter);
         return;
     }
     cohort.pending.push_back(index);
@@ -120,7 +118,7 @@ void arrive(Loop& loop, std::size_t index, Ticks now, ServerQueues& queues, Pace
     if (cohort.counting >= cohort.quorum) {
         ++cohort.fires;
         cohort.counting = 0;
-        apply(loop, std::exchange(cohort.pending, {}), now, queues, meter);
+        apply(loop, std::exchange(cohort.pending, {}), now, meter);
     }
 }
 
@@ -156,7 +154,6 @@ bool applies_all(const SyncPlan& plan) {
 
 PlanTiming time_by_loop(const TimingJob& job) {
     Loop loop(job);
-    ServerQueues queues(job.capacity, job.tick_s);
     PaceMeter meter(job);
     for (std::size_t worker = 0; worker < job.workers(); ++worker) {
         loop.begin(worker, 0);
@@ -164,11 +161,11 @@ PlanTiming time_by_loop(const TimingJob& job) {
     Ticks now = 0;
     while (!meter.done()) {
         const Finishes::Next next = loop.finishes.take();
-        now = queues.push(next.time);
-        arrive(loop, next.worker, now, queues, meter);
+        now = next.time;
+        arrive(loop, next.worker, now, meter);
     }
     count_unfinished(loop, now, meter);
-    return meter.result(now, queues);
+    return meter.result(now);
 }
 
 }  // namespace cohort

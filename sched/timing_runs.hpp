@@ -20,7 +20,6 @@ struct TimingJob {
     std::vector<Ticks> own;             ///< [workers]
     std::vector<std::int64_t> batches;  ///< [workers] samples of a push
     std::int64_t reference_batch = 1;
-    SharedCapacity capacity;
     double tick_s = 1;
     std::int64_t least_pushes = 1024;  ///< a run has at least
 
@@ -48,30 +47,6 @@ struct TimingJob {
     }
 };
 
-/// The servers' network and processors, one push or update at a time.
-class ServerQueues {
-public:
-    ServerQueues(const SharedCapacity& capacity, double tick_s);
-
-    /// When a push is there that would be there at `ready` if it were alone.
-    [[nodiscard]] Ticks push(Ticks ready) noexcept;
-    /// When an update of so many pushes is made that can begin at `ready`.
-    [[nodiscard]] Ticks update(Ticks ready, std::int64_t pushes) noexcept;
-    /// When all that was begun is done.
-    [[nodiscard]] Ticks free_at() const noexcept { return server_free_; }
-    /// Time for which the busier of both was in use.
-    [[nodiscard]] Ticks busy() const noexcept;
-
-private:
-    Ticks push_;
-    Ticks update_;
-    Ticks add_;
-    Ticks network_free_ = 0;
-    Ticks server_free_ = 0;
-    Ticks network_busy_ = 0;
-    Ticks server_busy_ = 0;
-};
-
 /// Measures a run's pace: of every worker over whole iterations of its own, so that few of them
 /// are enough, after the first quarter of the run.
 class PaceMeter {
@@ -87,7 +62,7 @@ public:
     void unfinished(double samples) { unfinished_ += samples; }
     [[nodiscard]] bool done() const noexcept { return pushes_ >= job_.pushes(); }
     /// Of constant times: over whole iterations. Of draws: all that was done, over all the time.
-    [[nodiscard]] PlanTiming result(Ticks now, const ServerQueues& queues) const;
+    [[nodiscard]] PlanTiming result(Ticks now) const;
 
 private:
     struct Tally {

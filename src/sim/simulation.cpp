@@ -15,7 +15,6 @@
 #include "cohort/sim/oracle_predictor.hpp"
 #include "cohort/sim/predictor_file.hpp"
 #include "ideal_workers.hpp"
-#include "job_facts.hpp"
 #include "virtual_jobs.hpp"
 
 namespace cohort {
@@ -66,6 +65,15 @@ double flops_per_sample(const SimulateOptions& options, const SampleSetInfo& inf
                                   .training_flops_per_sample();
 }
 
+/// For choosers.
+JobFacts job_facts(const JobSpec& spec, double momentum, double flops_per_sample) {
+    return {.parameters = spec.workload.parameter_bytes / static_cast<double>(sizeof(float)),
+            .parameter_bytes = spec.workload.parameter_bytes,
+            .flops_per_sample = flops_per_sample,
+            .learning_rate = spec.lr,
+            .momentum = momentum};
+}
+
 JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     JobSpec spec;
     spec.choice = mode_choice(options);
@@ -100,8 +108,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     spec.target_on_average = options.target_on == "average";
     spec.target_accuracy = options.target_accuracy;
     spec.lane_spans = SimulationResult::kLaneSpans;
-    spec.setting.job =
-        job_facts(spec, profile, options.momentum, flops_per_sample(options, spec.train));
+    spec.setting.job = job_facts(spec, options.momentum, flops_per_sample(options, spec.train));
     spec.records = options.record_load ? SimulationResult::kRecords : 0;
     return spec;
 }

@@ -46,7 +46,6 @@ Coordinator::Coordinator(Links links, JobParts& parts, const TrainEnvironment& e
       flow_(links.map.servers == 0 ? make_ring_flow(links, parts, *this)
                                    : make_servers_flow(links, parts, *this)),
       workers_(links.map.workers(), parts.options.batch),
-      servers_(links.map.servers, parts.optimizer.kind),
       losses_(links.map, parts.options.max_lost) {
     for (int rank = 0; rank < links_.map.size(); ++rank) {
         at_work_.push_back(rank);
@@ -199,7 +198,7 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
     setting.job = job_facts(parts_);
     if (!options().deterministic) {  // of times, which differ from run to run
         load_ = std::make_unique<LoadDesk>(workers, options().batch, LoadDesk::kLagBound, nullptr,
-                                           setting.job.capacity, setting.chooser.guard);
+                                           setting.chooser.guard);
         chooser_ = setting.chooser;
         predictor_model_ = model_of(chooser_);  // a file that cannot be read ends the run here
     }

@@ -25,7 +25,6 @@
 #include "links.hpp"
 #include "loss_desk.hpp"
 #include "predictor_refiner.hpp"
-#include "server_capacity.hpp"
 #include "snapshot_evaluator.hpp"
 #include "update_flow.hpp"
 
@@ -82,7 +81,6 @@ private:
     void begun(int worker, std::int64_t samples) override;
     void stopped(int worker) override;
     void timed(const IterationRecord& said) override;
-    void served(int server, const ServerWork& work) override;
     void settled(const PushOutcome& outcome) override;
     void installed(const SyncPlan& plan) override;
     [[nodiscard]] bool wants_gradients() const override {
@@ -178,7 +176,6 @@ private:
     ChooserOptions chooser_;
     std::shared_ptr<const LstmModel> predictor_model_;  ///< null: the predictor needs none
     std::unique_ptr<PredictorRefiner> refiner_;         ///< of the model that forecasts come from
-    ServerCapacity servers_;
     double lag_sum_ = 0;  ///< of the pushes applied since the last commit()
     int lag_pushes_ = 0;  ///< these
     LossDesk losses_;

@@ -158,13 +158,6 @@ void Coordinator::settled(const PushOutcome& outcome) {
     }
 }
 
-void Coordinator::served(int server, const ServerWork& work) {
-    if (load_) {
-        servers_.add(server, work);
-        load_->measured(servers_.capacity());
-    }
-}
-
 void Coordinator::measured(const GradientFacts& facts) {
     if (load_) {
         load_->measured(facts);

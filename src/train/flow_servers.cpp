@@ -134,7 +134,6 @@ void ServersFlow::arrived(const Staged& staged) {
         send_server(staged.server, MessageKind::kDiscard, DiscardOrder{{staged.push}});
         return;
     }
-    books_.served(staged.server, staged.work);
     if (const auto push = arrivals_.staged(staged, clock_.now())) {
         complete(*push);
     }

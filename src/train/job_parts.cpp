@@ -75,8 +75,7 @@ JobFacts job_facts(const JobParts& parts) {
             .parameter_bytes = parameters * sizeof(float),
             .flops_per_sample = parts.graph.training_flops_per_sample(),
             .learning_rate = parts.options.lr,
-            .momentum = parts.optimizer.momentum,
-            .capacity = {}};
+            .momentum = parts.optimizer.momentum};
 }
 
 }  // namespace cohort

@@ -217,26 +217,14 @@ struct Ticket {
     }
 };
 
-/// What a server has done since it began, for each server.
-struct ServerWork {
-    double busy_s = 0;  ///< in updates
-    std::int64_t updates = 0;
-    std::int64_t pushes = 0;  ///< summed by them
-    template <class Io>
-    void fields(Io& io) {
-        io(busy_s, updates, pushes);
-    }
-};
-
 struct Staged {
     PushId push;
     std::int32_t server = 0;
     double reference_dot = 0;      ///< of this shard's part with its part of the reference
     double reference_squares = 0;  ///< sum of squares of the reference's part; 0: there is none
-    ServerWork work;               ///< of the server
     template <class Io>
     void fields(Io& io) {
-        io(push, server, reference_dot, reference_squares, work);
+        io(push, server, reference_dot, reference_squares);
     }
 };
 

@@ -104,7 +104,6 @@ struct ServerLoop::Impl {
     std::deque<Order> line;  ///< orders not carried out: the first lacks pushes
     std::optional<OperationBoard::Wait> lacks;
     std::uint64_t waits = 0;
-    ServerWork work;
     std::atomic<bool> begun{false};
     bool stopped = false;
 };
@@ -243,7 +242,7 @@ void ServerLoop::Impl::pushed(PushId push) {
         return;
     }
     if (!is_node_sum(push)) {
-        Staged staged{.push = push, .server = server, .work = work};
+        Staged staged{.push = push, .server = server};
         shard.compare(staged);
         tell_coordinator(MessageKind::kStaged, staged);
     } else if (static_cast<std::int64_t>(push.sequence) <= shard.version()) {
@@ -278,18 +277,11 @@ void ServerLoop::Impl::fire(const FireOrder& order) {
     check_invariant(begun, "kBegin comes before the first update");
     const FireOutput output = shard.prepare(order);
     const auto transfers = start_sending(order, output);
-    const SteadyClock clock;
-    const Clock::Seconds start = clock.now();
     shard.fire(order, output, [&transfers](std::int64_t floats) {
         for (const std::shared_ptr<OutgoingTransfer>& transfer : transfers) {
             transfer->release(static_cast<std::uint64_t>(floats) * sizeof(float));
         }
     });
-    if (!order.pushes.empty()) {
-        work.busy_s += (clock.now() - start).count();
-        ++work.updates;
-        work.pushes += static_cast<std::int64_t>(order.pushes.size());
-    }
     if (order.question.any() && !order.pushes.empty()) {
         tell_coordinator(
             MessageKind::kSummed,

@@ -67,8 +67,6 @@ public:
     virtual void stopped(int worker) = 0;
     /// An iteration has come to its end. When it arrived and its lag are filled in here.
     virtual void timed(const IterationRecord& record) = 0;
-    /// What a server has done so far.
-    virtual void served(int /*server*/, const ServerWork& /*work*/) {}
     virtual void settled(const PushOutcome& outcome) = 0;
     /// A plan that install() was given is in force: all that comes now is under it.
     virtual void installed(const SyncPlan& plan) = 0;

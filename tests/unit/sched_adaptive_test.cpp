@@ -72,8 +72,8 @@ TEST(Adaptive, APersistentStragglerIsAnsweredWithinFiveIterations) {
     }
 }
 
-/// With 10 % of noise the slowest of eight takes 14 % longer than they do on average: not to wait for
-/// it pays. That is found once.
+/// With 10 % of noise the slowest of eight takes 14 % longer than they do on average: not to wait
+/// for it pays. That is found once.
 TEST(Adaptive, ANoisyHealthyHourIsAnsweredOnce) {
     ChooserRun run("adaptive", 8,
                    slow_third(

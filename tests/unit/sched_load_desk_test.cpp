@@ -42,7 +42,7 @@ IterationRecord record(int worker, double compute_s) {
 }
 
 TEST(LoadDesk, WithoutAPredictorThereAreRecordsAndNoForecasts) {
-    LoadDesk desk(kWorkers, kBatch, 0, nullptr, {.push_s = 0.5}, false);
+    LoadDesk desk(kWorkers, kBatch, 0, nullptr, false);
     desk.timed(record(0, 1));
     desk.timed({.worker = 1, .samples = 0});  // took part without samples
     const LoadView& view = desk.view();
@@ -50,13 +50,12 @@ TEST(LoadDesk, WithoutAPredictorThereAreRecordsAndNoForecasts) {
     EXPECT_EQ(view.history->size(1), 0U);
     EXPECT_THAT(view.forecast.own_s, IsEmpty());
     EXPECT_THAT(desk.scores(), IsEmpty());
-    EXPECT_EQ(view.capacity.push_s, 0.5);
     EXPECT_TRUE(std::isinf(view.lag_limit));
     EXPECT_FALSE(desk.predicts());
 }
 
 TEST(LoadDesk, APredictorThatComesLateLearnsWhatWasRecorded) {
-    LoadDesk desk(kWorkers, kBatch, 0, nullptr, {}, false);
+    LoadDesk desk(kWorkers, kBatch, 0, nullptr, false);
     desk.timed(record(0, 1));
     desk.timed(record(0, 2));
     int made = 0;
@@ -72,7 +71,7 @@ TEST(LoadDesk, APredictorThatComesLateLearnsWhatWasRecorded) {
 
 TEST(LoadDesk, AWorkerThatIsLostIsForgottenEverywhere) {
     int made = 0;
-    LoadDesk desk(kWorkers, kBatch, 0, std::make_unique<Last>(&made), {}, false);
+    LoadDesk desk(kWorkers, kBatch, 0, std::make_unique<Last>(&made), false);
     for (int i = 0; i < 2 + StragglerNews::kLasting; ++i) {
         desk.timed(record(0, 1));
         desk.timed(record(1, 5));
@@ -89,20 +88,16 @@ TEST(LoadDesk, AWorkerThatIsLostIsForgottenEverywhere) {
 }
 
 TEST(LoadDesk, WhatWasNotMeasuredStaysAsItWas) {
-    LoadDesk desk(kWorkers, kBatch, 0, nullptr, {.push_s = 1, .update_s = 2, .add_s = 3}, false);
-    desk.measured(SharedCapacity{.push_s = 0, .update_s = 4, .add_s = 0});
+    LoadDesk desk(kWorkers, kBatch, 0, nullptr, false);
     desk.measured(GradientFacts{.noise_scale = 100});
     desk.measured(GradientFacts{.noise_scale = 0, .curvature = 7});
     const LoadView& view = desk.view();
-    EXPECT_EQ(view.capacity.push_s, 1);
-    EXPECT_EQ(view.capacity.update_s, 4);
-    EXPECT_EQ(view.capacity.add_s, 3);
     EXPECT_EQ(view.gradients.noise_scale, 100);
     EXPECT_EQ(view.gradients.curvature, 7);
 }
 
 TEST(LoadDesk, TheLossIsSmoothed) {
-    LoadDesk desk(kWorkers, kBatch, 0, nullptr, {}, true);
+    LoadDesk desk(kWorkers, kBatch, 0, nullptr, true);
     desk.updated(2, 20, 0);
     EXPECT_EQ(desk.view().gradients.loss, 2);
     desk.updated(1, 20, 0);

@@ -40,16 +40,13 @@ SyncPlan plan_of(const std::string& mode, const std::vector<double>& own_s,
                             .own_seconds = own_s});
 }
 
-PlanTiming timing_of(const SyncPlan& plan, const std::vector<double>& own_s,
-                     const SharedCapacity& capacity = {}) {
+PlanTiming timing_of(const SyncPlan& plan, const std::vector<double>& own_s) {
     const std::vector<std::int64_t> batches(own_s.size(), kBatch);
-    return time_plan(plan, own_s, batches, kBatch * static_cast<std::int64_t>(own_s.size()),
-                     capacity);
+    return time_plan(plan, own_s, batches, kBatch * static_cast<std::int64_t>(own_s.size()));
 }
 
-PlanTiming timing_of(const std::string& mode, const std::vector<double>& own_s,
-                     const SharedCapacity& capacity = {}) {
-    return timing_of(plan_of(mode, own_s), own_s, capacity);
+PlanTiming timing_of(const std::string& mode, const std::vector<double>& own_s) {
+    return timing_of(plan_of(mode, own_s), own_s);
 }
 
 struct StaticGolden {
@@ -89,7 +86,6 @@ TEST(Timing, SsgdGoesWithTheSlowestAndHasNoLag) {
     EXPECT_EQ(timing.mean_lag, 0);
     EXPECT_EQ(timing.max_lag, 0);
     EXPECT_EQ(timing.used, 1);
-    EXPECT_FALSE(timing.saturated);
 }
 
 TEST(Timing, AsgdGoesAtEverybodysOwnPace) {
@@ -172,25 +168,6 @@ TEST(Timing, LagBoundCutsOffWhoIsTooSlow) {
     EXPECT_LT(bound.max_lag, 4.4);
 }
 
-TEST(Timing, SharedLimitsBoundThePaceAndSayIt) {
-    const std::vector<double> own_s(8, 0.1);
-    const PlanTiming network = timing_of("asgd", own_s, {.push_s = 0.02});  // 50 pushes/s
-    EXPECT_NEAR(network.update_s, 0.02, 2e-4);
-    EXPECT_TRUE(network.saturated);
-    const PlanTiming server = timing_of("asgd", own_s, {.update_s = 0.03, .add_s = 0.01});
-    EXPECT_NEAR(server.update_s, 0.04, 4e-4);
-    EXPECT_TRUE(server.saturated);
-    // One update for all: 8 pushes, 7 of them one after the other behind the first.
-    const PlanTiming ssgd =
-        timing_of("ssgd", own_s, {.push_s = 0.02, .update_s = 0.03, .add_s = 0.01});
-    EXPECT_NEAR(ssgd.update_s, 0.1 + 7 * 0.02 + 0.03 + 8 * 0.01, 1e-3);
-    EXPECT_GT(
-        ssgd.samples_s,
-        timing_of("asgd", own_s, {.push_s = 0.02, .update_s = 0.03, .add_s = 0.01}).samples_s *
-            0.9);
-    EXPECT_FALSE(timing_of("asgd", own_s, {.push_s = 0.002, .update_s = 0.001}).saturated);
-}
-
 TEST(Timing, WhoHasNoPlaceTakesNoPart) {
     SyncPlan plan;
     plan.cohorts.push_back({.members = {1, 2}, .riders = {}, .quorum = 2});
@@ -203,7 +180,7 @@ TEST(Timing, WhoHasNoPlaceTakesNoPart) {
 TEST(Timing, WhoIsVerySlowIsNotForgotten) {
     std::vector<double> own_s(8, 0.001);
     own_s.back() = 10;
-    const PlanTiming timing = timing_of("asgd", own_s, {.add_s = 1e-9});
+    const PlanTiming timing = timing_of("asgd", own_s);
     EXPECT_NEAR(timing.max_lag, 70'000.0 / 8, 10);
 }
 
@@ -216,7 +193,6 @@ TimingJob random_job(test::Dice& dice) {
                   .own = {},
                   .batches = {},
                   .reference_batch = 64 * workers,
-                  .capacity = {},
                   .tick_s = 1e-9,
                   .first = {},
                   .drawn_as = {}};
@@ -254,19 +230,13 @@ void expect_same(const PlanTiming& a, const PlanTiming& b, double tolerance) {
     EXPECT_NEAR(a.update_s, b.update_s, tolerance * b.update_s);
     EXPECT_NEAR(a.mean_lag, b.mean_lag, 2 * tolerance * (0.1 + b.mean_lag));
     EXPECT_EQ(a.used, b.used);
-    EXPECT_EQ(a.saturated, b.saturated);
 }
 
 TEST(TimingRuns, LoopAndEngineAreTheSame) {
     test::Dice dice(7);
     for (int i = 0; i < 300; ++i) {
         SCOPED_TRACE(i);
-        TimingJob job = random_job(dice);
-        if (dice.one_in(2)) {
-            job.capacity = {.push_s = 1e-4 * dice.below(60),
-                            .update_s = 1e-4 * dice.below(60),
-                            .add_s = 1e-5 * dice.below(60)};
-        }
+        const TimingJob job = random_job(dice);
         expect_same(time_by_loop(job), time_by_engine(job), 0.01);
     }
 }
@@ -287,7 +257,7 @@ TimeDraws exponential_draws(int workers, int replicates, int iterations) {
 PlanTiming drawn(const std::string& mode, const TimeDraws& draws, int workers) {
     const std::vector<double> own_s(static_cast<std::size_t>(workers), 1.0);
     const std::vector<std::int64_t> batches(own_s.size(), 1);
-    return time_plan(plan_of(mode, own_s), own_s, batches, workers, {}, draws);
+    return time_plan(plan_of(mode, own_s), own_s, batches, workers, draws);
 }
 
 double harmonic(int from, int to) {
@@ -334,7 +304,6 @@ TEST(TimingOnDraws, LoopAndEngineAreTheSame) {
                       .own = std::vector<Ticks>(kN, 1'000'000),
                       .batches = std::vector<std::int64_t>(kN, 1),
                       .reference_batch = kN,
-                      .capacity = {},
                       .tick_s = 1e-6,
                       .draws = &draws,
                       .first = {},
@@ -352,7 +321,7 @@ TEST(TimingOnDraws, ConstantDrawsAreConstantTimes) {
         for (const std::string mode : {"ssgd", "static:6", "quorum:6", "quorum:4", "asgd"}) {
             const PlanTiming constant = timing_of(mode, own_s);
             const PlanTiming timing =
-                time_plan(plan_of(mode, own_s), own_s, batches, 8 * kBatch, {}, ones);
+                time_plan(plan_of(mode, own_s), own_s, batches, 8 * kBatch, ones);
             EXPECT_NEAR(timing.samples_s, constant.samples_s, 0.01 * constant.samples_s) << mode;
             EXPECT_NEAR(timing.mean_lag, constant.mean_lag, 0.02) << mode;
             EXPECT_THAT(timing.replicates, testing::SizeIs(2));
@@ -368,7 +337,7 @@ TEST(TimingOnDraws, TheFirstIterationIsTheOneUnderWay) {
     std::vector<double> first_s = own_s;
     first_s[3] = 0.5;
     const PlanTiming timing =
-        time_plan(plan_of("ssgd", own_s), own_s, batches, 8 * kBatch, {}, ones, first_s);
+        time_plan(plan_of("ssgd", own_s), own_s, batches, 8 * kBatch, ones, first_s);
     EXPECT_NEAR(timing.samples_s, 4 * 8 * kBatch / 0.8, 1e-6);
 }
 

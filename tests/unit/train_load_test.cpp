@@ -1,8 +1,7 @@
-// What real runs make of the load: use of resources between two readings, the servers' capacity.
+// What real runs make of the load: use of resources between two readings.
 #include <gtest/gtest.h>
 
 #include "iteration_meter.hpp"
-#include "server_capacity.hpp"
 
 namespace cohort {
 namespace {
@@ -47,34 +46,6 @@ TEST(IterationMeter, MeasuresItself) {
     }
     EXPECT_GT(meter.take_cost_s(), 0);
     EXPECT_EQ(meter.take_cost_s(), 0);
-}
-
-/// Sgd: five passes for an update and its copy, one for each push. A pass takes 2 ms.
-TEST(ServerCapacity, SplitsUpdatesAndPushes) {
-    ServerCapacity servers(2, OptimizerKind::kSgd);
-    EXPECT_EQ(servers.capacity().update_s, 0);
-    servers.add(0, {.busy_s = 4 * 0.026, .updates = 4, .pushes = 32});
-    EXPECT_EQ(servers.capacity().update_s, 0) << "too few to say";
-    servers.add(0, {.busy_s = 10 * 0.026, .updates = 10, .pushes = 80});
-    EXPECT_NEAR(servers.capacity().update_s, 0.010, 1e-9);
-    EXPECT_NEAR(servers.capacity().add_s, 0.002, 1e-9);
-    EXPECT_EQ(servers.capacity().push_s, 0);
-    servers.add(1, {.busy_s = 10 * 0.052, .updates = 10, .pushes = 80});
-    EXPECT_NEAR(servers.capacity().add_s, 0.004, 1e-9) << "the slowest counts";
-}
-
-TEST(ServerCapacity, FollowsAServerThatBecomesSlower) {
-    ServerCapacity servers(1, OptimizerKind::kSgd);
-    ServerWork work{.busy_s = 0.6, .updates = 10, .pushes = 10};
-    servers.add(0, work);
-    EXPECT_NEAR(servers.capacity().add_s, 0.01, 1e-9);
-    for (int i = 0; i < 20; ++i) {
-        work.busy_s += 1.2;
-        work.updates += 10;
-        work.pushes += 10;
-        servers.add(0, work);
-    }
-    EXPECT_NEAR(servers.capacity().add_s, 0.02, 1e-4);
 }
 
 }  // namespace

@@ -59,7 +59,6 @@ struct JobFacts {
     double flops_per_sample = 0;  ///< forward and backward
     double learning_rate = 0;     ///< at the start
     double momentum = 0;
-    SharedCapacity capacity;  ///< as far as it is known before the run
 };
 
 }  // namespace cohort

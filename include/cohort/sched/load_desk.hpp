@@ -32,8 +32,7 @@ struct LoadView {
     const RunningIterations* running = nullptr;  ///< null: nobody says who is at one
     Forecast forecast;  ///< empty while the mode in charge looks at none, see ModePolicy
     GradientFacts gradients;
-    double lag_limit = 0;     ///< of the guard, reference batches; infinity: none
-    SharedCapacity capacity;  ///< as measured
+    double lag_limit = 0;  ///< of the guard, reference batches; infinity: none
 };
 
 /// Where the load figures of a run come together: history, stragglers, predictions, what gradients
@@ -46,7 +45,7 @@ public:
 
     /// @param predictor  what forecasts come from; null: none are made
     LoadDesk(int workers, std::int64_t batch, double lag_bound,
-             std::unique_ptr<Predictor> predictor, const SharedCapacity& capacity, bool guard);
+             std::unique_ptr<Predictor> predictor, bool guard);
     LoadDesk(const LoadDesk&) = delete;
     LoadDesk& operator=(const LoadDesk&) = delete;
     ~LoadDesk() = default;
@@ -72,7 +71,6 @@ public:
     void updated(double loss, std::int64_t samples, double lag);
     /// New numbers; those that are 0 stay as they were.
     void measured(const GradientFacts& facts);
-    void measured(const SharedCapacity& capacity);
 
     /// Makes a forecast when there is enough news for one.
     [[nodiscard]] const LoadView& view();

@@ -73,11 +73,6 @@ public:
 
     /// Open episodes, by worker.
     [[nodiscard]] const std::vector<std::optional<StragglerEpisode>>& open() const noexcept;
-    /// How long stragglers last, mean over those that ended and the open ones so far; 0: none yet.
-    [[nodiscard]] double mean_duration_s() const noexcept;
-    /// How slow stragglers are, times the fastest, mean over those seen by their times that ended
-    /// and the open ones so far; 0: none yet.
-    [[nodiscard]] double mean_slowdown() const noexcept;
     /// sigma: deviation of log tau from one record to the next of the same worker.
     [[nodiscard]] double noise() const noexcept;
 

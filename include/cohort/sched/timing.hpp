@@ -8,14 +8,6 @@
 
 namespace cohort {
 
-/// What pushes and updates need that all workers share; 0: no limit, or not known. Both are queues:
-/// a push waits for those before it, and so does an update.
-struct SharedCapacity {
-    double push_s = 0;    ///< that a push of one worker and its pull occupy the servers' network
-    double update_s = 0;  ///< server time of an update, whatever the number of its pushes
-    double add_s = 0;     ///< server time of each push in it
-};
-
 /// Courses that workers' own times may take, the same ones for every plan that is timed on them, so
 /// that differences between plans are no chance of the draw.
 struct TimeDraws {
@@ -39,8 +31,6 @@ struct PlanTiming {
     double max_lag = 0;
     double used = 0;  ///< share of samples computed that is applied, 0..1; parts of mini-batches
                       ///< that are interrupted count
-    bool saturated = false;  ///< the capacity bounds it, not the workers: the servers' network or
-                             ///< their processors are in use all the time
     std::vector<double> replicates;  ///< samples per second in each; empty for constant times
 };
 
@@ -52,14 +42,13 @@ struct PlanTiming {
 /// Runs any plan under a virtual clock with these own times, as its UpdateEngine would, until the
 /// pace is known: about 1000 pushes, or six of each worker. Workers without a place in the plan
 /// take no part.
-/// @param own_s  tau for that worker's batch, [workers], without waiting for the servers; of those
-///               in the plan > 0
+/// @param own_s  tau for that worker's batch, [workers], what the network and the servers take in
+///               it; of those in the plan > 0
 /// @param batches  samples of a push, [workers]
 /// @param reference_batch  B
 [[nodiscard]] PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
                                    std::span<const std::int64_t> batches,
-                                   std::int64_t reference_batch,
-                                   const SharedCapacity& capacity = {});
+                                   std::int64_t reference_batch);
 
 /// The same on times that vary: every replicate begins with all workers at the start of an
 /// iteration and ends after as many pushes as there are draws; mini-batches under way at its end
@@ -68,7 +57,7 @@ struct PlanTiming {
 ///                 empty: own_s
 [[nodiscard]] PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
                                    std::span<const std::int64_t> batches,
-                                   std::int64_t reference_batch, const SharedCapacity& capacity,
-                                   const TimeDraws& draws, std::span<const double> first_s = {});
+                                   std::int64_t reference_batch, const TimeDraws& draws,
+                                   std::span<const double> first_s = {});
 
 }  // namespace cohort
