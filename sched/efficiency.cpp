@@ -77,7 +77,8 @@ ScaledEfficiency StalenessCost::best_scale(StalenessFeatures features) const {
 }
 
 double StalenessPrior::efficiency(const StalenessFeatures& features) const {
-    return std::pow(features.lr_scale, kRateCost) / (1 + kKappa * lag(features));
+    const double moved = lag(features);
+    return std::pow(features.lr_scale, kRateCost) / (1 + kKappa * moved * moved);
 }
 
 EfficiencyModel::EfficiencyModel(const EfficiencyCoefficients& coefficients)

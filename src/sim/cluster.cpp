@@ -179,7 +179,6 @@ VirtualCluster::PlaceId VirtualCluster::add_place(int node) {
     auto& place = impl_->place(id);
     place = {};
     place.node = node;
-    place.delay_s = impl_->next_delay_s(id);
     impl_->node(node).places.push_back(id);
     impl_->refresh(place);
     return id;
@@ -199,7 +198,6 @@ VirtualCluster::WorkId VirtualCluster::compute(PlaceId place, const IterationCos
     const WorkId id = impl_->take_compute(place, cost, std::move(backward), std::move(done));
     auto& work = impl_->work(id);
     work.delay_s = shares(place).delay_s;
-    impl_->place(place).delay_s = impl_->next_delay_s(place);
     if (work.delay_s > 0) {
         work.event =
             impl_->queue.after(work.delay_s, [impl = impl_.get(), id] { impl->begin_input(id); });

@@ -51,7 +51,7 @@ struct VirtualCluster::Impl {
         int node = 0;
         Shares own;
         Shares total;        ///< with its node's
-        double delay_s = 0;  ///< of the next iteration alone
+        double delay_s = 0;  ///< of this iteration alone
         std::vector<WorkId> computing;
     };
 
@@ -64,7 +64,6 @@ struct VirtualCluster::Impl {
     void apply(const TraceRow& row);
     void apply_to_node(int index, const Shares& shares);
     void refresh(Place& place);
-    [[nodiscard]] double next_delay_s(PlaceId place) const;
 
     // Iterations and servers' work, cluster.cpp.
     [[nodiscard]] WorkId take_compute(int index, const IterationCost& cost, Action backward,

@@ -100,8 +100,10 @@ void VirtualCluster::Impl::refresh(Place& where) {
     }
 }
 
-double VirtualCluster::Impl::next_delay_s(PlaceId place) const {
-    return scenario == nullptr ? 0 : scenario->next_delay_s(place);
+void VirtualCluster::begin_iteration(PlaceId id, std::int64_t moment) {
+    if (impl_->scenario != nullptr) {
+        impl_->place(id).delay_s = impl_->scenario->next_delay_s(id, moment);
+    }
 }
 
 void VirtualCluster::on_arrival(std::function<void(const JobArrival&)> arrival) {

@@ -53,12 +53,10 @@ public:
     }
 
     /// Of the worker's next iteration.
-    double next(int worker) {
+    double next(int worker, std::int64_t moment) {
         Own& own = own_[static_cast<std::size_t>(worker)];
-        if (own.iterations > 0) {
-            own.last = step(own.last, own.random);
-        }
-        return std::sqrt(jitter_.between) * common(own.iterations++) +
+        own.last = std::exchange(own.begun, true) ? step(own.last, own.random) : own.last;
+        return std::sqrt(jitter_.between) * common(static_cast<std::size_t>(moment)) +
                std::sqrt(1 - jitter_.between) * own.last;
     }
 
@@ -66,7 +64,7 @@ private:
     struct Own {
         Rng random;
         double last = 0;
-        std::size_t iterations = 0;
+        bool begun = false;  ///< it has had an iteration
     };
     static Rng stream(std::uint64_t seed, int index) {
         return Rng(seed, RngPurpose::kPattern, kStreams + static_cast<std::uint64_t>(index));
@@ -75,13 +73,12 @@ private:
         return jitter_.over * last + std::sqrt(1 - jitter_.over * jitter_.over) *
                                          static_cast<double>(random.next_normal());
     }
-    /// Workers are not at the same iteration; the common part of each is kept.
-    double common(std::size_t iteration) {
-        while (moments_.size() <= iteration) {
+    double common(std::size_t moment) {
+        while (moments_.size() <= moment) {
             moments_.push_back(static_cast<float>(common_last_));
             common_last_ = step(common_last_, common_);
         }
-        return static_cast<double>(moments_[iteration]);
+        return static_cast<double>(moments_[moment]);
     }
 
     Jitter jitter_;
@@ -106,7 +103,7 @@ double scale_of(const Jitter& jitter, int workers, double iteration_s) {
     for (int i = 0; i < sample; ++i) {
         double greatest = 0;
         for (int worker = 0; worker < workers; ++worker) {
-            const double value = variable(jitter.law, normals.next(worker));
+            const double value = variable(jitter.law, normals.next(worker, i));
             sum += value / workers;
             greatest = std::max(greatest, value);
         }
@@ -132,8 +129,8 @@ public:
           scale_s_(workers > 1 ? scale_of(jitter, workers, iteration_s) : 0),
           normals_(jitter, workers, seed) {}
 
-    double next_s(int worker) override {
-        return worker < workers_ ? scale_s_ * variable(law_, normals_.next(worker)) : 0;
+    double next_s(int worker, std::int64_t moment) override {
+        return worker < workers_ ? scale_s_ * variable(law_, normals_.next(worker, moment)) : 0;
     }
 
 private:
@@ -147,15 +144,12 @@ class RecordedDelays final : public IterationDelays {
 public:
     explicit RecordedDelays(Replay replay) : replay_(std::move(replay)) {}
 
-    double next_s(int worker) override {
-        const auto index = static_cast<std::size_t>(worker);
-        begun_.resize(std::max(begun_.size(), index + 1));
-        return replay_.delay_s(worker, begun_[index]++);
+    double next_s(int worker, std::int64_t moment) override {
+        return replay_.delay_s(worker, static_cast<std::uint64_t>(moment));
     }
 
 private:
     Replay replay_;
-    std::vector<std::uint64_t> begun_;  ///< iterations by worker
 };
 
 double correlation(std::string_view text, std::string_view name, std::string_view pattern) {

@@ -8,16 +8,17 @@
 
 namespace cohort {
 
-/// What single iterations take longer than a healthy one, whatever their batch: worker i's k-th
-/// iteration has its own delay, and delays of the same k belong to the same moment. Pure.
+/// What single iterations take longer than a healthy one, whatever their batch. What workers have
+/// in common belongs to a *moment*: the reference batches that the job has done. So it is the same
+/// for all who begin at the same time, whatever came before. Pure.
 class IterationDelays {
 public:
     IterationDelays() = default;
     IterationDelays(const IterationDelays&) = delete;
     IterationDelays& operator=(const IterationDelays&) = delete;
     virtual ~IterationDelays() = default;
-    /// Of the worker's next iteration, seconds >= 0.
-    [[nodiscard]] virtual double next_s(int worker) = 0;
+    /// Of the worker's next iteration, which begins at `moment`, seconds >= 0.
+    [[nodiscard]] virtual double next_s(int worker, std::int64_t moment) = 0;
 };
 
 /// The law of `--pattern jitter`.
@@ -36,7 +37,8 @@ struct Jitter {
 /// A delay is a standard variable of the law (lognormal: sigma 1; exponential: mean 1; pareto:
 /// shape 2.5, from 0), on a scale that gives the strength. Correlation is that of the normal
 /// variables behind it (a Gaussian copula): a part common to all workers and one of each worker,
-/// both AR(1) over the iterations. Errors: UsageError when `workers` cannot have that strength.
+/// both AR(1), over the moments and over its iterations. Errors: UsageError when `workers` cannot
+/// have that strength.
 [[nodiscard]] std::unique_ptr<IterationDelays> jitter_delays(const Jitter& jitter, int workers,
                                                              double iteration_s,
                                                              std::uint64_t seed);

@@ -114,7 +114,9 @@ public:
 
     std::optional<TraceRow> next_row() override;
     std::optional<JobArrival> next_job() override;
-    double next_delay_s(int worker) override { return delays_ ? delays_->next_s(worker) : 0; }
+    double next_delay_s(int worker, std::int64_t moment) override {
+        return delays_ ? delays_->next_s(worker, moment) : 0;
+    }
 
 private:
     /// The next row of a part; the earliest comes first, of equal ones that of the first part.

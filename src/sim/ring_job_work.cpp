@@ -77,6 +77,7 @@ void RingJob::begin_step(int worker) {
     const std::int64_t samples =
         count * (one.step + 1) / mine.steps - count * one.step / mine.steps;
     one.begun_s = now();
+    cluster().begin_iteration(place(worker), rounds_done() + one.step);
     one.delay_s = cluster().shares(place(worker)).delay_s;
     const VirtualCluster::IterationCost cost = spec().cost_of(samples);
     one.wanted_s = cost.cpu_core_s / cost.cpu_threads;

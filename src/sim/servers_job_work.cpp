@@ -51,6 +51,7 @@ void ServersJob::compute(int index, std::int64_t samples, Action backward_begins
     lanes().span(index, LaneSpan::Kind::kWait, w.free_since_s, now());
     const VirtualCluster::IterationCost cost = spec().cost_of(samples);
     w.step_begun_s = now();
+    cluster().begin_iteration(place(index), rounds_done() + w.step);
     w.step_delay_s = cluster().shares(place(index)).delay_s;
     w.step_cost = cost;
     ++under_way_;

@@ -126,6 +126,11 @@ protected:
         IterationRecord record;    ///< the same; not looked at without own_s
     };
 
+    /// Reference batches that have been done.
+    [[nodiscard]] std::int64_t rounds_done() const noexcept {
+        return samples_applied_ / reference_batch_;
+    }
+
     // What an architecture does.
     /// Sends everybody to work.
     virtual void start_work() = 0;

@@ -43,7 +43,7 @@ void Injector::begin_step() {
     if (!idle()) {
         mark_ = busy_->now();
         delay_ = Clock::Seconds(draw_delay((wall_->now() - started_).count()));
-        delay_ += Clock::Seconds(replay_ ? replay_->delay_s(worker_, iteration_++) : 0);
+        delay_ += Clock::Seconds(replay_ ? replay_->delay_s(worker_, moment_++) : 0);
     }
 }
 

@@ -35,8 +35,9 @@ public:
 
     /// Every mini-batch is also delayed by what the recording has for it.
     void replay(Replay recording, int worker);
-    /// The next mini-batch is the worker's `iteration`-th of the recording, counted from 0.
-    void replay_from(std::uint64_t iteration) noexcept { iteration_ = iteration; }
+    /// The next mini-batch has the recording's row of this moment, counted from 0; without a word
+    /// the one after it has the next row.
+    void replay_at(std::uint64_t moment) noexcept { moment_ = moment; }
     /// Training begins now.
     void start();
     /// A mini-batch begins: what the thread did before is not stretched. Draws its delay.
@@ -58,9 +59,9 @@ private:
     std::uint64_t seed_;
     std::uint32_t steps_ = 0;  ///< begun
     std::optional<Replay> replay_;
-    int worker_ = 0;               ///< of the recording
-    std::uint64_t iteration_ = 0;  ///< of the recording, the next one
-    Clock::Seconds delay_{0};      ///< of this mini-batch, still to be slept
+    int worker_ = 0;            ///< of the recording
+    std::uint64_t moment_ = 0;  ///< of the recording, the next one
+    Clock::Seconds delay_{0};   ///< of this mini-batch, still to be slept
     std::shared_ptr<const Clock> wall_;
     std::shared_ptr<const Clock> busy_;
     Sleep sleep_;

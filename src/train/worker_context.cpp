@@ -139,9 +139,7 @@ std::optional<LoadedBatch> WorkerContext::next_batch(const std::function<bool()>
         if (!leases_.empty()) {
             lease_order_ = std::move(leases_.front());
             leases_.pop_front();
-            if (!std::exchange(replaying_, true)) {
-                injector_.replay_from(iterations_before(lease_order_));
-            }
+            injector_.replay_at(moment_of(lease_order_));
             const std::uint64_t lease = batch->lease().id;
             if (!lease_order_.validation) {  // leases ascend: nobody asks for those before
                 revoked_.erase(revoked_.begin(), revoked_.lower_bound(lease));
@@ -153,9 +151,9 @@ std::optional<LoadedBatch> WorkerContext::next_batch(const std::function<bool()>
     }
 }
 
-/// Mini-batches that each worker had when this one's first began: none, or what a run that is
-/// resumed had done.
-std::uint64_t WorkerContext::iterations_before(const LeaseOrder& order) const {
+/// Reference batches that the job was dealt before: those who work at the same time are at about
+/// the same, whatever came before, and a run that is resumed goes on where it was.
+std::uint64_t WorkerContext::moment_of(const LeaseOrder& order) const {
     const std::int64_t samples = order.epoch * job_.train_set->info().samples + order.position;
     return static_cast<std::uint64_t>(samples / job_.reference_batch);
 }

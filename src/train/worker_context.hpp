@@ -127,7 +127,7 @@ private:
     /// Whether work that can be given up should be: kStop has come or is being asked for.
     [[nodiscard]] bool stopping();
     void handle(const Message& message);
-    [[nodiscard]] std::uint64_t iterations_before(const LeaseOrder& order) const;
+    [[nodiscard]] std::uint64_t moment_of(const LeaseOrder& order) const;
     void submit(const LeaseOrder& order);
     [[nodiscard]] bool may_leave() const;
     void fail_run(const OutOfMemory& reason);
@@ -145,7 +145,6 @@ private:
     Loader test_loader_;
     SliceReader slices_;
     Injector injector_;
-    bool replaying_ = false;  ///< a mini-batch has begun
     IterationMeter meter_;
     OrderHandler handler_;
     std::deque<LeaseOrder> leases_;  ///< the loader's, oldest first

@@ -13,7 +13,7 @@ namespace {
 TEST(StalenessPrior, WorkedByHand) {
     const StalenessPrior prior;
     EXPECT_DOUBLE_EQ(prior.efficiency({}), 1);
-    EXPECT_DOUBLE_EQ(prior.efficiency({.mean_lag = 1}), 1 / 1.05);
+    EXPECT_DOUBLE_EQ(prior.efficiency({.mean_lag = 1}), 1 / 1.1);
     EXPECT_DOUBLE_EQ(prior.efficiency({.mean_lag = 0.5}), 1 / 1.025);
     EXPECT_DOUBLE_EQ(prior.efficiency({.mean_lag = 1, .lr_scale = 0.5}),
                      std::pow(0.5, 0.3) / 1.025);

@@ -32,9 +32,10 @@ std::vector<std::vector<double>> times(const std::string& pattern, int workers, 
                                        std::uint64_t seed = 1) {
     const auto scenario = make_pattern(pattern, shape_of(workers), seed);
     std::vector<std::vector<double>> all(static_cast<std::size_t>(iterations));
-    for (auto& row : all) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
         for (int worker = 0; worker < workers; ++worker) {
-            row.push_back(kIteration + scenario->next_delay_s(worker));
+            all[i].push_back(kIteration +
+                             scenario->next_delay_s(worker, static_cast<std::int64_t>(i)));
         }
     }
     return all;
@@ -161,9 +162,9 @@ TEST(Jitter, DependsOnTheSeedAloneAndNotOnWhoAsksFirst) {
     const auto expected = times("jitter:1.2:pareto:0.4:0.2", 2, 20, 3);
     const auto scenario = make_pattern("jitter:1.2:pareto:0.4:0.2", shape_of(2), 3);
     for (const int worker : {1, 0}) {
-        for (const auto& row : expected) {
-            EXPECT_EQ(kIteration + scenario->next_delay_s(worker),
-                      row[static_cast<std::size_t>(worker)]);
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+            EXPECT_EQ(kIteration + scenario->next_delay_s(worker, static_cast<std::int64_t>(i)),
+                      expected[i][static_cast<std::size_t>(worker)]);
         }
     }
 }
@@ -199,13 +200,13 @@ TEST(Recorded, RepeatsItsLinesFromOneThatTheSeedDraws) {
     const auto scenario = make_pattern("recorded:" + folder.file("r.csv"), shape_of(4), 1);
     std::vector<double> first;
     for (int i = 0; i < 6; ++i) {
-        first.push_back(scenario->next_delay_s(0));
-        EXPECT_NEAR(scenario->next_delay_s(1), first.back() + 0.01, 1e-12) << "the same line";
+        first.push_back(scenario->next_delay_s(0, i));
+        EXPECT_NEAR(scenario->next_delay_s(1, i), first.back() + 0.01, 1e-12) << "the same line";
     }
     EXPECT_EQ(first[0], first[3]);
     std::sort(first.begin(), first.end());
     EXPECT_EQ(first, (std::vector<double>{0.01, 0.01, 0.03, 0.03, 0.05, 0.05}));
-    EXPECT_NEAR(scenario->next_delay_s(3), scenario->next_delay_s(2) + 0.01, 1e-12)
+    EXPECT_NEAR(scenario->next_delay_s(3, 6), scenario->next_delay_s(2, 6) + 0.01, 1e-12)
         << "further workers take the columns again";
 }
 

@@ -339,7 +339,7 @@ TEST(Injector, ReplaysARecordingByWorkerAndIteration) {
         EXPECT_NEAR(std::fmod(times[step] - times[step - 1] + 3, 3), 1, 1e-9) << "row after row";
     }
     Replayed resumed(0);
-    resumed.injector.replay_from(5);
+    resumed.injector.replay_at(5);
     EXPECT_NEAR(resumed.next(), times[5], 1e-9);
     EXPECT_NEAR(resumed.next(), times[6], 1e-9);
 }

@@ -46,10 +46,10 @@ public:
     [[nodiscard]] ScaledEfficiency best_scale(StalenessFeatures features) const;
 };
 
-/// scale^r / (1 + kappa lag scale).
+/// scale^r / (1 + kappa (lag scale)^2): a small lag costs next to nothing (docs/efficiency.md).
 class StalenessPrior final : public StalenessCost {
 public:
-    static constexpr double kKappa = 0.05;
+    static constexpr double kKappa = 0.1;
     static constexpr double kRateCost =
         0.3;  ///< half the rate: a fifth less, as ssgd in the sweeps
     [[nodiscard]] double efficiency(const StalenessFeatures& features) const override;

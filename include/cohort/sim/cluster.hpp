@@ -60,6 +60,9 @@ public:
     /// Shares of time 0 are in force from then on; rows of the scenario follow.
     void start();
 
+    /// Shares of a worker's iteration that begins now hold its own delay as well. @param moment
+    /// reference batches that its job has done
+    void begin_iteration(PlaceId place, std::int64_t moment);
     /// A worker's iteration. @param backward called when backward begins, while it goes on; may be
     /// empty  @param done when all is computed
     WorkId compute(PlaceId place, const IterationCost& cost, Action backward, Action done);

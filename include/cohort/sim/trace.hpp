@@ -61,7 +61,8 @@ public:
     /// The next row, times not descending; none: nothing changes any more.
     [[nodiscard]] virtual std::optional<TraceRow> next_row() = 0;
     /// What the next iteration of a worker takes longer than others of it, seconds.
-    [[nodiscard]] virtual double next_delay_s(int /*worker*/) { return 0; }
+    /// @param moment  reference batches that the job has done when it begins
+    [[nodiscard]] virtual double next_delay_s(int /*worker*/, std::int64_t /*moment*/) { return 0; }
     /// The next job to arrive; none: no more.
     [[nodiscard]] virtual std::optional<JobArrival> next_job() { return std::nullopt; }
 };
