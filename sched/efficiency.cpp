@@ -66,7 +66,11 @@ ScaledEfficiency StalenessCost::best_scale(StalenessFeatures features) const {
         return {};
     }
     ScaledEfficiency best{.scale = 1, .efficiency = 0};
+    const bool blind = features.learns && !features.measured();
     for (const double scale : kLrScales) {
+        if (blind && features.mean_lag * scale > kBlindLag && scale > kLrScales.back()) {
+            continue;
+        }
         features.lr_scale = scale;
         const double reached = efficiency(features);
         if (reached >= best.efficiency) {
@@ -102,7 +106,7 @@ EfficiencyModel::EfficiencyModel(const EfficiencyCoefficients& coefficients)
 }
 
 double EfficiencyModel::efficiency(const StalenessFeatures& features) const {
-    if (features.step_curvature <= 0 || features.noise_ratio <= 0) {
+    if (!features.measured()) {
         return StalenessPrior().efficiency(features);
     }
     const std::vector<double> terms = terms_of(features);

@@ -65,6 +65,7 @@ StalenessFeatures PlanRater::features_of(const SyncPlan& plan, const PlanTiming&
     features.look_ahead = plan.look_ahead;
     features.step_curvature = gradients.curvature;
     features.noise_ratio = gradients.noise_scale / reference_batch_;
+    features.learns = job_.flops_per_sample > 0;
     return features;
 }
 

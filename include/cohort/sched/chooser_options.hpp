@@ -56,7 +56,7 @@ template <class Options>
 struct JobFacts {
     double parameters = 0;
     double parameter_bytes = 0;   ///< of a push
-    double flops_per_sample = 0;  ///< forward and backward
+    double flops_per_sample = 0;  ///< forward and backward; 0: nothing is learned
     double learning_rate = 0;     ///< at the start
     double momentum = 0;
 };

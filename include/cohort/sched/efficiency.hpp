@@ -21,6 +21,9 @@ struct StalenessFeatures {
     double step_curvature = 0;  ///< --lr / (1 - momentum) x curvature along the step
                                 ///< (GradientFacts::curvature); 0: not measured
     double noise_ratio = 0;     ///< phi / B; 0: not measured
+    bool learns = false;        ///< a network does: times alone are no reason to be careful
+
+    [[nodiscard]] bool measured() const noexcept { return step_curvature > 0 && noise_ratio > 0; }
 };
 
 /// The scales of the learning rate that a plan is tried with.
@@ -42,8 +45,11 @@ public:
     [[nodiscard]] virtual double efficiency(const StalenessFeatures& features) const = 0;
     [[nodiscard]] virtual std::string_view name() const = 0;
     /// Of kLrScales the one with the largest e_s, whatever features.lr_scale; the smallest of
-    /// equals. Without a lag: 1.
+    /// equals. Without a lag: 1. While nothing has been measured of a network that learns, nobody
+    /// knows how near its rate is to the edge: scales that move the parameters by more than
+    /// kBlindLag meanwhile are out, but for the least one.
     [[nodiscard]] ScaledEfficiency best_scale(StalenessFeatures features) const;
+    static constexpr double kBlindLag = 0.25;  ///< reference batches at --lr
 };
 
 /// scale^r / (1 + kappa (lag scale)^2): a small lag costs next to nothing (docs/efficiency.md).
