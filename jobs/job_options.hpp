@@ -86,9 +86,6 @@ void declare_choosers(CLI::App& app, Options& o, const std::vector<std::string>&
         "Weights of cohort chooser train that star-ml begins with; empty: the shipped ones; none: "
         "those that trust the timing model")
         ->type_name("FILE");
-    value(app, "--staleness-guard", o.staleness_guard,
-          "Choosers: no more plans as stale as one under which the loss rose or stood still")
-        ->check(CLI::IsMember({"on", "off"}));
 }
 
 template <class Options>

@@ -34,11 +34,6 @@ void check_file(std::string_view option, const std::string& file, bool read,
 
 }  // namespace
 
-bool parse_switch(std::string_view text, std::string_view option) {
-    check_word(option, std::string(text), {"on", "off"});
-    return text == "on";
-}
-
 bool uses_model(std::string_view predictor) noexcept {
     return predictor == "lstm" || predictor == "auto";
 }

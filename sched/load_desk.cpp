@@ -1,7 +1,6 @@
 #include "cohort/sched/load_desk.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace cohort {
@@ -15,17 +14,14 @@ void take(double& to, double from) {
 }  // namespace
 
 LoadDesk::LoadDesk(int workers, std::int64_t batch, double lag_bound,
-                   std::unique_ptr<Predictor> predictor, bool guard)
+                   std::unique_ptr<Predictor> predictor)
     : history_(workers, batch, TelemetryHistory::depth_for(workers)),
       stragglers_(workers, batch, lag_bound),
       straggler_news_(workers),
-      running_(workers),
-      guard_(workers * batch),
-      guarded_(guard) {
+      running_(workers) {
     view_.history = &history_;
     view_.stragglers = &stragglers_;
     view_.running = &running_;
-    view_.lag_limit = std::numeric_limits<double>::infinity();
     if (predictor) {
         predict_with(std::move(predictor));
     }
@@ -81,14 +77,10 @@ void LoadDesk::ended() {
     }
 }
 
-void LoadDesk::updated(double loss, std::int64_t samples, double lag) {
+void LoadDesk::updated(double loss) {
     constexpr double kWeight = 0.05;
     double& smoothed = view_.gradients.loss;
     smoothed = smoothed == 0 ? loss : smoothed + kWeight * (loss - smoothed);
-    if (guarded_) {
-        guard_.add(loss, samples, lag);
-        view_.lag_limit = guard_.lag_limit();
-    }
 }
 
 std::vector<PredictorScore> LoadDesk::scores() const {

@@ -215,9 +215,7 @@ void AdaptivePolicy::rate_anew(const Telemetry& telemetry) {
         if (follows(one.option)) {
             continue;
         }
-        if (one.timing.mean_lag < telemetry.load->lag_limit) {
-            others_.push_back(std::move(one));
-        }
+        others_.push_back(std::move(one));
     }
     std::stable_sort(others_.begin(), others_.end(), [](const RatedPlan& a, const RatedPlan& b) {
         return a.candidate.rate > b.candidate.rate;
@@ -249,9 +247,6 @@ Decision AdaptivePolicy::adapt(const Telemetry& telemetry) {
 Decision AdaptivePolicy::choose(const Telemetry& telemetry) {
     if (!kept_ || others_.empty()) {
         return {};
-    }
-    if (kept_->timing.mean_lag >= telemetry.load->lag_limit) {
-        return take(0, telemetry, "the plan has harmed the run: too stale");
     }
     std::size_t choice = 0;
     double most = kLeastGain;

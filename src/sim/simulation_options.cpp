@@ -51,7 +51,6 @@ void each_option(Options& o, const Visit& visit) {
     visit("efficiency", o.efficiency);
     visit("efficiency-file", o.efficiency_file);
     visit("chooser-file", o.chooser_file);
-    visit("staleness-guard", o.staleness_guard);
     visit("measure-gradients", o.measure_gradients);
     visit("samples", o.samples);
     visit("target-accuracy", o.target_accuracy);

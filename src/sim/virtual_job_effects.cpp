@@ -151,14 +151,11 @@ void VirtualJob::settle_books(const Fire& fire) {
 /// Without a network there is none.
 void VirtualJob::note_loss(const Fire& fire) {
     double loss_sum = 0;
-    double lag_sum = 0;
     for (const FiredPush& push : fire.pushes) {
         loss_sum += push.ticket.loss_sum;
-        lag_sum += push.lag;
     }
     if (load_ && loss_sum > 0) {
-        load_->updated(loss_sum / static_cast<double>(fire.samples), fire.samples,
-                       lag_sum / static_cast<double>(fire.pushes.size()));
+        load_->updated(loss_sum / static_cast<double>(fire.samples));
     }
 }
 

@@ -197,8 +197,7 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
     }
     setting.job = job_facts(parts_);
     if (!options().deterministic) {  // of times, which differ from run to run
-        load_ = std::make_unique<LoadDesk>(workers, options().batch, LoadDesk::kLagBound, nullptr,
-                                           setting.chooser.guard);
+        load_ = std::make_unique<LoadDesk>(workers, options().batch, LoadDesk::kLagBound, nullptr);
         chooser_ = setting.chooser;
         predictor_model_ = model_of(chooser_);  // a file that cannot be read ends the run here
     }

@@ -176,8 +176,6 @@ private:
     ChooserOptions chooser_;
     std::shared_ptr<const LstmModel> predictor_model_;  ///< null: the predictor needs none
     std::unique_ptr<PredictorRefiner> refiner_;         ///< of the model that forecasts come from
-    double lag_sum_ = 0;  ///< of the pushes applied since the last commit()
-    int lag_pushes_ = 0;  ///< these
     LossDesk losses_;
     std::optional<ControlDesk> control_;
     std::optional<LeaseDesk> leases_;

@@ -100,18 +100,8 @@ void Coordinator::commit(const UpdateRecord& update) {
         hook->on_step(*this, step);
     }
     if (load_) {
-        const double pushes = std::max(lag_pushes_, 1);
-        load_->updated(update.result.loss_sum / static_cast<double>(update.result.samples),
-                       update.result.samples, lag_sum_ / pushes);
-        if (const std::string warning = load_->take_warning(); !warning.empty()) {
-            log_warn("{}", warning);
-            for (const auto& hook : hooks_) {
-                hook->on_guard(*this, warning);
-            }
-        }
+        load_->updated(update.result.loss_sum / static_cast<double>(update.result.samples));
     }
-    lag_sum_ = 0;
-    lag_pushes_ = 0;
     if (modes_->awaits_update()) {
         modes_->updated(progress_.train_seconds, workers_.slowest_own_s());
     }
@@ -152,10 +142,6 @@ void Coordinator::timed(const IterationRecord& said) {
 
 void Coordinator::settled(const PushOutcome& outcome) {
     workers_.settled(outcome);
-    if (!outcome.returned) {
-        lag_sum_ += outcome.lag;
-        ++lag_pushes_;
-    }
 }
 
 void Coordinator::measured(const GradientFacts& facts) {

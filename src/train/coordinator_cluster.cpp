@@ -49,7 +49,6 @@ ClusterReport Coordinator::cluster() const {
     }
     if (load_) {
         report.gradients = load_->gradients();
-        report.lag_limit = load_->lag_limit();
     }
     return report;
 }

@@ -114,8 +114,6 @@ void TrainHook::on_push(TrainControl& /*run*/, const IterationRecord& /*record*/
 }
 void TrainHook::on_straggler(TrainControl& /*run*/, const StragglerNews::Item& /*news*/) {
 }
-void TrainHook::on_guard(TrainControl& /*run*/, const std::string& /*reason*/) {
-}
 void TrainHook::on_failure(TrainControl& /*run*/) {
 }
 void TrainHook::on_end(TrainControl& /*run*/, StopReason /*reason*/) {

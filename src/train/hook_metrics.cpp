@@ -18,14 +18,13 @@ Json or_null(const std::optional<double>& value) {
     return value ? Json(*value) : Json(nullptr);
 }
 
-/// What choosers know besides times; null: not known, or no limit.
+/// What choosers know besides times; null: not known.
 void add_gradients(Json& line, const ClusterReport& cluster) {
     const auto known = [](double value) {
         return value != 0 && std::isfinite(value) ? Json(value) : Json(nullptr);
     };
     line["noise_scale"] = known(cluster.gradients.noise_scale);
     line["step_curvature"] = known(cluster.gradients.curvature);
-    line["lag_limit"] = known(cluster.lag_limit);
 }
 
 /// Columns by worker; null where nothing was recorded yet.
@@ -138,15 +137,6 @@ public:
             {"iterations", slow.iterations},
             {"slowdown",
              slow.slowdown}}.dump());
-    }
-
-    void on_guard(TrainControl& run, const std::string& reason) override {
-        run.metrics().write(Json{
-            {"event", "guard"},
-            {"samples_applied", run.progress().samples_applied},
-            {"train_s", run.progress().train_seconds},
-            {"lag_limit", run.cluster().lag_limit},
-            {"reason", reason}}.dump(-1, ' ', false, Json::error_handler_t::replace));
     }
 
     void on_decision(TrainControl& run, const DecisionRecord& decision) override {

@@ -73,7 +73,8 @@ JobFacts job_facts(const JobParts& parts) {
     const auto parameters = static_cast<double>(parts.graph.parameters().elements());
     return {.parameters = parameters,
             .parameter_bytes = parameters * sizeof(float),
-            .flops_per_sample = parts.graph.training_flops_per_sample(),
+            .flops_per_sample =
+                computes_network(parts.options) ? parts.graph.training_flops_per_sample() : 0,
             .learning_rate = parts.options.lr,
             .momentum = parts.optimizer.momentum};
 }

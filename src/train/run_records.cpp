@@ -149,7 +149,6 @@ std::string start_json(const JobParts& parts, const RankMap& map, const std::str
                 {"lr_rule", options.lr_rule},
                 {"predictor", options.predictor},
                 {"efficiency", options.efficiency},
-                {"staleness_guard", options.staleness_guard},
                 {"inject", options.inject},
                 {"compute", options.compute},
                 {"max_lost", options.max_lost},

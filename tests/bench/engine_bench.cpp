@@ -87,7 +87,7 @@ void run_chooser(benchmark::State& state, const std::string& mode) {
     const auto policy = make_policy(mode, setting);
     (void)policy->start();
     LoadDesk desk(workers, setting.batch, LoadDesk::kLagBound,
-                  make_predictor("ewma", workers, setting.batch, nullptr), false);
+                  make_predictor("ewma", workers, setting.batch, nullptr));
     Telemetry telemetry;
     telemetry.budget_samples = std::int64_t{1} << 50;
     telemetry.workers.resize(static_cast<std::size_t>(workers));
@@ -107,9 +107,7 @@ void run_chooser(benchmark::State& state, const std::string& mode) {
             ++known.pushes;
             known.own_seconds = own_s;
         }
-        LoadView view = desk.view();
-        view.lag_limit = 1000 + odd;  // all is news
-        telemetry.load = &view;
+        telemetry.load = &desk.view();
         state.ResumeTiming();
         benchmark::DoNotOptimize(policy->decide(telemetry));
     }

@@ -39,7 +39,6 @@ public:
         if (setting_.architecture == Architecture::kServers) {
             view_.running = &running_;  // in a ring nobody knows who is late
         }
-        view_.lag_limit = std::numeric_limits<double>::infinity();
         view_.forecast.own_s.resize(workers_.size());
         plan = engine_.plan().name;
         batches.assign(workers_.size(), kBatch);

@@ -217,19 +217,6 @@ TEST(Adaptive, WrongPredictionsAreSurvived) {
     }
 }
 
-TEST(Adaptive, PlansThatHarmedTheRunAreOut) {
-    const auto delayed = [](int worker, double, std::int64_t samples) {
-        return second_of_work(1, samples, worker == 3 ? 3 : 0);
-    };
-    ChooserRun run("adaptive", 8, delayed);
-    run.until(100);
-    EXPECT_NE(run.plan, "ssgd");
-    run.view().lag_limit = 0.01;
-    run.until(200);
-    const std::string& fresh = run.plan;
-    EXPECT_TRUE(fresh == "balanced" || fresh == "ssgd") << fresh;
-}
-
 TEST(Adaptive, ADecisionTellsWhatWasWeighed) {
     ChooserRun run("adaptive", 8, slow_third(2, [](double at_s) { return at_s >= 10; }));
     run.until(40);

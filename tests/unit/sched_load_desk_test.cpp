@@ -42,7 +42,7 @@ IterationRecord record(int worker, double compute_s) {
 }
 
 TEST(LoadDesk, WithoutAPredictorThereAreRecordsAndNoForecasts) {
-    LoadDesk desk(kWorkers, kBatch, 0, nullptr, false);
+    LoadDesk desk(kWorkers, kBatch, 0, nullptr);
     desk.timed(record(0, 1));
     desk.timed({.worker = 1, .samples = 0});  // took part without samples
     const LoadView& view = desk.view();
@@ -50,12 +50,11 @@ TEST(LoadDesk, WithoutAPredictorThereAreRecordsAndNoForecasts) {
     EXPECT_EQ(view.history->size(1), 0U);
     EXPECT_THAT(view.forecast.own_s, IsEmpty());
     EXPECT_THAT(desk.scores(), IsEmpty());
-    EXPECT_TRUE(std::isinf(view.lag_limit));
     EXPECT_FALSE(desk.predicts());
 }
 
 TEST(LoadDesk, APredictorThatComesLateLearnsWhatWasRecorded) {
-    LoadDesk desk(kWorkers, kBatch, 0, nullptr, false);
+    LoadDesk desk(kWorkers, kBatch, 0, nullptr);
     desk.timed(record(0, 1));
     desk.timed(record(0, 2));
     int made = 0;
@@ -71,7 +70,7 @@ TEST(LoadDesk, APredictorThatComesLateLearnsWhatWasRecorded) {
 
 TEST(LoadDesk, AWorkerThatIsLostIsForgottenEverywhere) {
     int made = 0;
-    LoadDesk desk(kWorkers, kBatch, 0, std::make_unique<Last>(&made), false);
+    LoadDesk desk(kWorkers, kBatch, 0, std::make_unique<Last>(&made));
     for (int i = 0; i < 2 + StragglerNews::kLasting; ++i) {
         desk.timed(record(0, 1));
         desk.timed(record(1, 5));
@@ -88,7 +87,7 @@ TEST(LoadDesk, AWorkerThatIsLostIsForgottenEverywhere) {
 }
 
 TEST(LoadDesk, WhatWasNotMeasuredStaysAsItWas) {
-    LoadDesk desk(kWorkers, kBatch, 0, nullptr, false);
+    LoadDesk desk(kWorkers, kBatch, 0, nullptr);
     desk.measured(GradientFacts{.noise_scale = 100});
     desk.measured(GradientFacts{.noise_scale = 0, .curvature = 7});
     const LoadView& view = desk.view();
@@ -97,10 +96,10 @@ TEST(LoadDesk, WhatWasNotMeasuredStaysAsItWas) {
 }
 
 TEST(LoadDesk, TheLossIsSmoothed) {
-    LoadDesk desk(kWorkers, kBatch, 0, nullptr, true);
-    desk.updated(2, 20, 0);
+    LoadDesk desk(kWorkers, kBatch, 0, nullptr);
+    desk.updated(2);
     EXPECT_EQ(desk.view().gradients.loss, 2);
-    desk.updated(1, 20, 0);
+    desk.updated(1);
     EXPECT_NEAR(desk.view().gradients.loss, 1.95, 1e-9);
 }
 

@@ -79,7 +79,6 @@ TEST(SimulateOptionsTest, EveryWrongValueIsNamed) {
         {"--predictor-file", [](auto& o) { o.predictor = "ewma", o.predictor_file = "m.toml"; }},
         {"--efficiency", [](auto& o) { o.efficiency = "none"; }},
         {"--efficiency-file", [](auto& o) { o.efficiency = "prior", o.efficiency_file = "e"; }},
-        {"--staleness-guard", [](auto& o) { o.staleness_guard = "maybe"; }},
         {"--optimizer", [](auto& o) { o.optimizer = "lion"; }},
         {"--momentum", [](auto& o) { o.momentum = 1; }},
         {"--weight-decay", [](auto& o) { o.weight_decay = -1; }},
@@ -109,14 +108,12 @@ TEST(SimulateOptionsTest, ChoosersAreToldWhatWasAskedFor) {
     options.efficiency_file = "e.toml";
     options.chooser_file = "c.toml";
     options.record_rates = true;
-    options.staleness_guard = "off";
     const ChooserOptions chooser = mode_setting(options).chooser;
     EXPECT_EQ(chooser.predictor, "oracle");
     EXPECT_EQ(chooser.efficiency, "model");
     EXPECT_EQ(chooser.efficiency_file, "e.toml");
     EXPECT_EQ(chooser.chooser_file, "c.toml");
     EXPECT_TRUE(chooser.record_rates);
-    EXPECT_FALSE(chooser.guard);
 }
 
 TEST(SimulateOptionsTest, AProfileMustKnowTheWorkloadAndHaveRoom) {

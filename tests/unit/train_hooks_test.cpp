@@ -192,27 +192,19 @@ TEST_F(TrainHooks, MetricsRecordSwitchesAndRanks) {
     EXPECT_EQ(lines[3]["live"], 4);
 }
 
-TEST_F(TrainHooks, MetricsRecordWhatGradientsTellAndTheGuardsWord) {
+TEST_F(TrainHooks, MetricsRecordWhatGradientsTell) {
     run.run_options.log_every_s = 1;
     const auto hook = make_metrics_hook();
     hook->on_start(run);
     hook->on_step(run, run.step(20, 1));
     run.cluster_report.gradients = {.noise_scale = 256, .curvature = 0.5};
-    run.cluster_report.lag_limit = 0.75;
-    hook->on_guard(run, "the training loss has risen");
     hook->on_step(run, run.step(20, 1));
     const auto lines = metrics_lines();
-    ASSERT_EQ(lines.size(), 3U);
+    ASSERT_EQ(lines.size(), 2U);
     EXPECT_TRUE(lines[0]["noise_scale"].is_null());
     EXPECT_TRUE(lines[0]["step_curvature"].is_null());
-    EXPECT_TRUE(lines[0]["lag_limit"].is_null());
-    EXPECT_EQ(lines[1]["event"], "guard");
-    EXPECT_EQ(lines[1]["lag_limit"], 0.75);
-    EXPECT_EQ(lines[1]["reason"], "the training loss has risen");
-    EXPECT_EQ(lines[1]["samples_applied"], 20);
-    EXPECT_EQ(lines[2]["noise_scale"], 256);
-    EXPECT_EQ(lines[2]["step_curvature"], 0.5);
-    EXPECT_EQ(lines[2]["lag_limit"], 0.75);
+    EXPECT_EQ(lines[1]["noise_scale"], 256);
+    EXPECT_EQ(lines[1]["step_curvature"], 0.5);
 }
 
 TEST_F(TrainHooks, NanGuardNamesTheWorkers) {

@@ -210,8 +210,6 @@ TEST(TrainOptions, ChoosersAreToldWhatWasAskedFor) {
                 HasSubstr("last, ewma, episodes, lstm, auto"));
     EXPECT_THAT(complaint([](TrainOptions& o) { o.efficiency = "all"; }),
                 HasSubstr("model, prior"));
-    EXPECT_THAT(complaint([](TrainOptions& o) { o.staleness_guard = "yes"; }),
-                HasSubstr("--staleness-guard"));
     const auto unread = [](TrainOptions& o) {
         o.predictor = "last";
         o.predictor_file = "model.toml";
@@ -219,11 +217,9 @@ TEST(TrainOptions, ChoosersAreToldWhatWasAskedFor) {
     EXPECT_THAT(complaint(unread), HasSubstr("--predictor-file"));
     TrainOptions options = good();
     options.predictor = "ewma";
-    options.staleness_guard = "off";
     const ChooserOptions chooser = mode_setting(options, 2).chooser;
     EXPECT_EQ(chooser.predictor, "ewma");
     EXPECT_EQ(chooser.efficiency, "model");
-    EXPECT_FALSE(chooser.guard);
 }
 
 TEST(RunIdentity, IsTheDatasetsContentNotItsPath) {

@@ -15,7 +15,6 @@ namespace cohort {
 struct ChooserOptions {
     std::string predictor = "auto";    ///< as make_predictor; simulations also: oracle
     std::string efficiency = "model";  ///< model, prior
-    bool guard = true;                 ///< StalenessGuard
     std::string predictor_file;        ///< of `cohort predictor train`; empty: the shipped one
     std::string efficiency_file;       ///< of `cohort efficiency train`; empty: the shipped one
     std::string chooser_file;   ///< of `cohort chooser train`; empty: the shipped one; "none": none
@@ -25,9 +24,6 @@ struct ChooserOptions {
     /// What a RateRegressor begins with, from chooser_file; null: RateRegressor::start_weights().
     std::shared_ptr<const NamedWeights> rate_weights = {};
 };
-
-/// "on" or "off". Errors: UsageError naming the option.
-[[nodiscard]] bool parse_switch(std::string_view text, std::string_view option);
 
 /// Whether the predictor of this name looks at a model, see make_predictor.
 [[nodiscard]] bool uses_model(std::string_view predictor) noexcept;
@@ -43,7 +39,6 @@ template <class Options>
                                              const std::vector<std::string>& more_predictors = {}) {
     ChooserOptions options{.predictor = job.predictor,
                            .efficiency = job.efficiency,
-                           .guard = parse_switch(job.staleness_guard, "--staleness-guard"),
                            .predictor_file = job.predictor_file,
                            .efficiency_file = job.efficiency_file,
                            .chooser_file = job.chooser_file,

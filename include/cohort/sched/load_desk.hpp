@@ -32,7 +32,6 @@ struct LoadView {
     const RunningIterations* running = nullptr;  ///< null: nobody says who is at one
     Forecast forecast;  ///< empty while the mode in charge looks at none, see ModePolicy
     GradientFacts gradients;
-    double lag_limit = 0;  ///< of the guard, reference batches; infinity: none
 };
 
 /// Where the load figures of a run come together: history, stragglers, predictions, what gradients
@@ -45,7 +44,7 @@ public:
 
     /// @param predictor  what forecasts come from; null: none are made
     LoadDesk(int workers, std::int64_t batch, double lag_bound,
-             std::unique_ptr<Predictor> predictor, bool guard);
+             std::unique_ptr<Predictor> predictor);
     LoadDesk(const LoadDesk&) = delete;
     LoadDesk& operator=(const LoadDesk&) = delete;
     ~LoadDesk() = default;
@@ -67,8 +66,8 @@ public:
     void timed(const IterationRecord& record);
     /// A worker is gone, or begins anew: what was recorded of it counts no more.
     void lost(int worker);
-    /// An update. @param loss  mean over its samples, nats  @param lag  mean of its pushes
-    void updated(double loss, std::int64_t samples, double lag);
+    /// An update. @param loss  mean over its samples, nats
+    void updated(double loss);
     /// New numbers; those that are 0 stay as they were.
     void measured(const GradientFacts& facts);
 
@@ -84,10 +83,6 @@ public:
     /// One per horizon; none while there are no forecasts.
     [[nodiscard]] std::vector<PredictorScore> scores() const;
     [[nodiscard]] const GradientFacts& gradients() const noexcept { return view_.gradients; }
-    /// Of the guard, reference batches; infinity: none.
-    [[nodiscard]] double lag_limit() const noexcept { return view_.lag_limit; }
-    /// The guard's word, once; empty: it has none.
-    [[nodiscard]] std::string take_warning() { return guard_.take_reason(); }
 
 private:
     TelemetryHistory history_;
@@ -96,8 +91,6 @@ private:
     RunningIterations running_;
     std::unique_ptr<Predictor> predictor_;
     std::optional<PredictorScores> scores_;
-    StalenessGuard guard_;
-    bool guarded_;
     std::optional<std::int64_t> forecast_at_;  ///< records then
     LoadView view_;
 };

@@ -48,7 +48,6 @@ struct SimulateOptions {
     std::string efficiency = "model";
     std::string efficiency_file;
     std::string chooser_file;
-    std::string staleness_guard = "on";
     bool measure_gradients = false;  ///< noise scale and curvature, whatever the mode
     std::string optimizer = "sgd";
     double momentum = 0.9;

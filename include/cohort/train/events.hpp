@@ -111,7 +111,6 @@ struct ClusterReport {
     std::vector<WorkerReport> workers;
     std::vector<WorkerLoad> loads;  ///< by worker; empty in a deterministic run
     GradientFacts gradients;        ///< as measured where the mode asks for it
-    double lag_limit = std::numeric_limits<double>::infinity();  ///< of the guard
 
     [[nodiscard]] int live() const noexcept;
     /// Sums over the workers; `lag` and own times are those of the worker with the largest lag.
@@ -176,8 +175,6 @@ public:
     virtual void on_push(TrainControl& run, const IterationRecord& record);
     /// A worker has become slow, or is no longer.
     virtual void on_straggler(TrainControl& run, const StragglerNews::Item& news);
-    /// The guard blames a plan's staleness; ClusterReport has its new limit.
-    virtual void on_guard(TrainControl& run, const std::string& reason);
     /// After the last step and evaluation, before checkpoint, model and summary are written.
     virtual void on_end(TrainControl& run, StopReason reason);
     /// The run ends because of an error. Must not throw.

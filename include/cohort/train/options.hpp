@@ -43,8 +43,7 @@ struct TrainOptions {
     std::string efficiency = "model";  ///< for choosers: cost of staleness by "model" or "prior"
     std::string efficiency_file;       ///< of `cohort efficiency train`; empty: the shipped one
     std::string chooser_file;  ///< of `cohort chooser train`; empty: the shipped one; "none": none
-    std::string staleness_guard = "on";  ///< "on" or "off": no plans that have harmed the run
-    int max_lost = -1;  ///< workers that may be lost before the job ends; -1: all but one
+    int max_lost = -1;         ///< workers that may be lost before the job ends; -1: all but one
     std::string node_staging = "auto";  ///< servers: sum a node's gradients before they are sent
     /// "network", or "sleep:40ms" in its place; "+recorded:NAME" adds the times of a recording.
     std::string compute = "network";
