@@ -14,8 +14,9 @@ import subprocess
 import sys
 
 PATTERNS = ("healthy persistent:2 persistent:5 half:3 transient:3 transient:8 blip:5 onoff:3 "
-            "clustered:3 bandwidth:5 delay:3 delay:5 server-hot:3 colocated:4 storm:3 jitter:1.5 "
-            "jitter:1.5:exponential jitter:1.3:pareto:0.3:0.3 recorded:alexnet recorded:vgg13 "
+            "clustered:3 bandwidth:5 delay:3 delay:5 server-hot:3 server-hot:5 heterogeneous:3 "
+            "colocated:4 storm:3 blip:20 transient:20 delay:20 jitter:1.5 jitter:1.5:exponential "
+            "jitter:1.3:pareto:0.3:0.3 jitter:1.2 recorded:alexnet recorded:vgg13 "
             "recorded:resnet20 recorded:lstm").split()
 MODES = "ssgd,asgd,ssp:3,lb-bsp,dynamic,quorum:6,quorum:4,adaptive"
 

@@ -249,16 +249,32 @@ TEST(Recorded, ErrorsNameLineAndField) {
 /// ssgd waits for the slowest of every iteration, asgd for nobody.
 TEST(Delays, MakeVirtualRoundsAsLongAsTheSlowestIteration) {
     TempFolder folder;
-    std::ofstream(folder.file("r.csv")) << "iteration,worker0_ms,worker1_ms\n0,0,100\n1,200,0\n";
     VirtualRuns runs;  // 0.1 s an iteration
-    const auto period = [&](const std::string& mode) {
+    const auto period = [&](const std::string& mode, const std::string& rows) {
         SimulateOptions options = runs.options(mode, 2, 2000);
         options.trace = folder.file("r.csv");
+        std::ofstream(options.trace) << "iteration,worker0_ms,worker1_ms\n" << rows;
         const SimulationResult result = simulate(options, {});
         return result.virtual_s / static_cast<double>(result.updates);
     };
-    EXPECT_NEAR(period("ssgd"), 0.1 + 0.15, 0.001);
-    EXPECT_NEAR(period("asgd"), 1 / (1 / 0.2 + 1 / 0.15), 0.001);
+    EXPECT_NEAR(period("ssgd", "0,0,100\n1,200,0\n"), 0.1 + 0.15, 0.001);
+    EXPECT_NEAR(period("asgd", "0,0,100\n1,0,100\n"), 1 / (1 / 0.1 + 1 / 0.2), 0.001);
+}
+
+/// Workers that drifted apart have the same rows again as soon as they begin together: nothing is
+/// left of another mode that was in force before.
+TEST(Delays, BelongToTheMomentWhateverWasInForceBefore) {
+    const auto end_s = [](const std::string& schedule, std::int64_t samples) {
+        VirtualRuns runs;
+        SimulateOptions options = runs.options("ssgd", 8, samples);
+        options.mode.clear();
+        options.mode_schedule = schedule;
+        options.pattern = "recorded:alexnet";
+        return simulate(options, {}).virtual_s;
+    };
+    const std::string before = "0:ssgd,1000:asgd,4000:ssgd";
+    const double after_s = end_s(before, 24000) - end_s(before, 8000);
+    EXPECT_NEAR(after_s / (end_s("0:ssgd", 24000) - end_s("0:ssgd", 8000)), 1, 0.02);
 }
 
 }  // namespace
