@@ -128,12 +128,12 @@ RecordedTimes find_recording(const std::string& name_or_path, std::string_view o
 Replay::Replay(RecordedTimes times, std::uint64_t seed) : times_(std::move(times)), seed_(seed) {
 }
 
-double Replay::delay_s(int worker, std::uint64_t iteration) const {
+double Replay::delay_s(int worker, std::uint64_t moment) const {
     const std::size_t columns = times_.front().size();
     const auto index = static_cast<std::size_t>(worker);
     Rng random(seed_, RngPurpose::kPattern, kStreams + index / columns);
     const std::uint64_t first = random.next_below(static_cast<std::uint32_t>(times_.size()));
-    return times_[(first + iteration) % times_.size()][index % columns];
+    return times_[(first + moment) % times_.size()][index % columns];
 }
 
 }  // namespace cohort

@@ -77,7 +77,7 @@ private:
     double samples_ = 0;
     double predicted_ = 0;
     double all_ = 1;
-    std::array<Kind, 2> kinds_;  ///< nobody need wait; all wait
+    std::array<Kind, 2> kinds_;  ///< of the others; of those under which all wait for all
 };
 
 }  // namespace cohort

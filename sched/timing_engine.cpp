@@ -46,7 +46,7 @@ public:
 
     PlanTiming run() {
         for (std::size_t worker = 0; worker < workers_.size(); ++worker) {
-            start(worker, 0, 0);
+            start(worker, 0);
         }
         while (!meter_.done()) {
             check_invariant(!events_.empty(), "somebody works");
@@ -75,7 +75,7 @@ private:
     }
 
     /// A worker begins a mini-batch, with a lease of its own.
-    void start(std::size_t index, std::int64_t version, Ticks time) {
+    void start(std::size_t index, std::int64_t version) {
         EngineWorker& worker = workers_[index];
         const std::int64_t batch = job_.batches[index];
         const auto number = static_cast<int>(index);
@@ -83,10 +83,10 @@ private:
         worker.takes = job_.own_of(index, worker.iterations++) * worker.samples / batch;
         worker.lease = ++leases_;
         worker.version = version;
-        worker.begun = time;
+        worker.begun = now_;
         worker.busy = true;
         engine_.leased(number, worker.lease, worker.samples);
-        add({.time = time + worker.takes, .worker = index, .start = ++worker.starts});
+        add({.time = now_ + worker.takes, .worker = index, .start = ++worker.starts});
     }
 
     void push(std::size_t index) {
@@ -112,11 +112,11 @@ private:
         }
         meter_.updated();
         for (const Fire::Release& release : fire.releases) {
-            start(static_cast<std::size_t>(release.worker), fire.version, now_);
+            start(static_cast<std::size_t>(release.worker), fire.version);
         }
     }
     void carry_out(const ReleaseOne& release) {
-        start(static_cast<std::size_t>(release.worker), release.version, now_);
+        start(static_cast<std::size_t>(release.worker), release.version);
     }
     void carry_out(const Refuse& refusal) {
         const auto index = static_cast<std::size_t>(refusal.push.worker);
@@ -128,7 +128,7 @@ private:
         const double done = static_cast<double>(std::max<Ticks>(0, now_ - worker.begun)) /
                             static_cast<double>(std::max<Ticks>(1, worker.takes));
         meter_.wasted(index, static_cast<double>(worker.samples) * std::min(1.0, done));
-        start(index, interrupt.version, now_);
+        start(index, interrupt.version);
     }
     void carry_out(const ReturnLease& /*lease*/) {}
 

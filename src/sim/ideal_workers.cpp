@@ -111,6 +111,7 @@ void IdealWorkers::iterate(int worker) {
 /// The exchange runs beside backward, as in the job.
 void IdealWorkers::compute(int worker) {
     seat(worker).parts = 2;
+    // Nobody waits here, so each takes row after row of what the workers have in common.
     cluster_.begin_iteration(seat(worker).place, seat(worker).iterations);
     cluster_.compute(
         seat(worker).place, spec_.cost_of(spec_.setting.batch),

@@ -18,8 +18,8 @@ namespace cohort {
 /// other programs take from this rank is not stretched once more, so the slowness is the same on a
 /// busy machine and on an idle one. Debts below a millisecond are carried on, oversleeping is paid
 /// back; so the form is that of evenly slower hardware. Which mini-batches are delayed depends on
-/// the seed, the rank and how many there were before, never on time. A recording is replayed in the
-/// same way: each mini-batch is delayed by its own time. Used by the computing thread only.
+/// the seed, the rank and how many there were before, never on time. A recording delays each
+/// mini-batch by the row of its moment. Used by the computing thread only.
 class Injector {
 public:
     using Sleep = std::function<void(Clock::Seconds)>;
@@ -33,7 +33,7 @@ public:
              std::shared_ptr<const Clock> wall, std::shared_ptr<const Clock> busy = nullptr,
              Sleep sleep = {});
 
-    /// Every mini-batch is also delayed by what the recording has for it.
+    /// Every mini-batch is also delayed by what the recording has for its moment.
     void replay(Replay recording, int worker);
     /// The next mini-batch has the recording's row of this moment, counted from 0; without a word
     /// the one after it has the next row.

@@ -139,7 +139,9 @@ std::optional<LoadedBatch> WorkerContext::next_batch(const std::function<bool()>
         if (!leases_.empty()) {
             lease_order_ = std::move(leases_.front());
             leases_.pop_front();
-            injector_.replay_at(moment_of(lease_order_));
+            if (!lease_order_.validation) {  // whose samples are from anywhere
+                injector_.replay_at(moment_of(lease_order_));
+            }
             const std::uint64_t lease = batch->lease().id;
             if (!lease_order_.validation) {  // leases ascend: nobody asks for those before
                 revoked_.erase(revoked_.begin(), revoked_.lower_bound(lease));
@@ -151,8 +153,9 @@ std::optional<LoadedBatch> WorkerContext::next_batch(const std::function<bool()>
     }
 }
 
-/// Reference batches that the job was dealt before: those who work at the same time are at about
-/// the same, whatever came before, and a run that is resumed goes on where it was.
+/// Reference batches that the job was dealt before: the same for all of a round, whatever came before
+/// it, and a run that is resumed goes on where it was. Under plans that do not wait it is as old as
+/// the lease, up to four of the worker's mini-batches.
 std::uint64_t WorkerContext::moment_of(const LeaseOrder& order) const {
     const std::int64_t samples = order.epoch * job_.train_set->info().samples + order.position;
     return static_cast<std::uint64_t>(samples / job_.reference_batch);

@@ -19,6 +19,19 @@ TEST(StalenessPrior, WorkedByHand) {
                      std::pow(0.5, 0.3) / 1.025);
 }
 
+/// Before anything is known of a network its parameters move little meanwhile: lag times scale is a
+/// quarter of a reference batch at most, as far as there are scales.
+TEST(StalenessPrior, IsCarefulWhileNothingIsMeasuredOfANetwork) {
+    const StalenessPrior prior;
+    EXPECT_EQ(prior.best_scale({.mean_lag = 0.2, .learns = true}).scale, 1);
+    EXPECT_EQ(prior.best_scale({.mean_lag = 0.4, .learns = true}).scale, 0.5);
+    EXPECT_EQ(prior.best_scale({.mean_lag = 3, .learns = true}).scale, 0.25);
+    EXPECT_EQ(prior.best_scale({.mean_lag = 0.4}).scale, 1) << "times alone";
+    const StalenessFeatures known{
+        .mean_lag = 0.4, .step_curvature = 1, .noise_ratio = 1, .learns = true};
+    EXPECT_EQ(prior.best_scale(known).scale, 1);
+}
+
 TEST(BatchEfficiency, WorkedByHand) {
     EXPECT_DOUBLE_EQ(batch_efficiency(512, 512, 512), 1);
     EXPECT_DOUBLE_EQ(batch_efficiency(512, 512, 1536), 0.5);

@@ -103,7 +103,7 @@ TEST(AdaptiveOverdue, ALatePushStillCounts) {
 }
 
 /// With more noise other batches may be wanted now and then, but nobody is late.
-TEST(AdaptiveOverdue, ANoisyHealthyHourIsLeftAlone) {
+TEST(AdaptiveOverdue, InANoisyHealthyHourNobodyIsLate) {
     for (const double sigma : {0.03, 0.05, 0.08}) {
         for (const int workers : {8, 16}) {
             ChooserRun run("adaptive", workers, workers_of(sigma));

@@ -324,7 +324,7 @@ struct Replayed {
     Injector injector;
 };
 
-TEST(Injector, ReplaysARecordingByWorkerAndIteration) {
+TEST(Injector, ReplaysARecordingByWorkerAndMoment) {
     Replayed first(0);
     Replayed last(2);
     Replayed further(3);
@@ -338,10 +338,10 @@ TEST(Injector, ReplaysARecordingByWorkerAndIteration) {
     for (std::size_t step = 1; step < times.size(); ++step) {
         EXPECT_NEAR(std::fmod(times[step] - times[step - 1] + 3, 3), 1, 1e-9) << "row after row";
     }
-    Replayed resumed(0);
-    resumed.injector.replay_at(5);
-    EXPECT_NEAR(resumed.next(), times[5], 1e-9);
-    EXPECT_NEAR(resumed.next(), times[6], 1e-9);
+    Replayed later(0);
+    later.injector.replay_at(5);
+    EXPECT_NEAR(later.next(), times[5], 1e-9);
+    EXPECT_NEAR(later.next(), times[6], 1e-9);
 }
 
 TEST(Injector, ADelayEndsSoonWhenTheMiniBatchIsGivenUp) {

@@ -28,8 +28,8 @@ class Replay {
 public:
     /// @param seed  of the first rows
     Replay(RecordedTimes times, std::uint64_t seed);
-    /// Of a worker's iteration, counted from 0, seconds.
-    [[nodiscard]] double delay_s(int worker, std::uint64_t iteration) const;
+    /// Of a worker's iteration that begins at this moment, a row after the first one, seconds.
+    [[nodiscard]] double delay_s(int worker, std::uint64_t moment) const;
 
 private:
     RecordedTimes times_;
