@@ -153,9 +153,9 @@ std::optional<LoadedBatch> WorkerContext::next_batch(const std::function<bool()>
     }
 }
 
-/// Reference batches that the job was dealt before: the same for all of a round, whatever came before
-/// it, and a run that is resumed goes on where it was. Under plans that do not wait it is as old as
-/// the lease, up to four of the worker's mini-batches.
+/// Reference batches that the job was dealt before: the same for all of a round, whatever came
+/// before it, and a run that is resumed goes on where it was. Under plans that do not wait it is as
+/// old as the lease, up to four of the worker's mini-batches.
 std::uint64_t WorkerContext::moment_of(const LeaseOrder& order) const {
     const std::int64_t samples = order.epoch * job_.train_set->info().samples + order.position;
     return static_cast<std::uint64_t>(samples / job_.reference_batch);
