@@ -7,6 +7,7 @@
 
 #include "batch_balance.hpp"
 #include "cohort/sched/rate_regressor.hpp"
+#include "plan_rates.hpp"
 #include "plan_space.hpp"
 
 namespace cohort {
@@ -15,6 +16,22 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Le;
 using ::testing::SizeIs;
+
+/// What one plan that does not wait has shown holds for all that do not, until it fades.
+TEST(PaceRecord, HoldsForPlansOfAKindAndFades) {
+    PaceRecord paces(100);
+    EXPECT_EQ(paces.of(true), 1);
+    paces.went(true, 1, 100, 100);
+    paces.went(false, 1, 60, 100);  // 60 in place of 100 samples per second
+    EXPECT_NEAR(paces.of(false), 0.6, 1e-9);
+    EXPECT_NEAR(paces.of(true), 1, 0.01) << "another kind";
+    paces.went(false, 1, 50, 0);
+    EXPECT_NEAR(paces.of(false), 0.6, 1e-9) << "nothing was predicted";
+    for (int window = 0; window < 500; ++window) {
+        paces.went(true, 1, 100, 100);
+    }
+    EXPECT_NEAR(paces.of(false), 1, 0.01) << "it is worth another trial";
+}
 
 TEST(BalancedBatches, TheSlowestIsDoneAsEarlyAsItCanBe) {
     const std::vector<CostLine> costs{{.fixed_s = 0, .sample_s = 1},
