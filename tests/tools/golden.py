@@ -240,9 +240,16 @@ def write(kind, runs):
 
 
 def differences(expected, found, comparable):
-    names = [name for name in {**expected, **found} if comparable or name in COUNTS]
-    return [f"    {name}: expected {expected.get(name)}, got {found.get(name)}" for name in names
-            if expected.get(name) != found.get(name)]
+    lines = []
+    for name in {**expected, **found}:
+        left, right = expected.get(name), found.get(name)
+        if left == right or not (comparable or name in COUNTS):
+            continue
+        if name == "fields" and left and right:
+            left, right = (" ".join(sorted(set(one.split()) - set(other.split()))) or "no other"
+                           for one, other in ((left, right), (right, left)))
+        lines.append(f"    {name}: expected {left}, got {right}")
+    return lines
 
 
 def check(kind, runs, complete):
