@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "cohort/sched/decision_book.hpp"
+#include "cohort/sched/chooser.hpp"
 #include "cohort/train/events.hpp"
 #include "core/units.hpp"
 #include "train/coordinator/decision_json.hpp"

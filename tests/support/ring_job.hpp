@@ -75,7 +75,7 @@ private:
 /// Books without hooks, files or a clock.
 struct RingBooks final : RunBooks {
     RingBooks(const JobParts& parts, int workers, SyncPlan plan, std::int64_t limit)
-        : desk(LeaseBook(parts.train_set->info(), parts.order, limit), limit,
+        : desk(LeaseLedger(parts.train_set->info(), parts.order, limit), limit,
                {.workers = workers, .batch = parts.options.batch, .ahead = 3, .share_tail = false},
                {}),
           updates_engine({.workers = workers, .reference_batch = parts.reference_batch},

@@ -16,7 +16,7 @@ class TestBooks final : public RunBooks {
 public:
     TestBooks(const JobParts& job, int workers, std::int64_t samples, SyncPlan plan)
         : samples_(samples),
-          leases_(LeaseBook(job.train_set->info(), job.order, samples), samples,
+          leases_(LeaseLedger(job.train_set->info(), job.order, samples), samples,
                   {.workers = workers, .batch = job.options.batch}, {}),
           engine_({.workers = workers, .reference_batch = job.reference_batch}, std::move(plan)) {}
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sched/plan/lease_work.hpp"
-#include "sched/run/validation_desk.hpp"
+#include "session/validation_sampler.hpp"
 #include "sim/job/server_line.hpp"
 #include "sim/job/virtual_job.hpp"
 
@@ -60,9 +60,9 @@ private:
         std::int64_t out = 0;            ///< leases of it, those included whose pushes wait
         std::deque<std::int64_t> ahead;  ///< samples of the leases to come
         std::shared_ptr<Group> group;    ///< of the lease; null: alone
-        std::optional<ValidationDesk::Dealt> validation;  ///< to be computed before the lease
-        bool validating = false;                          ///< it is
-        Learner::WorkId validation_work = 0;              ///< then
+        std::optional<ValidationSampler::Dealt> validation;  ///< to be computed before the lease
+        bool validating = false;                             ///< it is
+        Learner::WorkId validation_work = 0;                 ///< then
         ClusterWork pull = 0;
         ClusterWork compute = 0;
         ClusterWork push = 0;                     ///< 0 once it is complete
@@ -173,7 +173,7 @@ private:
     Carried pushed_;
     Carried pulled_;
     std::vector<Worker> workers_;
-    ValidationDesk validation_;
+    ValidationSampler validation_;
     std::set<int> wanting_;     ///< released, no lease, and the engine waits for them
     std::set<int> idle_;        ///< released or not begun, no lease, nobody waits for them
     std::int64_t holding_ = 0;  ///< workers with a lease

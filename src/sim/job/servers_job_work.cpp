@@ -273,7 +273,7 @@ void ServersJob::complete(int index) {
 /// and pushed like any other.
 void ServersJob::start_validation(int index) {
     Worker& w = worker(index);
-    const ValidationDesk::Dealt dealt = *std::exchange(w.validation, std::nullopt);
+    const ValidationSampler::Dealt dealt = *std::exchange(w.validation, std::nullopt);
     w.validating = true;
     w.validation_work = learner().start(
         {.worker = index,

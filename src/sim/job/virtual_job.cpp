@@ -60,8 +60,8 @@ VirtualJob::VirtualJob(VirtualCluster& cluster, Learner& learner, JobSpec spec)
     check_invariant(spec_.setting.live.size() == spec_.worker_nodes.size(),
                     "a mode is set for the workers that there are");
     if (spec_.telemetry) {
-        load_ = std::make_unique<LoadDesk>(spec_.workers(), spec_.setting.batch,
-                                           LoadDesk::kLagBound, nullptr);
+        load_ = std::make_unique<LoadMonitor>(spec_.workers(), spec_.setting.batch,
+                                              LoadMonitor::kLagBound, nullptr);
     }
     places_.reserve(batches_.size());
     for (const int node : spec_.worker_nodes) {

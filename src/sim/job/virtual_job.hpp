@@ -14,12 +14,12 @@
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/optim/schedule.hpp"
 #include "cohort/sched/drop_record.hpp"
-#include "cohort/sched/load_desk.hpp"
-#include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/update_engine.hpp"
 #include "cohort/sim/simulation.hpp"
-#include "sched/run/gradient_desk.hpp"
-#include "sched/run/worker_books.hpp"
+#include "session/gradient_statistics.hpp"
+#include "session/load_monitor.hpp"
+#include "session/mode_controller.hpp"
+#include "session/worker_stats.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/cluster/worker_lanes.hpp"
 #include "sim/job/event_log.hpp"
@@ -239,7 +239,7 @@ private:
     void log(const Effect& effect);
     void apply(const Fire& fire);
     void learned_of_gradients();
-    [[nodiscard]] GradientWish wish() const;
+    [[nodiscard]] GradientStatsPolicy wish() const;
     void settle_books(const Fire& fire);
     void note_loss(const Fire& fire);
     void consult_modes();
@@ -256,13 +256,13 @@ private:
     VirtualCluster& cluster_;
     Learner& learner_;
     JobSpec spec_;
-    ModeDesk modes_;
+    ModeController modes_;
     UpdateEngine engine_;
-    GradientDesk gradients_;
-    LeaseBook book_;
-    WorkerBooks books_;
+    GradientStatistics gradients_;
+    LeaseLedger book_;
+    WorkerStats books_;
     std::vector<IterationRecord> records_;
-    std::unique_ptr<LoadDesk> load_;  ///< null: see JobSpec::telemetry
+    std::unique_ptr<LoadMonitor> load_;  ///< null: see JobSpec::telemetry
     WorkerLanes lanes_;
     EventLog log_;
     std::vector<VirtualCluster::PlaceId> places_;  ///< by worker

@@ -121,7 +121,7 @@ void VirtualJob::apply(const Fire& fire) {
     }
 }
 
-GradientWish VirtualJob::wish() const {
+GradientStatsPolicy VirtualJob::wish() const {
     return {.every_update =
                 engine_.plan().lr_unit == SyncPlan::LrUnit::kAdaScale && spec_.noise_scale == 0,
             .now_and_then = spec_.measure_gradients || modes_.wants_gradients()};

@@ -197,7 +197,8 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
     }
     setting.job = job_facts(parts_);
     if (!options().deterministic) {  // of times, which differ from run to run
-        load_ = std::make_unique<LoadDesk>(workers, options().batch, LoadDesk::kLagBound, nullptr);
+        load_ = std::make_unique<LoadMonitor>(workers, options().batch, LoadMonitor::kLagBound,
+                                              nullptr);
         chooser_ = setting.chooser;
         predictor_model_ = model_of(chooser_);  // a file that cannot be read ends the run here
     }
@@ -206,7 +207,7 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
     keep_forecasts();
     const std::int64_t steps = first.work == Work::kDelta ? first.local_steps : 1;
     leases_.emplace(
-        LeaseBook(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),
+        LeaseLedger(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),
         parts_.budget_samples,
         LeaseDesk::Options{.workers = workers, .batch = options().batch * steps}, accounts);
     engine_.emplace(EngineOptions{.workers = workers,

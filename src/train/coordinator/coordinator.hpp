@@ -9,13 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "cohort/sched/load_desk.hpp"
-#include "cohort/sched/mode_desk.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/trainer.hpp"
 #include "core/system/run_lock.hpp"
-#include "sched/run/worker_books.hpp"
+#include "session/load_monitor.hpp"
+#include "session/mode_controller.hpp"
+#include "session/worker_stats.hpp"
 #include "train/coordinator/checkpoint_desk.hpp"
 #include "train/coordinator/control_desk.hpp"
 #include "train/coordinator/evaluation_desk.hpp"
@@ -165,14 +165,14 @@ private:
     TrainProgress earlier_;  ///< of the parts before this one (times)
     std::int64_t version_ = 0;
     double reference_batches_ = 0;
-    std::optional<ModeDesk> modes_;
+    std::optional<ModeController> modes_;
     bool updated_ = false;    ///< an update was made since the modes were asked
     bool ask_modes_ = false;  ///< workers came or went, or somebody asked for a mode
     int switches_ = 0;
     int regroupings_ = 0;
     std::optional<Clock::Seconds> regrouping_said_;
-    WorkerBooks workers_;
-    std::unique_ptr<LoadDesk> load_;  ///< null in a deterministic run
+    WorkerStats workers_;
+    std::unique_ptr<LoadMonitor> load_;  ///< null in a deterministic run
     ChooserOptions chooser_;
     std::shared_ptr<const LstmModel> predictor_model_;  ///< null: the predictor needs none
     std::unique_ptr<PredictorRefiner> refiner_;         ///< of the model that forecasts come from

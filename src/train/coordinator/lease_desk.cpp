@@ -7,7 +7,7 @@
 
 namespace cohort {
 
-LeaseDesk::LeaseDesk(LeaseBook book, std::int64_t limit, const Options& options,
+LeaseDesk::LeaseDesk(LeaseLedger book, std::int64_t limit, const Options& options,
                      const SampleAccounts& earlier)
     : book_(std::move(book)),
       applied_before_(book_.account().applied),

@@ -30,7 +30,7 @@ public:
         bool share_tail = false;  ///< fewer at the end, so that no slow worker keeps the last ones
     };
     /// @param limit of the book, samples  @param earlier accounts of the parts before this one
-    LeaseDesk(LeaseBook book, std::int64_t limit, const Options& options,
+    LeaseDesk(LeaseLedger book, std::int64_t limit, const Options& options,
               const SampleAccounts& earlier);
 
     /// Deals until every worker holds `ahead` leases (or its share of what is left) or the book has
@@ -77,7 +77,7 @@ private:
     [[nodiscard]] static std::size_t index(int worker) { return static_cast<std::size_t>(worker); }
     Held drop(std::uint64_t lease);
 
-    LeaseBook book_;
+    LeaseLedger book_;
     std::int64_t applied_before_;  ///< in earlier parts
     std::int64_t limit_;
     Options options_;

@@ -8,10 +8,10 @@
 
 #include "cohort/comm/messenger.hpp"
 #include "cohort/model/replica.hpp"
-#include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/reports.hpp"
 #include "cohort/sched/telemetry.hpp"
 #include "cohort/sched/update_engine.hpp"
+#include "session/load_monitor.hpp"
 #include "train/coordinator/lease_desk.hpp"
 #include "train/protocol/links.hpp"
 #include "train/protocol/protocol.hpp"

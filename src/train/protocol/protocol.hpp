@@ -7,7 +7,7 @@
 #include "cohort/core/resource_use.hpp"
 #include "cohort/sched/plan.hpp"
 #include "core/bytes.hpp"
-#include "sched/run/gradient_desk.hpp"
+#include "session/gradient_statistics.hpp"
 
 // What coordinator, servers and workers say to each other. A run with servers, numbered:
 //  1. coordinator -> all           kBegin         where parameters come from; from then on leases
@@ -88,7 +88,7 @@ struct LeaseOrder {
     WorkOrder work;
     bool validation = false;  ///< its gradient is compared with, not applied: see kReference
     bool staged = false;      ///< its payload stays in memory of the node, see protocol_node.hpp
-    bool halves = false;      ///< a gradient is computed as two halves, see GradientDesk
+    bool halves = false;      ///< a gradient is computed as two halves, see GradientStatistics
     template <class Io>
     void fields(Io& io) {
         io(lease, epoch, position, count, work, validation, staged, halves);

@@ -6,7 +6,7 @@
 
 #include "comm/allreduce/ring_exchange.hpp"
 #include "sched/plan/ring_rules.hpp"
-#include "sched/run/gradient_desk.hpp"
+#include "session/gradient_statistics.hpp"
 #include "train/protocol/protocol.hpp"
 
 // What coordinator and workers say to each other in a run with rings. A member takes part in

@@ -21,11 +21,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-LeaseBook book(std::int64_t limit) {
+LeaseLedger book(std::int64_t limit) {
     SampleSetInfo info;
     info.samples = 100;
     info.chunk_samples = 10;
-    return LeaseBook(info, {.seed = 1}, limit);
+    return LeaseLedger(info, {.seed = 1}, limit);
 }
 
 std::vector<int> workers(const std::vector<LeaseDesk::Dealt>& dealt) {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sched/run/gradient_desk.hpp"
+#include "session/gradient_statistics.hpp"
 #include "support/ring_replay.hpp"
 
 namespace cohort {
@@ -285,7 +285,7 @@ TEST(RingFlow, MeasuresGradientsOnlyWhereSomebodyWantsThem) {
         const auto asked =
             std::count_if(job.messenger.rounds.begin(), job.messenger.rounds.end(),
                           [](const auto& round) { return round.second.question.norm; });
-        EXPECT_EQ(asked, wants ? 120 / GradientDesk::kEvery : 0);
+        EXPECT_EQ(asked, wants ? 120 / GradientStatistics::kEvery : 0);
         if (wants) {
             EXPECT_GT(job.books.gradients.back().noise_scale, 0);
             EXPECT_GT(job.books.gradients.back().curvature, 0);

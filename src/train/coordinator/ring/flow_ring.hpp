@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sched/run/gradient_desk.hpp"
+#include "session/gradient_statistics.hpp"
 #include "train/coordinator/ring/flow_ring_ids.hpp"
 #include "train/coordinator/update_flow.hpp"
 #include "train/protocol/protocol_ring.hpp"
@@ -118,7 +118,7 @@ private:
     void give_back(int worker, std::uint64_t lease, ReturnReason reason);
 
     // What their gradients tell (flow_ring_gradients.cpp).
-    [[nodiscard]] GradientWish wish() const;
+    [[nodiscard]] GradientStatsPolicy wish() const;
     [[nodiscard]] double noise_scale() const;
     [[nodiscard]] Fire fire_of(const Granted& next) const;
     void answered(const Granted& granted, const RoundReport& report,
@@ -192,7 +192,7 @@ private:
     std::deque<PushId> ready_;          ///< of those, complete and not granted, in order of arrival
     std::deque<Granted> granted_;       ///< rounds that have not been reported, oldest first
     RingIds ids_;
-    GradientDesk gradients_;
+    GradientStatistics gradients_;
     std::uint64_t epoch_ = 0;  ///< counts losses of members
     std::uint64_t rounds_ = 0;
     std::uint64_t reported_ = 0;  ///< last round that was reported

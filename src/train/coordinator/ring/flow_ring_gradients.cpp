@@ -5,7 +5,7 @@
 
 namespace cohort {
 
-GradientWish RingFlow::wish() const {
+GradientStatsPolicy RingFlow::wish() const {
     return {.every_update = books_.engine().plan().lr_unit == SyncPlan::LrUnit::kAdaScale &&
                             parts_.options.noise_scale == 0,
             .now_and_then = books_.wants_gradients()};

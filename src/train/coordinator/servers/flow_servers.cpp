@@ -149,7 +149,7 @@ void ServersFlow::arrived(const Summed& summed) {
     }
 }
 
-GradientWish ServersFlow::wish() const {
+GradientStatsPolicy ServersFlow::wish() const {
     return {.every_update = books_.engine().plan().lr_unit == SyncPlan::LrUnit::kAdaScale &&
                             parts_.options.noise_scale == 0,
             .now_and_then = books_.wants_gradients()};

@@ -8,8 +8,8 @@
 #include "cohort/core/clock.hpp"
 #include "sched/engine/fire_sum.hpp"
 #include "sched/plan/lease_work.hpp"
-#include "sched/run/gradient_desk.hpp"
-#include "sched/run/validation_desk.hpp"
+#include "session/gradient_statistics.hpp"
+#include "session/validation_sampler.hpp"
 #include "train/coordinator/servers/node_desk.hpp"
 #include "train/coordinator/servers/push_arrivals.hpp"
 #include "train/coordinator/update_flow.hpp"
@@ -105,7 +105,7 @@ private:
     [[nodiscard]] ReleaseOrder release(int worker, double lag,
                                        const EvaluationOrder& evaluation = {});
     [[nodiscard]] std::vector<double> coefficients(const Fire& fire) const;
-    [[nodiscard]] GradientWish wish() const;
+    [[nodiscard]] GradientStatsPolicy wish() const;
     void learned_of_gradients();
     void settle_books(const Fire& fire);
 
@@ -147,8 +147,8 @@ private:
     std::map<std::int64_t, Measured> measured_;  ///< by version
     NodeDesk nodes_;
     std::vector<NodeFreeOrder> frees_;  ///< for workers that are lost: told when they come back
-    GradientDesk gradients_;
-    ValidationDesk validation_;
+    GradientStatistics gradients_;
+    ValidationSampler validation_;
     std::optional<NextPlan> next_plan_;
     bool busy_ = false;             ///< effects are being carried out
     bool fence_ = false;            ///< leases are worked off, none are dealt

@@ -6,48 +6,25 @@
 #include <string>
 #include <vector>
 
-#include "cohort/sched/chooser_options.hpp"
-#include "cohort/sched/efficiency.hpp"
-#include "cohort/sched/noise_scale.hpp"
-#include "cohort/sched/predictor.hpp"
-#include "cohort/sched/running.hpp"
+#include "cohort/sched/load_view.hpp"
 #include "cohort/sched/straggler_news.hpp"
-#include "cohort/sched/telemetry.hpp"
 
 namespace cohort {
 
-/// What was measured of gradients; 0: not known.
-struct GradientFacts {
-    double noise_scale = 0;  ///< phi, samples
-    double curvature = 0;    ///< along the step, times learning rate / (1 - momentum)
-    double agreement = 0;    ///< of mean gradients a reference batch apart: <G, G'> / |G|^2
-    double loss = 0;         ///< of training, nats, smoothed
-};
-
-/// What those who choose modes look at, besides Telemetry's counts. Lives until the desk is told
-/// of something again.
-struct LoadView {
-    const TelemetryHistory* history = nullptr;
-    const StragglerDetector* stragglers = nullptr;
-    const RunningIterations* running = nullptr;  ///< null: nobody says who is at one
-    Forecast forecast;  ///< empty while the mode in charge looks at none, see ModePolicy
-    GradientFacts gradients;
-};
-
 /// Where the load figures of a run come together: history, stragglers, predictions, what gradients
 /// tell. The same in real and virtual runs. Pure; one thread.
-class LoadDesk {
+class LoadMonitor {
 public:
     /// Lag from which on a worker is a straggler, reference batches. Among equals asynchronous
     /// pushes lag by nearly one.
     static constexpr double kLagBound = 2;
 
     /// @param predictor  what forecasts come from; null: none are made
-    LoadDesk(int workers, std::int64_t batch, double lag_bound,
-             std::unique_ptr<Predictor> predictor);
-    LoadDesk(const LoadDesk&) = delete;
-    LoadDesk& operator=(const LoadDesk&) = delete;
-    ~LoadDesk() = default;
+    LoadMonitor(int workers, std::int64_t batch, double lag_bound,
+                std::unique_ptr<Predictor> predictor);
+    LoadMonitor(const LoadMonitor&) = delete;
+    LoadMonitor& operator=(const LoadMonitor&) = delete;
+    ~LoadMonitor() = default;
 
     /// Forecasts come from this one, which learns first what has been recorded.
     void predict_with(std::unique_ptr<Predictor> predictor);

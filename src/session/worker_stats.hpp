@@ -11,10 +11,10 @@
 namespace cohort {
 
 /// What each worker has done and how fast: for reports, and for those who choose modes. Pure.
-class WorkerBooks {
+class WorkerStats {
 public:
     /// @param batch samples to which own times are scaled
-    WorkerBooks(int workers, std::int64_t batch);
+    WorkerStats(int workers, std::int64_t batch);
 
     /// A push has arrived. @param own_s  the worker's own time for it (WorkerTelemetry)
     void timed(int worker, std::int64_t samples, double own_s, Clock::Seconds now);

@@ -1,9 +1,9 @@
 // Decisions of choosers: what is recorded when they are made, and what came of them.
-#include "cohort/sched/decision_book.hpp"
+#include "session/decision_log.hpp"
 
 #include <gmock/gmock.h>
 
-#include "cohort/sched/mode_desk.hpp"
+#include "session/mode_controller.hpp"
 
 namespace cohort {
 namespace {
@@ -19,8 +19,8 @@ DecisionRecord chosen(const std::string& plan, double samples_s) {
                            {.plan = "other", .samples_s = 1, .rate = 80}}};
 }
 
-TEST(DecisionBook, TheNextDecisionTellsWhatCameOfOne) {
-    DecisionBook book;
+TEST(DecisionLog, TheNextDecisionTellsWhatCameOfOne) {
+    DecisionLog book;
     book.made(chosen("static:7", 5000), {.seconds = 10, .samples = 1000, .loss = 2},
               "star-h (ssgd)", "star-h (static:7)");
     book.took(0.25);
@@ -86,9 +86,9 @@ TEST(SwitchReport, IsASentence) {
               "mode ssgd -> adaptive (ssgd) after 9 samples (request), overtaken by the next one");
 }
 
-TEST(DecisionDesk, RecordsWhatAChooserChanges) {
-    ModeDesk desk({.mode = "star-h", .mode_schedule = ""},
-                  {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}}, 0);
+TEST(ModeController, RecordsWhatAChooserChanges) {
+    ModeController desk({.mode = "star-h", .mode_schedule = ""},
+                        {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}}, 0);
     EXPECT_EQ(desk.start().name, "ssgd");
     std::int64_t round = 1;
     std::optional<PlanChange> change;
@@ -114,9 +114,9 @@ TEST(DecisionDesk, RecordsWhatAChooserChanges) {
     EXPECT_NE(chosen_candidate(decisions[0]), nullptr);
 }
 
-TEST(DecisionDesk, ARequestEndsWhatAChooserAnswersFor) {
-    ModeDesk desk({.mode = "star-h", .mode_schedule = ""},
-                  {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}}, 0);
+TEST(ModeController, ARequestEndsWhatAChooserAnswersFor) {
+    ModeController desk({.mode = "star-h", .mode_schedule = ""},
+                        {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}}, 0);
     (void)desk.start();
     for (std::int64_t round = 1; round < 20; ++round) {
         (void)desk.ask(at(round, 0.3));
@@ -128,9 +128,9 @@ TEST(DecisionDesk, ARequestEndsWhatAChooserAnswersFor) {
     EXPECT_NEAR(decisions[0].seconds + decisions[0].held_s, 3, 1e-9);
 }
 
-TEST(DecisionDesk, PlainModesDecideNothing) {
-    ModeDesk desk({.mode = "dynamic", .mode_schedule = ""},
-                  {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}}, 0);
+TEST(ModeController, PlainModesDecideNothing) {
+    ModeController desk({.mode = "dynamic", .mode_schedule = ""},
+                        {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}}, 0);
     (void)desk.start();
     for (std::int64_t round = 1; round < 20; ++round) {
         (void)desk.ask(at(round, 0.3));
@@ -139,17 +139,28 @@ TEST(DecisionDesk, PlainModesDecideNothing) {
     EXPECT_THAT(desk.take_decisions(), IsEmpty());
 }
 
-TEST(DecisionDesk, OneWorkerLeavesNothingToChoose) {
+TEST(ModeController, OneWorkerLeavesNothingToChoose) {
     for (const char* mode : {"adaptive", "star-h", "star-h-exact", "star-ml", "ssgd-or-asgd"}) {
-        ModeDesk desk({.mode = mode, .mode_schedule = ""},
-                      {.live = {true}, .batch = 8, .own_seconds = {}}, 0);
+        ModeController desk({.mode = mode, .mode_schedule = ""},
+                            {.live = {true}, .batch = 8, .own_seconds = {}}, 0);
         EXPECT_FALSE(desk.wants_load()) << mode;
         EXPECT_EQ(desk.start().name, "ssgd");
     }
-    ModeDesk recording(
+    ModeController recording(
         {.mode = "star-h", .mode_schedule = ""},
         {.live = {true}, .batch = 8, .own_seconds = {}, .chooser = {.record_rates = true}}, 0);
     EXPECT_TRUE(recording.wants_gradients()) << "what its plan achieves is measured all the same";
+}
+
+TEST(ModeController, LooksWhenAScheduleOrARequestIsDue) {
+    const ModeSetting setting{.live = {true, true}, .batch = 10};
+    ModeController desk({.mode = "", .mode_schedule = "0:ssgd,100:asgd"}, setting, 0);
+    (void)desk.start();
+    EXPECT_FALSE(desk.looks({.updates = 1, .pushes = 2, .samples_applied = 20}));
+    EXPECT_TRUE(desk.looks({.updates = 1, .pushes = 2, .samples_applied = 100}));
+    desk.request("asgd");
+    EXPECT_TRUE(desk.looks({.updates = 1, .pushes = 2, .samples_applied = 20}));
+    EXPECT_FALSE(desk.awaits_update());
 }
 
 }  // namespace

@@ -1,17 +1,17 @@
-#include "sched/run/worker_books.hpp"
+#include "session/worker_stats.hpp"
 
 #include <algorithm>
 
 namespace cohort {
 
-WorkerBooks::WorkerBooks(int workers, std::int64_t batch)
+WorkerStats::WorkerStats(int workers, std::int64_t batch)
     : batch_(batch),
       reports_(static_cast<std::size_t>(workers)),
       times_(reports_.size()),
       arrived_(reports_.size()) {
 }
 
-void WorkerBooks::timed(int worker, std::int64_t samples, double own_s, Clock::Seconds now) {
+void WorkerStats::timed(int worker, std::int64_t samples, double own_s, Clock::Seconds now) {
     const auto index = static_cast<std::size_t>(worker);
     arrived_.at(index) = now;
     if (samples <= 0) {
@@ -23,7 +23,7 @@ void WorkerBooks::timed(int worker, std::int64_t samples, double own_s, Clock::S
     reports_.at(index).last_own_s = own.last();
 }
 
-void WorkerBooks::settled(const PushOutcome& outcome) {
+void WorkerStats::settled(const PushOutcome& outcome) {
     WorkerReport& report = reports_.at(static_cast<std::size_t>(outcome.worker));
     if (!outcome.returned || outcome.lag > 0) {
         report.lag = outcome.lag;
@@ -42,14 +42,14 @@ void WorkerBooks::settled(const PushOutcome& outcome) {
     report.lag_updates_sum += outcome.lag_updates;
 }
 
-void WorkerBooks::lost(int worker) {
+void WorkerStats::lost(int worker) {
     const auto index = static_cast<std::size_t>(worker);
     reports_.at(index).live = false;
     ++reports_.at(index).lost;
 }
 
 /// Its times of before may be those of another machine's load.
-void WorkerBooks::joined(int worker) {
+void WorkerStats::joined(int worker) {
     const auto index = static_cast<std::size_t>(worker);
     WorkerReport& report = reports_.at(index);
     report.live = true;
@@ -59,7 +59,7 @@ void WorkerBooks::joined(int worker) {
     times_.at(index) = OwnTime();
 }
 
-std::vector<WorkerTelemetry> WorkerBooks::telemetry(Clock::Seconds now) const {
+std::vector<WorkerTelemetry> WorkerStats::telemetry(Clock::Seconds now) const {
     std::vector<WorkerTelemetry> all;
     all.reserve(reports_.size());
     for (std::size_t i = 0; i < reports_.size(); ++i) {
@@ -75,7 +75,7 @@ std::vector<WorkerTelemetry> WorkerBooks::telemetry(Clock::Seconds now) const {
     return all;
 }
 
-double WorkerBooks::slowest_own_s() const noexcept {
+double WorkerStats::slowest_own_s() const noexcept {
     double most = 0;
     for (const WorkerReport& report : reports_) {
         most = report.live ? std::max(most, report.last_own_s) : most;

@@ -8,7 +8,7 @@ namespace cohort {
 
 /// Deals validation leases: samples whose gradient others are compared with, and which are not
 /// accounted for. Workers take turns. Pure.
-class ValidationDesk {
+class ValidationSampler {
 public:
     struct Dealt {
         int worker = 0;
@@ -21,7 +21,7 @@ public:
     static constexpr std::uint64_t kBit = std::uint64_t{1} << 63U;
 
     /// @param samples of an epoch  @param batch of a lease; less when the epoch has fewer
-    ValidationDesk(std::uint64_t seed, std::int64_t samples, std::int64_t batch);
+    ValidationSampler(std::uint64_t seed, std::int64_t samples, std::int64_t batch);
 
     /// Another plan: a lease is due at once when it validates.
     /// @param every so many updates (SyncPlan::validate_every); 0: never

@@ -17,7 +17,7 @@ struct RunMoment {
 };
 
 /// Decisions of a run: each is complete once the next one, or the end, tells what came of it. Pure.
-class DecisionBook {
+class DecisionLog {
 public:
     /// A decision. @param from, to  what was and what will be in force
     void made(DecisionRecord record, const RunMoment& now, std::string from, std::string to);
@@ -33,17 +33,5 @@ private:
     double loss_ = 0;  ///< then
     std::vector<DecisionRecord> complete_;
 };
-
-/// "static:4" of "star-h (static:4)", where the mode before the brackets is who chose.
-[[nodiscard]] std::string plan_in_label(const std::string& label);
-/// "star-h" of the same; empty where no chooser stands before brackets.
-[[nodiscard]] std::string chooser_in_label(const std::string& label);
-/// A line for logs, once it is over: what was in force, what was measured and predicted. The change
-/// of plan that it made has told the reason.
-[[nodiscard]] std::string describe(const DecisionRecord& decision);
-/// The candidate that a decision chose; null when it is not listed.
-[[nodiscard]] const Candidate* chosen_candidate(const DecisionRecord& decision);
-/// The best candidate besides the chosen one, with its rate relative to that; empty: there is none.
-[[nodiscard]] std::string runner_up_of(const DecisionRecord& decision);
 
 }  // namespace cohort

@@ -1,4 +1,4 @@
-#include "sched/run/gradient_desk.hpp"
+#include "session/gradient_statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -33,8 +33,8 @@ double position(const Fire& fire, double travelled) {
 
 }  // namespace
 
-GradientQuestion GradientDesk::ask(const Fire& fire, const SyncPlan& plan,
-                                   const GradientWish& wish) {
+GradientQuestion GradientStatistics::ask(const Fire& fire, const SyncPlan& plan,
+                                         const GradientStatsPolicy& wish) {
     ++updates_;
     const double before = travelled_;
     travelled_ += fire.lr_scale * static_cast<double>(fire.samples) / reference_batch_;
@@ -68,7 +68,7 @@ GradientQuestion GradientDesk::ask(const Fire& fire, const SyncPlan& plan,
     return question;
 }
 
-void GradientDesk::answered(std::int64_t version, const GradientAnswer& answer) {
+void GradientStatistics::answered(std::int64_t version, const GradientAnswer& answer) {
     const auto found = asked_.find(version);
     check_invariant(found != asked_.end(), "an answer follows a question");
     noise_.add(found->second.norms, answer.squares);
@@ -78,8 +78,8 @@ void GradientDesk::answered(std::int64_t version, const GradientAnswer& answer) 
     asked_.erase(found);
 }
 
-void GradientDesk::answered(std::int64_t version, const GradientAnswer& answer,
-                            const std::vector<double>& norms) {
+void GradientStatistics::answered(std::int64_t version, const GradientAnswer& answer,
+                                  const std::vector<double>& norms) {
     std::vector<GradientNorm>& asked = asked_.at(version).norms;
     check_invariant(asked.empty() || asked.size() == norms.size(), "a norm for every push");
     for (std::size_t i = 0; i < asked.size(); ++i) {
@@ -88,7 +88,7 @@ void GradientDesk::answered(std::int64_t version, const GradientAnswer& answer,
     answered(version, answer);
 }
 
-void GradientDesk::withdrawn(std::int64_t version, std::int64_t samples, double lr_scale) {
+void GradientStatistics::withdrawn(std::int64_t version, std::int64_t samples, double lr_scale) {
     travelled_ -= lr_scale * static_cast<double>(samples) / reference_batch_;
     const auto asked = asked_.extract(version);
     if (!asked.empty() && asked.mapped().keep) {
@@ -96,7 +96,7 @@ void GradientDesk::withdrawn(std::int64_t version, std::int64_t samples, double 
     }
 }
 
-void GradientDesk::compare_with_kept(double product, double distance) noexcept {
+void GradientStatistics::compare_with_kept(double product, double distance) noexcept {
     if (!std::isfinite(product) || gradient_squares() == 0) {
         return;
     }
@@ -107,7 +107,8 @@ void GradientDesk::compare_with_kept(double product, double distance) noexcept {
     distance_ += rate * (distance - distance_);
 }
 
-bool GradientDesk::halve(const SyncPlan& plan, std::int64_t samples, const GradientWish& wish) {
+bool GradientStatistics::halve(const SyncPlan& plan, std::int64_t samples,
+                               const GradientStatsPolicy& wish) {
     ++leases_;
     const bool alone = updates_ - alike_ > kEvery;
     if (!wish.any() || !alone || leases_ < kEvery || plan.work != Work::kGradient || samples < 2) {
@@ -117,8 +118,8 @@ bool GradientDesk::halve(const SyncPlan& plan, std::int64_t samples, const Gradi
     return true;
 }
 
-void GradientDesk::halves(std::int64_t samples, const std::array<double, 2>& squares,
-                          double mean_squares) {
+void GradientStatistics::halves(std::int64_t samples, const std::array<double, 2>& squares,
+                                double mean_squares) {
     const std::int64_t first = first_half(samples);
     const std::array<GradientNorm, 2> norms{
         {{.squares = squares[0], .samples = static_cast<double>(first)},
@@ -126,15 +127,15 @@ void GradientDesk::halves(std::int64_t samples, const std::array<double, 2>& squ
     noise_.add(norms, mean_squares);
 }
 
-double GradientDesk::gradient_squares() const noexcept {
+double GradientStatistics::gradient_squares() const noexcept {
     return noise_.count() >= kFirst ? std::max(noise_.signal(), 0.0) : 0;
 }
 
-double GradientDesk::agreement() const noexcept {
+double GradientStatistics::agreement() const noexcept {
     return compared_ >= kFirst && squares_ > 0 ? product_ / squares_ : 0;
 }
 
-double GradientDesk::step_curvature() const noexcept {
+double GradientStatistics::step_curvature() const noexcept {
     const double agreement = this->agreement();
     return agreement == 0 ? 0 : std::max((1 - agreement) / distance_, kLeast);
 }

@@ -1,5 +1,5 @@
 // The desk: what it is told comes together in the view; forecasts only from a predictor.
-#include "cohort/sched/load_desk.hpp"
+#include "session/load_monitor.hpp"
 
 #include <gmock/gmock.h>
 
@@ -39,8 +39,8 @@ IterationRecord record(int worker, double compute_s) {
     return {.worker = worker, .samples = kBatch, .compute_s = compute_s};
 }
 
-TEST(LoadDesk, WithoutAPredictorThereAreRecordsAndNoForecasts) {
-    LoadDesk desk(kWorkers, kBatch, 0, nullptr);
+TEST(LoadMonitor, WithoutAPredictorThereAreRecordsAndNoForecasts) {
+    LoadMonitor desk(kWorkers, kBatch, 0, nullptr);
     desk.timed(record(0, 1));
     desk.timed({.worker = 1, .samples = 0});  // took part without samples
     const LoadView& view = desk.view();
@@ -51,8 +51,8 @@ TEST(LoadDesk, WithoutAPredictorThereAreRecordsAndNoForecasts) {
     EXPECT_FALSE(desk.predicts());
 }
 
-TEST(LoadDesk, APredictorThatComesLateLearnsWhatWasRecorded) {
-    LoadDesk desk(kWorkers, kBatch, 0, nullptr);
+TEST(LoadMonitor, APredictorThatComesLateLearnsWhatWasRecorded) {
+    LoadMonitor desk(kWorkers, kBatch, 0, nullptr);
     desk.timed(record(0, 1));
     desk.timed(record(0, 2));
     int made = 0;
@@ -66,9 +66,9 @@ TEST(LoadDesk, APredictorThatComesLateLearnsWhatWasRecorded) {
     EXPECT_THAT(desk.scores(), SizeIs(kHorizons.size()));
 }
 
-TEST(LoadDesk, AWorkerThatIsLostIsForgottenEverywhere) {
+TEST(LoadMonitor, AWorkerThatIsLostIsForgottenEverywhere) {
     int made = 0;
-    LoadDesk desk(kWorkers, kBatch, 0, std::make_unique<Last>(&made));
+    LoadMonitor desk(kWorkers, kBatch, 0, std::make_unique<Last>(&made));
     for (int i = 0; i < 2 + StragglerNews::kLasting; ++i) {
         desk.timed(record(0, 1));
         desk.timed(record(1, 5));
@@ -84,8 +84,8 @@ TEST(LoadDesk, AWorkerThatIsLostIsForgottenEverywhere) {
     EXPECT_EQ(desk.view().forecast.next(0), 1);
 }
 
-TEST(LoadDesk, WhatWasNotMeasuredStaysAsItWas) {
-    LoadDesk desk(kWorkers, kBatch, 0, nullptr);
+TEST(LoadMonitor, WhatWasNotMeasuredStaysAsItWas) {
+    LoadMonitor desk(kWorkers, kBatch, 0, nullptr);
     desk.measured(GradientFacts{.noise_scale = 100});
     desk.measured(GradientFacts{.noise_scale = 0, .curvature = 7});
     const LoadView& view = desk.view();
@@ -93,8 +93,8 @@ TEST(LoadDesk, WhatWasNotMeasuredStaysAsItWas) {
     EXPECT_EQ(view.gradients.curvature, 7);
 }
 
-TEST(LoadDesk, TheLossIsSmoothed) {
-    LoadDesk desk(kWorkers, kBatch, 0, nullptr);
+TEST(LoadMonitor, TheLossIsSmoothed) {
+    LoadMonitor desk(kWorkers, kBatch, 0, nullptr);
     desk.updated(2);
     EXPECT_EQ(desk.view().gradients.loss, 2);
     desk.updated(1);

@@ -10,7 +10,7 @@
 
 #include "cohort/sched/noise_scale.hpp"
 #include "sched/engine/fire_sum.hpp"
-#include "sched/run/gradient_desk.hpp"
+#include "session/gradient_statistics.hpp"
 
 namespace cohort {
 namespace {
@@ -177,14 +177,14 @@ TEST(NormsOf, WantTwoPlainGradientsOfOneVersion) {
                 testing::IsEmpty());
 }
 
-constexpr GradientWish kNobody;
-constexpr GradientWish kAdaScale{.every_update = true};
-constexpr GradientWish kChooser{.now_and_then = true};
+constexpr GradientStatsPolicy kNobody;
+constexpr GradientStatsPolicy kAdaScale{.every_update = true};
+constexpr GradientStatsPolicy kChooser{.now_and_then = true};
 
-TEST(GradientDesk, AsksAsOftenAsSomebodyWantsToKnow) {
+TEST(GradientStatistics, AsksAsOftenAsSomebodyWantsToKnow) {
     const SyncPlan plan;
-    GradientDesk desk(128);
-    const auto asked = [&](const GradientWish& wish) {
+    GradientStatistics desk(128);
+    const auto asked = [&](const GradientStatsPolicy& wish) {
         int count = 0;
         for (int i = 0; i < 80; ++i) {
             static std::int64_t version = 0;
@@ -202,15 +202,15 @@ TEST(GradientDesk, AsksAsOftenAsSomebodyWantsToKnow) {
     };
     EXPECT_EQ(asked(kNobody), 0);
     EXPECT_EQ(asked(kAdaScale), 80);
-    EXPECT_EQ(asked(kChooser), 80 / GradientDesk::kEvery);
-    EXPECT_EQ(desk.measured(), 80 + 80 / GradientDesk::kEvery);
+    EXPECT_EQ(asked(kChooser), 80 / GradientStatistics::kEvery);
+    EXPECT_EQ(desk.measured(), 80 + 80 / GradientStatistics::kEvery);
     EXPECT_FALSE(desk.halve(plan, 64, kChooser)) << "updates tell enough";
 }
 
 /// Every push is of another version: leases are halved, every kEvery-th of them.
-TEST(GradientDesk, HalvesLeasesWhereNoTwoPushesShareAVersion) {
+TEST(GradientStatistics, HalvesLeasesWhereNoTwoPushesShareAVersion) {
     const SyncPlan plan;
-    GradientDesk desk(128);
+    GradientStatistics desk(128);
     std::int64_t version = 0;
     int halved = 0;
     for (int i = 0; i < 100; ++i) {
@@ -225,7 +225,7 @@ TEST(GradientDesk, HalvesLeasesWhereNoTwoPushesShareAVersion) {
             desk.halves(64, {9, 5}, 5);
         }
     }
-    EXPECT_EQ(halved, 100 / GradientDesk::kEvery)
+    EXPECT_EQ(halved, 100 / GradientStatistics::kEvery)
         << "from the moment that it is clear that there are none";
     EXPECT_NEAR(desk.noise_scale(), 85.3333 / 2, 1e-3) << "as if each half had had 32 samples";
     EXPECT_DOUBLE_EQ(desk.gradient_squares(), 3);
@@ -241,10 +241,10 @@ TEST(GradientDesk, HalvesLeasesWhereNoTwoPushesShareAVersion) {
 
 /// A quadratic bowl, h x^2 / 2: every step multiplies the gradient by 1 - rate h.
 /// Under a plan that makes smaller steps the curvature is still that of steps at the full rate.
-TEST(GradientDesk, TheProductOfSuccessiveGradientsTellsTheCurvature) {
+TEST(GradientStatistics, TheProductOfSuccessiveGradientsTellsTheCurvature) {
     for (const double scale : {1.0, 0.25}) {
         const SyncPlan plan;
-        GradientDesk desk(128);
+        GradientStatistics desk(128);
         double gradient = 1;
         double kept = 0;
         bool held = false;
@@ -269,10 +269,10 @@ TEST(GradientDesk, TheProductOfSuccessiveGradientsTellsTheCurvature) {
 }
 
 /// A ring's round is asked about when it is granted; what its members computed comes later.
-TEST(GradientDesk, NormsMayComeWithTheAnswer) {
+TEST(GradientStatistics, NormsMayComeWithTheAnswer) {
     const SyncPlan plan;
-    GradientDesk before(256);
-    GradientDesk after(256);
+    GradientStatistics before(256);
+    GradientStatistics after(256);
     for (std::int64_t version = 1; version <= 80; ++version) {
         const double norm = version % 2 == 0 ? 3 : 2;
         const GradientAnswer answer{.squares = 4};
@@ -290,9 +290,9 @@ TEST(GradientDesk, NormsMayComeWithTheAnswer) {
 }
 
 /// A gradient of a round that is void is not there to be compared with.
-TEST(GradientDesk, WhatDoesNotComeAboutIsForgotten) {
+TEST(GradientStatistics, WhatDoesNotComeAboutIsForgotten) {
     const SyncPlan plan;
-    GradientDesk desk(128);
+    GradientStatistics desk(128);
     std::int64_t version = 0;
     int compared = 0;
     for (int i = 0; i < 200; ++i) {
@@ -309,9 +309,9 @@ TEST(GradientDesk, WhatDoesNotComeAboutIsForgotten) {
 }
 
 /// Under asgd a push is an eighth of a reference batch: gradients are compared a whole one apart.
-TEST(GradientDesk, ComparesGradientsAReferenceBatchApart) {
+TEST(GradientStatistics, ComparesGradientsAReferenceBatchApart) {
     const SyncPlan plan;
-    GradientDesk desk(512);
+    GradientStatistics desk(512);
     std::int64_t kept = 0;
     int compared = 0;
     for (std::int64_t version = 1; version <= 2000; ++version) {
@@ -328,8 +328,8 @@ TEST(GradientDesk, ComparesGradientsAReferenceBatchApart) {
         }
         desk.halves(64, {1, 1}, 1);
     }
-    EXPECT_GE(compared, 10 + 1800 / GradientDesk::kSeldom - 8) << "often at first";
-    EXPECT_LE(compared, 10 + 2000 / GradientDesk::kSeldom);
+    EXPECT_GE(compared, 10 + 1800 / GradientStatistics::kSeldom - 8) << "often at first";
+    EXPECT_LE(compared, 10 + 2000 / GradientStatistics::kSeldom);
     EXPECT_NEAR(desk.agreement(), 0.5, 1e-9);
     EXPECT_NEAR(desk.step_curvature(), 0.5, 1e-9);
 }

@@ -41,7 +41,7 @@ struct GradientAnswer {
 };
 
 /// Who wants to know.
-struct GradientWish {
+struct GradientStatsPolicy {
     bool every_update = false;  ///< the noise scale sets the size of updates (adascale)
     bool now_and_then = false;  ///< modes are chosen by it
     [[nodiscard]] bool any() const noexcept { return every_update || now_and_then; }
@@ -56,18 +56,18 @@ struct GradientWish {
 /// rate: 1 / scale of them). Their samples differ, so the product's mean is <G, G'> without a share
 /// of noise, and (1 - <G, G'> / |G|^2) per reference batch is --lr / (1 - momentum) times the
 /// curvature along the step, whatever the plan's scale.
-class GradientDesk {
+class GradientStatistics {
 public:
     static constexpr int kEvery = 8;    ///< updates, and leases, between two measurements
     static constexpr int kSeldom = 56;  ///< updates between two gradients kept, after the first few
 
     /// @param reference_batch  B, samples
-    explicit GradientDesk(std::int64_t reference_batch)
+    explicit GradientStatistics(std::int64_t reference_batch)
         : reference_batch_(static_cast<double>(reference_batch)) {}
 
     /// What to ask of an update; to be called for every one. `fire.version` names it.
     [[nodiscard]] GradientQuestion ask(const Fire& fire, const SyncPlan& plan,
-                                       const GradientWish& wish);
+                                       const GradientStatsPolicy& wish);
     /// The answer about the update to `version`, of which something was asked. An answer that is
     /// not a number says nothing.
     void answered(std::int64_t version, const GradientAnswer& answer);
@@ -79,7 +79,8 @@ public:
     void withdrawn(std::int64_t version, std::int64_t samples, double lr_scale);
 
     /// Whether the next lease, of so many samples, is to be computed as two halves.
-    [[nodiscard]] bool halve(const SyncPlan& plan, std::int64_t samples, const GradientWish& wish);
+    [[nodiscard]] bool halve(const SyncPlan& plan, std::int64_t samples,
+                             const GradientStatsPolicy& wish);
     /// Samples of the first half of such a lease.
     [[nodiscard]] static constexpr std::int64_t first_half(std::int64_t samples) noexcept {
         return samples / 2;

@@ -1,4 +1,4 @@
-#include "cohort/sched/mode_desk.hpp"
+#include "session/mode_controller.hpp"
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ RunMoment moment_of(const Telemetry& telemetry) {
 
 }  // namespace
 
-ModeDesk::ModeDesk(const ModeChoice& choice, ModeSetting setting, std::int64_t samples)
+ModeController::ModeController(const ModeChoice& choice, ModeSetting setting, std::int64_t samples)
     : setting_(std::move(setting)), deterministic_(choice.deterministic), mode_(choice.mode) {
     if (!choice.mode_schedule.empty()) {
         schedule_ = parse_mode_schedule(choice.mode_schedule);
@@ -46,7 +46,7 @@ ModeDesk::ModeDesk(const ModeChoice& choice, ModeSetting setting, std::int64_t s
 }
 
 /// One worker leaves a chooser nothing to choose: the mode of its first plan is in charge.
-std::unique_ptr<ModePolicy> ModeDesk::policy_of(const std::string& mode) const {
+std::unique_ptr<ModePolicy> ModeController::policy_of(const std::string& mode) const {
     if (setting_.live.size() > 1 || !parse_mode(mode, setting_).entry->chooses) {
         return make_policy(mode, setting_);
     }
@@ -55,7 +55,7 @@ std::unique_ptr<ModePolicy> ModeDesk::policy_of(const std::string& mode) const {
     return make_policy(plain, setting_);
 }
 
-SyncPlan ModeDesk::start() {
+SyncPlan ModeController::start() {
     Decision decision = policy_->start();
     check_invariant(decision.plan &&
                         std::all_of(decision.batches.begin(), decision.batches.end(),
@@ -67,7 +67,7 @@ SyncPlan ModeDesk::start() {
     return plan_;
 }
 
-void ModeDesk::request(const std::string& mode) {
+void ModeController::request(const std::string& mode) {
     SyncPlan plan = make_policy(mode, setting_)->start().plan.value();
     if (deterministic_ && !is_synchronous(plan)) {
         fail<UsageError>({.where = "--deterministic",
@@ -79,7 +79,7 @@ void ModeDesk::request(const std::string& mode) {
 }
 
 /// Times differ from run to run: a deterministic one does not know them.
-void ModeDesk::refresh(const Telemetry& telemetry) {
+void ModeController::refresh(const Telemetry& telemetry) {
     setting_.own_seconds.assign(telemetry.workers.size(), 0);
     setting_.live.resize(telemetry.workers.size());
     setting_.samples_before = telemetry.samples_applied;
@@ -89,7 +89,8 @@ void ModeDesk::refresh(const Telemetry& telemetry) {
     }
 }
 
-std::optional<Decision> ModeDesk::take_charge(const std::string& mode, const std::string& why) {
+std::optional<Decision> ModeController::take_charge(const std::string& mode,
+                                                    const std::string& why) {
     try {
         auto policy = policy_of(mode);
         Decision decision = policy->start();
@@ -106,7 +107,7 @@ std::optional<Decision> ModeDesk::take_charge(const std::string& mode, const std
     }
 }
 
-std::optional<Decision> ModeDesk::next(const Telemetry& telemetry) {
+std::optional<Decision> ModeController::next(const Telemetry& telemetry) {
     std::optional<Decision> decision;
     if (!schedule_.empty()) {
         const std::size_t entry = entry_at(schedule_, telemetry.samples_applied);
@@ -122,22 +123,22 @@ std::optional<Decision> ModeDesk::next(const Telemetry& telemetry) {
     return decision ? std::move(decision) : policy_->decide(telemetry);
 }
 
-bool ModeDesk::looks(const RunCounts& counts) const {
+bool ModeController::looks(const RunCounts& counts) const {
     return requested_ ||
            (!schedule_.empty() && entry_at(schedule_, counts.samples_applied) > entry_) ||
            policy_->looks(counts);
 }
 
 /// Times differ from run to run: a deterministic one does not know them.
-std::optional<double> ModeDesk::wake_at(const RunningIterations& running) const {
+std::optional<double> ModeController::wake_at(const RunningIterations& running) const {
     return deterministic_ ? std::nullopt : policy_->wake_at(running);
 }
 
-bool ModeDesk::wants_load() const {
+bool ModeController::wants_load() const {
     return !deterministic_ && policy_->wants_load();
 }
 
-std::optional<PlanChange> ModeDesk::ask(const Telemetry& telemetry) {
+std::optional<PlanChange> ModeController::ask(const Telemetry& telemetry) {
     refresh(telemetry);
     Telemetry known = telemetry;
     if (deterministic_) {
@@ -178,7 +179,7 @@ std::optional<PlanChange> ModeDesk::ask(const Telemetry& telemetry) {
 }
 
 /// What a chooser has to tell; any other change ends what came of its last word.
-void ModeDesk::note(Decision& decision, const Telemetry& telemetry) {
+void ModeController::note(Decision& decision, const Telemetry& telemetry) {
     const RunMoment now = moment_of(telemetry);
     const std::string to = decision.plan ? label(mode_, decision.plan->name)
                            : coming_     ? label(mode_, coming_->name)
@@ -192,13 +193,13 @@ void ModeDesk::note(Decision& decision, const Telemetry& telemetry) {
     }
 }
 
-void ModeDesk::asked(double seconds) {
+void ModeController::asked(double seconds) {
     if (decided_) {
         decisions_.took(seconds);
     }
 }
 
-void ModeDesk::installed(const SyncPlan& plan, double seconds) {
+void ModeController::installed(const SyncPlan& plan, double seconds) {
     plan_ = plan;
     if (coming_ && coming_->id == plan.id) {
         coming_.reset();
@@ -209,7 +210,7 @@ void ModeDesk::installed(const SyncPlan& plan, double seconds) {
     }
 }
 
-void ModeDesk::updated(double seconds, double slowest_own_s) {
+void ModeController::updated(double seconds, double slowest_own_s) {
     if (awaits_update()) {
         open_->report.first_update_s = seconds - open_->report.train_seconds;
         open_->report.slowest_own_s = slowest_own_s;
@@ -218,19 +219,19 @@ void ModeDesk::updated(double seconds, double slowest_own_s) {
     }
 }
 
-void ModeDesk::close() {
+void ModeController::close() {
     if (open_) {
         closed_.push_back(std::move(open_->report));
         open_.reset();
     }
 }
 
-void ModeDesk::end(const RunMoment& now) {
+void ModeController::end(const RunMoment& now) {
     close();
     decisions_.closed(now);
 }
 
-std::vector<SwitchReport> ModeDesk::take_reports() {
+std::vector<SwitchReport> ModeController::take_reports() {
     return std::exchange(closed_, {});
 }
 

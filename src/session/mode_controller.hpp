@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cohort/sched/decision_book.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sched/reports.hpp"
+#include "session/decision_log.hpp"
 
 namespace cohort {
 
@@ -18,28 +18,16 @@ struct PlanChange {
     std::vector<std::int64_t> batches;  ///< by worker; empty: as before
 };
 
-/// What the user asked for.
-struct ModeChoice {
-    std::string mode;           ///< as `--mode` writes it
-    std::string mode_schedule;  ///< "0:ssgd,20000:static:6", in place of it; empty: none
-    bool deterministic = false;
-
-    /// The mode, or the list of them.
-    [[nodiscard]] const std::string& text() const noexcept {
-        return mode_schedule.empty() ? mode : mode_schedule;
-    }
-};
-
 /// Which mode is in force, and which one comes next: from the policy of the mode in charge, from
 /// `--mode-schedule`, on request. Knows a change from the request until the first update under the
 /// new plan. Pure.
 ///
 /// The newest word counts: a request holds until the next entry of the schedule is reached.
-class ModeDesk {
+class ModeController {
 public:
     /// The mode in charge is the one that was chosen for `samples` applied.
     /// Errors: UsageError for a mode.
-    ModeDesk(const ModeChoice& choice, ModeSetting setting, std::int64_t samples);
+    ModeController(const ModeChoice& choice, ModeSetting setting, std::int64_t samples);
 
     /// The first plan, which is in force at once, with --batch samples for every worker.
     [[nodiscard]] SyncPlan start();
@@ -112,7 +100,7 @@ private:
     std::uint64_t last_id_ = 0;
     std::optional<Open> open_;
     std::vector<SwitchReport> closed_;
-    DecisionBook decisions_;
+    DecisionLog decisions_;
     bool decided_ = false;  ///< by the last ask()
 };
 

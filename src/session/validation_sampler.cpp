@@ -1,4 +1,4 @@
-#include "sched/run/validation_desk.hpp"
+#include "session/validation_sampler.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -7,17 +7,17 @@
 
 namespace cohort {
 
-ValidationDesk::ValidationDesk(std::uint64_t seed, std::int64_t samples, std::int64_t batch)
+ValidationSampler::ValidationSampler(std::uint64_t seed, std::int64_t samples, std::int64_t batch)
     : seed_(seed), samples_(samples), batch_(std::min(samples, batch)) {
 }
 
-void ValidationDesk::set_every(int every) noexcept {
+void ValidationSampler::set_every(int every) noexcept {
     every_ = every;
     decisions_ = every;
 }
 
-std::optional<ValidationDesk::Dealt> ValidationDesk::deal(const std::vector<bool>& may,
-                                                          std::uint32_t epoch) {
+std::optional<ValidationSampler::Dealt> ValidationSampler::deal(const std::vector<bool>& may,
+                                                                std::uint32_t epoch) {
     if (!due() || std::find(may.begin(), may.end(), true) == may.end()) {
         return std::nullopt;
     }

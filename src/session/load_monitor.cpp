@@ -1,4 +1,4 @@
-#include "cohort/sched/load_desk.hpp"
+#include "session/load_monitor.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -13,8 +13,8 @@ void take(double& to, double from) {
 
 }  // namespace
 
-LoadDesk::LoadDesk(int workers, std::int64_t batch, double lag_bound,
-                   std::unique_ptr<Predictor> predictor)
+LoadMonitor::LoadMonitor(int workers, std::int64_t batch, double lag_bound,
+                         std::unique_ptr<Predictor> predictor)
     : history_(workers, batch, TelemetryHistory::depth_for(workers)),
       stragglers_(workers, batch, lag_bound),
       straggler_news_(workers),
@@ -27,7 +27,7 @@ LoadDesk::LoadDesk(int workers, std::int64_t batch, double lag_bound,
     }
 }
 
-void LoadDesk::predict_with(std::unique_ptr<Predictor> predictor) {
+void LoadMonitor::predict_with(std::unique_ptr<Predictor> predictor) {
     predictor_ = std::move(predictor);
     scores_.emplace(std::string(predictor_->name()), history_.workers(), history_.batch());
     forecast_at_.reset();
@@ -38,14 +38,14 @@ void LoadDesk::predict_with(std::unique_ptr<Predictor> predictor) {
     }
 }
 
-void LoadDesk::renew(const std::shared_ptr<const LstmNetwork>& network) {
+void LoadMonitor::renew(const std::shared_ptr<const LstmNetwork>& network) {
     if (predictor_) {
         predictor_->renew(network);
         forecast_at_.reset();
     }
 }
 
-void LoadDesk::timed(const IterationRecord& record) {
+void LoadMonitor::timed(const IterationRecord& record) {
     running_.ended(record);
     if (record.samples <= 0) {
         return;  // it took part without samples
@@ -59,7 +59,7 @@ void LoadDesk::timed(const IterationRecord& record) {
     }
 }
 
-void LoadDesk::lost(int worker) {
+void LoadMonitor::lost(int worker) {
     history_.forget(worker);
     stragglers_.lost(worker);
     straggler_news_.left(worker);
@@ -71,19 +71,19 @@ void LoadDesk::lost(int worker) {
     }
 }
 
-void LoadDesk::ended() {
+void LoadMonitor::ended() {
     for (int worker = 0; worker < history_.workers(); ++worker) {
         straggler_news_.left(worker);
     }
 }
 
-void LoadDesk::updated(double loss) {
+void LoadMonitor::updated(double loss) {
     constexpr double kWeight = 0.05;
     double& smoothed = view_.gradients.loss;
     smoothed = smoothed == 0 ? loss : smoothed + kWeight * (loss - smoothed);
 }
 
-std::vector<PredictorScore> LoadDesk::scores() const {
+std::vector<PredictorScore> LoadMonitor::scores() const {
     std::vector<PredictorScore> scores =
         scores_ ? scores_->scores() : std::vector<PredictorScore>();
     for (PredictorScore& score : scores) {
@@ -92,7 +92,7 @@ std::vector<PredictorScore> LoadDesk::scores() const {
     return scores;
 }
 
-void LoadDesk::measured(const GradientFacts& facts) {
+void LoadMonitor::measured(const GradientFacts& facts) {
     take(view_.gradients.noise_scale, facts.noise_scale);
     take(view_.gradients.curvature, facts.curvature);
     take(view_.gradients.agreement, facts.agreement);
@@ -100,7 +100,7 @@ void LoadDesk::measured(const GradientFacts& facts) {
 }
 
 /// With many workers a forecast is kept while few of them have brought something new.
-const LoadView& LoadDesk::view() {
+const LoadView& LoadMonitor::view() {
     const std::int64_t few = std::max(1, history_.workers() / 8);
     if (predictor_ && (!forecast_at_ || history_.added() - *forecast_at_ >= few)) {
         forecast_at_ = history_.added();
