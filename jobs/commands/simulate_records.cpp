@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "cohort/sched/chooser.hpp"
+#include "cohort/sched/policy.hpp"
 #include "cohort/train/events.hpp"
 #include "core/units.hpp"
 #include "train/coordinator/decision_json.hpp"

@@ -236,16 +236,6 @@ void RingJob::interrupted(const Interrupt& /*interrupt*/) {
     check_invariant(false, "no plan of a ring interrupts");
 }
 
-/// Only the samples weigh, in gradients and deltas alike: a plan's weights are for servers.
-std::vector<double> RingJob::coefficients(const Fire& fire) const {
-    std::vector<double> shares;
-    for (const FiredPush& push : fire.pushes) {
-        shares.push_back(static_cast<double>(push.ticket.samples) /
-                         static_cast<double>(fire.samples));
-    }
-    return shares;
-}
-
 void RingJob::end_work() {
     for (Seat& seat : seats_) {
         for (ClusterWork* work : {&seat.work, &seat.push}) {

@@ -91,7 +91,6 @@ private:
     void released(const ReleaseOne& /*release*/) override {}  // rounds release
     void interrupted(const Interrupt& interrupt) override;
     void install(PlanChange change) override;
-    [[nodiscard]] std::vector<double> coefficients(const Fire& fire) const override;
     void end_work() override;
 
     // Rounds (ring_job.cpp).

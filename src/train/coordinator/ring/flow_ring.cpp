@@ -15,7 +15,6 @@ RingFlow::RingFlow(Links links, const JobParts& parts, RunBooks& books)
       parts_(parts),
       books_(books),
       seats_(static_cast<std::size_t>(links.map.workers())),
-      gradients_(parts.reference_batch),
       unused_(seats_.size()) {
 }
 
@@ -23,7 +22,7 @@ int RingFlow::begin(const BeginOrder& order, const UpdateExtras& extras) {
     for (int worker = 0; worker < links_.map.workers(); ++worker) {
         send(worker, MessageKind::kBegin, order);
     }
-    place(books_.engine().plan());
+    place(books_.session().engine().plan());
     const bool asked = extras.evaluation != 0 || !extras.snapshot.empty();
     const int parts = asked ? request(extras) : 0;
     go_on();
@@ -82,7 +81,7 @@ int RingFlow::reporter() const {
 /// 1. A plan that waits is put in force when the fence is reached; until then the ring goes on for
 /// as long as others hand in what they work on. 2. Leases. 3. Grants.
 void RingFlow::go_on() {
-    if (books_.stopping() || recovery_) {
+    if (books_.session().stopping() || recovery_) {
         return;
     }
     if (queued_ && fence_ready()) {
@@ -99,9 +98,10 @@ void RingFlow::go_on() {
 }
 
 void RingFlow::deal() {
-    for (LeaseDesk::Dealt& dealt : books_.leases().top_up()) {
+    for (DealtLease& dealt : books_.session().leases().top_up()) {
         dealt.order.halves = seat(dealt.worker).role == RingRole::kRider &&
-                             gradients_.halve(books_.engine().plan(), dealt.order.count, wish());
+                             books_.session().gradients().halve(books_.session().engine().plan(),
+                                                                dealt.order.count, wish());
         send(dealt.worker, MessageKind::kLease, dealt.order);
     }
 }
@@ -139,8 +139,8 @@ void RingFlow::add_members(Granted& next, bool with_leases) {
 
 /// Number, weights, learning rate, the exchange, and what follows the round.
 void RingFlow::describe(Granted& next) {
-    const SyncPlan& plan = books_.engine().plan();
-    std::int64_t before = books_.samples_applied();
+    const SyncPlan& plan = books_.session().engine().plan();
+    std::int64_t before = books_.session().counts().samples_applied;
     for (const Granted& earlier : granted_) {
         before += earlier.samples;
     }
@@ -160,7 +160,7 @@ void RingFlow::describe(Granted& next) {
     }
     next.noise_scale = noise_scale();
     order.fraction = fraction_of(next);
-    order.question = gradients_.ask(fire_of(next), plan, wish());
+    order.question = books_.session().gradients().ask(fire_of(next), plan, wish());
     const RingIds::Names names = ids_.find(members_, plan.group);
     order.ring = names.ring;
     order.group_ring = names.group;
@@ -175,14 +175,15 @@ std::int32_t RingFlow::steps_of(const RoundOrder& order) const {
     for (const RoundMember& member : order.members) {
         const auto index = static_cast<std::size_t>(member.worker);
         const std::int64_t batch = batches_.empty() ? parts_.options.batch : batches_[index];
-        steps = std::max(steps, local_steps_of(member.samples, batch, books_.engine().plan()));
+        steps = std::max(steps,
+                         local_steps_of(member.samples, batch, books_.session().engine().plan()));
     }
     return steps;
 }
 
 /// What the engine's fire will be worth: the round is over before the engine hears of it.
 double RingFlow::fraction_of(const Granted& next) const {
-    const SyncPlan& plan = books_.engine().plan();
+    const SyncPlan& plan = books_.session().engine().plan();
     const auto batch = static_cast<double>(parts_.reference_batch);
     const auto samples = static_cast<double>(next.samples);
     const double f = samples / batch;
@@ -217,7 +218,7 @@ void RingFlow::reported(const RoundReport& report) {
 std::optional<LeaseOrder> RingFlow::claim(int worker) {
     std::deque<LeaseOrder>& unused = unused_[static_cast<std::size_t>(worker)];
     if (unused.empty()) {
-        return books_.leases().claim(worker);
+        return books_.session().leases().open().claim(worker);
     }
     const LeaseOrder lease = unused.front();
     unused.pop_front();

@@ -12,6 +12,7 @@
 #include "train/coordinator/ring/flow_ring_ids.hpp"
 #include "train/coordinator/update_flow.hpp"
 #include "train/protocol/protocol_ring.hpp"
+#include "train/protocol/send_order.hpp"
 
 namespace cohort {
 
@@ -32,7 +33,7 @@ public:
     bool handle(const Message& message) override;
     int request(const UpdateExtras& extras) override;
     [[nodiscard]] bool quiet() const override { return granted_.empty() && !recovery_; }
-    void install(SyncPlan plan, std::vector<std::int64_t> batches) override;
+    void install(PlanChange change) override;
     void lost(int worker) override;
     void joined(int worker) override;
     [[nodiscard]] std::vector<int> awaited() const override;
@@ -75,10 +76,6 @@ private:
         std::optional<int> parent;  ///< holds it
         bool granted = false;
     };
-    struct Queued {
-        SyncPlan plan;
-        std::vector<std::int64_t> batches;
-    };
     /// After the loss of a member: who has answered, then who is being brought up.
     struct Recovery {
         std::vector<Recovered> answers;
@@ -88,7 +85,7 @@ private:
 
     template <class Kind, class Body>
     void send(int worker, Kind kind, const Body& body) {
-        send_order(links_, {links_.map.rank_of_worker(worker), Port::kWorker}, kind, body);
+        send_worker(links_, worker, kind, body);
     }
     [[nodiscard]] Seat& seat(int worker) { return seats_.at(static_cast<std::size_t>(worker)); }
     [[nodiscard]] bool is_member(int worker) const;
@@ -112,7 +109,6 @@ private:
     void fire(const Granted& granted, const RoundReport& report, const BatchResult& result);
     [[nodiscard]] std::vector<PushTicket> tickets_of(const Granted& granted,
                                                      const RoundReport& report);
-    [[nodiscard]] static std::vector<PushOutcome> outcomes_of(const Fire& fire);
     void tell_engine(const RoundMember& member);
     void void_round(const Granted& granted, const RoundReport& report);
     void give_back(int worker, std::uint64_t lease, ReturnReason reason);
@@ -192,13 +188,12 @@ private:
     std::deque<PushId> ready_;          ///< of those, complete and not granted, in order of arrival
     std::deque<Granted> granted_;       ///< rounds that have not been reported, oldest first
     RingIds ids_;
-    GradientStatistics gradients_;
     std::uint64_t epoch_ = 0;  ///< counts losses of members
     std::uint64_t rounds_ = 0;
     std::uint64_t reported_ = 0;  ///< last round that was reported
     std::uint64_t group_rounds_ = 0;
     std::uint64_t orders_ = 0;  ///< role orders
-    std::optional<Queued> queued_;
+    std::optional<PlanChange> queued_;
     bool halted_ = false;                         ///< the members have been told that a plan waits
     std::vector<std::deque<LeaseOrder>> unused_;  ///< by worker: claimed, in no round
     std::vector<std::int64_t> batches_;           ///< by worker, as installed; empty: --batch

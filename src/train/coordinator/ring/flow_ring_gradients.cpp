@@ -6,20 +6,19 @@
 namespace cohort {
 
 GradientStatsPolicy RingFlow::wish() const {
-    return {.every_update = books_.engine().plan().lr_unit == SyncPlan::LrUnit::kAdaScale &&
-                            parts_.options.noise_scale == 0,
-            .now_and_then = books_.wants_gradients()};
+    return books_.session().gradient_policy();
 }
 
 /// For the size of updates; 0: not known.
 double RingFlow::noise_scale() const {
-    return wish().every_update ? gradients_.noise_scale() : parts_.options.noise_scale;
+    return wish().every_update ? books_.session().gradients().noise_scale()
+                               : parts_.options.noise_scale;
 }
 
 /// The update that the round will be, its pushes in the order of tickets_of(). Members compute on
 /// what the rounds before it leave.
 Fire RingFlow::fire_of(const Granted& next) const {
-    const UpdateEngine& engine = books_.engine();
+    const UpdateEngine& engine = books_.session().engine();
     const std::int64_t version = engine.version() + static_cast<std::int64_t>(granted_.size());
     double reached = engine.reference_batches();
     for (const Granted& earlier : granted_) {
@@ -54,27 +53,28 @@ void RingFlow::answered(const Granted& granted, const RoundReport& report,
     for (const PushTicket& ticket : tickets) {
         norms.push_back(ticket.gradient_norm);
     }
-    gradients_.answered(static_cast<std::int64_t>(granted.order.round), report.answer, norms);
+    books_.session().gradients().answered(static_cast<std::int64_t>(granted.order.round),
+                                          report.answer, norms);
     learned_of_gradients();
 }
 
 void RingFlow::withdrawn(const Granted& granted) {
-    gradients_.withdrawn(static_cast<std::int64_t>(granted.order.round), granted.samples,
-                         books_.engine().plan().lr_scale);
+    books_.session().gradients().withdrawn(static_cast<std::int64_t>(granted.order.round),
+                                           granted.samples,
+                                           books_.session().engine().plan().lr_scale);
 }
 
 void RingFlow::halves(const Ticket& ticket) {
     if (ticket.halves) {
-        gradients_.halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
-                          ticket.gradient_norm * ticket.gradient_norm);
+        books_.session().gradients().halves(ticket.samples,
+                                            {ticket.first_squares, ticket.second_squares},
+                                            ticket.gradient_norm * ticket.gradient_norm);
         learned_of_gradients();
     }
 }
 
 void RingFlow::learned_of_gradients() {
-    books_.measured({.noise_scale = gradients_.noise_scale(),
-                     .curvature = gradients_.step_curvature(),
-                     .agreement = gradients_.agreement()});
+    books_.session().gradients_measured();
 }
 
 }  // namespace cohort

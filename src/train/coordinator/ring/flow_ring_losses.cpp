@@ -32,7 +32,7 @@ void RingFlow::lost(int worker) {
     gone.returned = false;
     gone.afresh = false;
     gone.flush = false;
-    books_.leases().set_live(worker, false);
+    books_.session().leases().set_live(worker, false);
     forget_pushes(worker);
     return_leases(worker);
     unused_[static_cast<std::size_t>(worker)].clear();
@@ -79,7 +79,7 @@ void RingFlow::return_leases(int worker) {
             }
         }
     }
-    for (const std::uint64_t lease : books_.leases().held_leases(worker)) {
+    for (const std::uint64_t lease : books_.session().leases().open().held_leases(worker)) {
         if (std::find(granted.begin(), granted.end(), lease) == granted.end()) {
             give_back(worker, lease, ReturnReason::kLost);
         }
@@ -88,7 +88,7 @@ void RingFlow::return_leases(int worker) {
 
 /// Tells the engine of losses once no round holds anything of theirs.
 void RingFlow::note_departures() {
-    UpdateEngine& engine = books_.engine();
+    UpdateEngine& engine = books_.session().engine();
     for (std::size_t index = 0; index < seats_.size(); ++index) {
         const auto worker = static_cast<int>(index);
         Seat& gone = seats_[index];
@@ -116,19 +116,19 @@ void RingFlow::joined(int worker) {
         back.returned = true;  // when its last round is settled
         return;
     }
-    for (const Effect& effect : books_.engine().joined(worker)) {
+    for (const Effect& effect : books_.session().engine().joined(worker)) {
         check_invariant(std::holds_alternative<ReleaseOne>(effect), "who joins only gets released");
     }
     back = {.idle = true,
             .pushes = back.pushes,
             .role = RingRole::kRider,
             .afresh = true,
-            .reference = books_.engine().reference_batches()};
-    books_.leases().set_live(worker, true);
+            .reference = books_.session().engine().reference_batches()};
+    books_.session().leases().set_live(worker, true);
     send(worker, MessageKind::kJoin,
-         JoinOrder{.incarnation = books_.engine().incarnation(worker),
-                   .version = books_.engine().version(),
-                   .leases_up_to = books_.leases().newest()});
+         JoinOrder{.incarnation = books_.session().engine().incarnation(worker),
+                   .version = books_.session().engine().version(),
+                   .leases_up_to = books_.session().leases().open().newest()});
     give_role(
         worker,
         {.role = RingRole::kRider, .parent = choose_parent(worker, members_), .afresh = true});
@@ -238,7 +238,7 @@ void RingFlow::release_riders(const Recovery& done, std::uint64_t round) {
         if (seat(rider.giver).live) {
             const auto worker = static_cast<int>(index);
             discard(rider.giver, {.worker = worker,
-                                  .incarnation = books_.engine().incarnation(worker),
+                                  .incarnation = books_.session().engine().incarnation(worker),
                                   .sequence = rider.settled});
         }
     }
@@ -264,7 +264,8 @@ void RingFlow::void_granted(const Granted& granted) {
                   live ? ReturnReason::kVoidRound : ReturnReason::kLost);
         if (live) {
             send(member.worker, MessageKind::kRevoke,
-                 RevokeOrder{.leases = {member.lease}, .version = books_.engine().version()});
+                 RevokeOrder{.leases = {member.lease},
+                             .version = books_.session().engine().version()});
         }
     }
     put_back(granted);

@@ -16,8 +16,8 @@ namespace cohort {
 void RingFlow::take_ticket(const Ticket& ticket) {
     const int worker = ticket.push.worker;
     Seat& rider = seat(worker);
-    if (books_.stopping() || !rider.live ||
-        ticket.push.incarnation != books_.engine().incarnation(worker)) {
+    if (books_.session().stopping() || !rider.live ||
+        ticket.push.incarnation != books_.session().engine().incarnation(worker)) {
         return;
     }
     const std::optional<LeaseOrder> lease = claim(worker);
@@ -49,7 +49,8 @@ void RingFlow::take_staged(const Staged& staged) {
     if (!seat(staged.server).live) {
         return;
     }
-    if (!rider.live || staged.push.incarnation != books_.engine().incarnation(staged.push.worker) ||
+    if (!rider.live ||
+        staged.push.incarnation != books_.session().engine().incarnation(staged.push.worker) ||
         staged.push.sequence <= rider.settled) {
         discard(staged.server, staged.push);
         return;
@@ -71,6 +72,7 @@ void RingFlow::refuse(const Ticket& ticket) {
     give_back(ticket.push.worker, ticket.lease, ReturnReason::kNonFinite);
     seat(ticket.push.worker).afresh = true;
     seat(ticket.push.worker).begun = std::max(seat(ticket.push.worker).begun, ticket.push.sequence);
+    books_.session().dropped();
     books_.drop({.loss_sum = ticket.loss_sum, .correct = ticket.correct, .samples = ticket.samples},
                 fmt::format("worker {}: {}", ticket.push.worker,
                             non_finite_reason(ticket.loss_sum, ticket.finite)));
@@ -95,7 +97,7 @@ bool RingFlow::can_go(const PushId& push) const {
 /// A gradient among deltas (or the other way round) is an update of its own.
 std::optional<PushId> RingFlow::foreign_push() const {
     for (const PushId& push : ready_) {
-        if (can_go(push) && work_.at(push).ticket->work != books_.engine().plan().work) {
+        if (can_go(push) && work_.at(push).ticket->work != books_.session().engine().plan().work) {
             return push;
         }
     }
@@ -119,7 +121,7 @@ void RingFlow::add_riders(Granted& next) {
 
 void RingFlow::add_rider(Granted& next, const PushId& push) {
     RiderWork& work = work_.at(push);
-    double ahead = books_.engine().reference_batches();
+    double ahead = books_.session().engine().reference_batches();
     for (const Granted& earlier : granted_) {
         ahead += earlier.order.fraction;
     }
@@ -129,8 +131,10 @@ void RingFlow::add_rider(Granted& next, const PushId& push) {
                      [&work](const RoundMember& member) { return member.worker == *work.parent; });
     parent->riders.push_back({.push = push,
                               .samples = work.ticket->samples,
-                              .lag = books_.engine().plan().look_ahead ? lag : 0});
-    next.epoch = next.samples == 0 ? books_.leases().epoch_of(work.ticket->lease) : next.epoch;
+                              .lag = books_.session().engine().plan().look_ahead ? lag : 0});
+    next.epoch = next.samples == 0
+                     ? books_.session().leases().open().find(work.ticket->lease)->epoch
+                     : next.epoch;
     next.samples += work.ticket->samples;
     next.riders.push_back(push);
     work.granted = true;
@@ -156,7 +160,7 @@ void RingFlow::riders_fired(const Granted& granted) {
         rider.fired_in = granted.order.round;
         work_.erase(push);
         rider.settled = std::max(rider.settled, push.sequence);
-        rider.reference = books_.engine().reference_batches();
+        rider.reference = books_.session().engine().reference_batches();
     }
 }
 
@@ -195,7 +199,7 @@ void RingFlow::forget_pushes(int worker) {
 void RingFlow::void_begun(int worker) {
     Seat& rider = seat(worker);
     const PushId last{.worker = worker,
-                      .incarnation = books_.engine().incarnation(worker),
+                      .incarnation = books_.session().engine().incarnation(worker),
                       .sequence = rider.begun};
     const auto work = work_.find(last);
     const bool held = work != work_.end() && work->second.parent && work->second.ticket &&
@@ -260,10 +264,10 @@ void RingFlow::send_parameters() {
              SendStateOrder{.epoch = epoch_,
                             .worker = index,
                             .after = rider.begun,
-                            .incarnation = books_.engine().incarnation(index)});
+                            .incarnation = books_.session().engine().incarnation(index)});
         rider.afresh = false;
         rider.giver = giver;
-        rider.reference = books_.engine().reference_batches();
+        rider.reference = books_.session().engine().reference_batches();
         for (const Granted& earlier : granted_) {
             rider.reference += earlier.order.fraction;
         }

@@ -40,12 +40,13 @@ void RingFlow::settle(const Granted& granted, const RoundReport& report) {
         fire(granted, report, result);
     } else {
         void_round(granted, report);
+        books_.session().dropped();
         books_.drop(result, because);
     }
-    if (report.version != books_.engine().version()) {
+    if (report.version != books_.session().engine().version()) {
         fail<PeerError>({.where = fmt::format("ring round {}", report.round),
                          .what = "the members are at another version than the coordinator",
-                         .expected = std::to_string(books_.engine().version()),
+                         .expected = std::to_string(books_.session().engine().version()),
                          .got = std::to_string(report.version)});
     }
     skip(report.skip);
@@ -76,7 +77,7 @@ void RingFlow::note_times(const Granted& granted, const RoundReport& report) {
         IterationRecord record{.worker = worker,
                                .iteration = static_cast<std::int64_t>(seat(worker).pushes) + 1,
                                .samples = member.samples,
-                               .version = books_.engine().version(),
+                               .version = books_.session().engine().version(),
                                .input_s = member.input_s,
                                .compute_s = member.compute_s,
                                .pull_s = (known ? own_s : 0) + member.load.apply_s,
@@ -92,27 +93,29 @@ void RingFlow::note_times(const Granted& granted, const RoundReport& report) {
 
 /// Feeds the pushes of the round to the engine, which must fire exactly once.
 void RingFlow::fire(const Granted& granted, const RoundReport& report, const BatchResult& result) {
-    UpdateEngine& engine = books_.engine();
+    UpdateEngine& engine = books_.session().engine();
     const std::int64_t computed_on = engine.version();
     const std::vector<PushTicket> tickets = tickets_of(granted, report);
     engine.set_noise_scale(granted.noise_scale);
-    UpdateRecord update{.fraction = granted.order.fraction,
-                        .learning_rate = granted.order.lr,
-                        .epoch = granted.epoch,
-                        .result = result};
-    std::vector<PushOutcome> outcomes;
+    UpdateOrder update{.fraction = granted.order.fraction,
+                       .learning_rate = granted.order.lr,
+                       .epoch = granted.epoch,
+                       .samples = result.samples,
+                       .loss_sum = result.loss_sum,
+                       .correct = result.correct};
+    std::optional<Fire> round;
     const auto look = [&](const std::vector<Effect>& effects) {
         for (const Effect& effect : effects) {
             if (const auto* fired = std::get_if<Fire>(&effect)) {
                 check_invariant(std::abs(fired->fraction - update.fraction) <= 1e-9,
                                 "a round is worth what was granted");
                 update.version = fired->version;
-                outcomes = outcomes_of(*fired);
+                round = *fired;
             }
         }
     };
     for (std::size_t i = 0; i < tickets.size(); ++i) {
-        update.leases.push_back(tickets[i].lease);
+        update.terms.push_back({.push = tickets[i].id, .lease = tickets[i].lease});
         update.gradient_norm += tickets[i].gradient_norm / static_cast<double>(tickets.size());
         look(engine.push(tickets[i]));
         if (i < granted.riders.size()) {  // no round waits for it, whatever the plan calls it
@@ -121,19 +124,20 @@ void RingFlow::fire(const Granted& granted, const RoundReport& report, const Bat
         }
     }
     check_invariant(update.version == computed_on + 1 && engine.version() == update.version &&
-                        engine.pending() == 0 && outcomes.size() == tickets.size(),
+                        engine.pending() == 0 && round->pushes.size() == tickets.size(),
                     "a round is one update");
     riders_fired(granted);
-    for (const PushOutcome& outcome : outcomes) {
-        books_.settled(outcome);
+    for (const PushTicket& ticket : tickets) {
+        books_.session().leases().open().applied(ticket.lease);
     }
     answered(granted, report, tickets);
-    books_.commit(update);
+    books_.session().updated(*round);
+    books_.updated(update);
 }
 
 /// The pushes of a round, riders' first, with their leases told to the engine.
 std::vector<PushTicket> RingFlow::tickets_of(const Granted& granted, const RoundReport& report) {
-    UpdateEngine& engine = books_.engine();
+    UpdateEngine& engine = books_.session().engine();
     std::vector<PushTicket> tickets;
     for (const PushId& push : granted.riders) {
         tickets.push_back(ticket_of(push));
@@ -157,17 +161,9 @@ std::vector<PushTicket> RingFlow::tickets_of(const Granted& granted, const Round
     return tickets;
 }
 
-std::vector<PushOutcome> RingFlow::outcomes_of(const Fire& fire) {
-    std::vector<PushOutcome> outcomes;
-    for (const FiredPush& push : fire.pushes) {
-        outcomes.push_back(outcome_of(push));
-    }
-    return outcomes;
-}
-
 /// Who takes part with samples, and who only passes on.
 void RingFlow::tell_engine(const RoundMember& member) {
-    UpdateEngine& engine = books_.engine();
+    UpdateEngine& engine = books_.session().engine();
     Seat& worker = seat(member.worker);
     const bool idle = member.lease == 0;
     if (idle && !worker.idle) {
@@ -198,12 +194,14 @@ void RingFlow::void_round(const Granted& granted, const RoundReport& report) {
 
 /// At the end of a run all of them have come back already.
 void RingFlow::give_back(int worker, std::uint64_t lease, ReturnReason reason) {
-    const std::int64_t samples = books_.leases().samples_of(lease);
-    if (samples == 0) {
+    const LeaseOrder* const held = books_.session().leases().open().find(lease);
+    if (held == nullptr) {
         return;
     }
-    books_.settled({.worker = worker, .samples = samples, .weight = 0, .returned = reason});
-    books_.leases().returned(lease, reason);
+    const std::int64_t samples = held->count;
+    books_.session().settled(
+        {.worker = worker, .samples = samples, .weight = 0, .returned = reason});
+    books_.session().leases().open().returned(lease, reason);
 }
 
 }  // namespace cohort

@@ -46,17 +46,18 @@ void RingFlow::place(const SyncPlan& plan) {
     sizes_.assign(seats_.size(), parts_.options.batch);
     set_leases(false);
     for (const int rider : plan.cohorts.front().riders) {
-        seat(rider).reference = books_.engine().reference_batches();
+        seat(rider).reference = books_.session().engine().reference_batches();
         give_role(rider, {.role = RingRole::kRider, .parent = choose_parent(rider, members_)});
     }
 }
 
-void RingFlow::install(SyncPlan plan, std::vector<std::int64_t> batches) {
+void RingFlow::install(PlanChange change) {
+    const SyncPlan& plan = change.plan;
     check_invariant(plan.cohorts.size() == 1, "a ring has one cohort");
     if (members_of(plan).empty()) {
         return;  // all of them were lost meanwhile: the next plan knows
     }
-    queued_ = Queued{std::move(plan), std::move(batches)};
+    queued_ = std::move(change);
     halted_ = false;
     if (!recovery_) {
         prepare_fence();
@@ -119,11 +120,11 @@ void RingFlow::skip(std::uint64_t last) {
 
 /// Step 3.
 void RingFlow::switch_over() {
-    Queued next = std::move(*queued_);
+    PlanChange next = std::move(*queued_);
     queued_.reset();
     halted_ = false;
     note_departures();
-    UpdateEngine& engine = books_.engine();
+    UpdateEngine& engine = books_.session().engine();
     const Work work = engine.plan().work;
     for (const Effect& effect : engine.install(std::move(next.plan))) {
         check_invariant(std::holds_alternative<ReleaseOne>(effect), "a fence has nothing pending");
@@ -140,14 +141,14 @@ void RingFlow::switch_over() {
         seat.flush = false;
     }
     adopt_riders();
-    books_.installed(plan);
+    books_.session().installed();
 }
 
 /// Sizes of leases under the plan in force. Who holds some of another size or kind that it has not
 /// begun gets new ones; a rider goes on with those it has.
 void RingFlow::set_leases(bool other_work) {
-    const SyncPlan& plan = books_.engine().plan();
-    LeaseDesk& desk = books_.leases();
+    const SyncPlan& plan = books_.session().engine().plan();
+    LeaseDispatcher& desk = books_.session().leases();
     const std::vector<std::int64_t> before = sizes_;
     sizes_.assign(seats_.size(), parts_.options.batch);
     for (std::size_t worker = 0; worker < sizes_.size(); ++worker) {
@@ -165,7 +166,7 @@ void RingFlow::set_leases(bool other_work) {
         if (!seats_[index].live || riding || !other) {
             continue;
         }
-        RevokeOrder order{.leases = desk.held_leases(worker), .version = 0};
+        RevokeOrder order{.leases = desk.open().held_leases(worker), .version = 0};
         for (const std::uint64_t lease : order.leases) {
             give_back(worker, lease, ReturnReason::kInterrupted);
         }
@@ -182,7 +183,7 @@ void RingFlow::seat_members(const std::vector<int>& before) {
     }
     for (const int worker : change.leaving) {
         if (seat(worker).live) {
-            seat(worker).reference = books_.engine().reference_batches();
+            seat(worker).reference = books_.session().engine().reference_batches();
             give_role(worker,
                       {.role = RingRole::kRider, .parent = choose_parent(worker, members_)});
         }
