@@ -9,8 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "cohort/train/hooks.hpp"
-#include "cohort/train/metrics_file.hpp"
 #include "cohort/train/trainer.hpp"
 #include "core/system/run_lock.hpp"
 #include "session/training_session.hpp"
@@ -18,8 +16,10 @@
 #include "train/coordinator/control_desk.hpp"
 #include "train/coordinator/evaluation_desk.hpp"
 #include "train/coordinator/gathering.hpp"
-#include "train/coordinator/loss_desk.hpp"
-#include "train/coordinator/predictor_refiner.hpp"
+#include "train/coordinator/mode_consultation.hpp"
+#include "train/coordinator/roster.hpp"
+#include "train/coordinator/run_reporter.hpp"
+#include "train/coordinator/run_wait.hpp"
 #include "train/coordinator/snapshot_evaluator.hpp"
 #include "train/coordinator/update_flow.hpp"
 #include "train/protocol/links.hpp"
@@ -30,7 +30,7 @@ namespace cohort {
 /// Owns a run: the mode, its plan and engine, the leases, evaluations, checkpoints, metrics, who
 /// takes part, and when it ends. Lives on a thread of rank 0 and is told of everything by messages
 /// (protocol.hpp).
-class Coordinator final : public TrainControl, private RunBooks {
+class Coordinator final : private RunBooks {
 public:
     /// @param links, parts, environment outlive it  @param device described in the metrics
     /// To be made before anybody can send to the coordinator's port.
@@ -50,18 +50,6 @@ public:
     /// A role on this rank has failed: run() ends with its error. From any thread.
     void cancel(std::exception_ptr error);
 
-    [[nodiscard]] const TrainOptions& options() const override { return parts_.options; }
-    [[nodiscard]] const TrainProgress& progress() const override { return progress_; }
-    [[nodiscard]] const Clock& clock() const override { return *environment_.clock; }
-    [[nodiscard]] std::int64_t budget_samples() const override { return parts_.budget_samples; }
-    [[nodiscard]] std::int64_t epoch_samples() const override {
-        return parts_.train_set->info().samples;
-    }
-    [[nodiscard]] MetricsFile& metrics() override { return *metrics_; }
-    [[nodiscard]] ClusterReport cluster() const override;
-    void request_stop(StopReason reason) override;
-    void reach_target(double train_seconds) override;
-
 private:
     // RunBooks
     [[nodiscard]] TrainingSession& session() override { return *session_; }
@@ -70,7 +58,7 @@ private:
     void taken(const UpdateExtras& extras, int evaluation_parts) override;
     void drop(const BatchResult& result, const std::string& because) override;
     void spent(double compute_s, double exposed_s, double exchange_s) override;
-    void timed(const IterationRecord& said) override;
+    void timed(const IterationRecord& measured) override;
 
     void fail_run(const std::exception& error, ExitCode code);
 
@@ -80,7 +68,6 @@ private:
     void open_session(const LeaseState& leases, const SampleAccounts& accounts,
                       SessionCounts start);
     [[nodiscard]] bool stopping() const { return stop_ || session_->stopping(); }
-    void make_hooks();
     void listen();
     void train();
     void finish();
@@ -88,19 +75,16 @@ private:
     [[nodiscard]] std::vector<int> evaluators_missing() const;
     void final_checkpoint();
     void dismiss();
-    void stop_workers();
-    [[nodiscard]] bool await_farewells();
-    void said_farewell(const Message& message);
+    [[nodiscard]] bool await_final_reports();
     [[nodiscard]] TrainSummary summarize();
 
     // Modes, workers that come and go, requests.
+    [[nodiscard]] const TrainOptions& options() const { return parts_.options; }
+    void request_stop(StopReason reason);
     [[nodiscard]] std::optional<double> wake_s() const;
     void consult_modes();
-    void keep_forecasts();
-    void report_switches();
     void rank_news(const RankNews& news);
     void lost(const RankNews& news);
-    void forget_forecasts(int worker);
     void returned(const RankNews& news);
     void lost_at_the_end(const RankNews& news);
     void report_rank(const RankNews& news);
@@ -112,22 +96,11 @@ private:
     /// step() until `done` holds, as a named wait.
     template <class Done, class Missing>
     void wait_until(const char* name, WaitLimit limit, const Done& done, const Missing& missing);
-    /// A wait for those whom set_awaited() names.
-    [[nodiscard]] OperationBoard::Wait wait_for_awaited(std::string_view name,
-                                                        std::uint64_t sequence,
-                                                        WaitLimit limit = WaitLimit::kFatal);
-    void set_awaited(std::vector<int> ranks);
     void handle(const Message& message);
     void stop_requested(const StopRequest& request);
     void gathered(const Gathered& snapshot);
     void evaluated(const EvaluationReport& report);
     [[nodiscard]] SnapshotEvaluator& evaluator();
-    void report_checkpoint(const CheckpointReport& report);
-    void report_stragglers();
-    [[nodiscard]] double seconds_of_training() const;
-    void watch_updates();
-    void update_progress();
-    void update_times();
     [[nodiscard]] RunSnapshot run_snapshot();
     void save_model(const Gathered& snapshot);
     /// The error of cancel(); null: none.
@@ -148,25 +121,17 @@ private:
 
     std::optional<RunLock> lock_;  ///< on the output folder
     std::atomic<bool> owns_folder_{false};
-    TrainProgress progress_;
-    TrainProgress earlier_;  ///< of the parts before this one (times)
-    int switches_ = 0;
-    int regroupings_ = 0;
-    std::optional<Clock::Seconds> regrouping_said_;
-    std::shared_ptr<const LstmModel> predictor_model_;  ///< null: the predictor needs none
-    std::unique_ptr<PredictorRefiner> refiner_;         ///< of the model that forecasts come from
-    LossDesk losses_;
+    std::optional<ModeConsultation> consultation_;
+    Roster roster_;
+    RunReporter reporter_;
+    RunWait wait_;
     std::optional<ControlDesk> control_;
     std::optional<EvaluationDesk> evaluations_;
     std::optional<CheckpointDesk> checkpoints_;
     std::unique_ptr<SnapshotEvaluator> evaluator_;  ///< once a mode that does not wait needed it
     std::optional<StopReason> stop_;
-    std::string failure_;  ///< of a worker's device, that ends the run
-    std::optional<EvaluationReport> test_;
+    std::string failure_;            ///< of a worker's device, that ends the run
     std::optional<Gathered> model_;  ///< parameters of the end
-    std::vector<Farewell> farewells_;
-    std::vector<int> at_work_;  ///< world ranks that are owed a farewell
-    bool workers_stopped_ = false;
     struct Spent {
         std::int64_t batches = 0;
         double compute_s = 0;
@@ -175,17 +140,8 @@ private:
     } spent_;
     bool outputs_saved_ = true;
 
-    Clock::Seconds started_{0};
-    double pauses_ = 0;  ///< seconds that training stood still for evaluations, in this part
-    double cpu_at_start_ = 0;
-    std::unique_ptr<MetricsFile> metrics_;
-    std::vector<std::unique_ptr<TrainHook>> hooks_;
-
-    std::mutex mutex_;  ///< of what other threads read or write
-    std::vector<int> awaited_;
+    std::mutex mutex_;  ///< of cancelled_
     std::exception_ptr cancelled_;
-    std::optional<OperationBoard::Wait> waiting_;  ///< what the coordinator waits for, if anything
-    std::int64_t waiting_version_ = -1;
 };
 
 }  // namespace cohort

@@ -8,7 +8,6 @@
 #include "cohort/core/error.hpp"
 #include "cohort/sched/modes.hpp"
 #include "core/log.hpp"
-#include "core/system/process_usage.hpp"
 #include "train/coordinator/coordinator.hpp"
 #include "train/protocol/lease_codec.hpp"
 #include "train/protocol/send_order.hpp"
@@ -42,24 +41,14 @@ UpdateExtras Coordinator::decide(std::int64_t samples) {
         extras.evaluation = evaluations_->start();
         extras.snapshot.gather = together ? 0 : extras.evaluation;
     }
-    if (checkpoints_->due(samples, clock().now())) {
+    if (checkpoints_->due(samples, reporter_.clock().now())) {
         extras.snapshot.checkpoint = checkpoints_->start(samples);
     }
     return extras;
 }
 
 void Coordinator::updated(const UpdateOrder& update) {
-    update_progress();
-    const StepReport step{.result = {.loss_sum = update.loss_sum,
-                                     .correct = update.correct,
-                                     .samples = update.samples},
-                          .learning_rate = update.learning_rate,
-                          .gradient_norm = update.gradient_norm,
-                          .applied = true,
-                          .epoch = update.epoch};
-    for (const auto& hook : hooks_) {
-        hook->on_step(*this, step);
-    }
+    reporter_.updated(update);
 }
 
 void Coordinator::request_stop(StopReason reason) {
@@ -70,53 +59,30 @@ void Coordinator::request_stop(StopReason reason) {
 }
 
 /// With rings nobody sends for himself: members and riders are compared by what they compute.
-void Coordinator::timed(const IterationRecord& said) {
-    IterationRecord record = said;
+void Coordinator::timed(const IterationRecord& measured) {
+    IterationRecord record = measured;
     const double sending_s = links_.map.servers > 0 ? record.push_s : 0;
     session_->iteration_timed(record, record.input_s + record.compute_s + sending_s);
-    for (const auto& hook : hooks_) {
-        hook->on_push(*this, record);
-    }
-    if (refiner_) {
-        refiner_->add(record);
-    }
-    report_stragglers();
-}
-
-void Coordinator::report_stragglers() {
-    if (session_->load() == nullptr) {
-        return;
-    }
-    for (const StragglerNews::Item& news : session_->load()->straggler_news().take()) {
-        log_info("{}", describe(news));
-        for (const auto& hook : hooks_) {
-            hook->on_straggler(*this, news);
-        }
-    }
-}
-
-double Coordinator::seconds_of_training() const {
-    return earlier_.train_seconds + (clock().now() - started_).count() - pauses_;
+    reporter_.tell([&](TrainHook& hook) { hook.on_push(reporter_, record); });
+    consultation_->timed(record);
+    reporter_.report_stragglers();
 }
 
 /// What was given up since it was asked for does not count.
 void Coordinator::taken(const UpdateExtras& extras, int evaluation_parts) {
-    update_times();
+    reporter_.update_progress();
+    const TrainProgress& progress = reporter_.progress();
     if (evaluations_->running() && extras.evaluation == evaluations_->id()) {
-        evaluations_->taken(progress_, progress_.samples_applied, evaluation_parts,
+        evaluations_->taken(progress, progress.samples_applied, evaluation_parts,
                             extras.snapshot.gather == 0);
     }
     if (checkpoints_->awaits(extras.snapshot.checkpoint)) {
-        checkpoints_->captured(run_snapshot(), clock().now());
+        checkpoints_->captured(run_snapshot(), reporter_.clock().now());
     }
 }
 
 void Coordinator::drop(const BatchResult& result, const std::string& because) {
-    update_progress();
-    const StepReport step{.result = result, .applied = false, .dropped_because = because};
-    for (const auto& hook : hooks_) {
-        hook->on_step(*this, step);
-    }
+    reporter_.dropped(result, because);
 }
 
 void Coordinator::spent(double compute_s, double exposed_s, double exchange_s) {
@@ -126,29 +92,9 @@ void Coordinator::spent(double compute_s, double exposed_s, double exchange_s) {
     spent_.exchange_s += exchange_s;
 }
 
-void Coordinator::reach_target(double train_seconds) {
-    progress_.tta_seconds = progress_.tta_seconds.value_or(train_seconds);
-}
-
 void Coordinator::evaluated(const EvaluationReport& report) {
-    if (report.samples == 0) {
-        return;  // it failed, which has been said
-    }
-    pauses_ += report.seconds;
-    update_times();
-    progress_.evaluated_at = report.samples_applied;
-    test_ = report;
-    log_info("test after {} samples: accuracy {:.2f} %, loss {:.4f}", report.samples_applied,
-             100 * report.accuracy, report.loss);
-    for (const auto& hook : hooks_) {
-        hook->on_evaluation(*this, report);
-    }
-}
-
-void Coordinator::report_checkpoint(const CheckpointReport& report) {
-    outputs_saved_ = report.error.empty();
-    for (const auto& hook : hooks_) {
-        hook->on_checkpoint(*this, report);
+    if (report.samples > 0) {  // else it failed, which has been said
+        reporter_.evaluated(report);
     }
 }
 
@@ -168,66 +114,16 @@ SnapshotEvaluator& Coordinator::evaluator() {
     return *evaluator_;
 }
 
-void Coordinator::set_awaited(std::vector<int> ranks) {
-    const std::lock_guard lock(mutex_);
-    awaited_ = std::move(ranks);
-}
-
-OperationBoard::Wait Coordinator::wait_for_awaited(std::string_view name, std::uint64_t sequence,
-                                                   WaitLimit limit) {
-    return links_.operations.begin(
-        name, sequence,
-        [this] {
-            const std::lock_guard lock(mutex_);
-            return awaited_;
-        },
-        limit);
-}
-
-/// Names those whom the next update waits for, from the first that has come on.
-void Coordinator::watch_updates() {
-    std::vector<int> awaited = flow_->awaited();
-    const bool waiting = !awaited.empty();
-    set_awaited(std::move(awaited));
-    if (!waiting) {
-        waiting_.reset();
-    } else if (!waiting_ || waiting_version_ != session_->counts().version) {
-        waiting_version_ = session_->counts().version;
-        waiting_.reset();
-        waiting_ = wait_for_awaited("update", static_cast<std::uint64_t>(waiting_version_ + 1));
-    }
-}
-
-void Coordinator::update_progress() {
-    const SessionCounts& counts = session_->counts();
-    progress_.samples_applied = counts.samples_applied;
-    progress_.updates = counts.updates;
-    progress_.drops = counts.drops;
-    update_times();
-}
-
-void Coordinator::update_times() {
-    const double wall = (clock().now() - started_).count();
-    progress_.wall_seconds = earlier_.wall_seconds + wall;
-    progress_.train_seconds = seconds_of_training();
-    double cpu = 0;
-    for (const Farewell& farewell : farewells_) {
-        cpu += farewell.cpu_s;
-    }
-    cpu = farewells_.empty() ? process_cpu_seconds() : cpu;
-    progress_.cpu_seconds = earlier_.cpu_seconds + cpu - cpu_at_start_;
-}
-
 RunSnapshot Coordinator::run_snapshot() {
     RunSnapshot snapshot;
     snapshot.identity = run_identity(options(), parts_.train_set->info());
-    snapshot.progress = progress_;
+    snapshot.progress = reporter_.progress();
     snapshot.version = session_->counts().version;
     snapshot.reference_batch = parts_.reference_batch;
     snapshot.reference_batches = session_->counts().reference_batches;
     snapshot.lease_state = encode_lease_state(session_->leases().open().ledger().state());
     snapshot.accounts = session_->leases().open().accounts();
-    snapshot.metrics_bytes = metrics_->position();
+    snapshot.metrics_bytes = reporter_.metrics().position();
     snapshot.parameters = parts_.graph.parameters().total();
     return snapshot;
 }

@@ -37,47 +37,13 @@ void Coordinator::listen() {
     }
 }
 
-ClusterReport Coordinator::cluster() const {
-    const LoadMonitor* const load = session_->load();
-    ClusterReport report{.mode = session_->modes().in_force(),
-                         .pending = session_->engine().pending(),
-                         .workers = session_->workers().reports(),
-                         .loads = {},
-                         .gradients = {}};
-    for (std::size_t worker = 0; load != nullptr && worker < report.workers.size(); ++worker) {
-        report.loads.push_back(load_of(load->history(), static_cast<int>(worker)));
-        report.loads.back().slow = load->stragglers().open()[worker];
-    }
-    if (load != nullptr) {
-        report.gradients = load->gradients();
-    }
-    return report;
-}
-
-/// A model behind the forecasts is refined beside the run.
-void Coordinator::keep_forecasts() {
-    session_->keep_forecasts();
-    const LoadMonitor* const load = session_->load();
-    if (load == nullptr || !load->predicts() || !predictor_model_) {
-        return;
-    }
-    if (!refiner_) {
-        refiner_ = std::make_unique<PredictorRefiner>(*predictor_model_, links_.map.workers(),
-                                                      options().batch);
-    }
-    if (const auto network = refiner_->take()) {
-        session_->load()->renew(network);
-    }
-}
-
 /// Until whoever chooses the mode wants to be asked without an update. Workers are at no iteration
 /// of theirs while training waits for an evaluation.
 std::optional<double> Coordinator::wake_s() const {
     if (!training_ || stopping() || evaluations_->pausing()) {
         return std::nullopt;
     }
-    const std::optional<double> at_s = session_->wake_at();
-    return at_s ? std::optional<double>(*at_s - seconds_of_training()) : std::nullopt;
+    return consultation_->wake_s();
 }
 
 /// Asks whoever chooses the mode, once an update was made, workers came or went, or it is time.
@@ -89,45 +55,11 @@ void Coordinator::consult_modes() {
     if (!session_->has_news() && !due) {
         return;
     }
-    if (session_->wants_consultation(due)) {
-        update_times();
-        keep_forecasts();
-        const Clock::Seconds before = clock().now();
-        auto change = session_->consult();
-        session_->modes().asked((clock().now() - before).count());
-        if (change) {
-            flow_->install(*std::move(change));
-        }
+    reporter_.update_progress();
+    if (auto change = consultation_->consult(due)) {
+        flow_->install(*std::move(change));
     }
-    report_switches();
-}
-
-void Coordinator::report_switches() {
-    for (const SwitchReport& change : session_->modes().take_reports()) {
-        ++(change.same_mode() ? regroupings_ : switches_);
-        const bool often = change.same_mode() && regrouping_said_ &&
-                           (clock().now() - *regrouping_said_).count() < options().log_every_s;
-        if (!often) {
-            log_info("{}", describe(change));
-            regrouping_said_ = clock().now();
-        }
-        for (const auto& hook : hooks_) {
-            hook->on_switch(*this, change);
-        }
-    }
-    for (const DecisionRecord& decision : session_->modes().take_decisions()) {
-        if (decision.kept || decision.held_s >= options().log_every_s) {
-            log_info("{}", describe(decision));
-        }
-        for (const auto& hook : hooks_) {
-            hook->on_decision(*this, decision);
-        }
-    }
-    for (const RateWindow& window : session_->modes().take_windows()) {
-        for (const auto& hook : hooks_) {
-            hook->on_rate(*this, window);
-        }
-    }
+    reporter_.report_modes();
 }
 
 void Coordinator::rank_news(const RankNews& news) {
@@ -142,23 +74,23 @@ void Coordinator::rank_news(const RankNews& news) {
 /// 2. What it owed comes back: leases, its part of an evaluation, its last words.
 /// 3. Whoever chooses the mode may arrange the others anew.
 void Coordinator::lost(const RankNews& news) {
-    if (workers_stopped_) {
+    if (roster_.workers_stopped()) {
         lost_at_the_end(news);
         return;
     }
-    if (!losses_.lost(news.rank)) {
+    if (!roster_.lost(news.rank)) {
         return;
     }
-    links_.membership->exclude(news.rank);
-    std::erase(at_work_, news.rank);
     const int worker = links_.map.worker_of_rank(news.rank);
     session_->worker_lost(worker);
-    forget_forecasts(worker);
+    consultation_->forget(worker);
+    reporter_.report_stragglers();
     report_rank(news);
-    if (losses_.too_many()) {
-        fail<PeerError>({.where = "workers",
-                         .what = fmt::format("{}, and more are lost than --max-lost allows: {}",
-                                             news.reason, links_.map.describe(losses_.ranks()))});
+    if (roster_.losses().too_many()) {
+        fail<PeerError>(
+            {.where = "workers",
+             .what = fmt::format("{}, and more are lost than --max-lost allows: {}", news.reason,
+                                 links_.map.describe(roster_.losses().ranks()))});
     }
     if (evaluations_->pausing()) {
         evaluations_->give_up();
@@ -167,19 +99,9 @@ void Coordinator::lost(const RankNews& news) {
     flow_->lost(worker);
 }
 
-/// What was recorded of a worker says nothing about what it will be.
-void Coordinator::forget_forecasts(int worker) {
-    if (refiner_) {
-        refiner_->forget(worker);
-    }
-    report_stragglers();
-}
-
 /// Training is over and the rank had nothing more to give.
 void Coordinator::lost_at_the_end(const RankNews& news) {
-    if (!news.returned && losses_.lost(news.rank)) {
-        links_.membership->exclude(news.rank);
-        std::erase(at_work_, news.rank);
+    if (!news.returned && roster_.lost(news.rank)) {
         if (flow_) {
             flow_->lost_at_the_end(links_.map.worker_of_rank(news.rank));
         }
@@ -188,14 +110,13 @@ void Coordinator::lost_at_the_end(const RankNews& news) {
 }
 
 void Coordinator::returned(const RankNews& news) {
-    if (workers_stopped_ || stopping() || !losses_.returned(news.rank)) {
+    if (roster_.workers_stopped() || stopping() || !roster_.returned(news.rank)) {
         return;  // it stays away for what is left
     }
-    links_.membership->admit(news.rank);
-    at_work_.push_back(news.rank);
     const int worker = links_.map.worker_of_rank(news.rank);
     session_->worker_joined(worker);
-    forget_forecasts(worker);
+    consultation_->forget(worker);
+    reporter_.report_stragglers();
     report_rank(news);
     flow_->joined(worker);
 }
@@ -206,13 +127,11 @@ void Coordinator::report_rank(const RankNews& news) {
         .worker = links_.map.worker_of_rank(news.rank),
         .returned = news.returned,
         .reason = news.reason.empty() ? links_.map.describe(news.rank) : news.reason,
-        .live = losses_.live()};
+        .live = roster_.losses().live()};
     log_warn("{}: {}; {} of {} workers are live",
              news.returned ? "a worker is back" : "a worker is lost", report.reason, report.live,
              links_.map.workers());
-    for (const auto& hook : hooks_) {
-        hook->on_rank(*this, report);
-    }
+    reporter_.tell([&](TrainHook& hook) { hook.on_rank(reporter_, report); });
 }
 
 /// What a request leads to. Errors: UsageError.
@@ -243,12 +162,13 @@ std::string Coordinator::requested(const std::string& words) {
 }
 
 std::string Coordinator::status() const {
-    const ClusterReport now = cluster();
+    const ClusterReport now = reporter_.cluster();
+    const TrainProgress& progress = reporter_.progress();
     std::string text = fmt::format(
         "mode {}\n{} of {} samples applied in {} updates, {:.1f} s of training\n"
         "{} of {} workers live, {} pushes wait for others\n",
-        now.mode, progress_.samples_applied, parts_.budget_samples, progress_.updates,
-        progress_.train_seconds, now.live(), now.workers.size(), now.pending);
+        now.mode, progress.samples_applied, parts_.budget_samples, progress.updates,
+        progress.train_seconds, now.live(), now.workers.size(), now.pending);
     for (std::size_t worker = 0; worker < now.workers.size(); ++worker) {
         const WorkerReport& one = now.workers[worker];
         fmt::format_to(std::back_inserter(text),

@@ -130,7 +130,7 @@ TEST(FlowServers, EveryPlanComesToItsEndInAnyOrder) {
         while (!rig.run.stopping()) {
             ASSERT_TRUE(rig.any_step(random, 0.01)) << "nobody can go on";
         }
-        EXPECT_EQ(rig.run.samples_applied(), kSamples);
+        EXPECT_EQ(rig.run.applied(), kSamples);
         rig.finish();
         expect_clean(rig);
     }
@@ -180,7 +180,7 @@ void random_run(unsigned seed) {
             away.erase(away.begin());
         }
     }
-    EXPECT_EQ(rig.run.samples_applied(), kSamples);
+    EXPECT_EQ(rig.run.applied(), kSamples);
     rig.finish();
 }
 
@@ -269,10 +269,10 @@ TEST(FlowServers, APlanComesIntoForceAtOnceAndLeasesOfItsKindAreDealt) {
     rig.flow->install({delta_plan(2, 2, 1), {kBatch, 2 * kBatch}});
     EXPECT_EQ(rig.run.leases().held_leases(1), leases) << "another size only: used up";
     rig.run_until([&] { return rig.run.updates.size() == 20; });
-    EXPECT_EQ(rig.run.leases().samples_of(rig.run.leases().held_leases(0).back()), 2 * kBatch);
-    EXPECT_EQ(rig.run.leases().samples_of(rig.run.leases().held_leases(1).back()), 4 * kBatch);
+    EXPECT_EQ(rig.run.leases().find(rig.run.leases().held_leases(0).back())->count, 2 * kBatch);
+    EXPECT_EQ(rig.run.leases().find(rig.run.leases().held_leases(1).back())->count, 4 * kBatch);
     rig.run_until([&] { return rig.run.stopping(); });
-    EXPECT_EQ(rig.run.samples_applied(), 100 * kBatch);
+    EXPECT_EQ(rig.run.applied(), 100 * kBatch);
     rig.finish();
     expect_clean(rig);
 }
