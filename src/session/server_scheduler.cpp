@@ -17,7 +17,8 @@ ServerScheduler::ServerScheduler(TrainingSession& session, EffectHandler& handle
       effects_(session, *this),
       planner_(session, [&orders](int worker) { return orders.stages(worker); }),
       validation_(seed, epoch_samples, session.options().batch),
-      workers_(at(session.options().workers)) {
+      workers_(session),
+      shortened_(at(session.options().workers), false) {
 }
 
 /// Does what an event asks for; a plan that was asked for meanwhile follows.
@@ -27,7 +28,9 @@ void ServerScheduler::run(const Event& event) {
     event();
     busy_ = false;
     install_next();
-    note_begun();
+    if (!session_.stopping()) {
+        workers_.begin_iterations();
+    }
     if (std::exchange(flush_, false)) {
         orders_.flush();
     }
@@ -41,17 +44,8 @@ void ServerScheduler::begin() {
     shape_leases();
 }
 
-void ServerScheduler::release(int worker) {
-    workers_.at(at(worker)).running = false;  // whatever it did, it begins anew
-    ready_.insert(worker);
-    if (!ahead_ && !idle_.contains(worker)) {
-        wanting_.insert(worker);
-    }
-}
-
 bool ServerScheduler::arrived(int worker) {
-    workers_.at(at(worker)).running = false;
-    ready_.erase(worker);
+    workers_.arrived(worker);
     return !session_.stopping();
 }
 
@@ -82,12 +76,13 @@ void ServerScheduler::install(PlanChange change) {
 void ServerScheduler::worker_lost(int worker, const std::vector<PushId>& stranded) {
     run([&] {
         const std::vector<int> partners = planner_.partners(worker);
-        (void)arrived(worker);  // nothing more will
-        workers_[at(worker)].shortened = false;
+        workers_.arrived(worker);
+        workers_.served(worker);
+        shortened_[at(worker)] = false;
         planner_.set_live(worker, false);
         if (session_.stopping()) {  // all leases return; nobody waits for those of the group
             for (const int partner : partners) {
-                (void)arrived(partner);
+                workers_.arrived(partner);
             }
             return;
         }
@@ -105,7 +100,7 @@ void ServerScheduler::worker_lost(int worker, const std::vector<PushId>& strande
 /// The worker begins anew, with parameters of the current version.
 void ServerScheduler::worker_joined(int worker) {
     run([&] {
-        workers_.at(at(worker)) = {};
+        (void)workers_.set_idle(worker, true);
         planner_.set_live(worker, true);
         const std::vector<Effect> effects = session_.engine().joined(worker);
         orders_.joins(worker);
@@ -130,8 +125,7 @@ std::vector<PushId> ServerScheduler::close() {
 
 bool ServerScheduler::quiet() const {
     for (int worker = 0; worker < session_.options().workers; ++worker) {
-        const bool released = workers_[at(worker)].running || ready_.contains(worker);
-        if (live(worker) && released && planner_.in_group(worker)) {
+        if (live(worker) && workers_.has_parameters(worker) && planner_.in_group(worker)) {
             return false;
         }
     }
@@ -172,13 +166,7 @@ void ServerScheduler::refuse(const Refuse& refusal, const SessionPush& push, boo
 }
 
 void ServerScheduler::returned(const ReturnLease& lease) {
-    const LeaseOrder* const current = session_.leases().open().oldest_unpushed(lease.worker);
-    if (current != nullptr && current->lease == lease.lease) {
-        if (std::exchange(workers_[at(lease.worker)].running, false)) {
-            ready_.insert(lease.worker);
-        }
-        session_.iteration_abandoned(lease.worker);
-    }
+    workers_.returns(lease.worker, lease.lease);
     handler_.returned(lease);
 }
 
@@ -207,7 +195,8 @@ bool ServerScheduler::deal_once() {
     planner_.plan_work(leases);
     orders_.prepare(leases);
     for (const auto& [worker, order] : leases) {
-        if (std::exchange(workers_[at(worker)].idle, false)) {
+        workers_.served(worker);
+        if (workers_.set_idle(worker, false)) {
             effects_.carry_out(engine.resumed(worker));
         }
         engine.leased(worker, order.lease, order.count);
@@ -220,9 +209,8 @@ bool ServerScheduler::deal_once() {
 /// One lease for each worker that was released and has none, those whom nobody waits for first.
 std::vector<DealtLease> ServerScheduler::deal_to_released() {
     std::vector<DealtLease> dealt;
-    for (std::set<int>* some : {&idle_, &wanting_}) {
-        while (!some->empty()) {
-            const int worker = *some->begin();
+    for (const std::vector<int>& some : workers_.wanting()) {
+        for (const int worker : some) {
             if (session_.engine().needs_short_lease(worker)) {
                 session_.leases().shorten_next(worker,
                                                short_lease_of(planner_.batches()[at(worker)]));
@@ -232,7 +220,6 @@ std::vector<DealtLease> ServerScheduler::deal_to_released() {
                 break;
             }
             dealt.push_back({worker, *std::move(order)});
-            some->erase(some->begin());
         }
     }
     return dealt;
@@ -242,7 +229,7 @@ std::vector<DealtLease> ServerScheduler::deal_to_released() {
 bool ServerScheduler::announce_idle() {
     bool effective = false;
     for (const int worker : without_lease()) {
-        if (!std::exchange(workers_[at(worker)].idle, true)) {
+        if (!workers_.set_idle(worker, true)) {
             const std::vector<Effect> effects = session_.engine().idle(worker);
             effective = effective || !effects.empty();
             effects_.carry_out(effects);
@@ -252,13 +239,10 @@ bool ServerScheduler::announce_idle() {
 }
 
 std::vector<int> ServerScheduler::without_lease() {
-    std::vector<int> workers;
     if (!ahead_) {
-        workers.assign(wanting_.begin(), wanting_.end());
-        idle_.insert(workers.begin(), workers.end());
-        wanting_.clear();
-        return workers;
+        return workers_.take_wanting();
     }
+    std::vector<int> workers;
     for (int worker = 0; worker < session_.options().workers; ++worker) {
         if (live(worker) && session_.leases().open().unpushed(worker) == 0) {
             workers.push_back(worker);
@@ -273,27 +257,11 @@ void ServerScheduler::deal_validation() {
     }
     std::vector<bool> may = planner_.live();
     for (int worker = 0; worker < session_.options().workers; ++worker) {
-        may[at(worker)] =
-            may[at(worker)] && !workers_[at(worker)].idle && orders_.may_validate(worker);
+        may[at(worker)] = may[at(worker)] && !workers_.idle(worker) && orders_.may_validate(worker);
     }
     if (const auto dealt = validation_.deal(may, epoch_)) {
         orders_.deal_validation(*dealt);
     }
-}
-
-/// A worker with parameters starts on its oldest lease that it has not pushed.
-void ServerScheduler::note_begun() {
-    if (session_.stopping()) {
-        return;
-    }
-    std::erase_if(ready_, [this](int worker) {
-        const LeaseOrder* const lease = session_.leases().open().oldest_unpushed(worker);
-        if (lease != nullptr) {
-            workers_[at(worker)].running = true;
-            session_.iteration_begun(worker, lease->count);
-        }
-        return lease != nullptr;
-    });
 }
 
 /// New leases are as the plan in force wants them.
@@ -308,11 +276,11 @@ void ServerScheduler::shorten() {
     for (int worker = 0; ahead_ && worker < session_.options().workers; ++worker) {
         const bool needed =
             live(worker) && session_.engine().needs_short_lease(worker) && !session_.stopping();
-        if (needed && !workers_[at(worker)].shortened) {
+        if (needed && !shortened_[at(worker)]) {
             take_back(worker, ReturnReason::kInterrupted, true);
             session_.leases().shorten_next(worker, short_lease_of(planner_.batches()[at(worker)]));
         }
-        workers_[at(worker)].shortened = needed;
+        shortened_[at(worker)] = needed;
     }
 }
 

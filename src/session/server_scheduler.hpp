@@ -2,13 +2,13 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "session/effect_interpreter.hpp"
 #include "session/training_session.hpp"
 #include "session/validation_sampler.hpp"
 #include "session/work_planner.hpp"
+#include "session/worker_queue.hpp"
 
 namespace cohort {
 
@@ -61,7 +61,7 @@ public:
     /// All workers are about to receive their first parameters; deal() follows.
     void begin();
     /// A worker is sent parameters: it begins its oldest lease that it has not pushed.
-    void release(int worker);
+    void release(int worker) { workers_.released(worker); }
     /// A worker's push has arrived. False: it is not used since the run ends; else push() follows.
     [[nodiscard]] bool arrived(int worker);
     void push(const SessionPush& push);
@@ -83,12 +83,6 @@ public:
     [[nodiscard]] EffectInterpreter& effects() noexcept { return effects_; }
 
 private:
-    struct Worker {
-        bool idle = true;        ///< as the engine knows it
-        bool running = false;    ///< at an iteration
-        bool shortened = false;  ///< has been dealt a shorter lease, for its lag
-    };
-
     // EffectHandler: what follows for leases; the rest is the handler's.
     void observe(const Effect& effect) override { handler_.observe(effect); }
     void apply(const UpdateOrder& update, const Fire& fire) override;
@@ -107,7 +101,6 @@ private:
     [[nodiscard]] bool announce_idle();
     [[nodiscard]] std::vector<int> without_lease();
     void deal_validation();
-    void note_begun();
     void shape_leases();
     void shorten();
     void begin_fence();
@@ -124,11 +117,8 @@ private:
     EffectInterpreter effects_;
     WorkPlanner planner_;
     ValidationSampler validation_;
-    std::vector<Worker> workers_;
-    std::set<int> ready_;  ///< have parameters, and are at no iteration
-    std::set<int>
-        wanting_;         ///< kOnRelease: released, without a lease, and the engine waits for them
-    std::set<int> idle_;  ///< kOnRelease: the same, and nobody waits for them
+    WorkerQueue workers_;
+    std::vector<bool> shortened_;  ///< by worker: has been dealt a shorter lease, for its lag
     std::optional<PlanChange> next_plan_;
     std::uint32_t epoch_ = 0;  ///< of the newest lease
     bool busy_ = false;        ///< an event is being worked on
