@@ -22,9 +22,10 @@ ARROWS = {
     "data": ["core"],
     "comm": ["core", "tensor"],
     "sched": ["core", "model"],
-    "sim": ["model", "optim", "data", "sched"],
+    "session": ["core", "data", "sched"],
+    "sim": ["model", "optim", "session"],
     "report": ["sim"],
-    "train": ["model", "optim", "data", "comm", "sched", "sim"],
+    "train": ["model", "optim", "data", "comm", "session", "sim"],
     "jobs": ["report", "train"],
 }
 # Folders of the tree's top level that are modules; the others are below src/ and include/cohort/.
