@@ -29,7 +29,8 @@ public:
     [[nodiscard]] virtual double learning_rate(std::int64_t samples) const = 0;
     /// Takes the next lease of a member.
     virtual RoundLease claim(int worker) = 0;
-    /// Whether the gradient of a rider is finite; one that is not is refused here.
+    /// Whether a rider's gradient can be part of the next round; one that is not finite is refused
+    /// here.
     virtual bool usable(const PushId& push) = 0;
     /// A worker that is not about to be a member takes a role. A member that becomes a rider goes
     /// on with the parameters it has.

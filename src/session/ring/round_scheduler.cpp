@@ -38,16 +38,11 @@ void RoundScheduler::add_members(Round& next, const SyncPlan& plan, bool with_le
     }
 }
 
-/// Whether a complete push can be part of the next round.
-bool RoundScheduler::is_held_by_member(const PushId& push) const {
-    return roster_.is_member(*riders_.at(push).parent);
-}
-
 /// A gradient among deltas (or the other way round) is an update of its own.
 std::optional<PushId> RoundScheduler::foreign_push(const SyncPlan& plan) const {
-    const auto& ready = riders_.ready();
+    const std::deque<PushId> ready = riders_.ready();
     const auto found = std::find_if(ready.begin(), ready.end(), [&](const PushId& push) {
-        return is_held_by_member(push) && riders_.at(push).ticket->work != plan.work;
+        return riders_.at(push).ticket->work != plan.work && driver_.usable(push);
     });
     return found == ready.end() ? std::nullopt : std::optional(*found);
 }
@@ -58,7 +53,7 @@ void RoundScheduler::add_riders(Round& next) {
     const bool alone = next.samples == 0;
     const std::deque<PushId> ready = riders_.ready();
     for (const PushId& push : ready) {
-        if (is_held_by_member(push) && driver_.usable(push)) {
+        if (driver_.usable(push)) {
             add_rider(next, push);
             if (alone) {
                 return;
@@ -72,7 +67,9 @@ void RoundScheduler::add_rider(Round& next, const PushId& push) {
     const auto parent = std::find_if(
         next.members.begin(), next.members.end(),
         [&gradient](const RoundMember& member) { return member.worker == *gradient.parent; });
-    parent->riders.push_back({.push = push, .samples = gradient.ticket->samples});
+    if (parent != next.members.end()) {  // a virtual one may have left the ring meanwhile
+        parent->riders.push_back({.push = push, .samples = gradient.ticket->samples});
+    }
     next.epoch = next.samples == 0 ? gradient.epoch : next.epoch;
     next.samples += gradient.ticket->samples;
     next.riders.push_back({.push = push});

@@ -44,7 +44,6 @@ private:
     void add_riders(Round& next);
     void add_rider(Round& next, const PushId& push);
     [[nodiscard]] std::optional<PushId> foreign_push(const SyncPlan& plan) const;
-    [[nodiscard]] bool is_held_by_member(const PushId& push) const;
 
     const RingRoster& roster_;
     RiderTracker& riders_;

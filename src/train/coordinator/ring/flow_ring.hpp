@@ -48,7 +48,7 @@ private:
         return context_.parts.schedule.lr(context_.parts.options.lr, samples);
     }
     RoundLease claim(int worker) override { return leases_.claim_for_round(worker); }
-    bool usable(const PushId& /*push*/) override { return true; }  // else its ticket is refused
+    bool usable(const PushId& push) override { return !riders_.is_stranded(push); }
     void give_role(int worker, RingRole role, int parent) override;
     void enter(int worker, int giver) override;
 

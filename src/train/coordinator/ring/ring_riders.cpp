@@ -164,7 +164,6 @@ void RingRiders::adopt() {
     }
 }
 
-/// It lies with a worker that takes no part in rounds.
 bool RingRiders::is_stranded(const PushId& push) const {
     const std::optional<int> parent = context_.ring.riders.at(push).parent;
     return parent && !context_.ring.roster.is_member(*parent);

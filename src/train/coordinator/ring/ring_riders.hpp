@@ -30,13 +30,14 @@ public:
     /// After the loss of a member: riders that miss the parameters of `round`, since the worker
     /// that was to send them is not among those that completed it, get new ones.
     void replace_missed(std::uint64_t round, const std::vector<int>& completed);
+    /// The push lies with a worker that takes no part in rounds.
+    [[nodiscard]] bool is_stranded(const PushId& push) const;
 
 private:
     void refuse(const Ticket& ticket);
     void forget(int worker);
     void drop(const PushId& push);
     void drop_begun(int rider);
-    [[nodiscard]] bool is_stranded(const PushId& push) const;
     void discard(int parent, const PushId& push) const;
 
     RingContext& context_;
