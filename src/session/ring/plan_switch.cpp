@@ -38,7 +38,7 @@ void PlanSwitch::prepare() {
     }
     const std::vector<RingSeat> seats(roster_.seats().begin(), roster_.seats().end());
     for (const FenceRole& order : fence_roles(roster_.members(), next, seats)) {
-        riders_.set_flush(order.worker, true);
+        riders_.progress(order.worker).flush = true;
         driver_.give_role(order.worker, order.role, order.parent);
     }
 }
@@ -46,7 +46,7 @@ void PlanSwitch::prepare() {
 bool PlanSwitch::ready() const {
     bool ready = next_.has_value();
     for (int worker = 0; worker < roster_.workers(); ++worker) {
-        ready = ready && (!roster_.seat(worker).live || riders_.flushed(worker));
+        ready = ready && (!roster_.seat(worker).live || riders_.progress(worker).flushed());
     }
     return ready;
 }
@@ -68,7 +68,7 @@ void PlanSwitch::switch_members(const SyncPlan& plan) {
         }
     }
     for (int worker = 0; worker < roster_.workers(); ++worker) {
-        riders_.set_flush(worker, false);
+        riders_.progress(worker).flush = false;
     }
 }
 

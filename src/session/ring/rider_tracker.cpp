@@ -38,10 +38,6 @@ std::vector<PushId> RiderTracker::pushes_of(int rider) const {
     return pushes;
 }
 
-bool RiderTracker::settled(const PushId& push) const {
-    return push.sequence <= at_rider(push.worker).settled;
-}
-
 void RiderTracker::grant(const PushId& push) {
     gradients_.at(push).granted = true;
     std::erase(ready_, push);
@@ -56,24 +52,10 @@ void RiderTracker::put_back(const Round& round) {
 
 RiderGradient RiderTracker::settle(const PushId& push) {
     std::erase(ready_, push);
-    Rider& rider = at_rider(push.worker);
+    RiderProgress& rider = progress(push.worker);
     rider.settled = std::max(rider.settled, push.sequence);
     auto gradient = gradients_.extract(push);
     return gradient.empty() ? RiderGradient() : std::move(gradient.mapped());
-}
-
-void RiderTracker::take_role(int rider, std::uint64_t begun) {
-    at_rider(rider).taken = true;
-    at_rider(rider).begun = begun;
-}
-
-void RiderTracker::begin_at_least(int rider, std::uint64_t sequence) {
-    at_rider(rider).begun = std::max(at_rider(rider).begun, sequence);
-}
-
-bool RiderTracker::flushed(int rider) const {
-    const Rider& one = at_rider(rider);
-    return !one.flush || (one.taken && one.settled >= one.begun);
 }
 
 }  // namespace cohort

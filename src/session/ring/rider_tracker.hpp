@@ -22,8 +22,17 @@ struct RiderGradient {
     bool granted = false;
 };
 
-/// Follows the pushes of riders from ticket and gradient until they are applied, refused or void,
-/// and what of them a fence waits for. Pure.
+/// How far a worker is, as a rider.
+struct RiderProgress {
+    bool taken = true;          ///< it has taken its newest role
+    std::uint64_t begun = 0;    ///< last push that it had begun then
+    std::uint64_t settled = 0;  ///< last push that was applied, refused or void
+    bool flush = false;         ///< a fence waits for what it had begun
+    [[nodiscard]] bool flushed() const noexcept { return !flush || (taken && settled >= begun); }
+};
+
+/// Follows the pushes of riders from ticket and gradient until they are applied, refused or void.
+/// Pure.
 class RiderTracker {
 public:
     explicit RiderTracker(int workers) : riders_(static_cast<std::size_t>(workers)) {}
@@ -37,8 +46,9 @@ public:
     [[nodiscard]] const RiderGradient* find(const PushId& push) const;
     /// Pushes of a rider that are not settled.
     [[nodiscard]] std::vector<PushId> pushes_of(int rider) const;
-    [[nodiscard]] bool settled(const PushId& push) const;
-    [[nodiscard]] std::uint64_t settled_of(int rider) const { return at_rider(rider).settled; }
+    [[nodiscard]] bool settled(const PushId& push) const {
+        return push.sequence <= progress(push.worker).settled;
+    }
 
     /// It is part of a round.
     void grant(const PushId& push);
@@ -47,34 +57,15 @@ public:
     /// Nobody holds it any more: it is applied, refused or void. @return what was known of it
     RiderGradient settle(const PushId& push);
 
-    /// The rider is told to take a role; it says what it has begun.
-    void give_role(int rider) { at_rider(rider).taken = false; }
-    /// @param begun  the rider's last push that it had begun when it took its newest role
-    void take_role(int rider, std::uint64_t begun);
-    [[nodiscard]] bool has_taken_role(int rider) const { return at_rider(rider).taken; }
-    [[nodiscard]] std::uint64_t begun(int rider) const { return at_rider(rider).begun; }
-    /// Its push up to this one counts as begun.
-    void begin_at_least(int rider, std::uint64_t sequence);
-    /// A fence waits for what the rider has begun, or waits no more.
-    void set_flush(int rider, bool flush) { at_rider(rider).flush = flush; }
-    [[nodiscard]] bool flushing(int rider) const { return at_rider(rider).flush; }
-    [[nodiscard]] bool flushed(int rider) const;
-    /// The rider begins again, with another incarnation.
-    void reset(int rider) { at_rider(rider) = {}; }
-
-private:
-    struct Rider {
-        bool taken = true;          ///< its newest role
-        std::uint64_t begun = 0;    ///< last push that it had begun then
-        std::uint64_t settled = 0;  ///< last push that was applied, refused or void
-        bool flush = false;
-    };
-    [[nodiscard]] Rider& at_rider(int rider) { return riders_.at(static_cast<std::size_t>(rider)); }
-    [[nodiscard]] const Rider& at_rider(int rider) const {
+    [[nodiscard]] RiderProgress& progress(int rider) {
+        return riders_.at(static_cast<std::size_t>(rider));
+    }
+    [[nodiscard]] const RiderProgress& progress(int rider) const {
         return riders_.at(static_cast<std::size_t>(rider));
     }
 
-    std::vector<Rider> riders_;  ///< by worker
+private:
+    std::vector<RiderProgress> riders_;  ///< by worker
     std::map<PushId, RiderGradient> gradients_;
     std::deque<PushId> ready_;
 };

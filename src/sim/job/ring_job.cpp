@@ -194,7 +194,7 @@ std::vector<double> RingJob::coefficients(const Fire& fire) const {
 void RingJob::give_role(int index, RingRole role, int parent) {
     const bool member = ring_.roster.seat(index).role == RingRole::kMember;
     ring_.roster.assign(index, role, parent);
-    ring_.riders.take_role(index, rides_->begun(index));
+    ring_.riders.progress(index).begun = rides_->begun(index);
     if (member) {
         rides_->join(index);
     } else {

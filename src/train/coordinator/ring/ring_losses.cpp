@@ -90,8 +90,8 @@ void RingLosses::start_recovery() {
                          .what = "all members are lost",
                          .hint = "a restart from the last checkpoint"});
     }
-    const std::optional<RoundReport> known = recovery_ ? recovery_->report() : std::nullopt;
-    recovery_.emplace(members, known);
+    std::optional<RoundReport> known = recovery_ ? recovery_->report : std::nullopt;
+    recovery_ = {.answers = {}, .bringing = {}, .report = std::move(known)};
     ++context_.epoch;
     for (const int worker : members) {
         context_.send(worker, RingMessageKind::kRecover, RecoverOrder{context_.epoch});
@@ -102,17 +102,26 @@ void RingLosses::recovered(const Recovered& answer) {
     if (!recovery_ || answer.epoch != context_.epoch) {
         return;
     }
-    recovery_->add(answer);
-    if (recovery_->all_answered()) {
+    recovery_->answers.push_back(answer);
+    if (all_answered()) {
         bring_up();
-        if (recovery_->over()) {
+        if (recovery_->bringing.empty()) {
             end_recovery();
         }
     }
 }
 
+std::uint64_t RingLosses::Recovery::newest_round() const {
+    std::uint64_t newest = 0;
+    for (const Recovered& answer : answers) {
+        newest = std::max(newest, answer.round);
+    }
+    return newest;
+}
+
 /// Step 2.
 void RingLosses::bring_up() {
+    const auto& answers = recovery_->answers;
     const std::uint64_t newest = recovery_->newest_round();
     if (newest < results_.last()) {
         fail<PeerError>({.where = "ring",
@@ -121,22 +130,28 @@ void RingLosses::bring_up() {
                          .got = fmt::format("round {}", newest),
                          .hint = "a restart from the last checkpoint"});
     }
-    const int giver = recovery_->find_giver();
-    for (const int worker : recovery_->behind()) {
-        recovery_->bring(roles_.bring(worker, giver));
+    const auto best =
+        std::find_if(answers.begin(), answers.end(),
+                     [newest](const Recovered& answer) { return answer.round == newest; });
+    for (const Recovered& answer : answers) {
+        if (answer.round < newest) {
+            recovery_->bringing.push_back(roles_.bring(answer.worker, best->worker));
+        } else if (answer.report.round == newest) {
+            recovery_->report = answer.report;
+        }
     }
 }
 
 void RingLosses::role_taken(const RoleTaken& taken) {
     if (recovery_) {
-        recovery_->brought(taken.number);
+        std::erase(recovery_->bringing, taken.number);
     }
-    if (taken.number != roles_.newest(taken.worker) ||
+    if (taken.number != roles_.at(taken.worker).order ||
         !context_.ring.roster.seat(taken.worker).live) {
         return;  // overtaken by a newer order
     }
     riders_.role_taken(taken);
-    if (recovery_ && recovery_->over()) {
+    if (recovery_ && recovery_->bringing.empty() && all_answered()) {
         end_recovery();
     }
 }
@@ -144,14 +159,20 @@ void RingLosses::role_taken(const RoleTaken& taken) {
 /// Steps 2 to 5, when all members hold the same. What the rounds were to leave behind (evaluation,
 /// snapshot) has been given up when the loss became known.
 void RingLosses::end_recovery() {
-    const RingRecovery done = *std::exchange(recovery_, std::nullopt);
+    const Recovery done = *std::exchange(recovery_, std::nullopt);
     RoundScheduler& rounds = context_.ring.rounds;
     const std::uint64_t round = done.newest_round();
     if (!rounds.empty() && rounds.rounds().front().number == round) {
-        check_invariant(done.report() && done.report()->round == round, "a round has its report");
-        results_.report(*done.report(), false);
+        check_invariant(done.report && done.report->round == round, "a round has its report");
+        results_.report(*done.report, false);
     }
-    riders_.replace_missed(round, done.completed());
+    std::vector<int> completed;  // they have sent its parameters to the riders in it
+    for (const Recovered& answer : done.answers) {
+        if (answer.report.round == round) {
+            completed.push_back(answer.worker);
+        }
+    }
+    riders_.replace_missed(round, completed);
     while (!rounds.empty()) {
         results_.give_up_oldest();
     }
@@ -161,9 +182,16 @@ void RingLosses::end_recovery() {
 
 std::vector<int> RingLosses::awaited() const {
     std::vector<int> ranks;
+    if (!recovery_) {
+        return ranks;
+    }
+    const auto& [answers, bringing, report] = *recovery_;
     for (const int worker : context_.ring.roster.members()) {
-        if (recovery_ &&
-            (!recovery_->has_answered(worker) || recovery_->brings(roles_.newest(worker)))) {
+        const bool answered =
+            std::any_of(answers.begin(), answers.end(),
+                        [worker](const Recovered& answer) { return answer.worker == worker; });
+        if (!answered || std::find(bringing.begin(), bringing.end(), roles_.at(worker).order) !=
+                             bringing.end()) {
             ranks.push_back(context_.links.map.rank_of_worker(worker));
         }
     }

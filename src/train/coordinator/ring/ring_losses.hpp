@@ -6,7 +6,6 @@
 
 #include "train/coordinator/ring/ring_context.hpp"
 #include "train/coordinator/ring/ring_leases.hpp"
-#include "train/coordinator/ring/ring_recovery.hpp"
 #include "train/coordinator/ring/ring_requests.hpp"
 #include "train/coordinator/ring/ring_riders.hpp"
 #include "train/coordinator/ring/ring_roles.hpp"
@@ -47,6 +46,16 @@ private:
         bool pending = false;
         bool returned = false;  ///< it has come back meanwhile
     };
+    /// What the members left say after the loss of a member, and who is being brought up.
+    struct Recovery {
+        std::vector<Recovered> answers;
+        std::vector<std::uint64_t> bringing;  ///< role orders that have not been carried out
+        std::optional<RoundReport> report;    ///< of the round that some have completed
+        [[nodiscard]] std::uint64_t newest_round() const;
+    };
+    [[nodiscard]] bool all_answered() const {
+        return recovery_->answers.size() == context_.ring.roster.members().size();
+    }
     void start_recovery();
     void bring_up();
     void end_recovery();
@@ -59,7 +68,7 @@ private:
     RingRequests& requests_;
     RoundResults& results_;
     std::vector<Departure> departures_;  ///< by worker
-    std::optional<RingRecovery> recovery_;
+    std::optional<Recovery> recovery_;
 };
 
 }  // namespace cohort

@@ -66,8 +66,9 @@ void RingRiders::refuse(const Ticket& ticket) {
     const int worker = ticket.push.worker;
     drop(ticket.push);
     leases_.give_back(worker, ticket.lease, ReturnReason::kNonFinite);
-    roles_.request(worker);
-    context_.ring.riders.begin_at_least(worker, ticket.push.sequence);
+    roles_.at(worker).requested = true;
+    RiderProgress& progress = context_.ring.riders.progress(worker);
+    progress.begun = std::max(progress.begun, ticket.push.sequence);
     context_.books.drop(
         {.loss_sum = ticket.loss_sum, .correct = ticket.correct, .samples = ticket.samples},
         fmt::format("worker {}: {}", worker, non_finite_reason(ticket.loss_sum, ticket.finite)));
@@ -91,13 +92,16 @@ void RingRiders::discard(int parent, const PushId& push) const {
 void RingRiders::applied(const Round& round) {
     for (const RoundRider& rider : round.riders) {
         const RiderGradient gradient = context_.ring.riders.settle(rider.push);
-        roles_.sent_in_round(rider.push.worker, *gradient.parent, round.number);
+        WorkerRole& role = roles_.at(rider.push.worker);
+        role.giver = *gradient.parent;
+        role.round = round.number;
+        role.reference = context_.engine().reference_batches();
     }
 }
 
 void RingRiders::lost(int worker) {
-    roles_.cancel_request(worker);
-    context_.ring.riders.set_flush(worker, false);
+    roles_.at(worker).requested = false;
+    context_.ring.riders.progress(worker).flush = false;
     forget(worker);
 }
 
@@ -119,8 +123,10 @@ void RingRiders::forget_lost(const Round& round) {
 }
 
 void RingRiders::role_taken(const RoleTaken& taken) {
-    context_.ring.riders.take_role(taken.worker, taken.sequence);
-    if (roles_.requested(taken.worker)) {
+    RiderProgress& progress = context_.ring.riders.progress(taken.worker);
+    progress.taken = true;
+    progress.begun = taken.sequence;
+    if (roles_.at(taken.worker).requested) {
         drop_begun(taken.worker);
     }
 }
@@ -130,10 +136,11 @@ void RingRiders::role_taken(const RoleTaken& taken) {
 void RingRiders::drop_begun(int rider) {
     const PushId last{.worker = rider,
                       .incarnation = context_.engine().incarnation(rider),
-                      .sequence = context_.ring.riders.begun(rider)};
+                      .sequence = context_.ring.riders.progress(rider).begun};
     const RiderGradient* const gradient = context_.ring.riders.find(last);
     if (gradient != nullptr && gradient->ticket && gradient->parent && !is_stranded(last)) {
-        roles_.await_round(rider, *gradient->parent);
+        roles_.at(rider).requested = false;  // the round that takes it brings parameters
+        roles_.at(rider).giver = *gradient->parent;
     } else {
         drop(last);
     }
@@ -147,18 +154,19 @@ void RingRiders::adopt() {
         if (!seat.live || seat.role == RingRole::kMember) {
             continue;
         }
+        WorkerRole& role = roles_.at(worker);
         std::vector<PushId> gone = riders.pushes_of(worker);
         std::erase_if(gone, [this](const PushId& push) { return !is_stranded(push); });
         const bool underway =
-            riders.flushing(worker) && !roster.is_member(roles_.parent_before(worker));
+            riders.progress(worker).flush && !roster.is_member(role.parent_before);
         const bool orphan = roster.is_orphan(worker);
-        if (gone.empty() && !underway && !orphan && roster.seat(roles_.giver(worker)).live) {
+        if (gone.empty() && !underway && !orphan && roster.seat(role.giver).live) {
             continue;
         }
         for (const PushId& push : gone) {
             drop(push);
         }
-        roles_.request(worker);
+        role.requested = true;
         const int parent = orphan ? roster.choose_parent(worker) : seat.parent;
         roles_.give(worker, {.role = seat.role, .parent = parent, .afresh = true});
     }
@@ -171,17 +179,21 @@ bool RingRiders::is_stranded(const PushId& push) const {
 
 void RingRiders::replace_missed(std::uint64_t round, const std::vector<int>& completed) {
     const RingRoster& roster = context_.ring.roster;
-    RiderTracker& riders = context_.ring.riders;
     for (int worker = 0; worker < roster.workers(); ++worker) {
-        if (!roster.seat(worker).live || !roles_.missed(worker, round, completed)) {
+        WorkerRole& role = roles_.at(worker);
+        const bool sent =
+            std::find(completed.begin(), completed.end(), role.giver) != completed.end();
+        if (!roster.seat(worker).live || round == 0 || role.round != round || sent) {
             continue;
         }
-        const std::uint64_t settled = riders.settled_of(worker);
-        riders.begin_at_least(worker, settled);
-        if (const int giver = roles_.giver(worker); roster.seat(giver).live) {
-            discard(giver, {.worker = worker,
-                            .incarnation = context_.engine().incarnation(worker),
-                            .sequence = settled});
+        RiderProgress& progress = context_.ring.riders.progress(worker);
+        role.round = 0;
+        role.requested = true;
+        progress.begun = std::max(progress.begun, progress.settled);
+        if (roster.seat(role.giver).live) {
+            discard(role.giver, {.worker = worker,
+                                 .incarnation = context_.engine().incarnation(worker),
+                                 .sequence = progress.settled});
         }
     }
 }

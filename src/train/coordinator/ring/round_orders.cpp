@@ -24,7 +24,7 @@ void RoundOrders::weigh(Round& round) const {
     round.fraction = update_fraction(engine.plan(), round.work, round.samples,
                                      context_.parts.reference_batch, round.noise_scale);
     for (RoundRider& rider : round.riders) {
-        rider.lag = roles_.lag(rider.push.worker, reached);
+        rider.lag = reached - roles_.at(rider.push.worker).reference;
         for (RoundMember& member : round.members) {
             for (RiderPush& push : member.riders) {
                 if (push.push == rider.push && engine.plan().look_ahead) {
