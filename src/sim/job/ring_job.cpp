@@ -13,8 +13,9 @@ namespace cohort {
 RingJob::RingJob(VirtualCluster& cluster, Learner& learner, JobSpec spec)
     : VirtualJob(cluster, learner, std::move(spec)),
       ring_(*this, this->spec().worker_nodes),
-      booking_(workers(), ring_.riders, *this),
-      rides_(std::make_unique<Rides>(*this)) {
+      ends_(std::make_unique<RoundEnd>(*this)),
+      rides_(std::make_unique<Rides>(*this)),
+      bytes_(this->spec().workload.parameter_bytes) {
     for (int index = 0; index < workers(); ++index) {
         workers_.emplace_back(*this, index);
     }
@@ -38,13 +39,13 @@ void RingJob::deal() {
     begin_next();
     if (ring_.plans.ready()) {
         if (running_) {
-            skip_unbegun();
+            ends_->skip_unbegun();
             rides_->begin();
             return;
         }
         switch_over();
     }
-    while (grant()) {
+    while (ring_.rounds.grant(engine().plan(), samples_applied()) != nullptr) {
         begin_next();
     }
     rides_->begin();
@@ -60,17 +61,6 @@ void RingJob::switch_over() {
     }
 }
 
-bool RingJob::grant() {
-    const Round* const next = ring_.rounds.grant(engine().plan(), samples_applied());
-    for (std::size_t i = 0; next != nullptr && i < next->members.size(); ++i) {
-        if (Lease* const mine = lease(next->members[i].lease)) {
-            mine->steps = next->steps;
-            mine->lr = next->lr;
-        }
-    }
-    return next != nullptr;
-}
-
 RoundLease RingJob::claim(int worker) {
     const Lease* const mine = take_lease(worker);
     return mine == nullptr
@@ -80,15 +70,10 @@ RoundLease RingJob::claim(int worker) {
 
 /// A gradient that is not finite: its rider goes on with new parameters.
 bool RingJob::usable(const PushId& push) {
-    const PushTicket& ticket = *ring_.riders.at(push).ticket;
-    if (finite(ticket.lease)) {
+    if (ends_->finite(ring_.riders.at(push).ticket->lease)) {
         return true;
     }
-    unused(push.worker, ticket.samples, ReturnReason::kNonFinite);
-    dropped();
-    booking_.refuse(engine(), ticket);
-    const RiderGradient refused = ring_.riders.settle(push);
-    rides_->release(push.worker, 0, *refused.parent);
+    ends_->refuse(push);
     return false;
 }
 
@@ -102,70 +87,8 @@ void RingJob::begin_next() {
 void RingJob::round_over() {
     running_->note_times();
     running_.reset();
-    const Round round = ring_.rounds.take_oldest();
-    const std::vector<ReturnReason> reasons = reasons_to_abort(round);
-    if (reasons.empty()) {
-        computed_on_ = engine().version();
-        booking_.apply(engine(), round);
-        for (const RoundRider& rider : round.riders) {
-            ring_.riders.settle(rider.push);
-        }
-        for (const RoundMember& member : round.members) {
-            worker(member.worker).update_due = true;
-        }
-    } else {
-        abort(round, reasons);
-    }
+    ends_->settle(ring_.rounds.take_oldest());
     happened();
-}
-
-/// By member; empty when all gradients are finite. Riders' are looked at before they are granted.
-std::vector<ReturnReason> RingJob::reasons_to_abort(const Round& round) {
-    std::vector<ReturnReason> reasons;
-    bool all_finite = true;
-    for (const RoundMember& member : round.members) {
-        const bool usable = member.lease == 0 || finite(member.lease);
-        all_finite = all_finite && usable;
-        reasons.push_back(usable ? ReturnReason::kVoidRound : ReturnReason::kNonFinite);
-    }
-    return all_finite ? std::vector<ReturnReason>() : reasons;
-}
-
-/// Nothing is applied: leases come back, parents still hold the gradients of riders.
-void RingJob::abort(const Round& round, const std::vector<ReturnReason>& reasons) {
-    for (std::size_t i = 0; i < reasons.size(); ++i) {
-        if (round.members[i].lease != 0) {
-            unused(round.members[i].worker, round.members[i].samples, reasons[i]);
-        }
-    }
-    booking_.abort(engine(), round, reasons);
-    dropped();  // once, whatever the number of members
-    ring_.riders.put_back(round);
-}
-
-/// As if they had not been granted.
-void RingJob::skip_unbegun() {
-    while (ring_.rounds.rounds().size() > 1) {
-        const Round skipped = ring_.rounds.skip_newest();
-        for (const RoundMember& member : skipped.members) {
-            if (member.lease != 0) {
-                give_back(member.lease, ReturnReason::kStop);  // nobody has worked on it
-            }
-        }
-    }
-}
-
-void RingJob::push(std::uint64_t id) {
-    const int index = lease_out(id).worker;
-    if (rides_->riding(index)) {
-        VirtualJob::push(
-            {.lease = id, .version = rides_->version(index), .own_s = 0, .record = {}});
-        return;
-    }
-    Worker& member = worker(index);
-    member.record.compute_s = member.own_s - member.record.input_s;
-    VirtualJob::push(
-        {.lease = id, .version = computed_on_, .own_s = member.own_s, .record = member.record});
 }
 
 /// The riders whose gradients are in the update go on with its parameters, from who held them.
@@ -208,7 +131,7 @@ void RingJob::enter(int index, int giver) {
     Worker& entering = worker(index);
     entering.cancel();  // parameters for a ride that it does not begin
     entering.entering = true;
-    const double state = bytes() * (1 + state_sizes(spec().optimizer));
+    const double state = bytes_ * (1 + state_sizes(spec().optimizer));
     for (const int end : {index, giver}) {
         lanes().used(end, 0, state);
     }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "session/ring/ring.hpp"
-#include "session/ring/round_booking.hpp"
 #include "sim/job/virtual_job.hpp"
 
 namespace cohort {
@@ -22,7 +21,7 @@ namespace cohort {
 /// A rider computes at its own pace on parameters that its parent sent after the round that took
 /// its last gradient; the gradient leaves for the parent while backward runs (Rides).
 /// A plan is put in force where no round is under way.
-class RingJob final : public VirtualJob, private RingDriver, private RoundFeed {
+class RingJob final : public VirtualJob, private RingDriver {
 public:
     RingJob(VirtualCluster& cluster, Learner& learner, JobSpec spec);
     ~RingJob() override;
@@ -31,6 +30,7 @@ public:
 private:
     class Worker;
     class RunningRound;
+    class RoundEnd;
     class Rides;
 
     // VirtualJob
@@ -52,29 +52,17 @@ private:
     void give_role(int worker, RingRole role, int parent) override;
     void enter(int worker, int giver) override;
 
-    // RoundFeed
-    void push(std::uint64_t lease) override;
-    void carry_out(const std::vector<Effect>& effects) override { VirtualJob::carry_out(effects); }
-
-    void switch_over();
-    bool grant();
     void begin_next();
     void round_over();
-    [[nodiscard]] std::vector<ReturnReason> reasons_to_abort(const Round& round);
-    void abort(const Round& round, const std::vector<ReturnReason>& reasons);
-    void skip_unbegun();
-    [[nodiscard]] bool finite(std::uint64_t lease) {
-        return learner().outcome(lease_out(lease).computed).finite;
-    }
+    void switch_over();
     [[nodiscard]] Worker& worker(int index);
-    [[nodiscard]] double bytes() const noexcept { return spec().workload.parameter_bytes; }
 
     Ring ring_;
-    RoundBooking booking_;
+    std::unique_ptr<RoundEnd> ends_;
     std::vector<Worker> workers_;
     std::unique_ptr<Rides> rides_;
     std::unique_ptr<RunningRound> running_;  ///< the oldest that is granted, once it has begun
-    std::int64_t computed_on_ = 0;           ///< version, of the round that is booked
+    const double bytes_;                     ///< of the parameters
 };
 
 }  // namespace cohort

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "session/ring/round_booking.hpp"
 #include "sim/cluster/virtual_sum.hpp"
 #include "sim/job/ring_job.hpp"
 
@@ -90,6 +91,29 @@ private:
     std::unique_ptr<VirtualSum> sum_;
     std::deque<Group> groups_;
     std::vector<Group*> group_of_;  ///< by worker; null: none
+};
+
+/// What becomes of a round that is over: an update, or nothing.
+class RingJob::RoundEnd final : private RoundFeed {
+public:
+    explicit RoundEnd(RingJob& job) : job_(job), booking_(job.workers(), job.ring_.riders, *this) {}
+
+    void settle(const Round& round);
+    /// Rounds that are granted and have not begun are as if they had not been granted.
+    void skip_unbegun();
+    [[nodiscard]] bool finite(std::uint64_t lease);
+    /// A rider's gradient that is not finite.
+    void refuse(const PushId& push);
+
+private:
+    void push(std::uint64_t lease) override;
+    void carry_out(const std::vector<Effect>& effects) override { job_.carry_out(effects); }
+    void apply(const Round& round);
+    void abort(const Round& round, const std::vector<ReturnReason>& reasons);
+
+    RingJob& job_;
+    RoundBooking booking_;
+    std::int64_t computed_on_ = 0;  ///< version, of the round that is booked
 };
 
 /// What riders compute, and the parameters that they go on with.

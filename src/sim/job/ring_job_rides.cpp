@@ -38,7 +38,7 @@ bool RingJob::Rides::begin(int worker) {
 
 void RingJob::Rides::backward(int worker) {
     at(worker).push = job_.cluster().send(job_.node_of(worker), job_.node_of(at(worker).parent),
-                                          job_.bytes(), [this, worker] {
+                                          job_.bytes_, [this, worker] {
                                               at(worker).push = 0;
                                               part_done(worker);
                                           });
@@ -69,10 +69,10 @@ void RingJob::Rides::note_times(int worker) {
     one.record.compute_s = one.own_s - one.record.input_s;
     const double sent_s = now - one.computed_at_s;
     const double alone_s =
-        one.backward_at_s + job_.out_alone_s(worker, job_.bytes()) - one.computed_at_s;
+        one.backward_at_s + job_.out_alone_s(worker, job_.bytes_) - one.computed_at_s;
     one.record.push_s = std::clamp(alone_s, 0.0, sent_s);
     one.record.wait_s += sent_s - one.record.push_s;
-    one.record.use.tx_bytes_s = rate(job_.bytes(), now - one.backward_at_s);
+    one.record.use.tx_bytes_s = rate(job_.bytes_, now - one.backward_at_s);
     job_.timed({.worker = worker,
                 .samples = job_.lease_out(one.lease).slice.count,
                 .version = at(worker).version,
@@ -80,7 +80,7 @@ void RingJob::Rides::note_times(int worker) {
                 .record = one.record});
     job_.lanes().span(worker, LaneSpan::Kind::kPush, one.computed_at_s, now);
     for (const int end : {worker, at(worker).parent}) {
-        job_.lanes().used(end, 0, job_.bytes());
+        job_.lanes().used(end, 0, job_.bytes_);
     }
 }
 
@@ -94,9 +94,9 @@ void RingJob::Rides::release(int worker, double lag, int giver) {
     job_.lanes().span(worker, LaneSpan::Kind::kWait, rider.pushed_at_s, begun_s);
     one.record = {.wait_s = begun_s - rider.pushed_at_s};
     for (const int end : {worker, giver}) {
-        job_.lanes().used(end, 0, job_.bytes());
+        job_.lanes().used(end, 0, job_.bytes_);
     }
-    one.work = job_.cluster().send(job_.node_of(giver), job_.node_of(worker), job_.bytes(),
+    one.work = job_.cluster().send(job_.node_of(giver), job_.node_of(worker), job_.bytes_,
                                    [this, worker, begun_s] { received(worker, begun_s); });
 }
 
@@ -104,9 +104,9 @@ void RingJob::Rides::received(int worker, double begun_s) {
     Worker& one = job_.worker(worker);
     const double took_s = job_.now() - begun_s;
     one.work = 0;
-    one.record.pull_s = std::min(took_s, job_.in_alone_s(worker, job_.bytes()));
+    one.record.pull_s = std::min(took_s, job_.in_alone_s(worker, job_.bytes_));
     one.record.wait_s += took_s - one.record.pull_s;
-    one.record.use.rx_bytes_s = rate(job_.bytes(), took_s);
+    one.record.use.rx_bytes_s = rate(job_.bytes_, took_s);
     park(worker);
     job_.lanes().span(worker, LaneSpan::Kind::kPull, begun_s, job_.now());
     job_.happened();

@@ -16,7 +16,7 @@ std::unique_ptr<VirtualSum> RingJob::RunningRound::sum_of(const std::vector<int>
     std::vector<int> nodes;
     std::transform(workers.begin(), workers.end(), std::back_inserter(nodes),
                    [this](int worker) { return job_.node_of(worker); });
-    return std::make_unique<VirtualSum>(job_.cluster(), std::move(nodes), job_.bytes(),
+    return std::make_unique<VirtualSum>(job_.cluster(), std::move(nodes), job_.bytes_,
                                         std::move(over));
 }
 
@@ -60,6 +60,8 @@ void RingJob::RunningRound::form_groups() {
 /// Everybody's gradient or delta, on the parameters that all members hold.
 void RingJob::RunningRound::start_learning() {
     const auto job_of = [this](Lease& lease) {
+        lease.steps = round_.steps;
+        lease.lr = round_.lr;
         return job_.job_of(lease, job_.parameters_for(lease.worker, 0));
     };
     for (const RoundMember& member : round_.members) {
