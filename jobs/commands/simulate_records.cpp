@@ -7,7 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "cohort/sched/decision_book.hpp"
+#include "cohort/sched/chooser.hpp"
+#include "cohort/sched/policy.hpp"
 #include "cohort/train/events.hpp"
 #include "core/units.hpp"
 #include "train/coordinator/decision_json.hpp"

@@ -10,6 +10,18 @@
 
 namespace cohort {
 
+/// What the user asked for.
+struct ModeChoice {
+    std::string mode;           ///< as `--mode` writes it
+    std::string mode_schedule;  ///< "0:ssgd,20000:static:6", in place of it; empty: none
+    bool deterministic = false;
+
+    /// The mode, or the list of them.
+    [[nodiscard]] const std::string& text() const noexcept {
+        return mode_schedule.empty() ? mode : mode_schedule;
+    }
+};
+
 /// How gradients travel.
 enum class Architecture : std::uint8_t { kServers, kRing };
 

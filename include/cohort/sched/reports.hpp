@@ -27,6 +27,23 @@ struct PushOutcome {
 inline constexpr std::array<const char*, kReturnReasons> kReturnReasonNames{
     "dropped", "non_finite", "interrupted", "lost", "void_round", "stop"};
 
+/// Where every leased sample went: leased = applied + returned + outstanding.
+struct SampleAccounts {
+    std::int64_t leased = 0;
+    std::int64_t applied = 0;
+    std::int64_t returned_non_finite = 0;   ///< dropped by the NaN guard
+    std::int64_t returned_void_round = 0;   ///< another member of the round was not finite
+    std::int64_t returned_stop = 0;         ///< leased ahead, not needed when the run ended
+    std::int64_t returned_dropped = 0;      ///< late, over the lag bound, or refused by the plan
+    std::int64_t returned_interrupted = 0;  ///< given up, or revoked before it was begun
+    std::int64_t returned_lost = 0;         ///< with their worker
+    std::int64_t outstanding = 0;
+    [[nodiscard]] std::int64_t returned() const noexcept {
+        return returned_non_finite + returned_void_round + returned_stop + returned_dropped +
+               returned_interrupted + returned_lost;
+    }
+};
+
 /// One worker's part in this part of a run.
 struct WorkerReport {
     bool live = true;             ///< not lost, or back again

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cohort/sched/chooser.hpp"
-#include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/modes.hpp"
 #include "cohort/sched/predictor.hpp"
 #include "cohort/sched/rate_regressor.hpp"

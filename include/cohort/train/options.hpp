@@ -4,7 +4,6 @@
 #include <string>
 
 #include "cohort/sched/job_limits.hpp"
-#include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/modes.hpp"
 
 namespace cohort {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "cohort/sched/mode_desk.hpp"
+#include "session/mode_controller.hpp"
 #include "session/ring/rider_tracker.hpp"
 #include "session/ring/ring_driver.hpp"
 #include "session/ring/ring_roster.hpp"

@@ -104,16 +104,6 @@ void RingJob::interrupted(const Interrupt& /*interrupt*/) {
     check_invariant(false, "no plan of a ring interrupts");
 }
 
-/// Only the samples weigh, in gradients and deltas alike: a plan's weights are for servers.
-std::vector<double> RingJob::coefficients(const Fire& fire) const {
-    std::vector<double> shares;
-    for (const FiredPush& push : fire.pushes) {
-        shares.push_back(static_cast<double>(push.ticket.samples) /
-                         static_cast<double>(fire.samples));
-    }
-    return shares;
-}
-
 void RingJob::give_role(int index, RingRole role, int parent) {
     const bool member = ring_.roster.seat(index).role == RingRole::kMember;
     ring_.roster.assign(index, role, parent);

@@ -40,7 +40,6 @@ private:
     void released(const ReleaseOne& /*release*/) override {}  // rounds release
     void interrupted(const Interrupt& interrupt) override;
     void install(PlanChange change) override { ring_.plans.install(std::move(change), true); }
-    [[nodiscard]] std::vector<double> coefficients(const Fire& fire) const override;
     void end_work() override;
 
     // RingDriver

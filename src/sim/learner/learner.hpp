@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cohort/data/slice_reader.hpp"
-#include "sched/run/gradient_desk.hpp"
+#include "session/gradient_statistics.hpp"
 
 namespace cohort {
 
@@ -34,7 +34,7 @@ public:
         /// kDelta: the optimizer's state of a worker's local steps stays from job to job of one
         /// generation.
         std::uint64_t generation = 0;
-        bool halves = false;  ///< kGradient: computed as two halves, see GradientDesk
+        bool halves = false;  ///< kGradient: computed as two halves, see GradientStatistics
     };
     /// What a push's ticket says of the computation.
     struct Outcome {

@@ -43,9 +43,6 @@ Coordinator::Coordinator(Links links, JobParts& parts, const TrainEnvironment& e
       sleeps_(!computes_network(parts.options)),
       shards_(cut_shards(parts.graph, links.map.servers == 0 ? 1 : links.map.servers)),
       gathering_(shards_),
-      flow_(links.map.servers == 0 ? make_ring_flow(links, parts, *this)
-                                   : make_servers_flow(links, parts, *this)),
-      workers_(links.map.workers(), parts.options.batch),
       losses_(links.map, parts.options.max_lost) {
     for (int rank = 0; rank < links_.map.size(); ++rank) {
         at_work_.push_back(rank);
@@ -150,6 +147,7 @@ BeginOrder Coordinator::restore() {
     BeginOrder order;
     LeaseState leases;
     SampleAccounts accounts;
+    SessionCounts start;
     std::int64_t metrics_bytes = 0;
     if (options().resume) {
         const auto found =
@@ -162,14 +160,17 @@ BeginOrder Coordinator::restore() {
             parts_.reference_batch = snapshot.reference_batch;
             earlier_ = snapshot.progress;
             progress_ = snapshot.progress;
-            version_ = snapshot.version;
-            reference_batches_ = snapshot.reference_batches;
+            start = {.samples_applied = progress_.samples_applied,
+                     .updates = progress_.updates,
+                     .version = snapshot.version,
+                     .reference_batches = snapshot.reference_batches,
+                     .drops = progress_.drops};
             leases = decode_lease_state(snapshot.lease_state);
             accounts = snapshot.accounts;
             metrics_bytes = snapshot.metrics_bytes;
         }
     }
-    open_books(leases, accounts);
+    open_session(leases, accounts, std::move(start));
     evaluations_.emplace(evaluate_every(options(), train.samples), progress_.evaluated_at);
     checkpoints_.emplace(options(), folder.checkpoints, static_cast<int>(shards_.size()),
                          parts_.hdf5);
@@ -179,9 +180,9 @@ BeginOrder Coordinator::restore() {
     return order;
 }
 
-/// The mode in charge at this point of the run and its plan; how many leases are dealt ahead the
-/// flow says.
-void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& accounts) {
+/// The mode in charge at this point of the run, its plan, and who drives its updates.
+void Coordinator::open_session(const LeaseState& leases, const SampleAccounts& accounts,
+                               SessionCounts start) {
     const int workers = links_.map.workers();
     ModeSetting setting = mode_setting(options(), workers);
     if (options().efficiency == "model") {
@@ -196,24 +197,35 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
             setting.workers_at_start, workers);
     }
     setting.job = job_facts(parts_);
-    if (!options().deterministic) {  // of times, which differ from run to run
-        load_ = std::make_unique<LoadDesk>(workers, options().batch, LoadDesk::kLagBound, nullptr);
-        chooser_ = setting.chooser;
-        predictor_model_ = model_of(chooser_);  // a file that cannot be read ends the run here
+    if (!options().deterministic) {
+        predictor_model_ =
+            model_of(setting.chooser);  // a file that cannot be read ends the run here
     }
-    modes_.emplace(mode_choice(options()), std::move(setting), progress_.samples_applied);
-    SyncPlan first = modes_->start();
+    session_.emplace(
+        SessionOptions{
+            .workers = workers,
+            .batch = options().batch,
+            .reference_batch = parts_.reference_batch,
+            .budget_samples = parts_.budget_samples,
+            .noise_scale = options().noise_scale,
+            .monitor_load = !options().deterministic,  // times differ from run to run
+            .learning_rate =
+                [this](std::int64_t samples) { return parts_.schedule.lr(options().lr, samples); },
+            .now =
+                [this] {
+                    return SessionTime{.training_s = seconds_of_training(),
+                                       .clock_s = clock().now()};
+                },
+            .predictor =
+                [this, workers, predictor = setting.chooser.predictor] {
+                    return make_predictor(predictor, workers, options().batch, predictor_model_);
+                }},
+        ModeController(mode_choice(options()), setting, progress_.samples_applied),
+        LeaseLedger(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),
+        accounts, std::move(start));
     keep_forecasts();
-    const std::int64_t steps = first.work == Work::kDelta ? first.local_steps : 1;
-    leases_.emplace(
-        LeaseBook(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),
-        parts_.budget_samples,
-        LeaseDesk::Options{.workers = workers, .batch = options().batch * steps}, accounts);
-    engine_.emplace(EngineOptions{.workers = workers,
-                                  .reference_batch = parts_.reference_batch,
-                                  .version = version_,
-                                  .reference_batches = reference_batches_},
-                    std::move(first));
+    flow_ = links_.map.servers == 0 ? make_ring_flow(links_, parts_, *this)
+                                    : make_servers_flow(links_, parts_, *this);
 }
 
 void Coordinator::make_hooks() {

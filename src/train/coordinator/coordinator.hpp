@@ -9,18 +9,15 @@
 #include <string_view>
 #include <vector>
 
-#include "cohort/sched/load_desk.hpp"
-#include "cohort/sched/mode_desk.hpp"
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/trainer.hpp"
 #include "core/system/run_lock.hpp"
-#include "sched/run/worker_books.hpp"
+#include "session/training_session.hpp"
 #include "train/coordinator/checkpoint_desk.hpp"
 #include "train/coordinator/control_desk.hpp"
 #include "train/coordinator/evaluation_desk.hpp"
 #include "train/coordinator/gathering.hpp"
-#include "train/coordinator/lease_desk.hpp"
 #include "train/coordinator/loss_desk.hpp"
 #include "train/coordinator/predictor_refiner.hpp"
 #include "train/coordinator/snapshot_evaluator.hpp"
@@ -62,38 +59,27 @@ public:
     }
     [[nodiscard]] MetricsFile& metrics() override { return *metrics_; }
     [[nodiscard]] ClusterReport cluster() const override;
-    void request_stop(StopReason reason) override { stop_ = stop_.value_or(reason); }
+    void request_stop(StopReason reason) override;
     void reach_target(double train_seconds) override;
 
 private:
     // RunBooks
-    [[nodiscard]] LeaseDesk& leases() override { return *leases_; }
-    [[nodiscard]] UpdateEngine& engine() override { return *engine_; }
-    [[nodiscard]] std::int64_t samples_applied() const override {
-        return progress_.samples_applied;
-    }
-    [[nodiscard]] bool stopping() const override { return stop_ || leases_->finished(); }
+    [[nodiscard]] TrainingSession& session() override { return *session_; }
     [[nodiscard]] UpdateExtras decide(std::int64_t samples) override;
-    void commit(const UpdateRecord& update) override;
+    void updated(const UpdateOrder& update) override;
     void taken(const UpdateExtras& extras, int evaluation_parts) override;
     void drop(const BatchResult& result, const std::string& because) override;
     void spent(double compute_s, double exposed_s, double exchange_s) override;
-    void begun(int worker, std::int64_t samples) override;
-    void stopped(int worker) override;
     void timed(const IterationRecord& said) override;
-    void settled(const PushOutcome& outcome) override;
-    void installed(const SyncPlan& plan) override;
-    [[nodiscard]] bool wants_gradients() const override {
-        return modes_ && modes_->wants_gradients();
-    }
-    void measured(const GradientFacts& facts) override;
 
     void fail_run(const std::exception& error, ExitCode code);
 
     // The run, in the order of its steps.
     void begin();
     BeginOrder restore();
-    void open_books(const LeaseState& leases, const SampleAccounts& accounts);
+    void open_session(const LeaseState& leases, const SampleAccounts& accounts,
+                      SessionCounts start);
+    [[nodiscard]] bool stopping() const { return stop_ || session_->stopping(); }
     void make_hooks();
     void listen();
     void train();
@@ -108,14 +94,13 @@ private:
     [[nodiscard]] TrainSummary summarize();
 
     // Modes, workers that come and go, requests.
-    [[nodiscard]] RunCounts counts() const;
     [[nodiscard]] std::optional<double> wake_s() const;
     void consult_modes();
     void keep_forecasts();
     void report_switches();
     void rank_news(const RankNews& news);
     void lost(const RankNews& news);
-    void forget_load(int worker);
+    void forget_forecasts(int worker);
     void returned(const RankNews& news);
     void lost_at_the_end(const RankNews& news);
     void report_rank(const RankNews& news);
@@ -141,6 +126,7 @@ private:
     void report_stragglers();
     [[nodiscard]] double seconds_of_training() const;
     void watch_updates();
+    void update_progress();
     void update_times();
     [[nodiscard]] RunSnapshot run_snapshot();
     void save_model(const Gathered& snapshot);
@@ -155,6 +141,7 @@ private:
     bool sleeps_;  ///< --compute: there is nothing to evaluate and no model
     std::vector<ShardRange> shards_;
     Gathering gathering_;
+    std::optional<TrainingSession> session_;
     std::unique_ptr<UpdateFlow> flow_;
     bool flow_begun_ = false;  ///< the roles have been told to begin
     bool training_ = false;    ///< updates are waited for
@@ -163,23 +150,13 @@ private:
     std::atomic<bool> owns_folder_{false};
     TrainProgress progress_;
     TrainProgress earlier_;  ///< of the parts before this one (times)
-    std::int64_t version_ = 0;
-    double reference_batches_ = 0;
-    std::optional<ModeDesk> modes_;
-    bool updated_ = false;    ///< an update was made since the modes were asked
-    bool ask_modes_ = false;  ///< workers came or went, or somebody asked for a mode
     int switches_ = 0;
     int regroupings_ = 0;
     std::optional<Clock::Seconds> regrouping_said_;
-    WorkerBooks workers_;
-    std::unique_ptr<LoadDesk> load_;  ///< null in a deterministic run
-    ChooserOptions chooser_;
     std::shared_ptr<const LstmModel> predictor_model_;  ///< null: the predictor needs none
     std::unique_ptr<PredictorRefiner> refiner_;         ///< of the model that forecasts come from
     LossDesk losses_;
     std::optional<ControlDesk> control_;
-    std::optional<LeaseDesk> leases_;
-    std::optional<UpdateEngine> engine_;
     std::optional<EvaluationDesk> evaluations_;
     std::optional<CheckpointDesk> checkpoints_;
     std::unique_ptr<SnapshotEvaluator> evaluator_;  ///< once a mode that does not wait needed it

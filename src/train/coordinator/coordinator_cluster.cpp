@@ -38,56 +38,45 @@ void Coordinator::listen() {
 }
 
 ClusterReport Coordinator::cluster() const {
-    ClusterReport report{.mode = modes_->in_force(),
-                         .pending = engine_->pending(),
-                         .workers = workers_.reports(),
+    const LoadMonitor* const load = session_->load();
+    ClusterReport report{.mode = session_->modes().in_force(),
+                         .pending = session_->engine().pending(),
+                         .workers = session_->workers().reports(),
                          .loads = {},
                          .gradients = {}};
-    for (std::size_t worker = 0; load_ && worker < report.workers.size(); ++worker) {
-        report.loads.push_back(load_of(load_->history(), static_cast<int>(worker)));
-        report.loads.back().slow = load_->stragglers().open()[worker];
+    for (std::size_t worker = 0; load != nullptr && worker < report.workers.size(); ++worker) {
+        report.loads.push_back(load_of(load->history(), static_cast<int>(worker)));
+        report.loads.back().slow = load->stragglers().open()[worker];
     }
-    if (load_) {
-        report.gradients = load_->gradients();
+    if (load != nullptr) {
+        report.gradients = load->gradients();
     }
     return report;
 }
 
-RunCounts Coordinator::counts() const {
-    return {.updates = progress_.updates,
-            .pushes = workers_.pushes(),
-            .samples_applied = progress_.samples_applied,
-            .budget_samples = parts_.budget_samples};
-}
-
-/// From when a mode first looks at them. A model behind them is refined beside the run.
+/// A model behind the forecasts is refined beside the run.
 void Coordinator::keep_forecasts() {
-    if (!load_ || !modes_->wants_load()) {
+    session_->keep_forecasts();
+    const LoadMonitor* const load = session_->load();
+    if (load == nullptr || !load->predicts() || !predictor_model_) {
         return;
     }
-    if (!load_->predicts()) {
-        const int workers = links_.map.workers();
-        load_->predict_with(
-            make_predictor(chooser_.predictor, workers, options().batch, predictor_model_));
-        if (predictor_model_) {
-            refiner_ =
-                std::make_unique<PredictorRefiner>(*predictor_model_, workers, options().batch);
-        }
+    if (!refiner_) {
+        refiner_ = std::make_unique<PredictorRefiner>(*predictor_model_, links_.map.workers(),
+                                                      options().batch);
     }
-    if (refiner_) {
-        if (const auto network = refiner_->take()) {
-            load_->renew(network);
-        }
+    if (const auto network = refiner_->take()) {
+        session_->load()->renew(network);
     }
 }
 
 /// Until whoever chooses the mode wants to be asked without an update. Workers are at no iteration
 /// of theirs while training waits for an evaluation.
 std::optional<double> Coordinator::wake_s() const {
-    if (!training_ || stopping() || !load_ || evaluations_->pausing()) {
+    if (!training_ || stopping() || evaluations_->pausing()) {
         return std::nullopt;
     }
-    const std::optional<double> at_s = modes_->wake_at(load_->running());
+    const std::optional<double> at_s = session_->wake_at();
     return at_s ? std::optional<double>(*at_s - seconds_of_training()) : std::nullopt;
 }
 
@@ -96,33 +85,25 @@ void Coordinator::consult_modes() {
     if (!training_ || stopping()) {
         return;
     }
-    const bool time = wake_s().value_or(1) <= 0;
-    if (!updated_ && !ask_modes_ && !time) {
+    const bool due = wake_s().value_or(1) <= 0;
+    if (!session_->has_news() && !due) {
         return;
     }
-    updated_ = false;
-    if (!std::exchange(ask_modes_, false) && !time && !modes_->looks(counts())) {
-        report_switches();
-        return;
-    }
-    update_times();
-    keep_forecasts();
-    const Clock::Seconds before = clock().now();
-    auto change = modes_->ask({.seconds = progress_.train_seconds,
-                               .samples_applied = progress_.samples_applied,
-                               .budget_samples = parts_.budget_samples,
-                               .updates = progress_.updates,
-                               .workers = workers_.telemetry(clock().now()),
-                               .load = load_ ? &load_->view() : nullptr});
-    modes_->asked((clock().now() - before).count());
-    if (change) {
-        flow_->install(std::move(change->plan), std::move(change->batches));
+    if (session_->wants_consultation(due)) {
+        update_times();
+        keep_forecasts();
+        const Clock::Seconds before = clock().now();
+        auto change = session_->consult();
+        session_->modes().asked((clock().now() - before).count());
+        if (change) {
+            flow_->install(*std::move(change));
+        }
     }
     report_switches();
 }
 
 void Coordinator::report_switches() {
-    for (const SwitchReport& change : modes_->take_reports()) {
+    for (const SwitchReport& change : session_->modes().take_reports()) {
         ++(change.same_mode() ? regroupings_ : switches_);
         const bool often = change.same_mode() && regrouping_said_ &&
                            (clock().now() - *regrouping_said_).count() < options().log_every_s;
@@ -134,7 +115,7 @@ void Coordinator::report_switches() {
             hook->on_switch(*this, change);
         }
     }
-    for (const DecisionRecord& decision : modes_->take_decisions()) {
+    for (const DecisionRecord& decision : session_->modes().take_decisions()) {
         if (decision.kept || decision.held_s >= options().log_every_s) {
             log_info("{}", describe(decision));
         }
@@ -142,7 +123,7 @@ void Coordinator::report_switches() {
             hook->on_decision(*this, decision);
         }
     }
-    for (const RateWindow& window : modes_->take_windows()) {
+    for (const RateWindow& window : session_->modes().take_windows()) {
         for (const auto& hook : hooks_) {
             hook->on_rate(*this, window);
         }
@@ -171,8 +152,8 @@ void Coordinator::lost(const RankNews& news) {
     links_.membership->exclude(news.rank);
     std::erase(at_work_, news.rank);
     const int worker = links_.map.worker_of_rank(news.rank);
-    workers_.lost(worker);
-    forget_load(worker);
+    session_->worker_lost(worker);
+    forget_forecasts(worker);
     report_rank(news);
     if (losses_.too_many()) {
         fail<PeerError>({.where = "workers",
@@ -184,18 +165,14 @@ void Coordinator::lost(const RankNews& news) {
     }
     checkpoints_->give_up();  // rounds that are granted may be void now
     flow_->lost(worker);
-    ask_modes_ = true;
 }
 
-/// What was recorded of it says nothing about what it will be.
-void Coordinator::forget_load(int worker) {
-    if (load_) {
-        load_->lost(worker);
-        if (refiner_) {
-            refiner_->forget(worker);
-        }
-        report_stragglers();
+/// What was recorded of a worker says nothing about what it will be.
+void Coordinator::forget_forecasts(int worker) {
+    if (refiner_) {
+        refiner_->forget(worker);
     }
+    report_stragglers();
 }
 
 /// Training is over and the rank had nothing more to give.
@@ -203,7 +180,9 @@ void Coordinator::lost_at_the_end(const RankNews& news) {
     if (!news.returned && losses_.lost(news.rank)) {
         links_.membership->exclude(news.rank);
         std::erase(at_work_, news.rank);
-        flow_->lost_at_the_end(links_.map.worker_of_rank(news.rank));
+        if (flow_) {
+            flow_->lost_at_the_end(links_.map.worker_of_rank(news.rank));
+        }
         log_warn("{}; nothing was left for it to do", news.reason);
     }
 }
@@ -215,11 +194,10 @@ void Coordinator::returned(const RankNews& news) {
     links_.membership->admit(news.rank);
     at_work_.push_back(news.rank);
     const int worker = links_.map.worker_of_rank(news.rank);
-    workers_.joined(worker);
-    forget_load(worker);
+    session_->worker_joined(worker);
+    forget_forecasts(worker);
     report_rank(news);
     flow_->joined(worker);
-    ask_modes_ = true;
 }
 
 void Coordinator::report_rank(const RankNews& news) {
@@ -258,10 +236,10 @@ std::string Coordinator::requested(const std::string& words) {
         fail<UsageError>({.where = "request", .what = "training is over"});
     }
     const std::string mode = words.substr(kMode.size());
-    modes_->request(mode);
-    ask_modes_ = true;
+    session_->modes().request(mode);
+    session_->request_consultation();
     log_info("request: mode {}", mode);
-    return fmt::format("{} follows {} at the next fence\n", mode, modes_->mode());
+    return fmt::format("{} follows {} at the next fence\n", mode, session_->modes().mode());
 }
 
 std::string Coordinator::status() const {

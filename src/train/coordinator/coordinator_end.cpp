@@ -5,6 +5,7 @@
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
 #include "train/coordinator/coordinator.hpp"
+#include "train/protocol/send_order.hpp"
 #include "train/protocol/settle.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
@@ -22,7 +23,8 @@ template <class Done, class Missing>
 void Coordinator::wait_until(const char* name, WaitLimit limit, const Done& done,
                              const Missing& missing) {
     set_awaited(missing());
-    waiting_ = wait_for_awaited(name, static_cast<std::uint64_t>(version_), limit);
+    waiting_ =
+        wait_for_awaited(name, static_cast<std::uint64_t>(session_->counts().version), limit);
     while (!done()) {
         step();
         set_awaited(missing());
@@ -31,18 +33,13 @@ void Coordinator::wait_until(const char* name, WaitLimit limit, const Done& done
 }
 
 void Coordinator::finish() {
-    leases_->return_all();
+    session_->leases().open().return_all();
     if (!sleeps_) {
         final_evaluation();
     }
-    modes_->end({.seconds = progress_.train_seconds,
-                 .samples = progress_.samples_applied,
-                 .loss = load_ ? load_->gradients().loss : 0});
+    session_->end();
     report_switches();
-    if (load_) {
-        load_->ended();
-        report_stragglers();
-    }
+    report_stragglers();
     for (const auto& hook : hooks_) {
         hook->on_end(*this, stop_.value_or(StopReason::kBudget));
     }
@@ -170,10 +167,7 @@ void Coordinator::dismiss() {
     if (cancelled()) {
         return;
     }
-    for (int server = 0; server < links_.map.servers; ++server) {
-        send_order(links_, {links_.map.rank_of_server(server), Port::kServer}, MessageKind::kStop,
-                   Empty());
-    }
+    send_servers(links_, MessageKind::kStop, Empty());
     stop_workers();
     if (!await_farewells()) {
         return;
@@ -197,7 +191,7 @@ void Coordinator::stop_workers() {
     for (int worker = 0; worker < links_.map.workers() && !workers_stopped_; ++worker) {
         const int rank = links_.map.rank_of_worker(worker);
         if (!losses_.is_lost(rank)) {
-            send_order(links_, {rank, Port::kWorker}, MessageKind::kStop, Empty());
+            send_worker(links_, worker, MessageKind::kStop, Empty());
         }
     }
     workers_stopped_ = true;
@@ -241,18 +235,18 @@ TrainSummary Coordinator::summarize() {
     update_times();
     TrainSummary summary;
     summary.reason = stop_.value_or(StopReason::kBudget);
-    summary.mode = modes_->mode();
+    summary.mode = session_->modes().mode();
     summary.workers = links_.map.workers();
     summary.servers = links_.map.servers;
     summary.progress = progress_;
-    summary.accounts = leases_->accounts();
+    summary.accounts = session_->leases().open().accounts();
     summary.test = test_;
     summary.cluster = cluster();
     summary.switches = switches_;
     summary.regroupings = regroupings_;
-    if (load_) {
-        summary.predictor_scores = load_->scores();
-        summary.brief = load_->straggler_news().brief();
+    if (LoadMonitor* const load = session_->load()) {
+        summary.predictor_scores = load->scores();
+        summary.brief = load->straggler_news().brief();
     }
     summary.lost = losses_.times_lost();
     summary.returned = losses_.times_returned();

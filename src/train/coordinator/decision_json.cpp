@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cohort/sched/decision_book.hpp"
+#include "session/decision_log.hpp"
 
 namespace cohort {
 

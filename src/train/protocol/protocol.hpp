@@ -7,7 +7,8 @@
 #include "cohort/core/resource_use.hpp"
 #include "cohort/sched/plan.hpp"
 #include "core/bytes.hpp"
-#include "sched/run/gradient_desk.hpp"
+#include "session/gradient_statistics.hpp"
+#include "session/lease_order.hpp"
 
 // What coordinator, servers and workers say to each other. A run with servers, numbered:
 //  1. coordinator -> all           kBegin         where parameters come from; from then on leases
@@ -62,36 +63,6 @@ struct BeginOrder {
     template <class Io>
     void fields(Io& io) {
         io(checkpoint, version);
-    }
-};
-
-/// What to do with a lease.
-struct WorkOrder {
-    Work work = Work::kGradient;
-    std::int32_t steps = 1;           ///< kDelta: local steps that the lease is cut into
-    double lr = 0;                    ///< kDelta: of the local steps
-    std::vector<std::int32_t> group;  ///< world ranks that average gradients at every local step,
-                                      ///< this one included; empty: nobody
-    std::uint64_t generation = 0;  ///< of the group: its members share an exchange per generation
-    template <class Io>
-    void fields(Io& io) {
-        io(work, steps, lr, group, generation);
-    }
-};
-
-/// A lease as a slice of an epoch's order; the worker knows the order.
-struct LeaseOrder {
-    std::uint64_t lease = 0;
-    std::uint32_t epoch = 0;
-    std::int64_t position = 0;
-    std::int64_t count = 0;
-    WorkOrder work;
-    bool validation = false;  ///< its gradient is compared with, not applied: see kReference
-    bool staged = false;      ///< its payload stays in memory of the node, see protocol_node.hpp
-    bool halves = false;      ///< a gradient is computed as two halves, see GradientDesk
-    template <class Io>
-    void fields(Io& io) {
-        io(lease, epoch, position, count, work, validation, staged, halves);
     }
 };
 

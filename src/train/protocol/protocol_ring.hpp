@@ -6,7 +6,7 @@
 
 #include "comm/allreduce/ring_exchange.hpp"
 #include "sched/plan/ring_rules.hpp"
-#include "sched/run/gradient_desk.hpp"
+#include "session/gradient_statistics.hpp"
 #include "session/ring/round.hpp"
 #include "train/protocol/protocol.hpp"
 

@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "cohort/core/version.hpp"
-#include "cohort/sched/mode_desk.hpp"
+#include "session/mode_controller.hpp"
 #include "train/fit/predictor_scores_text.hpp"
 #include "train/run/run_records.hpp"
 

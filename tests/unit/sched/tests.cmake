@@ -13,15 +13,15 @@ foreach(topic predictors predictor_scores lstm)
   cohort_add_unit_test(NAME sched_${topic}_test SOURCES unit/sched/${topic}_test.cpp
     LIBS cohort::sched fmt::fmt)
 endforeach()
-foreach(topic timing star_rules policy_star decisions)
+foreach(topic timing star_rules policy_star)
   cohort_add_unit_test(NAME sched_${topic}_test SOURCES unit/sched/${topic}_test.cpp
     LIBS cohort::sched fmt::fmt)
 endforeach()
-foreach(topic noise_scale efficiency)
+foreach(topic efficiency)
   cohort_add_unit_test(NAME sched_${topic}_test SOURCES unit/sched/${topic}_test.cpp
     LIBS cohort::sched fmt::fmt)
 endforeach()
-foreach(topic telemetry stragglers load_desk)
+foreach(topic telemetry stragglers)
   cohort_add_unit_test(NAME sched_${topic}_test SOURCES unit/sched/${topic}_test.cpp
     LIBS cohort::sched)
 endforeach()

@@ -78,9 +78,8 @@ int RingFlow::request(const UpdateExtras& extras) {
     return requests_.request(extras, !losses_.recovering());
 }
 
-void RingFlow::install(SyncPlan plan, std::vector<std::int64_t> batches) {
-    ring_.plans.install({.plan = std::move(plan), .batches = std::move(batches)},
-                        !losses_.recovering());
+void RingFlow::install(PlanChange change) {
+    ring_.plans.install(std::move(change), !losses_.recovering());
     go_on();
 }
 
@@ -105,7 +104,7 @@ void RingFlow::enter(int worker, int giver) {
 /// 1. A plan that waits is put in force when the fence is reached; until then the ring goes on for
 /// as long as others hand in what they work on. 2. Leases. 3. Grants.
 void RingFlow::go_on() {
-    if (context_.books.stopping() || losses_.recovering()) {
+    if (context_.session().stopping() || losses_.recovering()) {
         return;
     }
     if (ring_.plans.ready()) {
@@ -117,8 +116,8 @@ void RingFlow::go_on() {
     }
     roles_.send_parameters();
     leases_.deal();
-    while (Round* const next =
-               ring_.rounds.grant(context_.engine().plan(), context_.books.samples_applied())) {
+    while (Round* const next = ring_.rounds.grant(context_.engine().plan(),
+                                                  context_.session().counts().samples_applied)) {
         orders_.send(*next);
     }
 }
@@ -145,7 +144,7 @@ void RingFlow::switch_over() {
     leases_.resize(ring_.roster.members_of(plan), work != plan.work, std::move(next.batches));
     ring_.plans.switch_members(plan);
     riders_.adopt();
-    context_.books.installed(plan);
+    context_.session().installed();
 }
 
 std::unique_ptr<UpdateFlow> make_ring_flow(Links links, const JobParts& parts, RunBooks& books) {

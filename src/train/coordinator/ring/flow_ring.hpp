@@ -35,7 +35,7 @@ public:
     [[nodiscard]] bool quiet() const override {
         return ring_.rounds.empty() && !losses_.recovering();
     }
-    void install(SyncPlan plan, std::vector<std::int64_t> batches) override;
+    void install(PlanChange change) override;
     void lost(int worker) override;
     void joined(int worker) override;
     /// Of rounds the members' own waits say whom they wait for.

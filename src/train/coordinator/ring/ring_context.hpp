@@ -6,6 +6,7 @@
 #include "train/coordinator/ring/ring_ids.hpp"
 #include "train/coordinator/update_flow.hpp"
 #include "train/protocol/protocol_ring.hpp"
+#include "train/protocol/send_order.hpp"
 
 namespace cohort {
 
@@ -18,10 +19,12 @@ struct RingContext {
     RingIds ids{};
     std::uint64_t epoch = 0;  ///< counts losses of members
 
-    [[nodiscard]] UpdateEngine& engine() const { return books.engine(); }
+    [[nodiscard]] TrainingSession& session() const { return books.session(); }
+    [[nodiscard]] UpdateEngine& engine() const { return session().engine(); }
+    [[nodiscard]] LeaseDispatcher& leases() const { return session().leases(); }
     template <class Kind, class Body>
     void send(int worker, Kind kind, const Body& body) const {
-        send_order(links, {links.map.rank_of_worker(worker), Port::kWorker}, kind, body);
+        send_worker(links, worker, kind, body);
     }
 };
 

@@ -2,19 +2,14 @@
 
 namespace cohort {
 
-GradientWish RingGradients::wish() const {
-    return {.every_update = context_.engine().plan().lr_unit == SyncPlan::LrUnit::kAdaScale &&
-                            context_.parts.options.noise_scale == 0,
-            .now_and_then = context_.books.wants_gradients()};
-}
-
 double RingGradients::noise_scale() const {
-    return wish().every_update ? statistics_.noise_scale() : context_.parts.options.noise_scale;
+    TrainingSession& session = context_.session();
+    return session.gradient_policy().every_update ? session.gradients().noise_scale()
+                                                  : context_.parts.options.noise_scale;
 }
 
 GradientQuestion RingGradients::ask(Round& round) {
-    const GradientQuestion question =
-        statistics_.ask(fire_of(round), context_.engine().plan(), wish());
+    const GradientQuestion question = context_.session().ask(fire_of(round));
     round.asked = question.any();
     return question;
 }
@@ -54,31 +49,25 @@ void RingGradients::answered(const Round& round, const GradientAnswer& answer,
     for (const PushTicket& push : pushes) {
         norms.push_back(push.gradient_norm);
     }
-    statistics_.answered(static_cast<std::int64_t>(round.number), answer, norms);
-    report();
+    context_.session().gradients().answered(static_cast<std::int64_t>(round.number), answer, norms);
+    context_.session().gradients_measured();
 }
 
 void RingGradients::withdrawn(const Round& round) {
-    statistics_.withdrawn(static_cast<std::int64_t>(round.number), round.samples,
-                          context_.engine().plan().lr_scale);
+    context_.session().gradients().withdrawn(static_cast<std::int64_t>(round.number), round.samples,
+                                             context_.engine().plan().lr_scale);
 }
 
 bool RingGradients::halve(std::int64_t samples) {
-    return statistics_.halve(context_.engine().plan(), samples, wish());
+    TrainingSession& session = context_.session();
+    return session.gradients().halve(session.engine().plan(), samples, session.gradient_policy());
 }
 
 void RingGradients::add_halves(const Ticket& ticket) {
     if (ticket.halves) {
-        statistics_.halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
-                           ticket.gradient_norm * ticket.gradient_norm);
-        report();
+        context_.session().halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
+                                  ticket.gradient_norm);
     }
-}
-
-void RingGradients::report() {
-    context_.books.measured({.noise_scale = statistics_.noise_scale(),
-                             .curvature = statistics_.step_curvature(),
-                             .agreement = statistics_.agreement()});
 }
 
 }  // namespace cohort

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "sched/run/gradient_desk.hpp"
 #include "train/coordinator/ring/ring_context.hpp"
 
 namespace cohort {
@@ -13,8 +12,7 @@ namespace cohort {
 /// gradient, so the reporter answers for all, and nothing more is sent.
 class RingGradients {
 public:
-    explicit RingGradients(RingContext& context)
-        : context_(context), statistics_(context.parts.reference_batch) {}
+    explicit RingGradients(RingContext& context) : context_(context) {}
 
     /// What to ask of the round that is granted now.
     [[nodiscard]] GradientQuestion ask(Round& round);
@@ -30,12 +28,9 @@ public:
     [[nodiscard]] double noise_scale() const;
 
 private:
-    [[nodiscard]] GradientWish wish() const;
     [[nodiscard]] Fire fire_of(const Round& round) const;
-    void report();
 
     RingContext& context_;
-    GradientDesk statistics_;
 };
 
 }  // namespace cohort

@@ -26,7 +26,7 @@ RingLeases::RingLeases(RingContext& context, RingGradients& gradients)
 }
 
 void RingLeases::deal() {
-    for (LeaseDesk::Dealt& dealt : context_.books.leases().top_up()) {
+    for (DealtLease& dealt : context_.leases().top_up()) {
         dealt.order.halves = context_.ring.roster.seat(dealt.worker).role == RingRole::kRider &&
                              gradients_.halve(dealt.order.count);
         context_.send(dealt.worker, MessageKind::kLease, dealt.order);
@@ -36,7 +36,7 @@ void RingLeases::deal() {
 std::optional<LeaseOrder> RingLeases::claim(int worker) {
     std::deque<LeaseOrder>& unused = unused_[static_cast<std::size_t>(worker)];
     if (unused.empty()) {
-        return context_.books.leases().claim(worker);
+        return context_.leases().open().claim(worker);
     }
     const LeaseOrder lease = unused.front();
     unused.pop_front();
@@ -64,17 +64,18 @@ void RingLeases::unclaim(const Round& round, const RoundMember& member) {
 }
 
 void RingLeases::give_back(int worker, std::uint64_t lease, ReturnReason reason) {
-    const std::int64_t samples = context_.books.leases().samples_of(lease);
-    if (samples == 0) {
+    const LeaseOrder* const held = context_.leases().open().find(lease);
+    if (held == nullptr) {
         return;
     }
-    context_.books.settled({.worker = worker, .samples = samples, .weight = 0, .returned = reason});
-    context_.books.leases().returned(lease, reason);
+    context_.session().settled(
+        {.worker = worker, .samples = held->count, .weight = 0, .returned = reason});
+    context_.leases().open().returned(lease, reason);
 }
 
 void RingLeases::lost(int worker) {
     const std::vector<std::uint64_t> kept = granted();
-    for (const std::uint64_t lease : context_.books.leases().held_leases(worker)) {
+    for (const std::uint64_t lease : context_.leases().open().held_leases(worker)) {
         if (!contains(kept, lease)) {
             give_back(worker, lease, ReturnReason::kLost);
         }
@@ -113,8 +114,8 @@ void RingLeases::resize(const std::vector<int>& members, bool other_work,
         const bool delta = plan.work == Work::kDelta && contains(members, worker);
         sizes_[index] = batch_of(worker) * (delta ? plan.local_steps : 1);
     }
-    context_.books.leases().set_batches(sizes_);
-    context_.books.leases().set_ahead(kLeasesAhead, !plan.cohorts.front().riders.empty());
+    context_.leases().set_batches(sizes_);
+    context_.leases().set_ahead(kLeasesAhead, !plan.cohorts.front().riders.empty());
     for (std::size_t index = 0; index < sizes_.size(); ++index) {
         const auto worker = static_cast<int>(index);
         const RingSeat& seat = context_.ring.roster.seat(worker);
@@ -126,7 +127,7 @@ void RingLeases::resize(const std::vector<int>& members, bool other_work,
 }
 
 void RingLeases::replace(int worker) {
-    RevokeOrder order{.leases = context_.books.leases().held_leases(worker), .version = 0};
+    RevokeOrder order{.leases = context_.leases().open().held_leases(worker), .version = 0};
     for (const std::uint64_t lease : order.leases) {
         give_back(worker, lease, ReturnReason::kInterrupted);
     }

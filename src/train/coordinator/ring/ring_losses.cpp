@@ -29,7 +29,7 @@ void RingLosses::lost(int worker) {
     }
     departure = {.pending = true};
     const bool member = context_.ring.roster.lose(worker);
-    context_.books.leases().set_live(worker, false);
+    context_.leases().set_live(worker, false);
     riders_.lost(worker);
     leases_.lost(worker);
     context_.ids.forget(worker);

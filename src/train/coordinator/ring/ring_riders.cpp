@@ -14,7 +14,7 @@ namespace cohort {
 /// that was given up comes back now.
 void RingRiders::take_ticket(const Ticket& ticket) {
     const int worker = ticket.push.worker;
-    if (context_.books.stopping() || !context_.ring.roster.seat(worker).live ||
+    if (context_.session().stopping() || !context_.ring.roster.seat(worker).live ||
         ticket.push.incarnation != context_.engine().incarnation(worker)) {
         return;
     }
@@ -69,6 +69,7 @@ void RingRiders::refuse(const Ticket& ticket) {
     roles_.at(worker).requested = true;
     RiderProgress& progress = context_.ring.riders.progress(worker);
     progress.begun = std::max(progress.begun, ticket.push.sequence);
+    context_.session().dropped();
     context_.books.drop(
         {.loss_sum = ticket.loss_sum, .correct = ticket.correct, .samples = ticket.samples},
         fmt::format("worker {}: {}", worker, non_finite_reason(ticket.loss_sum, ticket.finite)));

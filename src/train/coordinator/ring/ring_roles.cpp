@@ -43,11 +43,11 @@ void RingRoles::rejoin(int worker) {
     roster.join(worker);
     context_.ring.riders.progress(worker) = {};
     at(worker) = {.requested = true, .reference = context_.engine().reference_batches()};
-    context_.books.leases().set_live(worker, true);
+    context_.leases().set_live(worker, true);
     context_.send(worker, MessageKind::kJoin,
                   JoinOrder{.incarnation = context_.engine().incarnation(worker),
                             .version = context_.engine().version(),
-                            .leases_up_to = context_.books.leases().newest()});
+                            .leases_up_to = context_.leases().open().newest()});
     give(worker,
          {.role = RingRole::kRider, .parent = roster.choose_parent(worker), .afresh = true});
 }

@@ -8,7 +8,7 @@ void RoundOrders::send(Round& round) {
     weigh(round);
     RoundOrder order = order_of(round);
     order.question = gradients_.ask(round);
-    requests_.attach(order, context_.books.decide(context_.books.samples_applied() +
+    requests_.attach(order, context_.books.decide(context_.session().counts().samples_applied +
                                                   context_.ring.rounds.samples()));
     for (const RoundMember& member : round.members) {
         context_.send(member.worker, MessageKind::kRound, order);

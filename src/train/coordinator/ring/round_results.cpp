@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <utility>
 #include <variant>
@@ -103,6 +102,7 @@ void RoundResults::settle(const Round& round, const RoundReport& report) {
         apply(round, report, result);
     } else {
         abort(round, report);
+        context_.session().dropped();
         context_.books.drop(result, because);
     }
 }
@@ -134,25 +134,28 @@ void RoundResults::note_times(const Round& round, const RoundReport& report) {
 
 void RoundResults::apply(const Round& round, const RoundReport& report, const BatchResult& result) {
     tickets_ = pushes_of(round, report);
-    outcomes_.clear();
-    update_ = {.fraction = round.fraction,
-               .learning_rate = round.lr,
-               .epoch = round.epoch,
-               .result = result,
-               .leases = {}};
-    for (const PushTicket& ticket : tickets_) {
-        update_.leases.push_back(ticket.lease);
-        update_.gradient_norm += ticket.gradient_norm / static_cast<double>(tickets_.size());
-    }
+    fire_.reset();
     context_.engine().set_noise_scale(round.noise_scale);
     booking_.apply(context_.engine(), round);
-    check_invariant(outcomes_.size() == tickets_.size(), "a round is one update");
+    check_invariant(fire_ && fire_->pushes.size() == tickets_.size() &&
+                        std::abs(fire_->fraction - round.fraction) <= 1e-9,
+                    "a round is worth what was granted");
+    UpdateOrder update{.version = fire_->version,
+                       .fraction = round.fraction,
+                       .learning_rate = round.lr,
+                       .epoch = round.epoch,
+                       .samples = result.samples,
+                       .loss_sum = result.loss_sum,
+                       .correct = result.correct};
     riders_.applied(round);
-    for (const PushOutcome& outcome : outcomes_) {
-        context_.books.settled(outcome);
+    for (const PushTicket& ticket : tickets_) {
+        update.terms.push_back({.push = ticket.id, .lease = ticket.lease});
+        update.gradient_norm += ticket.gradient_norm / static_cast<double>(tickets_.size());
+        context_.leases().open().applied(ticket.lease);
     }
     gradients_.answered(round, report.answer, tickets_);
-    context_.books.commit(update_);
+    context_.session().updated(*fire_);
+    context_.books.updated(update);
 }
 
 /// The pushes of a round, riders' first.
@@ -189,11 +192,7 @@ void RoundResults::push(std::uint64_t lease) {
 void RoundResults::carry_out(const std::vector<Effect>& effects) {
     for (const Effect& effect : effects) {
         if (const auto* fire = std::get_if<Fire>(&effect)) {
-            check_invariant(std::abs(fire->fraction - update_.fraction) <= 1e-9,
-                            "a round is worth what was granted");
-            update_.version = fire->version;
-            std::transform(fire->pushes.begin(), fire->pushes.end(), std::back_inserter(outcomes_),
-                           outcome_of);
+            fire_ = *fire;
         } else if (const auto* lease = std::get_if<ReturnLease>(&effect)) {
             leases_.give_back(lease->worker, lease->lease, lease->reason);
         }

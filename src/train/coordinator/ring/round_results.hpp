@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,8 +55,7 @@ private:
     std::vector<std::uint64_t> pushes_;  ///< of members, by worker, as the engine knows them
     std::uint64_t last_ = 0;
     std::vector<PushTicket> tickets_;  ///< of the round that is booked
-    UpdateRecord update_;              ///< the same
-    std::vector<PushOutcome> outcomes_;
+    std::optional<Fire> fire_;         ///< of its pushes
 };
 
 }  // namespace cohort
