@@ -4,6 +4,7 @@
 
 #include "cohort/core/error.hpp"
 #include "sched/engine/engine_state.hpp"
+#include "sched/engine/fire_sum.hpp"
 
 // Fires: when, what an update is worth and weighs, who goes on with its version. Cost: linear in
 // the pushes of the fire; with a lag rule also in the workers.
@@ -72,20 +73,8 @@ double UpdateEngine::Impl::batches_of(std::int64_t samples) const noexcept {
     return static_cast<double>(samples) / static_cast<double>(options.reference_batch);
 }
 
-/// f of an update, by the plan's rule; deltas have had their learning rate already.
 double UpdateEngine::Impl::worth(std::int64_t samples, Work work) const noexcept {
-    if (work == Work::kDelta) {
-        return batches_of(samples);
-    }
-    if (plan.lr_unit == SyncPlan::LrUnit::kPublished) {
-        return static_cast<double>(samples) / static_cast<double>(plan.published_unit);
-    }
-    const double f = batches_of(samples);
-    if (plan.lr_unit == SyncPlan::LrUnit::kAdaScale && noise_scale > 0) {
-        const auto batch = static_cast<double>(options.reference_batch);
-        return f * (noise_scale + batch) / (noise_scale + f * batch);
-    }
-    return f;
+    return update_fraction(plan, work, samples, options.reference_batch, noise_scale);
 }
 
 /// The plan's weights; what is over the bound weighs min(1, 1/(lag + its own reference batches)) of

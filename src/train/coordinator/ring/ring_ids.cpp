@@ -1,4 +1,4 @@
-#include "train/coordinator/ring/flow_ring_ids.hpp"
+#include "train/coordinator/ring/ring_ids.hpp"
 
 #include <algorithm>
 #include <utility>
