@@ -169,7 +169,7 @@ TEST(RingFlow, BatchesOfUnequalSizeFollowThePlan) {
     job.flow->install({ring_plan({0, 1}), {24, 8}});
     job.until([&] { return !job.books.plans.empty(); });
     job.finish();
-    const auto counts = [&job](const AppliedUpdate& update) {
+    const auto counts = [&job](const test::AppliedUpdate& update) {
         std::vector<std::int64_t> all;
         for (const std::uint64_t lease : update.leases) {
             all.push_back(job.messenger.leases.at(lease).count);
@@ -177,8 +177,9 @@ TEST(RingFlow, BatchesOfUnequalSizeFollowThePlan) {
         return all;
     };
     const auto updates_of = [&](const std::vector<std::int64_t>& sizes) {
-        return std::count_if(job.books.updates.begin(), job.books.updates.end(),
-                             [&](const AppliedUpdate& update) { return counts(update) == sizes; });
+        return std::count_if(
+            job.books.updates.begin(), job.books.updates.end(),
+            [&](const test::AppliedUpdate& update) { return counts(update) == sizes; });
     };
     EXPECT_GE(updates_of({16, 16}), 3);
     EXPECT_GE(updates_of({24, 8}), 3);
@@ -244,7 +245,7 @@ TEST(RingFlow, GradientsAndDeltasFollowOneAnother) {
             job.come_back(2);
             job.until([&] {
                 return std::any_of(job.books.updates.begin(), job.books.updates.end(),
-                                   [&job](const AppliedUpdate& update) {
+                                   [&job](const test::AppliedUpdate& update) {
                                        const auto ticket = job.tickets.find(update.leases.front());
                                        return update.leases.size() == 1 &&
                                               ticket != job.tickets.end() &&
@@ -315,7 +316,7 @@ TEST(RingFlow, AdaScaleUsesTheNoiseScaleThatIsMeasured) {
     job.flow->install({plan, {8, 8}});
     job.until([&] { return !job.books.plans.empty(); });
     job.finish();
-    const AppliedUpdate& last = job.books.updates[job.books.updates.size() - 2];
+    const test::AppliedUpdate& last = job.books.updates[job.books.updates.size() - 2];
     ASSERT_EQ(last.samples, 16);
     EXPECT_GT(last.fraction, 0.5);
     EXPECT_LT(last.fraction, 1);

@@ -62,10 +62,11 @@ TEST(RingLosses, ARoundThatSomebodyHasCompletedIsCommitted) {
             [](const PushOutcome& one) { return one.returned == ReturnReason::kVoidRound; }));
         EXPECT_GT(voided, 0U) << "the grant after it at least";
         const auto& fifth = job.messenger.rounds.at(5);
-        const bool committed = std::any_of(
-            job.books.updates.begin(), job.books.updates.end(), [&fifth](const AppliedUpdate& one) {
-                return one.leases.front() == fifth.members.front().lease;
-            });
+        const bool committed =
+            std::any_of(job.books.updates.begin(), job.books.updates.end(),
+                        [&fifth](const test::AppliedUpdate& one) {
+                            return one.leases.front() == fifth.members.front().lease;
+                        });
         EXPECT_EQ(committed, !completing.empty());
         expect_replayed(job, {0, 2});
         expect_accounts(job, 960);
@@ -119,7 +120,7 @@ TEST(RingLosses, OfAParent) {
         job.finish();
         const auto late = [&job](int rider) {
             return std::any_of(job.books.updates.end() - 10, job.books.updates.end(),
-                               [&](const AppliedUpdate& update) {
+                               [&](const test::AppliedUpdate& update) {
                                    return std::any_of(
                                        update.leases.begin(), update.leases.end(),
                                        [&](std::uint64_t lease) {
