@@ -42,7 +42,7 @@ public:
     /// Complete and not granted, in order of arrival.
     [[nodiscard]] const std::deque<PushId>& ready() const noexcept { return ready_; }
     [[nodiscard]] const RiderGradient& at(const PushId& push) const { return gradients_.at(push); }
-    /// Null: it is not known, or is settled.
+    /// Null for a push that is not known, or is settled.
     [[nodiscard]] const RiderGradient* find(const PushId& push) const;
     /// Pushes of a rider that are not settled.
     [[nodiscard]] std::vector<PushId> pushes_of(int rider) const;
@@ -50,11 +50,13 @@ public:
         return push.sequence <= progress(push.worker).settled;
     }
 
-    /// It is part of a round.
+    /// The push is part of a round from now on.
     void grant(const PushId& push);
-    /// The round is skipped or aborted: the parents still hold these, they go with the next one.
+    /// The round is skipped or aborted: parents still hold its riders' gradients, which take part
+    /// in the next one.
     void put_back(const Round& round);
-    /// Nobody holds it any more: it is applied, refused or void. @return what was known of it
+    /// The push is applied, refused or void: nobody holds its gradient. @return what was known of
+    /// it
     RiderGradient settle(const PushId& push);
 
     [[nodiscard]] RiderProgress& progress(int rider) {

@@ -25,21 +25,21 @@ public:
     RingDriver& operator=(const RingDriver&) = delete;
     virtual ~RingDriver() = default;
 
-    /// Of the run, when so many samples are applied.
+    /// The run's learning rate once so many samples are applied.
     [[nodiscard]] virtual double learning_rate(std::int64_t samples) const = 0;
-    /// Takes the next lease of a member.
+    /// Claims a member's next lease for a round.
     virtual RoundLease claim(int worker) = 0;
     /// Whether a rider's gradient can be part of the next round; one that is not finite is refused
     /// here.
     virtual bool usable(const PushId& push) = 0;
-    /// A worker that is not about to be a member takes a role. A member that becomes a rider goes
-    /// on with the parameters it has.
+    /// Makes a worker a rider with this parent, or a rider that starts no mini-batch (kHold). A
+    /// member goes on with the parameters it has.
     virtual void give_role(int worker, RingRole role, int parent) = 0;
-    /// A worker becomes a member with everything that `giver` holds.
+    /// Makes a worker a member with everything that `giver` holds.
     virtual void enter(int worker, int giver) = 0;
 };
 
-/// Feeds the engine what rounds that are over consist of.
+/// Feeds the engine the pushes of a round that is over.
 class RoundFeed {
 public:
     RoundFeed() = default;
@@ -47,7 +47,7 @@ public:
     RoundFeed& operator=(const RoundFeed&) = delete;
     virtual ~RoundFeed() = default;
 
-    /// Gives the engine the push of a round that was computed on this lease.
+    /// Gives the engine the push that was computed on this lease.
     virtual void push(std::uint64_t lease) = 0;
     /// Carries out what the engine decides.
     virtual void carry_out(const std::vector<Effect>& effects) = 0;

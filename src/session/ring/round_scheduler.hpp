@@ -23,14 +23,14 @@ public:
     /// Grants a round when fewer than kGrantedRounds are granted. @param applied  samples
     /// @return null when there is nothing to train on, or enough is granted
     Round* grant(const SyncPlan& plan, std::int64_t applied);
-    /// Rounds that are granted and not over, oldest first.
+    /// The granted rounds: those that are not over, oldest first.
     [[nodiscard]] const std::deque<Round>& rounds() const noexcept { return rounds_; }
     [[nodiscard]] bool empty() const noexcept { return rounds_.empty(); }
-    /// The number of the newest one.
+    /// The number of the round that was granted last.
     [[nodiscard]] std::uint64_t newest() const noexcept { return number_; }
-    /// Their samples.
+    /// Samples of all granted rounds.
     [[nodiscard]] std::int64_t samples() const;
-    /// Reference batches that are applied when they all are. @param applied  by now
+    /// Reference batches that are applied once all granted rounds are. @param applied  by now
     [[nodiscard]] double reached(double applied) const;
 
     /// The oldest round is over.

@@ -22,7 +22,7 @@ public:
     void resume();
     /// What a round is to leave behind.
     void attach(RoundOrder& order, const UpdateExtras& extras);
-    /// The round is over. @param counts  else what it was to leave behind has been given up
+    /// The round is over. @param counts  false: what was to follow it has been given up
     void round_over(std::uint64_t round, bool counts);
     /// The round does not come about.
     void forget(std::uint64_t round) { by_round_.erase(round); }

@@ -23,7 +23,7 @@ public:
                  RingRiders& riders, RingRequests& requests);
 
     /// The oldest round has ended with this report.
-    /// @param counts  else what it was to leave behind has been given up
+    /// @param counts  false: the evaluation or snapshot that was to follow it has been given up
     void report(const RoundReport& report, bool counts);
     /// The oldest round is not completed by any member: its leases come back, the gradients of
     /// riders stay with their parents. Members that have not begun a lease skip its batch.
