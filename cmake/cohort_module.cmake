@@ -7,6 +7,10 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)  # for clang-tidy
 
 add_library(cohort_build_settings INTERFACE)
 target_compile_features(cohort_build_settings INTERFACE cxx_std_20)
+# Headers that are not public are named by their way from here: "comm/base/rank_map.hpp",
+# "train/server/server_shard.hpp".
+target_include_directories(cohort_build_settings INTERFACE
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
 # -Wno-restrict: GCC 12 reports `"x" + std::string` as overlapping memory (GCC bug 105651).
 set(cohort_warnings
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
@@ -50,7 +54,6 @@ function(cohort_module)
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(${target} PUBLIC ${ARG_PUBLIC}
     PRIVATE $<BUILD_INTERFACE:cohort_build_settings> ${ARG_PRIVATE})
   set_property(GLOBAL APPEND PROPERTY COHORT_MODULES ${target})

@@ -1,11 +1,11 @@
 # Source files that hold files' texts, so that an installed program finds them wherever it is.
 
-# cohort_shipped_text(OUT NAME FILE): shipped_NAME_text() of shipped_NAME.hpp.
-function(cohort_shipped_text out name file)
+# cohort_shipped_text(OUT FOLDER NAME FILE): shipped_NAME_text() of FOLDER/shipped_NAME.hpp.
+function(cohort_shipped_text out folder name file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   file(READ ${file} text)
   file(CONFIGURE OUTPUT ${out} @ONLY CONTENT [[
-#include "shipped_@name@.hpp"
+#include "@folder@/shipped_@name@.hpp"
 
 namespace cohort {
 
@@ -18,8 +18,8 @@ std::string_view shipped_@name@_text() {
 ]])
 endfunction()
 
-# cohort_shipped_texts(OUT NAME FILE...): shipped_NAME_texts() of shipped_NAMEs.hpp.
-function(cohort_shipped_texts out name)
+# cohort_shipped_texts(OUT FOLDER NAME FILE...): shipped_NAME_texts() of FOLDER/shipped_NAMEs.hpp.
+function(cohort_shipped_texts out folder name)
   set(entries "")
   foreach(file IN LISTS ARGN)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
@@ -29,7 +29,7 @@ function(cohort_shipped_texts out name)
   endforeach()
   list(LENGTH ARGN count)
   file(CONFIGURE OUTPUT ${out} @ONLY CONTENT [[
-#include "shipped_@name@s.hpp"
+#include "@folder@/shipped_@name@s.hpp"
 
 #include <array>
 

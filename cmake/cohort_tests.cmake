@@ -57,7 +57,7 @@ function(cohort_left_out out)
   endforeach()
 endfunction()
 
-# cohort_add_unit_test(NAME core_rng_test SOURCES unit/core_rng_test.cpp LIBS cohort::core
+# cohort_add_unit_test(NAME core_rng_test SOURCES unit/core/rng_test.cpp LIBS cohort::core
 #                      [LABELS fast] [TIMEOUT 60] [PROCESSORS 1])
 #
 # One GoogleTest executable, one ctest entry. Sources may include "support/..." headers.

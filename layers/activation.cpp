@@ -1,6 +1,6 @@
 // Elementwise activations: ReLU, GELU (exact, with erf), sigmoid, tanh.
 #include "cohort/core/error.hpp"
-#include "kernels.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

@@ -1,9 +1,9 @@
 // Elementwise sum of two tensors, optionally + ReLU, and the addition of gradients of a tensor
 // that has several consumers.
 #include "cohort/core/error.hpp"
-#include "elementwise_cpu.hpp"
-#include "format_cpu.hpp"
-#include "kernels.hpp"
+#include "layers/cpu/elementwise_cpu.hpp"
+#include "layers/cpu/format_cpu.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

@@ -1,6 +1,6 @@
 // Batch normalisation: shapes and parameters. Kernels: batch_norm_cpu.cpp, cuda/batch_norm.cpp.
 #include "cohort/core/error.hpp"
-#include "kernels.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "cohort/core/error.hpp"
-#include "format_cpu.hpp"
-#include "kernels.hpp"
+#include "layers/cpu/format_cpu.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

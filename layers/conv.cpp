@@ -1,6 +1,6 @@
 // 2-D convolution: shapes and parameters. The kernels are in conv_cpu.cpp and cuda/conv.cpp.
 #include "cohort/core/error.hpp"
-#include "kernels.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

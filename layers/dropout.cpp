@@ -6,8 +6,8 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
-#include "format_cpu.hpp"
-#include "kernels.hpp"
+#include "layers/cpu/format_cpu.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

@@ -1,6 +1,6 @@
 // [C,H,W] -> [C*H*W] in row-major order. Costs nothing where memory already is in that order.
-#include "format_cpu.hpp"
-#include "kernels.hpp"
+#include "layers/cpu/format_cpu.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

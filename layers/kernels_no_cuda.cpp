@@ -1,6 +1,6 @@
 // Stands in for the CUDA kernels in a build that has none: the same symbols, each refuses.
 #include "cohort/core/error.hpp"
-#include "kernels.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

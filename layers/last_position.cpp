@@ -1,7 +1,7 @@
 // [T,F] -> [F]: what a sequence has come to at its last position.
 #include <algorithm>
 
-#include "kernels.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

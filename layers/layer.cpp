@@ -1,7 +1,7 @@
 #include "cohort/layers/layer.hpp"
 
 #include "cohort/core/error.hpp"
-#include "kernels.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 

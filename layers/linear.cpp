@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "cohort/tensor/cpu_team.hpp"
-#include "elementwise_cpu.hpp"
-#include "gemm_cpu.hpp"
-#include "kernels.hpp"
-#include "member_sums.hpp"
+#include "layers/cpu/elementwise_cpu.hpp"
+#include "layers/cpu/gemm_cpu.hpp"
+#include "layers/kernels.hpp"
+#include "layers/member_sums.hpp"
+#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

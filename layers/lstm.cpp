@@ -1,7 +1,7 @@
 // Long short-term memory (Hochreiter & Schmidhuber 1997, with forget gates): shapes and
 // parameters. Kernel: lstm_cpu.cpp.
 #include "cohort/core/error.hpp"
-#include "kernels.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

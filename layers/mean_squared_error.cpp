@@ -1,8 +1,8 @@
 // Mean squared error: per sample the mean over its outputs of (output - target)^2.
 #include <vector>
 
-#include "cohort/tensor/cpu_team.hpp"
-#include "kernels.hpp"
+#include "layers/kernels.hpp"
+#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

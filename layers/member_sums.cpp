@@ -1,6 +1,6 @@
-#include "member_sums.hpp"
+#include "layers/member_sums.hpp"
 
-#include "elementwise_cpu.hpp"
+#include "layers/cpu/elementwise_cpu.hpp"
 
 namespace cohort {
 

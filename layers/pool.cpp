@@ -1,9 +1,9 @@
 // Max, average and global average pooling of [C,H,W], on the CPU through oneDNN.
 #include <algorithm>
 #include "cohort/core/error.hpp"
-#include "dnnl_version.hpp"
-#include "kernels.hpp"
-#include "primitive_cache.hpp"
+#include "layers/cpu/dnnl_version.hpp"
+#include "layers/cpu/primitive_cache.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <vector>
 
-#include "cohort/tensor/cpu_team.hpp"
-#include "kernels.hpp"
+#include "layers/kernels.hpp"
+#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

@@ -1,4 +1,4 @@
-#include "tuning.hpp"
+#include "layers/tuning.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "cohort/core/log.hpp"
+#include "core/log.hpp"
 
 namespace cohort {
 namespace {

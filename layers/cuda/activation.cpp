@@ -1,8 +1,8 @@
 // Activations on a GPU. ReLU, sigmoid and tanh need their output alone to go back, GELU its input.
-#include "activation_kernels.hpp"
-#include "element_kernels.hpp"
-#include "kernels.hpp"
-#include "support.hpp"
+#include "layers/cuda/kernels/activation_kernels.hpp"
+#include "layers/cuda/kernels/element_kernels.hpp"
+#include "layers/cuda/support.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

@@ -2,10 +2,10 @@
 // input, whose channels are padded: that one is copied first.
 #include <algorithm>
 
-#include "concat_kernels.hpp"
-#include "element_kernels.hpp"
-#include "kernels.hpp"
-#include "support.hpp"
+#include "layers/cuda/kernels/concat_kernels.hpp"
+#include "layers/cuda/kernels/element_kernels.hpp"
+#include "layers/cuda/support.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

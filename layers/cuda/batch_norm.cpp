@@ -8,9 +8,9 @@
 // gives the inverse deviation instead of the variance.
 #include <algorithm>
 
-#include "batch_norm_kernels.hpp"
-#include "kernels.hpp"
-#include "support.hpp"
+#include "layers/cuda/kernels/batch_norm_kernels.hpp"
+#include "layers/cuda/support.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace cuda {

@@ -1,8 +1,8 @@
 // Concatenation on a GPU: channels of NHWC and features alike are columns, every part is copied to
 // its columns of the whole.
-#include "concat_kernels.hpp"
-#include "kernels.hpp"
-#include "support.hpp"
+#include "layers/cuda/kernels/concat_kernels.hpp"
+#include "layers/cuda/support.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "conv_graphs.hpp"
-#include "conv_kernels.hpp"
-#include "dnn_choice.hpp"
-#include "kernels.hpp"
-#include "support.hpp"
+#include "layers/cuda/dnn/conv_graphs.hpp"
+#include "layers/cuda/dnn/dnn_choice.hpp"
+#include "layers/cuda/kernels/conv_kernels.hpp"
+#include "layers/cuda/support.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace cuda {

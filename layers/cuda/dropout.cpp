@@ -1,8 +1,8 @@
 // Dropout on a GPU: the CPU's masks, drawn in both directions instead of being kept.
 #include "cohort/core/error.hpp"
-#include "dropout_kernels.hpp"
-#include "kernels.hpp"
-#include "support.hpp"
+#include "layers/cuda/kernels/dropout_kernels.hpp"
+#include "layers/cuda/support.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

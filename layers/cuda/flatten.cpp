@@ -1,8 +1,8 @@
 // [C,H,W] -> [C H W] in row-major order on a GPU: a transposition of pixels and channels. Costs
 // nothing where memory already is in that order.
-#include "flatten_kernels.hpp"
-#include "kernels.hpp"
-#include "support.hpp"
+#include "layers/cuda/kernels/flatten_kernels.hpp"
+#include "layers/cuda/support.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

@@ -1,8 +1,8 @@
 // [T,F] -> [F] on a GPU: the last F columns of every sample's row of T F.
-#include "cohort/tensor/cuda.hpp"
-#include "concat_kernels.hpp"
-#include "kernels.hpp"
-#include "support.hpp"
+#include "layers/cuda/kernels/concat_kernels.hpp"
+#include "layers/cuda/support.hpp"
+#include "layers/kernels.hpp"
+#include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {

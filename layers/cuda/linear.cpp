@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <map>
 
-#include "cohort/tensor/cuda.hpp"
-#include "element_kernels.hpp"
-#include "kernels.hpp"
-#include "linear_kernels.hpp"
-#include "product.hpp"
-#include "support.hpp"
+#include "layers/cuda/dnn/product.hpp"
+#include "layers/cuda/kernels/element_kernels.hpp"
+#include "layers/cuda/kernels/linear_kernels.hpp"
+#include "layers/cuda/support.hpp"
+#include "layers/kernels.hpp"
+#include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {

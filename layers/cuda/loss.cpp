@@ -1,8 +1,8 @@
 // The two losses on a GPU. Logits may be of any type, the rest is single and double precision.
 #include "cohort/core/error.hpp"
-#include "kernels.hpp"
-#include "loss_kernels.hpp"
-#include "support.hpp"
+#include "layers/cuda/kernels/loss_kernels.hpp"
+#include "layers/cuda/support.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace {

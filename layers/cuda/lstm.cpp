@@ -5,11 +5,11 @@
 #include <map>
 
 #include "cohort/core/error.hpp"
-#include "cohort/tensor/cuda.hpp"
-#include "kernels.hpp"
-#include "lstm_dnn.hpp"
-#include "lstm_kernels.hpp"
-#include "support.hpp"
+#include "layers/cuda/dnn/lstm_dnn.hpp"
+#include "layers/cuda/kernels/lstm_kernels.hpp"
+#include "layers/cuda/support.hpp"
+#include "layers/kernels.hpp"
+#include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {

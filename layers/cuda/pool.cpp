@@ -4,9 +4,9 @@
 #include <string>
 
 #include "cohort/core/error.hpp"
-#include "kernels.hpp"
-#include "pool_kernels.hpp"
-#include "support.hpp"
+#include "layers/cuda/kernels/pool_kernels.hpp"
+#include "layers/cuda/support.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace cuda {

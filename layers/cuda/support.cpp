@@ -1,4 +1,4 @@
-#include "support.hpp"
+#include "layers/cuda/support.hpp"
 
 #include <cstring>
 #include <optional>
@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "dnn_api.hpp"
-#include "dnn_choice.hpp"
-#include "element_kernels.hpp"
-#include "kernels.hpp"
-#include "weight_copies.hpp"
+#include "layers/cuda/dnn/dnn_api.hpp"
+#include "layers/cuda/dnn/dnn_choice.hpp"
+#include "layers/cuda/kernels/element_kernels.hpp"
+#include "layers/cuda/kernels/weight_copies.hpp"
+#include "layers/kernels.hpp"
 
 namespace cohort {
 namespace cuda {

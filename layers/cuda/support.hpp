@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "cohort/layers/kernel.hpp"
-#include "cohort/tensor/cuda.hpp"
-#include "cohort/tensor/cuda_library.hpp"
+#include "tensor/cuda.hpp"
+#include "tensor/cuda_library.hpp"
 
 namespace cohort::cuda {
 

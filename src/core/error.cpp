@@ -2,7 +2,7 @@
 
 #include <system_error>
 
-#include "cohort/core/source_place.hpp"
+#include "core/source_place.hpp"
 
 namespace cohort {
 

@@ -1,4 +1,4 @@
-#include "cohort/core/source_place.hpp"
+#include "core/source_place.hpp"
 
 #include <string_view>
 

@@ -1,4 +1,4 @@
-#include "cohort/core/units.hpp"
+#include "core/units.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

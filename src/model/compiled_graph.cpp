@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "execution_plan.hpp"
-#include "executor.hpp"
+#include "model/execution_plan.hpp"
+#include "model/executor.hpp"
 
 namespace cohort {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "execution_plan.hpp"
+#include "model/execution_plan.hpp"
 
 namespace cohort {
 

@@ -1,11 +1,11 @@
 // From an order of kernel calls to memory: who lives when, in the batch arena or per slice.
-#include "execution_plan.hpp"
+#include "model/execution_plan.hpp"
 
 #include <algorithm>
 #include <set>
 
-#include "execution_order.hpp"
-#include "lives.hpp"
+#include "model/execution_order.hpp"
+#include "model/lives.hpp"
 
 namespace cohort {
 namespace {

@@ -1,4 +1,4 @@
-#include "executor.hpp"
+#include "model/executor.hpp"
 
 namespace cohort {
 

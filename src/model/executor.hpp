@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cohort/model/replica.hpp"
-#include "execution_plan.hpp"
+#include "model/execution_plan.hpp"
 
 namespace cohort {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cohort/core/units.hpp"
+#include "core/units.hpp"
 
 namespace cohort {
 

@@ -1,4 +1,4 @@
-#include "lives.hpp"
+#include "model/lives.hpp"
 
 namespace cohort {
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "cohort/tensor/arena.hpp"
-#include "execution_order.hpp"
+#include "model/execution_order.hpp"
+#include "tensor/arena.hpp"
 
 namespace cohort {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "cohort/core/log.hpp"
-#include "cohort/tensor/cuda.hpp"
-#include "executor.hpp"
+#include "core/log.hpp"
+#include "model/executor.hpp"
+#include "tensor/cuda.hpp"
 
 namespace cohort {
 

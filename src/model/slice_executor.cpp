@@ -9,8 +9,8 @@
 #include <span>
 
 #include "cohort/core/error.hpp"
-#include "cohort/tensor/cpu_team.hpp"
-#include "executor.hpp"
+#include "model/executor.hpp"
+#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

@@ -1,4 +1,4 @@
-#include "step_queue.hpp"
+#include "model/step_queue.hpp"
 
 #include "cohort/core/error.hpp"
 

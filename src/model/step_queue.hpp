@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "executor.hpp"
-#include "whole_batch_plan.hpp"
+#include "model/executor.hpp"
+#include "model/whole_batch_plan.hpp"
 
 namespace cohort {
 

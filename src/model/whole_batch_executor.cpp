@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "cohort/core/log.hpp"
-#include "cohort/core/units.hpp"
-#include "cohort/tensor/cuda.hpp"
-#include "executor.hpp"
-#include "loss_scale.hpp"
-#include "step_queue.hpp"
-#include "whole_batch_plan.hpp"
+#include "core/log.hpp"
+#include "core/units.hpp"
+#include "model/executor.hpp"
+#include "model/loss_scale.hpp"
+#include "model/step_queue.hpp"
+#include "model/whole_batch_plan.hpp"
+#include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {

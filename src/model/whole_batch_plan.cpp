@@ -1,9 +1,9 @@
 // Memory of a batch that runs as a whole, by the lives of single kernel calls.
-#include "whole_batch_plan.hpp"
+#include "model/whole_batch_plan.hpp"
 
 #include <array>
 
-#include "lives.hpp"
+#include "model/lives.hpp"
 
 namespace cohort {
 namespace {

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "range_optimizer.hpp"
+#include "optim/range_optimizer.hpp"
 
 namespace cohort {
 namespace {

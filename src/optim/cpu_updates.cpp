@@ -1,8 +1,8 @@
 // The rules on the CPU: stretch by stretch through the loops of kernels.cpp.
 #include <algorithm>
 
-#include "cohort/tensor/cpu_team.hpp"
-#include "updates.hpp"
+#include "optim/updates.hpp"
+#include "tensor/cpu_team.hpp"
 
 namespace cohort {
 namespace {

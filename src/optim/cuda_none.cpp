@@ -1,6 +1,6 @@
 // Stands in for cuda/ in a build without the CUDA toolkit: the same symbols, each refuses.
 #include "cohort/core/error.hpp"
-#include "cuda_optim.hpp"
+#include "optim/cuda_optim.hpp"
 
 namespace cohort {
 namespace {

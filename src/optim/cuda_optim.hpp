@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "cohort/optim/device_math.hpp"
-#include "updates.hpp"
+#include "optim/device_math.hpp"
+#include "optim/updates.hpp"
 
 // The CUDA side of this module; cuda_none.cpp has the same symbols and refuses.
 namespace cohort {

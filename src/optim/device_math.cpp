@@ -1,9 +1,9 @@
-#include "cohort/optim/device_math.hpp"
+#include "optim/device_math.hpp"
 
 #include <utility>
 
-#include "cohort/optim/vector_math.hpp"
-#include "cuda_optim.hpp"
+#include "optim/cuda_optim.hpp"
+#include "optim/vector_math.hpp"
 
 namespace cohort {
 namespace {

@@ -1,9 +1,9 @@
 // The update loops: one fused pass over memory each, bound by bandwidth. This file is compiled
 // without contraction into fused multiply-add, so every instruction set gives the same bits.
-#include "kernels.hpp"
+#include "optim/kernels.hpp"
 
-#include "cohort/core/simd.hpp"
-#include "rules.hpp"
+#include "core/system/simd.hpp"
+#include "optim/rules.hpp"
 
 namespace cohort::kernels {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "cohort/core/error.hpp"
-#include "cuda_optim.hpp"
-#include "range_optimizer.hpp"
+#include "optim/cuda_optim.hpp"
+#include "optim/range_optimizer.hpp"
 
 namespace cohort {
 namespace {

@@ -1,4 +1,4 @@
-#include "range_optimizer.hpp"
+#include "optim/range_optimizer.hpp"
 
 #include <fmt/format.h>
 

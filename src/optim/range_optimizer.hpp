@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cohort/optim/optimizer.hpp"
-#include "updates.hpp"
+#include "optim/updates.hpp"
 
 namespace cohort {
 

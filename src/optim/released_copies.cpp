@@ -1,4 +1,4 @@
-#include "cohort/optim/released_copies.hpp"
+#include "optim/released_copies.hpp"
 
 #include <utility>
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cohort/core/host_device.hpp"
-#include "kernels.hpp"
+#include "optim/kernels.hpp"
 
 /// The update rules for one element: the CPU's loops and the GPU's kernels are made of them. Both
 /// are compiled without contraction into fused multiply-add and with correctly rounded division

@@ -1,4 +1,4 @@
-#include "update_units.hpp"
+#include "optim/update_units.hpp"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 
 #include "cohort/tensor/device.hpp"
 #include "cohort/tensor/flat_layout.hpp"
-#include "kernels.hpp"
+#include "optim/kernels.hpp"
 
 namespace cohort {
 

@@ -1,4 +1,4 @@
-#include "cohort/optim/vector_math.hpp"
+#include "optim/vector_math.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "cohort/core/error.hpp"
-#include "cohort/core/simd.hpp"
+#include "core/system/simd.hpp"
 
 namespace cohort {
 namespace detail {

@@ -1,12 +1,12 @@
 // The sums of updates, bound by memory: each gradient is read once, the sum stays in the first
 // level of the cache. This file is compiled without contraction into fused multiply-add.
-#include "cohort/optim/weighted_sum.hpp"
+#include "optim/weighted_sum.hpp"
 
 #include <algorithm>
 #include <cstddef>
 
 #include "cohort/core/error.hpp"
-#include "cohort/core/simd.hpp"
+#include "core/system/simd.hpp"
 
 namespace cohort {
 namespace detail {

@@ -1,4 +1,4 @@
-#include "cohort/tensor/arena.hpp"
+#include "tensor/arena.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "cohort/tensor/buffer_pool.hpp"
+#include "tensor/buffer_pool.hpp"
 
 #include <algorithm>
 #include <mutex>

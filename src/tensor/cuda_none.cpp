@@ -1,7 +1,7 @@
 // Stands in for src/tensor/cuda/device.cpp in a build without the CUDA toolkit: the same symbols.
 #include "cohort/core/error.hpp"
-#include "cohort/tensor/cuda.hpp"
 #include "cohort/tensor/device.hpp"
+#include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cohort/core/error.hpp"
-#include "cohort/core/log.hpp"
+#include "core/log.hpp"
 
 namespace cohort {
 

@@ -9,10 +9,10 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "cohort/core/error.hpp"
-#include "cohort/core/units.hpp"
-#include "cohort/tensor/cpu_team.hpp"
 #include "cohort/tensor/device.hpp"
-#include "cohort/tensor/host_memory.hpp"
+#include "core/units.hpp"
+#include "tensor/cpu_team.hpp"
+#include "tensor/host_memory.hpp"
 
 namespace cohort {
 namespace {

@@ -1,7 +1,7 @@
 #include "cohort/tensor/shape.hpp"
 
 #include "cohort/core/error.hpp"
-#include "cohort/core/units.hpp"
+#include "core/units.hpp"
 
 namespace cohort {
 

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "cohort/comm/ring_exchange.hpp"
 #include "cohort/core/clock.hpp"
-#include "cohort/core/process_usage.hpp"
 #include "cohort/core/statistics.hpp"
+#include "comm/allreduce/ring_exchange.hpp"
+#include "core/system/process_usage.hpp"
 
 namespace {
 

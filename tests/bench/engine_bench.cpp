@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "../support/plan_for.hpp"
 #include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sched/update_engine.hpp"
+#include "support/plan_for.hpp"
 
 namespace cohort {
 namespace {

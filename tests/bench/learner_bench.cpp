@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "cohort/sim/learner.hpp"
+#include "sim/learner/learner.hpp"
 
 namespace cohort {
 namespace {

@@ -3,8 +3,8 @@
 // the number of cores; storage (decompression) is not in it.
 #include <benchmark/benchmark.h>
 
-#include "cohort/core/process_usage.hpp"
 #include "cohort/data/loader.hpp"
+#include "core/system/process_usage.hpp"
 #include "support/memory_source.hpp"
 
 namespace cohort {

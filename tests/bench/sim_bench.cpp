@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "cohort/sim/cluster.hpp"
+#include "sim/cluster/cluster.hpp"
 
 namespace cohort {
 namespace {

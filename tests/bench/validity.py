@@ -34,7 +34,7 @@ BASES = {False: "ssgd", True: "localsgd:4@ring"}  # whose transfers are not hidd
 PATTERNS = ["healthy", "persistent:2", "delay:2", "bandwidth:10"]
 SLOW = 5  # the worker that is slowed down
 NIC = 2e10  # bytes/s between two ranks, through memory: far from being a limit
-# What --inject bw lets a rank catch up with after a pause, in each direction (comm/pacer.hpp).
+# What --inject bw lets a rank catch up with after a pause, in each direction (comm/transfer/pacer.hpp).
 SLACK_S = 0.01
 # Where updates are seen.
 LARGE = {"model": "vgg16", "workers": 2, "batch": 8, "sleep_ms": 100, "iterations": 60,

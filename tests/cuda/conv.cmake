@@ -21,23 +21,19 @@ function(cohort_cuda_on_cpu out)
 endfunction()
 
 foreach(topic layouts tuning)
-  cohort_add_unit_test(NAME cuda_${topic}_test SOURCES unit/cuda_${topic}_test.cpp
+  cohort_add_unit_test(NAME cuda_${topic}_test SOURCES unit/cuda/${topic}_test.cpp
     LIBS cohort::layers)
 endforeach()
-target_include_directories(cuda_layouts_test PRIVATE ${PROJECT_SOURCE_DIR}/layers/cuda)
-target_include_directories(cuda_tuning_test PRIVATE ${PROJECT_SOURCE_DIR}/layers)
 if(COHORT_HAVE_CUDA)
   # cuDNN plans for GPUs that are only described.
-  cohort_add_unit_test(NAME cuda_dnn_test SOURCES unit/cuda_dnn_test.cpp
+  cohort_add_unit_test(NAME cuda_dnn_test SOURCES unit/cuda/dnn_test.cpp
     LIBS cohort::model TIMEOUT 300)
-  target_include_directories(cuda_dnn_test PRIVATE
-    ${PROJECT_SOURCE_DIR}/layers ${PROJECT_SOURCE_DIR}/layers/cuda)
   target_link_libraries(cuda_dnn_test PRIVATE cohort_cuda_headers)
 endif()
 # Sanitizers do not follow the switches between a block's threads.
 if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
   file(GLOB cuda_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
-    ${PROJECT_SOURCE_DIR}/layers/cuda/*.cu ${PROJECT_SOURCE_DIR}/src/optim/cuda/*.cu)
+    ${PROJECT_SOURCE_DIR}/layers/cuda/kernels/*.cu ${PROJECT_SOURCE_DIR}/src/optim/cuda/*.cu)
   cohort_cuda_on_cpu(on_cpu ${cuda_files})
   add_library(cohort_kernels_on_cpu OBJECT ${on_cpu})
   # The device, the CUDA runtime, cuDNN and cuBLASLt.
@@ -45,24 +41,21 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
     gpu_on_cpu/dnn.cpp gpu_on_cpu/library.cpp gpu_on_cpu/rnn.cpp)
   foreach(part kernels gpu)
     target_include_directories(cohort_${part}_on_cpu PRIVATE
-      ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
-      ${PROJECT_SOURCE_DIR}/layers/cuda ${PROJECT_SOURCE_DIR}/src/optim
-      ${PROJECT_SOURCE_DIR}/src/optim/cuda ${PROJECT_SOURCE_DIR}/src/tensor/cuda)
+      ${CMAKE_CURRENT_SOURCE_DIR})
     target_link_libraries(cohort_${part}_on_cpu PRIVATE cohort_build_settings cohort_cuda_headers)
     set_target_properties(cohort_${part}_on_cpu PROPERTIES CXX_EXTENSIONS OFF)
   endforeach()
 
-  # cohort_add_kernels_test(TOPIC FOLDER): of kernels in that folder, one by one.
-  function(cohort_add_kernels_test topic folder)
+  # cohort_add_kernels_test(TOPIC): of kernels, one by one.
+  function(cohort_add_kernels_test topic)
     set(name cuda_${topic}_kernels_test)
     cohort_add_unit_test(NAME ${name}
-      SOURCES unit/${name}.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
+      SOURCES unit/cuda/${topic}_kernels_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
       LIBS cohort::layers cohort::optim)
-    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/${folder})
     target_link_libraries(${name} PRIVATE cohort_cuda_headers)
   endfunction()
   foreach(topic batch_norm conv pool)
-    cohort_add_kernels_test(${topic} layers/cuda)
+    cohort_add_kernels_test(${topic})
   endforeach()
 
   # The tests of backends with the CPU in a GPU's place: all of the backend but the GPU and its
@@ -84,8 +77,7 @@ if(COHORT_HAVE_CUDA AND Python3_EXECUTABLE AND NOT COHORT_SANITIZE)
 
   if(COHORT_HAVE_NCCL)
     cohort_add_unit_test(NAME nccl_communicator_test
-      SOURCES unit/nccl_communicator_test.cpp $<TARGET_OBJECTS:cohort_gpu_on_cpu>
+      SOURCES unit/nccl/communicator_test.cpp $<TARGET_OBJECTS:cohort_gpu_on_cpu>
       LIBS cohort::comm cohort_nccl_headers)
-    target_include_directories(nccl_communicator_test PRIVATE ${PROJECT_SOURCE_DIR}/comm)
   endif()
 endif()

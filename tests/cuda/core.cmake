@@ -1,19 +1,16 @@
 # Tests of the CUDA backend: device, recordings, executor, NCCL rings.
 foreach(topic executor plan)
-  cohort_add_unit_test(NAME cuda_${topic}_test SOURCES unit/cuda_${topic}_test.cpp
+  cohort_add_unit_test(NAME cuda_${topic}_test SOURCES unit/cuda/${topic}_test.cpp
     LIBS cohort_test_reference)
-  target_include_directories(cuda_${topic}_test PRIVATE ${PROJECT_SOURCE_DIR}/src/model)
 endforeach()
 
 # With stand-ins for GPU and NCCL, so that it runs everywhere.
 cohort_add_mpi_test(NAME nccl_ring_test SOURCES mpi/nccl_ring_test.cpp LIBS cohort::comm
   RANKS 1 2 4 TIMEOUT 120 LOSSES)
-target_include_directories(nccl_ring_test PRIVATE ${PROJECT_SOURCE_DIR}/comm)
 
-cohort_add_unit_test(NAME cuda_device_test SOURCES unit/cuda_device_test.cpp LIBS cohort::tensor
+cohort_add_unit_test(NAME cuda_device_test SOURCES unit/cuda/device_test.cpp LIBS cohort::tensor
   LABELS fast gpu)
 if(COHORT_HAVE_NCCL)
-  cohort_add_unit_test(NAME cuda_library_test SOURCES unit/cuda_library_test.cpp
+  cohort_add_unit_test(NAME cuda_library_test SOURCES unit/cuda/library_test.cpp
     LIBS cohort::comm cohort_nccl_headers)
-  target_include_directories(cuda_library_test PRIVATE ${PROJECT_SOURCE_DIR}/comm)
 endif()

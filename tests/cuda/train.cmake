@@ -1,20 +1,17 @@
 # Tests of the CUDA backend: jobs on GPUs. None of these needs one: they run the same code with the
 # CPU's memory, or with streams that work when they are told.
 foreach(topic copies observer place server)
-  cohort_add_unit_test(NAME train_gpu_${topic}_test SOURCES unit/train_gpu_${topic}_test.cpp
+  cohort_add_unit_test(NAME train_gpu_${topic}_test SOURCES unit/train/gpu_${topic}_test.cpp
     LIBS cohort::train fmt::fmt TIMEOUT 120)
-  target_include_directories(train_gpu_${topic}_test PRIVATE ${PROJECT_SOURCE_DIR}/src/train)
 endforeach()
 
 # Workers on every backend; of GPUs it is skipped where there is none.
-cohort_add_backend_test(NAME train_gpu_jobs_test SOURCES unit/train_gpu_jobs_test.cpp
+cohort_add_backend_test(NAME train_gpu_jobs_test SOURCES unit/train/gpu_jobs_test.cpp
   LIBS cohort::train fmt::fmt)
-target_include_directories(train_gpu_jobs_test PRIVATE ${PROJECT_SOURCE_DIR}/src/train)
 # With the CPU in a GPU's place, which one thread at a time may use: one worker.
 if(TARGET cohort_gpu_on_cpu)
-  add_executable(train_gpu_jobs_on_cpu_test unit/train_gpu_jobs_test.cpp
+  add_executable(train_gpu_jobs_on_cpu_test unit/train/gpu_jobs_test.cpp
     $<TARGET_OBJECTS:cohort_kernels_on_cpu> $<TARGET_OBJECTS:cohort_gpu_on_cpu>)
-  target_include_directories(train_gpu_jobs_on_cpu_test PRIVATE ${PROJECT_SOURCE_DIR}/src/train)
   target_link_libraries(train_gpu_jobs_on_cpu_test PRIVATE
     cohort_test_gpu cohort::train fmt::fmt GTest::gtest_main cohort_build_settings)
   set_target_properties(train_gpu_jobs_on_cpu_test PROPERTIES CXX_EXTENSIONS OFF)
@@ -24,11 +21,9 @@ if(TARGET cohort_gpu_on_cpu)
 
   # Which device is taken, on machines that are played.
   cohort_add_unit_test(NAME cuda_choice_test
-    SOURCES unit/cuda_choice_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
+    SOURCES unit/cuda/choice_test.cpp $<TARGET_OBJECTS:cohort_kernels_on_cpu>
       $<TARGET_OBJECTS:cohort_gpu_on_cpu>
     LIBS cohort::train cohort::optim)
-  target_include_directories(cuda_choice_test PRIVATE ${PROJECT_SOURCE_DIR}/src/train
-    ${PROJECT_SOURCE_DIR}/src/tensor/cuda ${CMAKE_CURRENT_SOURCE_DIR}/gpu_on_cpu)
 endif()
 
 # A limit on the address space leaves a sanitizer no room.

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "cohort/core/error.hpp"
-#include "cohort/optim/device_math.hpp"
+#include "optim/device_math.hpp"
 #include "support/gpu_backend.hpp"
 #include "support/gpu_vector.hpp"
 #include "support/optimizer_run.hpp"

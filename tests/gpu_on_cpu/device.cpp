@@ -9,11 +9,11 @@
 #include <string>
 
 #include "cohort/core/error.hpp"
-#include "cohort/tensor/cuda.hpp"
 #include "cohort/tensor/device.hpp"
-#include "gpu_code.hpp"
 #include "machine.hpp"
 #include "support/cuda_on_cpu.hpp"
+#include "tensor/cuda.hpp"
+#include "tensor/cuda/gpu_code.hpp"
 
 namespace cohort {
 namespace {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "cohort/comm/world.hpp"
-#include "cohort/core/log.hpp"
+#include "core/log.hpp"
 
 namespace cohort {
 namespace {

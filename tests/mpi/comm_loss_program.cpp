@@ -23,9 +23,9 @@
 #include <thread>
 #include <vector>
 
-#include "cohort/comm/ring_exchange.hpp"
-#include "cohort/core/bytes.hpp"
-#include "cohort/core/log.hpp"
+#include "comm/allreduce/ring_exchange.hpp"
+#include "core/bytes.hpp"
+#include "core/log.hpp"
 
 namespace cohort {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "comm_thread.hpp"
+#include "comm/allreduce/ring_engine.hpp"
+#include "comm/world/comm_thread.hpp"
 #include "mpi/ring_rounds.hpp"
-#include "ring_engine.hpp"
 #include "support/host_sums.hpp"
 
 namespace cohort::test {

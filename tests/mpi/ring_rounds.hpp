@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "cohort/comm/ring_exchange.hpp"
+#include "comm/allreduce/ring_exchange.hpp"
 #include "support/mpi_test.hpp"
 
 namespace cohort {

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "cohort/comm/ring_exchange.hpp"
 #include "cohort/core/clock.hpp"
-#include "cohort/core/process_usage.hpp"
+#include "comm/allreduce/ring_exchange.hpp"
+#include "core/system/process_usage.hpp"
 
 namespace {
 

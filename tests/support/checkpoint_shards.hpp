@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cohort/data/hdf5_thread.hpp"
-#include "cohort/train/snapshot.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace cohort {
 

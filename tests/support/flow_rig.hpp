@@ -15,13 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "job_parts.hpp"
 #include "support/local_network.hpp"
 #include "support/temp_folder.hpp"
 #include "support/test_books.hpp"
 #include "support/tiny_dataset.hpp"
-#include "update_flow.hpp"
-#include "worker_leave.hpp"
+#include "train/coordinator/update_flow.hpp"
+#include "train/run/job_parts.hpp"
+#include "train/worker/servers/worker_leave.hpp"
 
 namespace cohort::test {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cohort/core/rng.hpp"
-#include "cohort/sched/lstm_model.hpp"
+#include "sched/predict/lstm_model.hpp"
 
 namespace cohort::test {
 

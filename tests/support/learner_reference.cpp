@@ -17,10 +17,10 @@
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/lease.hpp"
 #include "cohort/model/zoo.hpp"
-#include "cohort/sched/fire_sum.hpp"
-#include "cohort/sim/learner.hpp"
-#include "cohort/train/snapshot.hpp"
-#include "learner_store.hpp"
+#include "sched/engine/fire_sum.hpp"
+#include "sim/learner/learner.hpp"
+#include "sim/learner/learner_store.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {

@@ -10,9 +10,9 @@
 #include "cohort/model/replica.hpp"
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/optimizer.hpp"
-#include "cohort/sim/learner.hpp"
-#include "learner_samples.hpp"
-#include "learner_store.hpp"
+#include "sim/learner/learner.hpp"
+#include "sim/learner/learner_samples.hpp"
+#include "sim/learner/learner_store.hpp"
 #include "support/temp_folder.hpp"
 #include "support/tiny_dataset.hpp"
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker_rounds.hpp"
+#include "train/worker/servers/worker_rounds.hpp"
 
 namespace cohort::test {
 

@@ -18,9 +18,9 @@
 #include "cohort/model/replica.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/train/options.hpp"
-#include "cohort/train/snapshot.hpp"
-#include "job_parts.hpp"
-#include "train_parts.hpp"
+#include "train/run/job_parts.hpp"
+#include "train/run/snapshot.hpp"
+#include "train/run/train_parts.hpp"
 
 namespace cohort {
 namespace {

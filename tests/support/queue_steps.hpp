@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cohort/sim/event_queue.hpp"
+#include "sim/cluster/event_queue.hpp"
 
 namespace cohort::test {
 

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "protocol_ring.hpp"
 #include "support/local_rounds.hpp"
 #include "support/worker_rig.hpp"
-#include "update_flow.hpp"
+#include "train/coordinator/update_flow.hpp"
+#include "train/protocol/protocol_ring.hpp"
 
 namespace cohort::test {
 

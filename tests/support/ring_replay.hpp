@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cohort/optim/vector_math.hpp"
+#include "optim/vector_math.hpp"
 #include "support/ring_job.hpp"
 
 namespace cohort::test {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "cohort/sim/simulation.hpp"
-#include "cohort/sim/trace.hpp"
+#include "sim/scenario/trace.hpp"
 #include "support/temp_folder.hpp"
 
 namespace cohort {

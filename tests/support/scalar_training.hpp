@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine_script.hpp"
-#include "plan_for.hpp"
+#include "support/engine_script.hpp"
+#include "support/plan_for.hpp"
 
 namespace cohort::test {
 

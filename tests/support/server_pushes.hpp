@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cohort/model/graph.hpp"
-#include "protocol.hpp"
-#include "server_shard.hpp"
 #include "support/optimizer_run.hpp"
+#include "train/protocol/protocol.hpp"
+#include "train/server/server_shard.hpp"
 
 namespace cohort::test {
 

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "cohort/data/hdf5_thread.hpp"
-#include "server_loop.hpp"
 #include "support/local_network.hpp"
 #include "support/server_pushes.hpp"
+#include "train/server/server_loop.hpp"
 
 namespace cohort::test {
 

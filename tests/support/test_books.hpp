@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "job_parts.hpp"
-#include "update_flow.hpp"
+#include "train/coordinator/update_flow.hpp"
+#include "train/run/job_parts.hpp"
 
 namespace cohort::test {
 

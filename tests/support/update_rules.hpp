@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "range_optimizer.hpp"
+#include "optim/range_optimizer.hpp"
 #include "support/optimizer_run.hpp"
 
 // Ways to run the update rules against the CPU's loops.

@@ -8,7 +8,7 @@
 
 #include "cohort/sim/profile.hpp"
 #include "cohort/sim/simulation.hpp"
-#include "cohort/sim/trace.hpp"
+#include "sim/scenario/trace.hpp"
 #include "support/temp_folder.hpp"
 
 namespace cohort::test {

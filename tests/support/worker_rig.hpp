@@ -16,14 +16,14 @@
 #include <vector>
 
 #include "cohort/data/slice_reader.hpp"
-#include "job_parts.hpp"
-#include "protocol.hpp"
-#include "shards.hpp"
 #include "support/local_network.hpp"
 #include "support/temp_folder.hpp"
 #include "support/tiny_dataset.hpp"
-#include "train_parts.hpp"
-#include "worker_loop.hpp"
+#include "train/protocol/protocol.hpp"
+#include "train/protocol/shards.hpp"
+#include "train/run/job_parts.hpp"
+#include "train/run/train_parts.hpp"
+#include "train/worker/worker_loop.hpp"
 
 namespace cohort::test {
 

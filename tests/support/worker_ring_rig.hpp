@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "protocol_ring.hpp"
 #include "support/local_rounds.hpp"
 #include "support/worker_rig.hpp"
+#include "train/protocol/protocol_ring.hpp"
 
 namespace cohort::test {
 

@@ -1,6 +1,5 @@
 # What virtual runs learn, against ranks that train.
 add_executable(learner_reference ${CMAKE_CURRENT_SOURCE_DIR}/support/learner_reference.cpp)
-target_include_directories(learner_reference PRIVATE ${PROJECT_SOURCE_DIR}/src/sim)
 target_link_libraries(learner_reference PRIVATE
   cohort::train CLI11::CLI11 cohort_build_settings)
 add_test(NAME cli_learner_test

@@ -1,6 +1,5 @@
 # Training on many ranks from outside, against one process.
 add_executable(micro_batch_reference ${CMAKE_CURRENT_SOURCE_DIR}/support/micro_batch_reference.cpp)
-target_include_directories(micro_batch_reference PRIVATE ${PROJECT_SOURCE_DIR}/src/train)
 target_link_libraries(micro_batch_reference PRIVATE
   cohort::train CLI11::CLI11 cohort_build_settings)
 # No contraction: sums must be those of the library.

@@ -1,4 +1,4 @@
-"""Stores (cohort/data/store.hpp) that are changed and whole again: every checksum is that of what they then hold."""
+"""Stores (data/hdf5/store.hpp) that are changed and whole again: every checksum is that of what they then hold."""
 
 import pathlib
 import tempfile

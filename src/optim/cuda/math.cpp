@@ -1,7 +1,7 @@
 // Sums over vectors on a GPU.
-#include "cohort/tensor/cuda.hpp"
-#include "cuda/math_kernels.hpp"
-#include "cuda_optim.hpp"
+#include "optim/cuda/math_kernels.hpp"
+#include "optim/cuda_optim.hpp"
+#include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {

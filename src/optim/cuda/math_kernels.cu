@@ -1,6 +1,6 @@
 // Sums over vectors on a GPU. Compiled without contraction into fused multiply-add, as on the CPU.
-#include "cohort/tensor/cuda.hpp"
-#include "cuda/math_kernels.hpp"
+#include "optim/cuda/math_kernels.hpp"
+#include "tensor/cuda.hpp"
 
 namespace cohort::cuda {
 namespace {

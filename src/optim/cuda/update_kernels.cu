@@ -1,10 +1,10 @@
 // The update rules in one launch over a piece, bound by bandwidth: four floats (16 bytes) of every
 // buffer per thread and turn, where the piece lies so; one float otherwise.
-#include "cuda/update_kernels.hpp"
+#include "optim/cuda/update_kernels.hpp"
 
-#include "cohort/tensor/cuda.hpp"
-#include "rules.hpp"
-#include "update_units.hpp"
+#include "optim/rules.hpp"
+#include "optim/update_units.hpp"
+#include "tensor/cuda.hpp"
 
 namespace cohort::cuda {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels.hpp"
+#include "optim/kernels.hpp"
 
 // Launches of the update rules; all pointers are device memory, those of slots the piece's first
 // float.

@@ -1,10 +1,10 @@
 // The update rules on a GPU: the table of the range's units, and one launch per piece.
 #include <algorithm>
 
-#include "cohort/tensor/cuda.hpp"
-#include "cuda/update_kernels.hpp"
-#include "cuda_optim.hpp"
-#include "update_units.hpp"
+#include "optim/cuda/update_kernels.hpp"
+#include "optim/cuda_optim.hpp"
+#include "optim/update_units.hpp"
+#include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {

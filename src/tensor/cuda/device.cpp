@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "cohort/core/log.hpp"
-#include "cohort/core/source_place.hpp"
-#include "cohort/core/units.hpp"
-#include "cohort/tensor/cuda.hpp"
 #include "cohort/tensor/device.hpp"
-#include "gpu_code.hpp"
-#include "stream.hpp"
+#include "core/log.hpp"
+#include "core/source_place.hpp"
+#include "core/units.hpp"
+#include "tensor/cuda.hpp"
+#include "tensor/cuda/gpu_code.hpp"
+#include "tensor/cuda/stream.hpp"
 
 namespace cohort {
 namespace {

@@ -1,5 +1,5 @@
 // Which GPUs can be used: those that there is code for, beside the libraries.
-#include "gpu_code.hpp"
+#include "tensor/cuda/gpu_code.hpp"
 
 #include <cuda_runtime_api.h>
 
@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "cohort/tensor/cuda.hpp"
-#include "cohort/tensor/cuda_library.hpp"
 #include "cohort/tensor/device.hpp"
-#include "stream.hpp"
+#include "tensor/cuda.hpp"
+#include "tensor/cuda/stream.hpp"
+#include "tensor/cuda_library.hpp"
 
 namespace cohort {
 namespace cuda {

@@ -1,4 +1,4 @@
-#include "cohort/tensor/cuda_library.hpp"
+#include "tensor/cuda_library.hpp"
 
 #include <dlfcn.h>
 

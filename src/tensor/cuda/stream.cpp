@@ -1,10 +1,10 @@
 // Streams, events and recordings of a GPU.
-#include "stream.hpp"
+#include "tensor/cuda/stream.hpp"
 
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "cohort/tensor/cuda.hpp"
+#include "tensor/cuda.hpp"
 
 namespace cohort::cuda {
 namespace {

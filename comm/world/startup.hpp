@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+
+#include "cohort/comm/rank_map.hpp"
+#include "cohort/comm/world.hpp"
+#include "comm/base/communicators.hpp"
+#include "core/system/launch_env.hpp"
+
+namespace cohort {
+
+/// What the ranks learn of each other at the start.
+struct Roster {
+    RankMap map;
+    std::vector<int> same_pids;  ///< others of this node whose process numbers mean the same here
+    int own_rank = 0;
+    int tag_limit = 32767;
+};
+
+/// Starts MPI on the calling thread, which from then on is the only one that calls it. Errors:
+/// PeerError.
+void start_mpi();
+/// Collective: makes the communicators and the map, and checks that all ranks have the same usable
+/// options. Errors: UsageError, on all ranks alike; PeerError.
+[[nodiscard]] Roster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& comms);
+/// A roster of this process only. Errors: UsageError.
+[[nodiscard]] Roster alone(const WorldOptions& options, const LaunchEnv& env);
+
+}  // namespace cohort

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "comm/world/job_end.hpp"
+
+namespace cohort {
+
+/// Looks after the communication thread itself: when a rank dies while much is under way over TCP,
+/// Open MPI may never return from a call. One thread that looks ten times a second; it never calls
+/// MPI.
+class Watchdog {
+public:
+    using Cause = std::function<std::optional<Failure>(std::chrono::duration<double> stuck)>;
+    /// @param cause  why this rank must end, asked once the thread is stuck for kStuckAfter
+    /// @param limit  a thread that is stuck for longer ends the process without another cause
+    /// @param end    ends the process
+    Watchdog(const std::atomic<std::uint64_t>& steps, Cause cause,
+             std::chrono::duration<double> limit, std::function<void(const Failure&)> end);
+    Watchdog(const Watchdog&) = delete;
+    Watchdog& operator=(const Watchdog&) = delete;
+    ~Watchdog();
+
+private:
+    void watch();
+    [[nodiscard]] bool stopped_within(std::chrono::milliseconds pause);
+
+    const std::atomic<std::uint64_t>& steps_;
+    Cause cause_;
+    std::chrono::duration<double> limit_;
+    std::function<void(const Failure&)> end_;
+    std::mutex mutex_;
+    std::condition_variable stop_asked_;
+    bool stop_ = false;
+    std::thread thread_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "cohort/data/sample_source.hpp"
+
+#include "data/hdf5/file_watch.hpp"
+#include "data/hdf5/hdf5_handle.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cohort {
+
+/// The layout's names (docs/data.md) and what reader, writer and check share.
+inline constexpr const char* kFormatAttribute = "format";
+inline constexpr const char* kVersionAttribute = "version";
+inline constexpr const char* kClassesAttribute = "classes";
+inline constexpr const char* kMeanAttribute = "mean";
+inline constexpr const char* kStdAttribute = "std";
+inline constexpr const char* kSourceAttribute = "source";      // optional
+inline constexpr const char* kChecksumAttribute = "checksum";  // optional
+/// Beside `samples`, optional: CRC-32 of each `samples` (its attribute) samples, uint32.
+inline constexpr const char* kChunkChecksums = "samples_crc32";
+inline constexpr const char* kChecksumSamplesAttribute = "samples";
+inline constexpr const char* kTrainGroup = "train";
+inline constexpr const char* kTestGroup = "test";
+
+/// 256 samples, or as many as fit into 1 MiB if those are fewer; at least one.
+[[nodiscard]] std::int64_t default_chunk_samples(std::size_t sample_bytes);
+
+/// Only on the HDF5 thread.
+[[nodiscard]] hid_t sample_hdf5_type(SampleType type);
+
+/// CRC-32 of the data sets of one group, as they are in memory: samples row-major in their type,
+/// labels as int32, both little-endian.
+struct GroupChecksum {
+    std::uint32_t samples = 0;
+    std::uint32_t labels = 0;
+};
+
+/// The text of the `checksum` attribute:
+/// `crc32 train/samples:01234567 train/labels:... test/samples:... test/labels:...`.
+[[nodiscard]] std::string checksum_text(const GroupChecksum& train, const GroupChecksum& test);
+
+/// The entry of `name`, e.g. "train/labels", in such a text; empty: none.
+[[nodiscard]] std::string checksum_entry(const std::string& text, const std::string& name);
+
+/// "samples 256 to 511"
+[[nodiscard]] std::string samples_text(std::int64_t first, std::int64_t count);
+
+/// CRC-32 of a chunk's samples as they are in memory; none: not known yet.
+using ChunkChecksum = std::optional<std::uint32_t>;
+
+/// A group of an open file after every check of open_dataset. On the HDF5 thread.
+struct OpenGroup {
+    FileWatch watch;
+    Hdf5Handle file;
+    Hdf5Handle samples;
+    SampleSetInfo info;
+    std::vector<std::int32_t> labels;      ///< [info.samples]
+    std::vector<ChunkChecksum> checksums;  ///< [info.chunks()]: recorded or of the first read
+    std::string where;                     ///< file and `samples`, for errors
+};
+/// Reads samples [first, first + count). Errors: FileError, also when the file has changed since it
+/// was opened. On the HDF5 thread.
+void read_samples(const OpenGroup& open, std::int64_t first, std::int64_t count,
+                  std::span<std::byte> into);
+[[nodiscard]] OpenGroup open_group(const std::string& path, const std::string& group);
+
+}  // namespace cohort

@@ -1,0 +1,139 @@
+#include "data/dataset/recording.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/rng.hpp"
+#include "data/dataset/text_file.hpp"
+#include "data/import/csv_text.hpp"
+#include "data/shipped/shipped_recordings.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::string_view kIteration = "iteration";
+constexpr std::string_view kHeader = "iteration,worker0_ms,worker1_ms,...";
+/// Random streams of first rows, apart from those of other patterns.
+constexpr std::uint64_t kStreams = std::uint64_t{1} << 48;
+
+std::string column_of(std::size_t worker) {
+    return fmt::format("worker{}_ms", worker);
+}
+
+/// @return columns of workers
+std::size_t check_header(const CsvPlace& place, std::string_view line) {
+    const std::vector<std::string_view> columns = fields_of(line);
+    bool good = columns.size() > 1 && columns.front() == kIteration;
+    for (std::size_t i = 1; i < columns.size(); ++i) {
+        good = good && columns[i] == column_of(i - 1);
+    }
+    if (!good) {
+        fail<FileError>({.where = place.text(),
+                         .what = "not the header of a recording",
+                         .expected = kHeader,
+                         .got = fmt::format("'{}'", line)});
+    }
+    return columns.size() - 1;
+}
+
+/// Lines that are torn or mixed up show in the numbers of the iterations, which ascend.
+/// @param before  the line before's; -1: there is none
+std::int64_t iteration_of(const CsvPlace& place, std::string_view text, std::int64_t before) {
+    const std::optional<std::int64_t> iteration = parsed<std::int64_t>(text);
+    if (!iteration || *iteration <= before) {
+        fail<FileError>({.where = place.text(kIteration),
+                         .what = "cannot be used",
+                         .expected = fmt::format("a whole number, from {}", before + 1),
+                         .got = fmt::format("'{}'", text)});
+    }
+    return *iteration;
+}
+
+std::vector<double> times_of(const CsvPlace& place, const std::vector<std::string_view>& fields) {
+    std::vector<double> times;
+    for (std::size_t i = 1; i < fields.size(); ++i) {
+        const std::optional<double> value = parsed<double>(fields[i]);
+        if (!value || !std::isfinite(*value) || *value < 0) {
+            fail<FileError>({.where = place.text(column_of(i - 1)),
+                             .what = "cannot be used",
+                             .expected = "milliseconds, from 0",
+                             .got = fmt::format("'{}'", fields[i])});
+        }
+        times.push_back(*value / 1000);
+    }
+    return times;
+}
+
+}  // namespace
+
+bool is_recording(std::string_view text) {
+    bool first = true;
+    bool found = false;
+    each_csv_line("", text, [&](const CsvPlace& /*place*/, std::string_view line) {
+        found = first ? line.starts_with(kIteration) : found;
+        first = false;
+    });
+    return found;
+}
+
+RecordedTimes parse_recording(const std::string& path, std::string_view text) {
+    RecordedTimes times;
+    std::size_t workers = 0;
+    std::int64_t iteration = -1;
+    each_csv_line(path, text, [&](const CsvPlace& place, std::string_view line) {
+        if (workers == 0) {
+            workers = check_header(place, line);
+        } else {
+            const std::vector<std::string_view> fields = fields_of(place, workers + 1, line);
+            iteration = iteration_of(place, fields.front(), iteration);
+            times.push_back(times_of(place, fields));
+        }
+    });
+    if (times.empty()) {
+        fail<FileError>({.where = path,
+                         .what = "the recording has no iteration",
+                         .expected = std::string(kHeader) + " and a line per iteration"});
+    }
+    return times;
+}
+
+RecordedTimes find_recording(const std::string& name_or_path, std::string_view option) {
+    const auto shipped = shipped_recording_texts();
+    const auto found = std::find_if(shipped.begin(), shipped.end(), [&](const ShippedText& each) {
+        return each.name == name_or_path;
+    });
+    if (found != shipped.end()) {
+        return parse_recording("recording " + name_or_path, found->text);
+    }
+    std::error_code error;
+    if (name_or_path.empty() || !std::filesystem::exists(name_or_path, error)) {
+        std::vector<std::string_view> names;
+        std::transform(shipped.begin(), shipped.end(), std::back_inserter(names),
+                       [](const ShippedText& each) { return each.name; });
+        fail<UsageError>({.where = option,
+                          .what = "there is no such recording",
+                          .expected = fmt::format("{}, or a file", fmt::join(names, ", ")),
+                          .got = fmt::format("'{}'", name_or_path)});
+    }
+    return parse_recording(name_or_path, read_text_file(name_or_path));
+}
+
+Replay::Replay(RecordedTimes times, std::uint64_t seed) : times_(std::move(times)), seed_(seed) {
+}
+
+double Replay::delay_s(int worker, std::uint64_t moment) const {
+    const std::size_t columns = times_.front().size();
+    const auto index = static_cast<std::size_t>(worker);
+    Rng random(seed_, RngPurpose::kPattern, kStreams + index / columns);
+    const std::uint64_t first = random.next_below(static_cast<std::uint32_t>(times_.size()));
+    return times_[(first + moment) % times_.size()][index % columns];
+}
+
+}  // namespace cohort

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <sys/stat.h>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cohort/core/output.hpp"
+
+namespace cohort {
+
+/// Owns a file descriptor.
+class FileDescriptor {
+public:
+    FileDescriptor() = default;
+    explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
+    FileDescriptor(const FileDescriptor&) = delete;
+    FileDescriptor& operator=(const FileDescriptor&) = delete;
+    FileDescriptor(FileDescriptor&& other) noexcept;
+    FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+    ~FileDescriptor();
+    [[nodiscard]] int get() const noexcept { return fd_; }
+    [[nodiscard]] bool valid() const noexcept { return fd_ >= 0; }
+
+private:
+    int fd_ = -1;
+};
+
+/// What fstat says. Errors: FileError naming `path`.
+[[nodiscard]] struct stat file_status(const FileDescriptor& file, std::string_view path);
+/// Opens a regular file for reading, or throws FileError with the reason; never waits, not for the
+/// writer of a pipe either.
+[[nodiscard]] FileDescriptor open_readable(const std::string& path);
+[[nodiscard]] std::uint64_t file_bytes(const FileDescriptor& file, std::string_view path);
+/// open_readable and close again; the file's length.
+std::uint64_t check_readable(const std::string& path);
+/// Reads exactly bytes.size() bytes at `offset`, or throws FileError (a short file too).
+void read_at(const FileDescriptor& file, std::string_view path, std::uint64_t offset,
+             std::span<std::byte> bytes);
+/// CRC-32 (zlib's) of bytes [offset, end) of the file.
+[[nodiscard]] std::uint32_t file_crc32(const FileDescriptor& file, std::string_view path,
+                                       std::uint64_t offset, std::uint64_t end);
+/// Continues CRC-32 `crc` (0 to begin) over `bytes`, of any length.
+[[nodiscard]] std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t crc = 0);
+
+/// A file that gets its name only when complete: it is written under a temporary name in the same
+/// folder, then synced and renamed. The destructor removes what was not committed. The folder is
+/// held open and links in it are not followed: whoever else may write into it cannot lead the file
+/// elsewhere, and what is no regular file is not replaced.
+class AtomicFile {
+public:
+    /// Creates the temporary file. Errors here and in commit(): FileError naming the path and the
+    /// reason; UsageError when a file is there that must not be replaced.
+    explicit AtomicFile(OutputFile file);
+    AtomicFile(const AtomicFile&) = delete;
+    AtomicFile& operator=(const AtomicFile&) = delete;
+    ~AtomicFile();
+
+    [[nodiscard]] const std::string& path() const noexcept { return target_.path; }
+    /// A path by which libraries reach the temporary file, whatever happens to its name.
+    [[nodiscard]] std::string temporary() const;
+    [[nodiscard]] const FileDescriptor& descriptor() const noexcept { return file_; }
+
+    /// Makes sure that the first `end` bytes have room on the disk, so that HDF5, which cannot
+    /// recover from a full disk, never meets one. Errors: FileError (disk full, quota, limit).
+    void reserve(std::uint64_t end);
+    /// Cuts the file to its true length.
+    void truncate(std::uint64_t bytes);
+    void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+    /// Makes it durable and gives it its name: fsync, rename, fsync of the folder.
+    void commit();
+
+    /// See remove_stale_temporaries in data/hdf5/store.hpp.
+    static std::vector<std::string> remove_stale(const std::string& folder, std::string_view name);
+
+private:
+    void check_target() const;
+    void check_temporary() const;
+    [[nodiscard]] int give_name() const;
+
+    OutputFile target_;
+    std::string name_;  ///< within the folder
+    std::string temporary_name_;
+    OutputFolder folder_;
+    FileDescriptor file_;
+    bool committed_ = false;
+};
+
+}  // namespace cohort

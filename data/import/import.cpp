@@ -1,0 +1,191 @@
+// Import: which files, which format, which group; the formats do the rest.
+#include "cohort/data/import.hpp"
+
+#include "cohort/core/error.hpp"
+
+#include "data/import/import_formats.hpp"
+#include "data/import/import_select.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <utility>
+
+namespace cohort {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 5> kTestWords{"test", "t10k", "val", "valid", "validation"};
+
+constexpr std::array<std::pair<std::string_view, ImportFormat>, 6> kFormats{
+    {{"auto", ImportFormat::kAuto},
+     {"idx", ImportFormat::kIdx},
+     {"cifar10", ImportFormat::kCifar10},
+     {"cifar100", ImportFormat::kCifar100},
+     {"npy", ImportFormat::kNpy},
+     {"csv", ImportFormat::kCsv}}};
+
+void check_options(const ImportOptions& options) {
+    const auto refuse = [](std::string_view what, std::string_view expected, std::string_view got) {
+        fail<UsageError>({.where = "import", .what = what, .expected = expected, .got = got});
+    };
+    if (options.inputs.empty()) {
+        refuse("no input", "a folder or files", "none");
+    }
+    if (options.output.empty()) {
+        refuse("no output", "the name of an .h5 file", "none");
+    }
+    if (!(options.test_fraction >= 0.0 && options.test_fraction < 1.0)) {
+        refuse("unusable test fraction", "0 or more, below 1",
+               fmt::format("{}", options.test_fraction));
+    }
+}
+
+std::vector<ImportFile> group_files(const std::vector<std::string>& paths,
+                                    const ImportOptions& options) {
+    std::vector<ImportFile> files;
+    for (const std::string& path : paths) {
+        files.push_back(
+            {path, has_word(path, kTestWords) ? DatasetGroup::kTest : DatasetGroup::kTrain});
+    }
+    const bool has_test = std::any_of(files.begin(), files.end(), [](const ImportFile& file) {
+        return file.group == DatasetGroup::kTest;
+    });
+    if (has_test && options.test_fraction > 0) {
+        fail<UsageError>({.where = "import",
+                          .what = "a test fraction and test files",
+                          .expected = "one of them",
+                          .hint = "leaving --test-fraction out"});
+    }
+    if (!has_test && options.test_fraction == 0) {
+        fail<UsageError>({.where = "import",
+                          .what = "there is no test data",
+                          .expected = "a file whose name has the word test, or a share of the "
+                                      "train samples",
+                          .hint = "--test-fraction 0.1"});
+    }
+    return files;
+}
+
+void read_files(ImportFormat format, const std::vector<ImportFile>& files,
+                const ImportOptions& options, ImportSink& sink) {
+    switch (format) {
+        case ImportFormat::kIdx: return import_idx(files, sink);
+        case ImportFormat::kCifar10: return import_cifar10(files, sink);
+        case ImportFormat::kCifar100: return import_cifar100(files, sink);
+        case ImportFormat::kNpy: return import_npy(files, sink);
+        case ImportFormat::kCsv: return import_csv(files, options.label_column, sink);
+        case ImportFormat::kAuto: break;
+    }
+    check_invariant(false, "the format is settled");
+}
+
+}  // namespace
+
+ImportFormat parse_import_format(std::string_view name) {
+    for (const auto& [known, format] : kFormats) {
+        if (known == name) {
+            return format;
+        }
+    }
+    fail<UsageError>({.where = "import",
+                      .what = "unknown format",
+                      .expected = "auto, idx, cifar10, cifar100, npy or csv",
+                      .got = name});
+}
+
+std::string_view import_format_name(ImportFormat format) noexcept {
+    const auto at = std::find_if(kFormats.begin(), kFormats.end(),
+                                 [&](const auto& entry) { return entry.second == format; });
+    return at == kFormats.end() ? "unknown" : at->first;
+}
+
+std::string plain_name(const std::string& path) {
+    std::string name = fs::path(path).filename().string();
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
+}
+
+std::vector<std::string> name_words(const std::string& path) {
+    std::vector<std::string> words(1);
+    for (const char c : fs::path(path).filename().string()) {
+        if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+            words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        } else if (!words.back().empty()) {
+            words.emplace_back();
+        }
+    }
+    return words;
+}
+
+bool has_word(const std::string& path, std::span<const std::string_view> words) {
+    const std::vector<std::string> own = name_words(path);
+    return std::any_of(own.begin(), own.end(), [&](const std::string& word) {
+        return std::find(words.begin(), words.end(), word) != words.end();
+    });
+}
+
+std::vector<ImportPair> pair_files(const std::vector<ImportFile>& files,
+                                   bool (*holds_labels)(const ImportFile&)) {
+    std::vector<ImportFile> samples;
+    std::vector<ImportFile> labels;
+    for (const ImportFile& file : files) {
+        (holds_labels(file) ? labels : samples).push_back(file);
+    }
+    std::vector<ImportPair> pairs;
+    for (const DatasetGroup group : {DatasetGroup::kTrain, DatasetGroup::kTest}) {
+        const auto of_group = [&](std::vector<ImportFile> some) {
+            std::erase_if(some, [&](const ImportFile& file) { return file.group != group; });
+            std::sort(some.begin(), some.end(),
+                      [](const ImportFile& a, const ImportFile& b) { return a.path < b.path; });
+            return some;
+        };
+        const std::vector<ImportFile> left = of_group(samples);
+        const std::vector<ImportFile> right = of_group(labels);
+        if (left.size() != right.size()) {
+            const auto& longer = left.size() > right.size() ? left : right;
+            fail<FileError>({.where = longer[std::min(left.size(), right.size())].path,
+                             .what = "a file without its partner",
+                             .expected = "as many files of labels as of samples",
+                             .got = fmt::format("{} of samples and {} of labels for {}",
+                                                left.size(), right.size(),
+                                                group == DatasetGroup::kTrain ? "train" : "test")});
+        }
+        for (std::size_t i = 0; i < left.size(); ++i) {
+            pairs.push_back({left[i], right[i]});
+        }
+    }
+    return pairs;
+}
+
+ImportReport import_dataset(const ImportOptions& options, Hdf5Thread& thread) {
+    check_options(options);
+    ImportSelection selection = select_import_files(options);
+    const OutputFile output = check_output({.option = "--output",
+                                            .path = options.output,
+                                            .overwrite = options.overwrite,
+                                            .inputs = selection.files});
+    check_folder_of(output);
+    const std::vector<ImportFile> files = group_files(selection.files, options);
+    ImportReport report;
+    report.format = selection.format;
+    report.files = std::move(selection.files);
+    std::string source = fmt::format("{}:", import_format_name(report.format));
+    for (const std::string& path : report.files) {
+        source += " " + fs::path(path).filename().string();
+    }
+    ImportSink sink(options, output, thread, std::move(source));
+    read_files(report.format, files, options, sink);
+    sink.commit();
+    report.train = open_dataset(options.output, "train", thread)->info();
+    report.test = open_dataset(options.output, "test", thread)->info();
+    return report;
+}
+
+}  // namespace cohort

@@ -1,0 +1,82 @@
+// What the binary formats share: numbers of either byte order, samples in blocks.
+#include "cohort/core/error.hpp"
+
+#include "data/import/import_formats.hpp"
+#include "data/import/import_input.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace cohort {
+
+namespace {
+
+void reverse_floats(std::span<std::byte> bytes) {
+    for (std::size_t at = 0; at + sizeof(float) <= bytes.size(); at += sizeof(float)) {
+        std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                     bytes.begin() + static_cast<std::ptrdiff_t>(at + sizeof(float)));
+    }
+}
+
+}  // namespace
+
+std::int64_t decode_integer(std::span<const std::byte> bytes, bool big_endian, bool is_signed) {
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        const std::size_t from = big_endian ? i : bytes.size() - 1 - i;
+        value = (value << 8U) | std::to_integer<std::uint64_t>(bytes[from]);
+    }
+    const std::size_t bits = 8 * bytes.size();
+    if (is_signed && bits < 64 && ((value >> (bits - 1)) & 1U) != 0) {
+        value |= ~std::uint64_t{0} << bits;
+    }
+    constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    return is_signed ? static_cast<std::int64_t>(value)
+                     : static_cast<std::int64_t>(std::min(value, kLargest));
+}
+
+std::vector<std::int32_t> read_integer_labels(InputStream& stream, std::int64_t count,
+                                              std::size_t width, bool big_endian, bool is_signed) {
+    std::vector<std::int32_t> labels;
+    std::vector<std::byte> block(width * 65536);
+    for (std::int64_t done = 0; done < count;) {
+        const auto part = static_cast<std::size_t>(std::min<std::int64_t>(count - done, 65536));
+        const auto bytes = std::span(block).first(part * width);
+        stream.read(bytes, fmt::format("the {} labels", count));
+        for (std::size_t i = 0; i < part; ++i, ++done) {
+            const std::int64_t label =
+                decode_integer(bytes.subspan(i * width, width), big_endian, is_signed);
+            if (label < 0 || label >= std::numeric_limits<std::int32_t>::max()) {
+                fail<FileError>({.where = stream.path(),
+                                 .what = fmt::format("label {} is out of range", done),
+                                 .expected = "0 or more, below 2147483647",
+                                 .got = fmt::format("{}", label),
+                                 .hint = "labels numbered from 0, one number per class"});
+            }
+            labels.push_back(static_cast<std::int32_t>(label));
+        }
+    }
+    return labels;
+}
+
+void copy_samples(InputStream& stream, std::span<const std::int32_t> labels, SampleType type,
+                  bool big_endian, ImportSink& sink) {
+    const std::size_t bytes = sink.sample_bytes();
+    const auto block = static_cast<std::size_t>(sink.block_samples());
+    std::vector<std::byte> samples(block * bytes);
+    for (std::size_t done = 0; done < labels.size();) {
+        const std::size_t part = std::min(block, labels.size() - done);
+        const auto read = std::span(samples).first(part * bytes);
+        stream.read(read,
+                    fmt::format("samples {} to {} of {}", done, done + part - 1, labels.size()));
+        if (type == SampleType::kF32 && big_endian) {
+            reverse_floats(read);
+        }
+        sink.append(read, labels.subspan(done, part));
+        done += part;
+    }
+}
+
+}  // namespace cohort

@@ -1,0 +1,167 @@
+#include "cohort/core/error.hpp"
+#include "cohort/core/rng.hpp"
+#include "core/units.hpp"
+
+#include "data/dataset/dataset_checks.hpp"
+#include "data/dataset/dataset_layout.hpp"
+#include "data/import/import_formats.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+namespace cohort {
+
+namespace {
+
+std::int64_t product(const std::vector<std::int64_t>& extents) {
+    return std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+/// The shape to store for samples that a file gives as `found`.
+std::vector<std::int64_t> stored_shape(const ImportFile& file, std::vector<std::int64_t> found,
+                                       const std::vector<std::int64_t>& wanted) {
+    if (!wanted.empty()) {
+        if (product(wanted) != product(found)) {
+            fail<FileError>({.where = file.path,
+                             .what = "the samples do not fill the given shape",
+                             .expected = format_shape(wanted),
+                             .got = format_shape(found)});
+        }
+        return wanted;
+    }
+    if (found.size() == 2) {
+        found.insert(found.begin(), 1);
+    }
+    if (found.size() != 1 && found.size() != 3) {
+        fail<FileError>({.where = file.path,
+                         .what = "unusable sample shape",
+                         .expected = "[F], [H,W] or [C,H,W]",
+                         .got = format_shape(found),
+                         .hint = "--shape"});
+    }
+    return found;
+}
+
+}  // namespace
+
+ImportSink::ImportSink(const ImportOptions& options, OutputFile output, Hdf5Thread& thread,
+                       std::string source)
+    : options_(options), output_(std::move(output)), thread_(thread) {
+    spec_.classes = options.classes;
+    spec_.source = std::move(source);
+    spec_.chunk_samples = options.chunk_samples;
+    spec_.compress_level = options.compress_level;
+}
+
+ImportSink::~ImportSink() = default;
+
+void ImportSink::begin(const ImportPair& files, std::vector<std::int64_t> found, SampleType type,
+                       std::int64_t classes) {
+    const ImportFile& file = files.samples;
+    if (std::count(found.begin(), found.end(), 0) > 0) {
+        fail<FileError>(
+            {.where = file.path, .what = "the samples are empty", .got = format_shape(found)});
+    }
+    const std::vector<std::int64_t> shape = stored_shape(file, std::move(found), options_.shape);
+    files_ = files;
+    in_file_ = 0;
+    if (!writer_) {
+        spec_.sample_shape = shape;
+        spec_.type = type;
+        spec_.classes = spec_.classes == 0 ? classes : spec_.classes;
+        writer_ = std::make_unique<DatasetWriter>(output_, spec_, thread_);
+        return;
+    }
+    const auto text = [](const std::vector<std::int64_t>& extents, SampleType kind) {
+        return format_shape(extents) + (kind == SampleType::kU8 ? " of uint8" : " of float32");
+    };
+    if (shape != spec_.sample_shape || type != spec_.type) {
+        fail<FileError>({.where = file.path,
+                         .what = "samples differ from those of the first file",
+                         .expected = text(spec_.sample_shape, spec_.type),
+                         .got = text(shape, type)});
+    }
+}
+
+void ImportSink::check_labels(std::span<const std::int32_t> labels) const {
+    const auto wrong = std::find_if(labels.begin(), labels.end(), [&](std::int32_t label) {
+        return label < 0 || (spec_.classes > 0 && label >= spec_.classes);
+    });
+    if (wrong != labels.end()) {
+        fail<FileError>({.where = files_.labels.path,
+                         .what = fmt::format("the label of sample {} is out of range",
+                                             in_file_ + (wrong - labels.begin())),
+                         .expected = spec_.classes > 0 ? fmt::format("0 to {}", spec_.classes - 1)
+                                                       : "0 or more",
+                         .got = fmt::format("{}", *wrong)});
+    }
+}
+
+/// A number of classes that was not given must leave each class two samples on average.
+void ImportSink::check_classes() const {
+    constexpr std::int64_t kAlwaysFine = 100;
+    const std::int64_t samples =
+        writer_->samples(DatasetGroup::kTrain) + writer_->samples(DatasetGroup::kTest);
+    const std::int64_t most = std::max(kAlwaysFine, samples / 2);
+    if (spec_.classes == 0 && largest_.label >= most) {
+        fail<FileError>(
+            {.where = largest_.file,
+             .what = fmt::format("the labels seem to be ids: they make {} classes of {} samples",
+                                 std::int64_t{largest_.label} + 1, samples),
+             .expected = fmt::format("labels from 0 to at most {}", most - 1),
+             .got = fmt::format("{} for sample {}", largest_.label, largest_.sample),
+             .hint = "labels numbered from 0, the column of the labels (--label-column), or "
+                     "--classes when there are that many"});
+    }
+}
+
+void ImportSink::append(std::span<const std::byte> samples, std::span<const std::int32_t> labels) {
+    check_labels(labels);
+    const auto largest = std::max_element(labels.begin(), labels.end());
+    if (largest != labels.end() && *largest > largest_.label) {
+        largest_ = {*largest, in_file_ + (largest - labels.begin()), files_.labels.path};
+    }
+    check_finite(samples, spec_.type, spec_.sample_shape, in_file_, files_.samples.path);
+    if (files_.samples.group == DatasetGroup::kTrain && options_.test_fraction > 0) {
+        split(samples, labels);
+    } else {
+        writer_->append(files_.samples.group, samples, labels);
+    }
+    in_file_ += static_cast<std::int64_t>(labels.size());
+}
+
+void ImportSink::split(std::span<const std::byte> samples, std::span<const std::int32_t> labels) {
+    const std::size_t bytes = sample_bytes();
+    const auto goes_to_test = [&] {
+        Rng rng(options_.seed, RngPurpose::kTestSplit, train_seen_++);
+        return static_cast<double>(rng.next_uniform()) < options_.test_fraction;
+    };
+    for (std::size_t first = 0, end = 0; first < labels.size(); first = end) {
+        const auto group = goes_to_test() ? DatasetGroup::kTest : DatasetGroup::kTrain;
+        end = first + 1;
+        writer_->append(group, samples.subspan(first * bytes, bytes), labels.subspan(first, 1));
+    }
+}
+
+void ImportSink::commit() {
+    if (!writer_) {
+        fail<FileError>({.where = options_.output, .what = "the inputs hold no samples"});
+    }
+    check_classes();
+    writer_->commit();
+}
+
+std::size_t ImportSink::sample_bytes() const {
+    return static_cast<std::size_t>(product(spec_.sample_shape)) *
+           (spec_.type == SampleType::kU8 ? 1 : sizeof(float));
+}
+
+std::int64_t ImportSink::block_samples() const {
+    return default_chunk_samples(sample_bytes());
+}
+
+}  // namespace cohort

@@ -1,0 +1,72 @@
+#include "data/loader/loader_batch.hpp"
+
+#include <new>
+#include <utility>
+
+namespace cohort {
+namespace {
+
+constexpr std::size_t kAlign = 64;
+
+constexpr std::size_t round_up(std::size_t bytes) {
+    return (bytes + kAlign - 1) / kAlign * kAlign;
+}
+
+}  // namespace
+
+std::shared_ptr<void> allocate_aligned(std::size_t bytes) {
+    constexpr auto kAlignment = std::align_val_t{kAlign};
+    return {::operator new(bytes, kAlignment),
+            [](void* memory) { ::operator delete(memory, kAlignment); }};
+}
+
+BatchMemory BatchPool::take(std::size_t bytes) {
+    {
+        const std::scoped_lock lock(mutex_);
+        while (!free_.empty()) {
+            BatchMemory memory = std::move(free_.back());
+            free_.pop_back();
+            if (memory.bytes >= bytes) {
+                return memory;
+            }
+        }
+    }
+    return {allocator_(bytes), bytes};
+}
+
+void BatchPool::give_back(BatchMemory memory) noexcept {
+    const std::scoped_lock lock(mutex_);
+    if (memory.data && free_.size() < keep_) {
+        free_.push_back(std::move(memory));
+    }
+}
+
+LoadedBatch::Content::Content(const Lease& for_lease, std::int64_t sample_elements,
+                              std::shared_ptr<BatchPool> from)
+    : lease(for_lease), pool(std::move(from)) {
+    const std::size_t count = lease.samples.size();
+    const std::size_t floats = count * static_cast<std::size_t>(sample_elements);
+    const std::size_t sample_bytes = round_up(floats * sizeof(float));
+    memory = pool->take(sample_bytes + round_up(count * sizeof(std::int32_t)));
+    auto* base = static_cast<std::byte*>(memory.data.get());
+    samples = {reinterpret_cast<float*>(base), floats};
+    labels = {reinterpret_cast<std::int32_t*>(base + sample_bytes), count};
+}
+
+LoadedBatch::LoadedBatch(std::unique_ptr<Content> content) noexcept : content_(std::move(content)) {
+}
+LoadedBatch::LoadedBatch(LoadedBatch&&) noexcept = default;
+LoadedBatch& LoadedBatch::operator=(LoadedBatch&&) noexcept = default;
+LoadedBatch::~LoadedBatch() = default;
+
+const Lease& LoadedBatch::lease() const noexcept {
+    return content_->lease;
+}
+std::span<const float> LoadedBatch::samples() const noexcept {
+    return content_->samples;
+}
+std::span<const std::int32_t> LoadedBatch::labels() const noexcept {
+    return content_->labels;
+}
+
+}  // namespace cohort

@@ -1,0 +1,202 @@
+#include "jobs/cli/config_file.hpp"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "report/sweep/toml_entries.hpp"
+
+namespace cohort {
+namespace {
+
+/// Options that steer the program rather than the job; a config file cannot hold them.
+constexpr std::array<std::string_view, 4> kNotConfigurable{"help", "config", "dump-config",
+                                                           "dry-run"};
+
+/// Options of which one decides what the other would decide as well.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kAlternatives{
+    {{"samples", "epochs"}, {"resume", "overwrite"}}};
+
+bool configurable(const std::string& name) {
+    return !name.empty() && std::find(kNotConfigurable.begin(), kNotConfigurable.end(), name) ==
+                                kNotConfigurable.end();
+}
+
+std::string long_name(const CLI::Option& option) {
+    return option.get_lnames().empty() ? std::string() : option.get_lnames().front();
+}
+
+bool is_flag(const CLI::Option& option) {
+    return option.get_items_expected_max() == 0;
+}
+
+bool is_list(const CLI::Option& option) {
+    return option.get_items_expected_max() > 1;
+}
+
+/// A number or truth value as TOML writes it, without quotes.
+bool is_bare(const std::string& text) {
+    if (text.empty() || text.find_first_not_of("0123456789+-.eE") != std::string::npos) {
+        return text == "true" || text == "false";
+    }
+    try {
+        return toml::parse("value = " + text)["value"].is_number();
+    } catch (const toml::parse_error&) {
+        return false;
+    }
+}
+
+template <class Node>
+std::string toml_text(const Node& node) {
+    std::ostringstream text;
+    text << toml::toml_formatter(node, toml::format_flags::allow_unicode_strings);
+    return text.str();
+}
+
+std::string list_text(const std::vector<std::string>& entries) {
+    toml::array list;
+    for (const std::string& entry : entries) {
+        list.push_back(entry);
+    }
+    return toml_text(list);
+}
+
+/// Fills in the value in force, for people and for a config file.
+void set_value(const CLI::Option& option, EffectiveOption& entry) {
+    if (is_flag(option)) {
+        entry.value = option.count() > 0 ? "true" : "false";
+    } else if (option.count() == 0) {
+        entry.value = option.get_default_str();
+    } else if (is_list(option)) {
+        entry.value = entry.toml = list_text(option.results());
+        return;
+    } else {
+        entry.value = CLI::detail::join(option.results(), ",");
+    }
+    if (!entry.value.empty()) {
+        entry.toml = is_bare(entry.value) ? entry.value : toml_text(toml::value(entry.value));
+    }
+}
+
+/// Whether the command line decides what option `name` of the file would decide.
+bool decided(const CLI::App& app, const std::string& name) {
+    if (app.get_option("--" + name)->count() > 0) {
+        return true;
+    }
+    for (const auto& [one, other] : kAlternatives) {
+        const std::string_view alternative = name == one ? other : name == other ? one : "";
+        const CLI::Option* option = alternative.empty()
+                                        ? nullptr
+                                        : app.get_option_no_throw(fmt::format("--{}", alternative));
+        // 0 leaves the choice to the alternative.
+        if (option != nullptr && option->count() > 0 && option->results().front() != "0") {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// The arguments that an entry of the file stands for.
+std::vector<std::string> arguments_of(const TomlEntry& entry, const CLI::Option& option) {
+    const std::string name = "--" + entry.key;
+    if (is_list(option)) {
+        std::vector<std::string> arguments;
+        for (const std::string& value : entry.values) {
+            arguments.push_back(fmt::format("{}={}", name, value));
+        }
+        return arguments;
+    }
+    const std::string value = CLI::detail::join(entry.values, ",");
+    if (!is_flag(option)) {
+        return {name + "=" + value};
+    }
+    if (value != "true" && value != "false") {
+        fail<UsageError>({.where = entry.where,
+                          .what = "not a truth value",
+                          .expected = "true or false",
+                          .got = value});
+    }
+    return value == "true" ? std::vector<std::string>{name} : std::vector<std::string>{};
+}
+
+}  // namespace
+
+ConfigArguments arguments_from_config(const std::string& path, const CLI::App& app) {
+    ConfigArguments found;
+    std::map<std::string, std::string> seen;
+    for (const TomlEntry& entry : read_toml_entries(path)) {
+        const bool own_section = entry.section.empty() || entry.section == app.get_name();
+        const CLI::Option* option = own_section && configurable(entry.key)
+                                        ? app.get_option_no_throw("--" + entry.key)
+                                        : nullptr;
+        if (option == nullptr) {
+            fail<UsageError>({.where = entry.where,
+                              .what = "not an option of this command",
+                              .got = entry.full_key(),
+                              .hint = "--help for the names, --dump-config for an example"});
+        }
+        const auto [earlier, is_new] = seen.try_emplace(entry.key, entry.where);
+        if (!is_new) {
+            fail<UsageError>({.where = entry.where,
+                              .what = "the key comes twice",
+                              .expected = "one of them",
+                              .got = "first in " + earlier->second});
+        }
+        if (!decided(app, entry.key)) {
+            const std::vector<std::string> added = arguments_of(entry, *option);
+            found.arguments.insert(found.arguments.end(), added.begin(), added.end());
+            found.places.emplace(entry.key, entry.where);
+        }
+    }
+    return found;
+}
+
+void fail_in_config(const std::string& message, const ConfigPlaces& places) {
+    const bool bracket = message.starts_with('[');
+    const std::string_view text = std::string_view(message).substr(bracket ? 1 : 0);
+    const std::size_t end = std::min(text.find_first_of(":,]"), text.size());
+    const auto place =
+        text.starts_with("--") ? places.find(std::string(text.substr(2, end - 2))) : places.end();
+    if (place == places.end()) {
+        return;
+    }
+    // CLI11 writes "--name: what is wrong", this library "[--name] what is wrong".
+    const std::string rest(text.substr(bracket ? text.find(']') + 1 : end + 1));
+    throw UsageError(fmt::format("[{}]{}", place->second, rest));
+}
+
+std::vector<EffectiveOption> effective_options(const CLI::App& app, const ConfigPlaces& places,
+                                               const std::string& config) {
+    std::vector<EffectiveOption> effective;
+    for (const CLI::Option* option : app.get_options()) {
+        EffectiveOption entry;
+        entry.name = long_name(*option);
+        if (!configurable(entry.name)) {
+            continue;
+        }
+        set_value(*option, entry);
+        entry.origin = places.contains(entry.name) ? config
+                       : option->count() > 0       ? "command line"
+                                                   : "default";
+        effective.push_back(std::move(entry));
+    }
+    return effective;
+}
+
+std::string config_text(const std::vector<EffectiveOption>& options) {
+    std::string text;
+    for (const EffectiveOption& option : options) {
+        if (!option.toml.empty()) {
+            text += fmt::format("{} = {}\n", option.name, option.toml);
+        }
+    }
+    return text;
+}
+
+}  // namespace cohort

@@ -1,0 +1,126 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "core/units.hpp"
+#include "jobs/cli/job_options.hpp"
+#include "jobs/cli/option_value.hpp"
+#include "jobs/commands/commands.hpp"
+#include "train/bench/engine_bench.hpp"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kMostCount = 1'000'000'000;
+
+Json to_json(const EngineBenchOptions& options, const EngineBenchResult& result) {
+    Json line{{"bench", "engine"},
+              {"model", options.model},
+              {"batch", options.batch},
+              {"threads", options.threads},
+              {"device", result.device},
+              {"precision", options.precision},
+              {"steps", result.steps},
+              {"per_second", result.per_second},
+              {"median_s", result.median_s},
+              {"min_s", result.min_s},
+              {"gflop_per_second", result.per_second * result.training_flops_per_sample * 1e-9},
+              {"peak_bytes", result.peak_bytes},
+              {"arena_bytes", result.arena_bytes}};
+    for (const LayerProfile& layer : result.profile) {
+        line["profile"].push_back(Json{{"name", layer.name},
+                                       {"kind", layer.kind},
+                                       {"convolution", layer.is_convolution},
+                                       {"forward_s", layer.forward_s},
+                                       {"backward_s", layer.backward_s}});
+    }
+    return line;
+}
+
+/// Per layer, slowest first, with its share of the timed steps.
+void print_profile(const EngineBenchResult& result) {
+    std::vector<LayerProfile> layers = result.profile;
+    const auto total = [](const LayerProfile& layer) { return layer.forward_s + layer.backward_s; };
+    std::sort(layers.begin(), layers.end(),
+              [&](const LayerProfile& a, const LayerProfile& b) { return total(a) > total(b); });
+    double all = 0;
+    double convolutions = 0;
+    for (const LayerProfile& layer : layers) {
+        all += total(layer);
+        convolutions += layer.is_convolution ? total(layer) : 0;
+    }
+    const double steps = static_cast<double>(result.steps);
+    std::puts(fmt::format("{:<32} {:<16} {:>11} {:>11} {:>7}", "layer", "kind", "forward ms",
+                          "backward ms", "share")
+                  .c_str());
+    for (const LayerProfile& layer : layers) {
+        std::puts(fmt::format("{:<32} {:<16} {:>11.3f} {:>11.3f} {:>5.1f} %", layer.name,
+                              layer.kind, 1e3 * layer.forward_s / steps,
+                              1e3 * layer.backward_s / steps, 100 * total(layer) / all)
+                      .c_str());
+    }
+    std::puts(fmt::format("convolutions {:.1f} %, other layers {:.1f} % of {:.2f} ms per step "
+                          "inside layers",
+                          100 * convolutions / all, 100 - 100 * convolutions / all,
+                          1e3 * all / steps)
+                  .c_str());
+}
+
+class BenchEngineCommand final : public Command {
+public:
+    void declare(CLI::App& app) override {
+        value(app, "--model", options_.model,
+              "Network; resnet50 gets 3x224x224, lstm 30 positions of 64, others 3x32x32")
+            ->type_name("NAME");
+        value(app, "--batch", options_.batch, "Samples per step", kBatchLimits);
+        value(app, "--threads", options_.threads, "Threads that compute; 0: all cores",
+              kThreadsLimits);
+        value(app, "--steps", options_.steps, "Timed steps", {.least = 1, .most = kMostCount});
+        value(app, "--warmup-steps", options_.warmup_steps, "Steps before the timed ones",
+              {.least = 0, .most = kMostCount});
+        declare_device(app, options_.device, "What computes");
+        declare_precision(app, options_.precision);
+        app.add_flag("--deterministic", options_.deterministic,
+                     "Without choices by measurement: the same bits in every run");
+        app.add_flag("--profile", options_.profile, "Time of every layer; costs some percent");
+        app.add_flag("--json", json_, "Print one JSON object on one line");
+    }
+
+    ExitCode run(const CommandContext& context) override {
+        if (options_.threads == 0) {
+            options_.threads = context.env.cores;
+        }
+        options_.tuning_file = tuning_file(context.env);
+        const EngineBenchResult result = bench_engine(options_);
+        if (json_) {
+            std::puts(to_json(options_, result).dump().c_str());
+            return ExitCode::kDone;
+        }
+        std::puts(fmt::format("{}, batch {}, {} thread(s): {:.1f} samples/s, step {:.2f} ms "
+                              "(fastest {:.2f} ms) over {} steps; peak {}, activations {}",
+                              options_.model, options_.batch, options_.threads, result.per_second,
+                              1e3 * result.median_s, 1e3 * result.min_s, result.steps,
+                              format_bytes(result.peak_bytes), format_bytes(result.arena_bytes))
+                      .c_str());
+        if (options_.profile) {
+            print_profile(result);
+        }
+        return ExitCode::kDone;
+    }
+
+private:
+    EngineBenchOptions options_;
+    bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_engine_command() {
+    return std::make_unique<BenchEngineCommand>();
+}
+
+}  // namespace cohort

@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cohort/core/error.hpp"
+#include "data/dataset/text_file.hpp"
+#include "jobs/cli/output_option.hpp"
+#include "jobs/commands/commands.hpp"
+#include "report/fit/chooser_training.hpp"
+#include "sim/formats/chooser_file.hpp"
+#include "sim/formats/efficiency_file.hpp"
+
+namespace cohort {
+namespace {
+
+void declare_runs(CLI::App& app, std::vector<std::string>& runs) {
+    app.add_option("runs,--runs", runs,
+                   "Folders of runs of star-ml, or with --record-rates, real or virtual, and of "
+                   "sweeps (docs/choosers.md); required")
+        ->type_name("DIR...");
+}
+
+void require_runs(const std::vector<std::string>& folders) {
+    if (folders.empty()) {
+        fail<UsageError>({.where = "--runs", .what = "no run is given", .expected = "folders"});
+    }
+}
+
+void print_score(const std::string& name, const RateScore& score) {
+    std::puts(fmt::format("{:<20} {:>5} {:>13.2f} {:>8.2f} {:>8.2f} {:>10.2f} {:>10.2f} {:>10.2f}",
+                          name, score.runs, 100 * score.timing_model, 100 * score.fixed,
+                          100 * score.anew, 100 * score.continued, 100 * score.anew_first,
+                          100 * score.continued_first)
+                  .c_str());
+}
+
+void print_scores(const std::map<std::string, RateScore>& scores, const std::string& weights) {
+    std::puts(fmt::format("error of the predicted rate, %, mean over runs: of the timing model, "
+                          "of {},\nof a regressor that learns anew in each run, or begins with the "
+                          "weights; then of these two in the first {} windows",
+                          weights, RateScore::kFirst)
+                  .c_str());
+    std::puts(fmt::format("{:<20} {:>5} {:>13} {:>8} {:>8} {:>10} {:>10} {:>10}", "pattern", "runs",
+                          "timing model", "weights", "anew", "with them", "anew, 8", "with, 8")
+                  .c_str());
+    RateScore all;
+    for (const auto& [pattern, score] : scores) {
+        print_score(pattern, score);
+        all.merge(score);
+    }
+    print_score("all", all);
+}
+
+class ChooserTrainCommand final : public Command {
+public:
+    void declare(CLI::App& app) override {
+        declare_runs(app, runs_);
+        out_.declare(app, "--out", "The weights to write; required");
+    }
+
+    ExitCode run(const CommandContext& context) override {
+        if (!out_.given()) {
+            fail<UsageError>({.where = "cohort chooser train",
+                              .what = "a file for the weights is needed",
+                              .expected = "--out FILE"});
+        }
+        require_runs(runs_);
+        const OutputFile file = out_.check(context, files_of_runs(runs_));
+        const std::vector<RateRun> runs = rate_runs(runs_);
+        const NamedWeights found = fit_rates(runs);
+        print_scores(score_held_out(runs), "weights fitted without the pattern's runs");
+        replace_text_file(file, to_toml(found));
+        std::puts(fmt::format("{}: {}", out_.path(), found.trained_on).c_str());
+        return ExitCode::kDone;
+    }
+
+private:
+    std::vector<std::string> runs_;
+    OutputOption out_;
+};
+
+class ChooserScoreCommand final : public Command {
+public:
+    void declare(CLI::App& app) override {
+        declare_runs(app, runs_);
+        app.add_option("--model", model_, "Weights; empty: the shipped ones")->type_name("FILE");
+    }
+
+    ExitCode run(const CommandContext& /*context*/) override {
+        require_runs(runs_);
+        const std::vector<RateRun> runs = rate_runs(runs_);
+        const auto named = load_rate_weights(model_);
+        const RateRegressor::Weights weights =
+            named ? RateRegressor::weights_of(*named) : RateRegressor::start_weights();
+        std::map<std::string, RateScore> scores;
+        for (const RateRun& run : runs) {
+            scores[run.pattern].merge(score_rates(run, weights));
+        }
+        print_scores(scores, "the weights");
+        return ExitCode::kDone;
+    }
+
+private:
+    std::vector<std::string> runs_;
+    std::string model_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_chooser_train_command() {
+    return std::make_unique<ChooserTrainCommand>();
+}
+
+std::unique_ptr<Command> make_chooser_score_command() {
+    return std::make_unique<ChooserScoreCommand>();
+}
+
+}  // namespace cohort

@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cohort/core/error.hpp"
+#include "cohort/train/trainer.hpp"
+#include "jobs/cli/job_options.hpp"
+#include "jobs/cli/option_value.hpp"
+#include "jobs/commands/commands.hpp"
+
+namespace cohort {
+namespace {
+
+class EvalCommand final : public Command {
+public:
+    void declare(CLI::App& app) override {
+        app.add_option("--data", data_, "Dataset file (HDF5, see docs/data.md); required")
+            ->type_name("FILE");
+        app.add_option("--model-file", model_file_, "The model.h5 of a training run; required")
+            ->type_name("FILE");
+        value(app, "--group", group_, "Group of samples to evaluate on")
+            ->check(CLI::IsMember({"train", "test"}));
+        declare_device(app, device_, "What computes");
+        declare_precision(app, precision_);
+        value(app, "--threads", threads_, "Threads that compute; 0: all cores", kThreadsLimits);
+        value(app, "--batch", batch_, "Samples evaluated at once; changes the time, not the result",
+              kBatchLimits);
+        app.add_flag("--json", json_, "Print the result as one JSON object on one line");
+    }
+
+    ExitCode run(const CommandContext& context) override {
+        if (data_.empty() || model_file_.empty()) {
+            fail<UsageError>({.where = "cohort eval",
+                              .what = "two files are needed",
+                              .expected = "--data FILE --model-file FILE"});
+        }
+        const int threads = threads_ > 0 ? threads_ : context.env.cores;
+        const EvaluationReport report =
+            evaluate_model(model_file_, data_, group_, device_, threads, batch_, precision_,
+                           tuning_file(context.env));
+        if (!std::isfinite(report.loss)) {
+            fail<NumericalError>({.where = model_file_,
+                                  .what = "the loss on these samples is not finite",
+                                  .expected = "parameters that are numbers",
+                                  .hint = "the model of another run"});
+        }
+        if (json_) {
+            const nlohmann::ordered_json line{
+                {"event", "evaluation"},       {"group", group_},     {"samples", report.samples},
+                {"accuracy", report.accuracy}, {"loss", report.loss}, {"seconds", report.seconds}};
+            std::puts(line.dump().c_str());
+        } else {
+            std::puts(fmt::format("{}: {} samples, accuracy {:.2f} %, loss {:.4f}, {:.1f} s",
+                                  group_, report.samples, 100 * report.accuracy, report.loss,
+                                  report.seconds)
+                          .c_str());
+        }
+        return ExitCode::kDone;
+    }
+
+private:
+    std::string data_;
+    std::string model_file_;
+    std::string group_ = "test";
+    std::string device_ = "auto";
+    std::string precision_ = "f32";
+    int threads_ = 0;
+    std::int64_t batch_ = 256;
+    bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_eval_command() {
+    return std::make_unique<EvalCommand>();
+}
+
+}  // namespace cohort

@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <cstdio>
+#include <limits>
+#include <sstream>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
+#include "cohort/data/hdf5_thread.hpp"
+#include "cohort/data/import.hpp"
+#include "jobs/cli/option_value.hpp"
+#include "jobs/commands/commands.hpp"
+#include "jobs/commands/facts.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::int64_t kMostChunk = 1'000'000'000;
+
+/// "3,32,32" -> {3, 32, 32}. Errors: UsageError.
+std::vector<std::int64_t> parse_shape(const std::string& text) {
+    std::vector<std::int64_t> shape;
+    std::istringstream parts(text);
+    for (std::string part; std::getline(parts, part, ',');) {
+        std::int64_t extent = 0;
+        const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), extent);
+        if (error != std::errc() || end != part.data() + part.size() || extent < 1) {
+            fail<UsageError>({.where = "--shape",
+                              .what = "cannot be understood",
+                              .expected = "positive numbers, C,H,W or F",
+                              .got = text});
+        }
+        shape.push_back(extent);
+    }
+    return shape;
+}
+
+class ImportCommand final : public Command {
+public:
+    void declare(CLI::App& app) override {
+        value(app, "--format", format_, "Format of the input; auto: from names and contents")
+            ->check(CLI::IsMember({"auto", "idx", "cifar10", "cifar100", "npy", "csv"}));
+        app.add_option("--input", options_.inputs, "A folder, or files (repeatable); required")
+            ->type_name("PATH");
+        app.add_option("--output", options_.output, "The HDF5 file to write; required")
+            ->type_name("FILE");
+        app.add_flag("--overwrite", options_.overwrite, "Replace the file that --output names");
+        app.add_option("--shape", shape_, "Sample shape to store, C,H,W or F; default: as found")
+            ->type_name("C,H,W");
+        value(app, "--classes", options_.classes, "Number of classes; 0: largest label plus one",
+              {.least = 0, .most = std::numeric_limits<std::int32_t>::max()});
+        value(app, "--chunk-samples", options_.chunk_samples,
+              "Samples per stored chunk; 0: 256, fewer when large",
+              {.least = 0, .most = kMostChunk});
+        value(app, "--compress-level", options_.compress_level,
+              "Compression of the samples by gzip; 0: none", {.least = 0, .most = 9});
+        value(app, "--test-fraction", options_.test_fraction,
+              "Share of the train samples that becomes the test group when the input has none",
+              {.least = 0, .most = 1, .ends = Limits<double>::Ends::kNotMost});
+        value(app, "--seed", options_.seed, "Seed of the draw for --test-fraction", {});
+        value(app, "--label-column", options_.label_column,
+              "CSV: name or number (from 0) of the label's column");
+    }
+
+    ExitCode run(const CommandContext& context) override {
+        if (options_.inputs.empty() || options_.output.empty()) {
+            fail<UsageError>({.where = "cohort import",
+                              .what = "input and output are needed",
+                              .expected = "--input PATH --output FILE"});
+        }
+        refuse_input("--output", options_.output, {context.config});
+        options_.format = parse_import_format(format_);
+        options_.shape = parse_shape(shape_);
+        Hdf5Thread hdf5;
+        const ImportReport report = import_dataset(options_, hdf5);
+        std::puts(fmt::format("{}: format {}, read {}", options_.output,
+                              import_format_name(report.format), fmt::join(report.files, ", "))
+                      .c_str());
+        std::puts(dataset_facts("train", report.train).c_str());
+        std::puts(dataset_facts("test", report.test).c_str());
+        return ExitCode::kDone;
+    }
+
+private:
+    ImportOptions options_;
+    std::string format_ = "auto";
+    std::string shape_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_import_command() {
+    return std::make_unique<ImportCommand>();
+}
+
+}  // namespace cohort

@@ -1,0 +1,87 @@
+#include <cstdio>
+
+#include "cohort/core/error.hpp"
+#include "cohort/data/dataset.hpp"
+#include "cohort/data/hdf5_thread.hpp"
+#include "cohort/model/zoo.hpp"
+#include "cohort/tensor/device.hpp"
+#include "jobs/cli/option_value.hpp"
+#include "jobs/commands/commands.hpp"
+#include "jobs/commands/facts.hpp"
+
+namespace cohort {
+namespace {
+
+void print(const std::string& line) {
+    std::puts(line.c_str());
+}
+
+class InfoCommand final : public Command {
+public:
+    void declare(CLI::App& app) override {
+        app.add_option("--data", data_, "Dataset file to describe too (HDF5, see docs/data.md)")
+            ->type_name("FILE");
+        app.add_flag("--verify", verify_, "Read all of --data and compare with its checksum");
+        app.add_option("--model", model_,
+                       "Network whose layers to list, for the samples of --data, else for 3x32x32 "
+                       "and 10 classes")
+            ->type_name("NAME");
+        value(app, "--device", device_, "Device to describe: auto, cpu, cuda or cuda:INDEX")
+            ->type_name("DEVICE");
+    }
+
+    ExitCode run(const CommandContext& context) override {
+        if (verify_ && data_.empty()) {
+            fail<UsageError>({.where = "--verify",
+                              .what = "there is nothing to verify",
+                              .expected = "--data FILE"});
+        }
+        for (const std::string& line : build_facts()) {
+            print(line);
+        }
+        for (const std::string& line : machine_facts(context.env)) {
+            print(line);
+        }
+        print("device " + make_device(device_, context.env.cores)->description());
+        Shape input{3, 32, 32};
+        std::int64_t classes = 10;
+        if (!data_.empty()) {
+            const SampleSetInfo train = print_dataset();
+            input = Shape(train.sample_shape);
+            classes = train.classes;
+        }
+        if (!model_.empty()) {
+            const Graph graph = make_model(model_, input, classes);
+            print(model_facts(graph));
+            std::fputs(graph.describe().c_str(), stdout);
+        }
+        return ExitCode::kDone;
+    }
+
+private:
+    SampleSetInfo print_dataset() const {
+        Hdf5Thread hdf5;
+        SampleSetInfo train = open_dataset(data_, "train", hdf5)->info();
+        print(dataset_facts("train", train));
+        print(dataset_facts("test", open_dataset(data_, "test", hdf5)->info()));
+        if (verify_) {
+            const DatasetCheck check = verify_dataset(data_, hdf5);
+            print("checksum " + check.checksum +
+                  (check.checksum_recorded ? ": matches the file's" : ": the file has none"));
+        }
+        return train;
+    }
+
+    std::string data_;
+    std::string model_;
+    std::string device_ = "auto";
+    bool verify_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_info_command() {
+    return std::make_unique<InfoCommand>();
+}
+
+}  // namespace cohort

@@ -1,0 +1,183 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "cohort/core/clock.hpp"
+#include "cohort/core/error.hpp"
+#include "core/log.hpp"
+#include "core/system/live_line.hpp"
+#include "core/system/process_usage.hpp"
+#include "core/units.hpp"
+#include "jobs/cli/job_options.hpp"
+#include "jobs/cli/simulate_options.hpp"
+#include "jobs/cli/stop_signal.hpp"
+#include "jobs/commands/commands.hpp"
+#include "jobs/commands/facts.hpp"
+#include "jobs/commands/simulate_records.hpp"
+
+namespace cohort {
+namespace {
+
+/// Seconds of the real clock between progress lines; on a terminal they are drawn over.
+constexpr double kLinePeriodSeconds = 5;
+constexpr double kTerminalPeriodSeconds = 0.2;
+
+/// Tells how a run goes.
+class ProgressLines {
+public:
+    explicit ProgressLines(bool terminal) : terminal_(terminal), guard_(terminal) {}
+
+    void operator()(const SimulationProgress& progress) {
+        if (progress.evaluation) {
+            const EvaluationPoint& test = *progress.evaluation;
+            log_info("test after {} samples, {:.3f} s: accuracy {:.2f} %, loss {:.4f} ({} samples)",
+                     test.samples_applied, test.virtual_s, 100 * test.accuracy, test.loss,
+                     test.test_samples);
+        }
+        if (progress.change) {
+            tell(*progress.change);
+        }
+        if (since(drawn_) >= (terminal_ ? kTerminalPeriodSeconds : kLinePeriodSeconds)) {
+            draw(progress);
+        }
+    }
+
+private:
+    [[nodiscard]] double since(Clock::Seconds time) const { return (clock_.now() - time).count(); }
+
+    /// A mode may arrange its workers anew many times a second: not all of that is news.
+    void tell(const SwitchReport& change) {
+        if (!change.same_mode() || !regrouping_said_ ||
+            since(*regrouping_said_) >= kLinePeriodSeconds) {
+            log_info("{}", describe(change));
+            regrouping_said_ = clock_.now();
+        }
+    }
+
+    void draw(const SimulationProgress& progress) {
+        const double seconds = since(drawn_);
+        const auto done = static_cast<double>(progress.samples_applied - samples_);
+        const auto left = static_cast<double>(progress.budget_samples - progress.samples_applied);
+        const std::string eta =
+            done > 0 ? format_duration(Clock::Seconds(left * seconds / done)) : "-";
+        const std::string line = fmt::format(
+            "{}/{}  {:.2f} s virtual  eta {}  {:.0f} events/s  {:.0f} samples/s computed",
+            format_count(static_cast<std::uint64_t>(progress.samples_applied)),
+            format_count(static_cast<std::uint64_t>(progress.budget_samples)), progress.virtual_s,
+            eta, static_cast<double>(progress.events - events_) / seconds, done / seconds);
+        if (terminal_) {
+            draw_live_line(line);
+        } else {
+            log_info("{}", line);
+        }
+        drawn_ = clock_.now();
+        samples_ = progress.samples_applied;
+        events_ = progress.events;
+    }
+
+    SteadyClock clock_;
+    bool terminal_;
+    LiveLineGuard guard_;
+    Clock::Seconds drawn_ = clock_.now();
+    std::optional<Clock::Seconds> regrouping_said_;
+    std::int64_t samples_ = 0;
+    std::uint64_t events_ = 0;
+};
+
+class SimulateCommand final : public Command {
+public:
+    void declare(CLI::App& app) override {
+        declare_simulate_options(app, options_);
+        app.add_flag("--json", json_, "Print the summary as one JSON object on one line");
+    }
+
+    ExitCode run(const CommandContext& context) override {
+        check_one_process(context.env);
+        check_momentum(context, options_.optimizer, options_.momentum, SimulateOptions{}.momentum);
+        check_options(options_);
+        if (!options_.out.empty()) {
+            check_result_folder(options_.out, options_.overwrite);
+        }
+        const StopSignal stop;
+        print_header(context);
+        if (options_.threads == 0) {
+            options_.threads = context.env.cores;
+        }
+        const SimulationResult result = simulate_timed(stop, context.env.stderr_is_terminal);
+        if (!options_.out.empty()) {
+            write_result(options_.out, result);
+        }
+        for (const std::string& line : simulation_facts(result, options_)) {
+            log_info("{}", line);
+        }
+        if (json_) {
+            std::puts(simulation_json(result, options_).c_str());
+        }
+        return result.stop_reason == "signal" ? ExitCode::kRequeue : ExitCode::kDone;
+    }
+
+private:
+    [[nodiscard]] SimulationResult simulate_timed(const StopSignal& stop, bool terminal) const {
+        const SteadyClock clock;
+        const Clock::Seconds begun = clock.now();
+        ProgressLines lines(terminal);
+        SimulationResult result = simulate(options_, [&](const SimulationProgress& progress) {
+            lines(progress);
+            return stop.requested();
+        });
+        result.wall_s = (clock.now() - begun).count();
+        result.peak_bytes = process_peak_bytes();
+        return result;
+    }
+
+    static void check_one_process(const LaunchEnv& env) {
+        const int tasks = std::max(env.world_size, env.separate_tasks);
+        if (tasks > 1) {
+            fail<UsageError>({.where = "cohort simulate",
+                              .what = "one process computes the whole cluster",
+                              .expected = "no launcher",
+                              .got = fmt::format("{} tasks", tasks),
+                              .hint = "without mpirun or srun"});
+        }
+    }
+
+    void print_header(const CommandContext& context) const {
+        const SimulateOptions job = resolved(options_);
+        const std::string& mode = job.mode_schedule.empty() ? job.mode : job.mode_schedule;
+        std::vector<std::string> lines = build_facts();
+        const auto add = [&lines](const std::vector<std::string>& more) {
+            lines.insert(lines.end(), more.begin(), more.end());
+        };
+        add(machine_facts(context.env));
+        add({"VIRTUAL TIME: seconds below are those of a cluster that is computed, not run",
+             fmt::format("{} worker(s), {} server(s) on {} node(s) of {}, mode {}, {} samples per "
+                         "worker and step",
+                         job.workers, job.servers, job.nodes, job.profile, mode, job.batch),
+             fmt::format("times and bytes of {}; {}", job.time_as,
+                         job.trace.empty() ? "pattern " + job.pattern : "trace " + job.trace)});
+        if (job.no_train) {
+            add({"NO TRAINING: time only; nothing is learned"});
+        }
+        add({"options:"});
+        add(option_facts(context.options));
+        for (const std::string& line : lines) {
+            log_info("{}", line);
+        }
+        if (job.no_train && judges_gradients(job)) {
+            log_warn("mode {} accepts every push: there are no gradients to compare", mode);
+        }
+    }
+
+    SimulateOptions options_;
+    bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_simulate_command() {
+    return std::make_unique<SimulateCommand>();
+}
+
+}  // namespace cohort

@@ -1,0 +1,195 @@
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <exception>
+#include <numeric>
+
+#include "cohort/comm/world.hpp"
+#include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
+#include "cohort/train/trainer.hpp"
+#include "core/log.hpp"
+#include "core/units.hpp"
+#include "jobs/cli/job_options.hpp"
+#include "jobs/cli/stop_signal.hpp"
+#include "jobs/cli/train_options.hpp"
+#include "jobs/commands/commands.hpp"
+#include "jobs/commands/facts.hpp"
+#include "train/fit/predictor_scores_text.hpp"
+
+namespace cohort {
+namespace {
+
+class TrainCommand final : public Command {
+public:
+    void declare(CLI::App& app) override {
+        declare_train_options(app, options_);
+        app.add_flag("--dry-run", dry_run_, "Check everything, print the header and stop");
+    }
+
+    ExitCode run(const CommandContext& context) override {
+        check_one_world(context.env);
+        check_momentum(context, options_.optimizer, options_.momentum, TrainOptions{}.momentum);
+        check_options(options_, context.env.world_size);
+        check_records(context);
+        const StopSignal stop;
+        World world({.servers = server_ranks(options_),
+                     .stall_limit_s = options_.stall_limit_s,
+                     .lost_after_s = options_.lost_after_s,
+                     .chunk_bytes = options_.chunk_bytes,
+                     .device = options_.device,
+                     .server_device = options_.server_device});
+        TrainEnvironment environment;
+        environment.stop_requested = [&stop] { return stop.requested(); };
+        environment.live_line = context.env.stderr_is_terminal;
+        environment.cores = context.env.cores;
+        environment.world = &world;
+        environment.tuning_file = tuning_file(context.env);
+        try {
+            const ExitCode code = train(context, environment);
+            world.finalize();
+            return code;
+        } catch (const Error&) {  // on all ranks, in order
+            world.finalize();
+            throw;
+        } catch (...) {
+            if (world.size() > 1) {
+                world.abort(std::current_exception());
+            }
+            throw;
+        }
+    }
+
+private:
+    /// What is recorded replaces no input, and not the config file.
+    void check_records(const CommandContext& context) const {
+        const std::vector<std::string> inputs{options_.data, options_.predictor_file,
+                                              options_.efficiency_file, options_.chooser_file,
+                                              context.config};
+        refuse_input("--record-trace", options_.record_trace, inputs);
+        refuse_input("--record-load", options_.record_load, inputs);
+    }
+
+    /// The same on every rank; rank 0 talks.
+    [[nodiscard]] ExitCode train(const CommandContext& context,
+                                 const TrainEnvironment& environment) const {
+        Trainer trainer(options_, environment);
+        const bool first = environment.world->rank() == 0;
+        if (first) {
+            print_header(context, trainer, environment.world->map());
+        }
+        if (dry_run_) {
+            if (first) {
+                log_info("dry run: nothing was trained or written");
+            }
+            return ExitCode::kDone;
+        }
+        const TrainSummary summary = trainer.run();
+        return first ? finish(summary) : ExitCode::kDone;
+    }
+
+    void print_header(const CommandContext& context, const Trainer& trainer,
+                      const RankMap& map) const {
+        std::vector<std::string> lines = build_facts();
+        const auto add = [&lines](const std::vector<std::string>& more) {
+            lines.insert(lines.end(), more.begin(), more.end());
+        };
+        add(machine_facts(context.env));
+        if (map.size() > 1) {
+            add(map.facts());
+        }
+        const TrainOptions job = resolved(options_);
+        const std::string& mode = job.mode_schedule.empty() ? job.mode : job.mode_schedule;
+        add({fmt::format("{} worker(s), {} server(s), mode {}, {} samples per worker and step",
+                         map.workers(), map.servers, mode, job.batch)});
+        if (!computes_network(job)) {
+            add({"NO TRAINING: --compute " + job.compute + " only takes time; nothing is learned"});
+        }
+        if (!job.inject.empty()) {
+            add({"faults on purpose: " + job.inject});
+        }
+        add({"device " + trainer.device(), model_facts(trainer.graph()),
+             dataset_facts("train", trainer.train_info()),
+             dataset_facts("test", trainer.test_info()),
+             fmt::format("budget {} samples", trainer.budget_samples()), "options:"});
+        add(option_facts(context.options));
+        for (const std::string& line : lines) {
+            log_info("{}", line);
+        }
+    }
+
+    [[nodiscard]] ExitCode finish(const TrainSummary& summary) const {
+        const TrainProgress& progress = summary.progress;
+        const SampleAccounts& accounts = summary.accounts;
+        log_info("done ({}): {} samples in {} updates, {:.0f} samples/s, {} of training, {} in all",
+                 to_string(summary.reason), progress.samples_applied, progress.updates,
+                 summary.samples_per_s, format_duration(Clock::Seconds(progress.train_seconds)),
+                 format_duration(Clock::Seconds(progress.wall_seconds)));
+        log_info(
+            "samples: {} leased = {} applied + {} returned ({} not finite, {} in void rounds, {} "
+            "at the end, {} dropped, {} interrupted, {} lost) + {} outstanding",
+            accounts.leased, accounts.applied, accounts.returned(), accounts.returned_non_finite,
+            accounts.returned_void_round, accounts.returned_stop, accounts.returned_dropped,
+            accounts.returned_interrupted, accounts.returned_lost, accounts.outstanding);
+        finish_cluster(summary);
+        if (summary.bytes_sent > 0) {
+            log_info("exchange: {} sent between ranks, {:.1f} s of processor time to move it",
+                     format_bytes(summary.bytes_sent), summary.comm_cpu_seconds);
+        }
+        if (summary.test) {
+            log_info("test accuracy {:.2f} %, loss {:.4f}", 100 * summary.test->accuracy,
+                     summary.test->loss);
+        }
+        if (progress.tta_seconds) {
+            log_info("target accuracy {} reached after {:.1f} s of training",
+                     options_.target_accuracy, *progress.tta_seconds);
+        }
+        if (!computes_network(options_)) {
+            log_warn("--compute {}: nothing was learned, there is no model", options_.compute);
+        }
+        if (!summary.outputs_saved) {
+            log_error("some results in {} could not be saved, see above", options_.out);
+        }
+        return exit_code(summary);
+    }
+
+    /// Lags, refusals, switches and losses; nothing for one worker.
+    static void finish_cluster(const TrainSummary& summary) {
+        const WorkerReport all = summary.cluster.total();
+        if (summary.workers > 1 && all.pushes > 0) {
+            const auto refused =
+                std::accumulate(all.refused.begin(), all.refused.end(), std::int64_t{0});
+            log_info(
+                "gradients: {} applied ({} discounted, {} over the lag bound), {} refused; lag "
+                "{:.2f}"
+                " on average, {:.2f} at most, in reference batches",
+                all.pushes, all.discounted, all.over_bound, refused,
+                all.lag_sum / static_cast<double>(all.pushes), all.lag_max);
+        }
+        if (summary.brief.episodes > 0) {
+            log_info("workers were slow for a moment {} time(s), {} iterations in all",
+                     summary.brief.episodes, summary.brief.iterations);
+        }
+        if (!summary.predictor_scores.empty()) {
+            log_info("{}", predictor_scores_line(summary.predictor_scores));
+        }
+        if (summary.switches + summary.regroupings > 0) {
+            log_info("mode {} at the end, after {} switch(es) and {} regrouping(s)", summary.mode,
+                     summary.switches, summary.regroupings);
+        }
+        if (!summary.losses.empty()) {
+            log_warn("{}", summary.losses);
+        }
+    }
+
+    TrainOptions options_;
+    bool dry_run_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_train_command() {
+    return std::make_unique<TrainCommand>();
+}
+
+}  // namespace cohort

@@ -1,0 +1,64 @@
+#include "jobs/commands/facts.hpp"
+
+#include <fmt/format.h>
+
+#include "cohort/core/version.hpp"
+#include "cohort/tensor/device.hpp"
+#include "comm/base/mpi_version.hpp"
+#include "core/units.hpp"
+#include "data/hdf5/hdf5_version.hpp"
+
+namespace cohort {
+
+std::vector<std::string> build_facts() {
+    const CudaStatus cuda = cuda_status();
+    const UsableGpus gpus = usable_gpus();
+    const std::string& detail = gpus.reported > 0 ? gpus.detail : cuda.detail;
+    return {
+        fmt::format("cohort {}, revision {}, {} build", version(), revision(), build_type()),
+        fmt::format("oneDNN {}, HDF5 {}", dnnl_version_text(), hdf5_version_text()),
+        fmt::format("MPI: {}", mpi_library_version()),
+        fmt::format("CUDA: {}, {} GPU(s){}{}", cuda.compiled ? "built in" : "not built in",
+                    gpus.count, detail.empty() ? "" : ": ", detail),
+    };
+}
+
+std::vector<std::string> machine_facts(const LaunchEnv& env) {
+    return {
+        fmt::format(
+            "rank {} of {} on {} (rank {} there), {} core(s), launcher {}, CPU kernels for {}",
+            env.world_rank, env.world_size, env.host, env.local_rank, env.cores, env.launcher,
+            cpu_isa()),
+    };
+}
+
+std::string model_facts(const Graph& graph) {
+    const auto parameters = static_cast<std::uint64_t>(graph.parameters().elements());
+    return fmt::format(
+        "model {}: input {}, {} classes, {} parameters ({}), {:.2f} MFLOP per "
+        "training sample",
+        graph.name(), to_string(graph.input_shape()), graph.classes(), format_count(parameters),
+        format_bytes(4 * parameters), graph.training_flops_per_sample() * 1e-6);
+}
+
+std::string dataset_facts(const std::string& group, const SampleSetInfo& info) {
+    return fmt::format("data {}: {} samples {} {}, {} classes, chunks of {}, {}{}{}", group,
+                       format_count(static_cast<std::uint64_t>(info.samples)),
+                       format_shape(info.sample_shape), info.type == SampleType::kU8 ? "u8" : "f32",
+                       info.classes, info.chunk_samples, info.source.empty() ? "" : "from ",
+                       info.source,
+                       info.checked ? "" : "; without checksums: first reads are unverified");
+}
+
+std::vector<std::string> option_facts(const std::vector<EffectiveOption>& options) {
+    std::vector<std::string> lines;
+    for (const EffectiveOption& option : options) {
+        if (!option.value.empty()) {
+            lines.push_back(
+                fmt::format("  {} = {}  ({})", option.name, option.value, option.origin));
+        }
+    }
+    return lines;
+}
+
+}  // namespace cohort

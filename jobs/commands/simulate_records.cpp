@@ -1,0 +1,300 @@
+#include "jobs/commands/simulate_records.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "cohort/sched/decision_book.hpp"
+#include "cohort/train/events.hpp"
+#include "core/units.hpp"
+#include "train/coordinator/decision_json.hpp"
+#include "train/fit/predictor_scores_text.hpp"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+template <class T>
+Json or_null(bool known, const T& value) {
+    return known ? Json(value) : Json(nullptr);
+}
+
+double ratio(double value, double by) {
+    return by > 0 ? value / by : 0;
+}
+
+template <class Counts>
+Json by_reason(const Counts& counts) {
+    Json json = Json::object();
+    for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {
+        json[kReturnReasonNames.at(reason)] = counts.at(reason);
+    }
+    return json;
+}
+
+Json worker_json(const SimulationResult& result, std::size_t index) {
+    const WorkerReport& worker = result.workers[index];
+    const auto pushes = static_cast<double>(worker.pushes);
+    const bool some = worker.pushes > 0;
+    return {
+        {"samples", worker.samples},
+        {"pushes", worker.pushes},
+        {"refused", std::accumulate(worker.refused.begin(), worker.refused.end(), std::int64_t{0})},
+        {"own_s", or_null(worker.own_s > 0, worker.own_s)},
+        {"samples_per_s", or_null(result.virtual_s > 0,
+                                  ratio(static_cast<double>(worker.samples), result.virtual_s))},
+        {"lag_mean", or_null(some, ratio(worker.lag_sum, pushes))},
+        {"lag_max", or_null(some, worker.lag_max)},
+        {"busy_s", result.worker_busy_s.at(index)},
+        {"wait_s", result.worker_wait_s.at(index)},
+        {"cpu_s", result.worker_cpu_s.at(index)},
+        {"bytes", result.worker_bytes.at(index)}};
+}
+
+Json workers_json(const SimulationResult& result) {
+    Json workers = Json::array();
+    for (std::size_t i = 0; i < result.workers.size(); ++i) {
+        workers.push_back(worker_json(result, i));
+    }
+    return workers;
+}
+
+Json servers_json(const SimulationResult& result) {
+    Json servers = Json::array();
+    for (const ServerUse& server : result.servers) {
+        servers.push_back({{"node", server.node},
+                           {"cpu_core_s", server.cpu_core_s},
+                           {"rx_bytes", server.rx_bytes},
+                           {"tx_bytes", server.tx_bytes},
+                           {"busy_s", server.busy_s}});
+    }
+    return servers;
+}
+
+Json decisions_json(const SimulationResult& result) {
+    Json decisions = Json::array();
+    for (const DecisionRecord& decision : result.decisions) {
+        decisions.push_back(Json::parse(decision_json(decision)));
+    }
+    return decisions;
+}
+
+/// How many there were, and how well their paces were predicted.
+std::string decisions_fact(const SimulationResult& result) {
+    std::vector<double> errors;
+    for (const DecisionRecord& decision : result.decisions) {
+        const Candidate* const chosen = chosen_candidate(decision);
+        if (chosen != nullptr && decision.measured_samples_s > 0) {
+            errors.push_back(std::abs(chosen->samples_s / decision.measured_samples_s - 1));
+        }
+    }
+    std::string text = fmt::format("{}: {} decision(s)", result.decisions.front().chooser,
+                                   result.decisions.size());
+    if (!errors.empty()) {
+        const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
+        std::nth_element(errors.begin(), middle, errors.end());
+        text += fmt::format(", their paces predicted to {:.1f} % (median)", 100 * *middle);
+    }
+    return text;
+}
+
+std::int64_t regroupings(const SimulationResult& result) {
+    return std::count_if(result.switches.begin(), result.switches.end(),
+                         [](const SwitchReport& change) { return change.same_mode(); });
+}
+
+/// The mode that the run ended with.
+std::string last_mode(const SimulationResult& result, const SimulateOptions& options) {
+    if (!result.switches.empty()) {
+        return result.switches.back().to;
+    }
+    const ModeChoice choice = mode_choice(options);
+    return choice.mode_schedule.empty() ? choice.mode
+                                        : parse_mode_schedule(choice.mode_schedule).front().mode;
+}
+
+/// Of the cores' time: what was spent on learning.
+double engine_share(const SimulationResult& result) {
+    return ratio(result.engine_core_s, result.wall_s * static_cast<double>(result.threads));
+}
+
+void add_accounts(Json& json, const SimulationResult& result) {
+    const EngineAccounts& accounts = result.accounts;
+    json["samples_applied"] = result.samples_applied;
+    json["samples_returned"] = returned_samples(accounts);
+    for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {
+        json[std::string("returned_") + kReturnReasonNames.at(reason)] =
+            accounts.returned.at(reason);
+    }
+    json["samples_leased"] = accounts.leased;
+    json["samples_outstanding"] = accounts.outstanding;
+    json["updates"] = result.updates;
+    const WorkerReport all = ClusterReport{.mode = {}, .workers = result.workers}.total();
+    const auto pushes = static_cast<double>(all.pushes);
+    const bool some = all.pushes > 0;
+    json["pushes_applied"] = all.pushes;
+    json["pushes_discounted"] = all.discounted;
+    json["pushes_over_bound"] = all.over_bound;
+    json["pushes_refused"] = by_reason(all.refused);
+    json["lag_mean"] = or_null(some, ratio(all.lag_sum, pushes));
+    json["lag_max"] = or_null(some, all.lag_max);
+    json["lag_updates_mean"] =
+        or_null(some, ratio(static_cast<double>(all.lag_updates_sum), pushes));
+}
+
+void add_times(Json& json, const SimulationResult& result) {
+    json["tta_virtual_s"] = or_null(result.tta_virtual_s);
+    json["samples_to_target"] = or_null(result.samples_to_target);
+    json["virtual_s"] = result.virtual_s;
+    json["samples_per_s"] = ratio(static_cast<double>(result.samples_applied), result.virtual_s);
+    json["ideal_samples_s"] = or_null(result.ideal_samples_s);
+    json["healthy_iteration_s"] = result.healthy_iteration_s;
+    json["events"] = result.events;
+    json["events_per_s"] = ratio(static_cast<double>(result.events), result.wall_s);
+    json["wall_s"] = result.wall_s;
+    json["threads"] = result.threads;
+    json["engine_core_s"] = result.engine_core_s;
+    json["engine_share"] = engine_share(result);
+    json["samples_computed"] = result.samples_computed;
+    json["buffer_bytes"] = result.buffer_bytes;
+    json["peak_bytes"] = result.peak_bytes;
+    json["digest"] = fmt::format("{:016x}", result.digest);
+    json["stop_reason"] = result.stop_reason;
+    json["command"] = result.command;
+}
+
+std::vector<std::string> learning_facts(const SimulationResult& result,
+                                        const SimulateOptions& options) {
+    std::vector<std::string> lines{
+        fmt::format("test accuracy {:.2f} %, loss {:.4f}", 100 * result.accuracy, result.loss)};
+    if (result.tta_virtual_s) {
+        lines.push_back(
+            fmt::format("target accuracy {} reached after {:.3f} s and {} samples",
+                        options.target_accuracy, *result.tta_virtual_s,
+                        format_count(static_cast<std::uint64_t>(*result.samples_to_target))));
+    } else if (options.target_accuracy > 0) {
+        lines.push_back(
+            fmt::format("target accuracy {} not reached in {} samples", options.target_accuracy,
+                        format_count(static_cast<std::uint64_t>(result.samples_applied))));
+    }
+    const auto computed = static_cast<double>(result.samples_computed);
+    lines.push_back(
+        fmt::format("engine: {:.1f} % of the time of {} core(s); gradients of {} samples, {:.1f} % "
+                    "of them not used; {} of parameters and gradients at most",
+                    100 * engine_share(result), result.threads,
+                    format_count(static_cast<std::uint64_t>(result.samples_computed)),
+                    100 * ratio(computed - static_cast<double>(result.samples_applied), computed),
+                    format_bytes(result.buffer_bytes)));
+    return lines;
+}
+
+/// What the workers' time and the servers' resources went to, as shares of the run.
+std::string use_fact(const SimulationResult& result) {
+    const auto total = [](const std::vector<double>& values) {
+        return std::accumulate(values.begin(), values.end(), 0.0);
+    };
+    const double time = result.virtual_s * static_cast<double>(result.workers.size());
+    std::string text = fmt::format("workers: {:.1f} % of the time computing, {:.1f} % waiting",
+                                   100 * ratio(total(result.worker_busy_s), time),
+                                   100 * ratio(total(result.worker_wait_s), time));
+    if (!result.servers.empty()) {
+        double busy = 0;
+        double bytes = 0;
+        for (const ServerUse& server : result.servers) {
+            busy += server.busy_s / static_cast<double>(result.servers.size());
+            bytes += server.rx_bytes + server.tx_bytes;
+        }
+        text +=
+            fmt::format("; servers: {:.1f} % of the time updating, {}/s moved",
+                        100 * ratio(busy, result.virtual_s),
+                        format_bytes(static_cast<std::uint64_t>(ratio(bytes, result.virtual_s))));
+    }
+    return text;
+}
+
+}  // namespace
+
+std::int64_t returned_samples(const EngineAccounts& accounts) {
+    return std::accumulate(accounts.returned.begin(), accounts.returned.end(), std::int64_t{0});
+}
+
+std::string simulation_json(const SimulationResult& result, const SimulateOptions& options) {
+    const SimulateOptions all = resolved(options);
+    const std::int64_t arranged = regroupings(result);
+    Json json{{"event", "summary"},
+              {"mode", last_mode(result, options)},
+              {"arch", all.arch},
+              {"workers", all.workers},
+              {"servers", all.servers},
+              {"nodes", all.nodes},
+              {"profile", all.profile},
+              {"time_as", all.time_as},
+              {"pattern", all.trace.empty() ? all.pattern : all.trace}};
+    add_accounts(json, result);
+    json["switches"] = static_cast<std::int64_t>(result.switches.size()) - arranged;
+    json["regroupings"] = arranged;
+    json["decisions"] = decisions_json(result);
+    json["predictor_scores"] = Json::parse(predictor_scores_json(result.predictor_scores));
+    json["by_worker"] = workers_json(result);
+    json["by_server"] = servers_json(result);
+    json["test_accuracy"] = or_null(!all.no_train, result.accuracy);
+    json["test_loss"] = or_null(!all.no_train, result.loss);
+    add_times(json, result);
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::vector<std::string> simulation_facts(const SimulationResult& result,
+                                          const SimulateOptions& options) {
+    const EngineAccounts& accounts = result.accounts;
+    std::vector<std::string> lines{
+        fmt::format("done ({}): {} samples in {} updates and {:.3f} s of virtual time, {:.0f} "
+                    "samples/s",
+                    result.stop_reason, result.samples_applied, result.updates, result.virtual_s,
+                    ratio(static_cast<double>(result.samples_applied), result.virtual_s)),
+        fmt::format("samples: {} leased = {} applied + {} returned + {} outstanding",
+                    accounts.leased, accounts.applied, returned_samples(accounts),
+                    accounts.outstanding)};
+    const WorkerReport all = ClusterReport{.mode = {}, .workers = result.workers}.total();
+    if (all.pushes > 0) {
+        lines.push_back(fmt::format(
+            "gradients: {} applied ({} discounted, {} over the lag bound), {} refused; lag {:.2f} "
+            "on average, {:.2f} at most, in reference batches",
+            all.pushes, all.discounted, all.over_bound,
+            std::accumulate(all.refused.begin(), all.refused.end(), std::int64_t{0}),
+            all.lag_sum / static_cast<double>(all.pushes), all.lag_max));
+    }
+    lines.push_back(use_fact(result));
+    if (!result.switches.empty()) {
+        const std::int64_t arranged = regroupings(result);
+        lines.push_back(fmt::format("mode {} at the end, after {} switch(es) and {} regrouping(s)",
+                                    last_mode(result, options),
+                                    static_cast<std::int64_t>(result.switches.size()) - arranged,
+                                    arranged));
+    }
+    if (!result.decisions.empty()) {
+        lines.push_back(decisions_fact(result));
+    }
+    if (!result.predictor_scores.empty()) {
+        lines.push_back(predictor_scores_line(result.predictor_scores));
+    }
+    if (!options.no_train) {
+        const std::vector<std::string> learned = learning_facts(result, options);
+        lines.insert(lines.end(), learned.begin(), learned.end());
+    }
+    lines.push_back(fmt::format("{} events in {:.1f} s ({:.0f}/s), {} at most, digest {:016x}",
+                                format_count(result.events), result.wall_s,
+                                ratio(static_cast<double>(result.events), result.wall_s),
+                                format_bytes(result.peak_bytes), result.digest));
+    return lines;
+}
+
+}  // namespace cohort

@@ -1,0 +1,233 @@
+// 2-D convolution on the CPU through oneDNN.
+//
+// Activations stay in the blocked order [N, C/16, H, W, 16] between layers. The flat buffers hold
+// weights in canonical order; they are reordered once per pass into memory shared by all slices.
+// Weight gradients are summed per team member over its slices in order, then over the members in
+// order, and reordered into the flat gradient: the result does not depend on timing.
+#include <algorithm>
+#include <vector>
+
+#include "layers/cpu/conv_primitives.hpp"
+#include "layers/cpu/elementwise_cpu.hpp"
+#include "layers/cpu/weight_reorder.hpp"
+#include "layers/member_sums.hpp"
+#include "tensor/cpu_team.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t padded(std::size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+class ConvCpu final : public Kernel {
+public:
+    ConvCpu(const ConvSpec& spec, const KernelContext& context)
+        : spec_(spec),
+          plan_(spec, context),
+          input_channels_(context.inputs.at(0).shape[0]),
+          team_(cpu_team(context.device)),
+          training_(context.training),
+          input_gradient_(context.input_gradient),
+          used_(static_cast<std::size_t>(team_.size())) {
+        traits_.output = plan_.output();
+        traits_.backward_reads_output = spec.relu;
+        traits_.weight_bytes = plan_.canonical_weights().get_size();
+    }
+
+    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
+    void bind(const KernelBinding& binding) override { binding_ = binding; }
+
+    [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
+        KernelMemory memory;
+        for (const std::int64_t samples : slice_sizes) {
+            const ConvPrimitives& made = plan_.prepare(samples);
+            memory.forward_scratch =
+                std::max(memory.forward_scratch, made.forward_scratch.get_size());
+            if (training_) {
+                memory.backward_scratch =
+                    std::max({memory.backward_scratch, made.data_scratch.get_size(),
+                              partial_bytes() + made.weights_scratch.get_size()});
+            }
+        }
+        memory.forward_shared =
+            padded(plan_.forward_weights().get_size()) + staging_bytes() + bias_bytes();
+        make_reorders();
+        if (training_) {
+            memory.backward_shared = data_weight_bytes() + staging_bytes() +
+                                     partial_bytes() * static_cast<std::size_t>(team_.size());
+        }
+        return memory;
+    }
+
+    void begin_forward(std::byte* shared) override {
+        std::byte* staging = shared + padded(plan_.forward_weights().get_size());
+        forward_reorder_.run(padded_weights(staging), shared);
+        if (spec_.options.bias) {
+            auto* bias = reinterpret_cast<float*>(staging + staging_bytes());
+            std::fill_n(bias, plan_.output_channels(), 0.0F);
+            std::copy_n(binding_.parameters[1], spec_.options.channels, bias);
+        }
+    }
+
+    void forward(int /*pass*/, const KernelSlice& slice) override {
+        const ConvPrimitives& made = plan_.at(slice.samples);
+        std::unordered_map<int, dnnl::memory> arguments{
+            {DNNL_ARG_SRC, wrap(made.source, slice.inputs[0])},
+            {DNNL_ARG_WEIGHTS, wrap(plan_.forward_weights(), slice.shared)},
+            {DNNL_ARG_DST, wrap(made.output, slice.output)},
+            {DNNL_ARG_SCRATCHPAD, wrap(made.forward_scratch, slice.scratch)}};
+        if (spec_.options.bias) {
+            const std::byte* bias =
+                slice.shared + padded(plan_.forward_weights().get_size()) + staging_bytes();
+            arguments.emplace(DNNL_ARG_BIAS, wrap(bias_desc(), bias));
+        }
+        execute("conv", made.forward, arguments);
+        if (spec_.relu) {  // oneDNN's own would turn NaN into 0
+            relu_in_place(slice.output, slice.samples * traits_.output.sample_floats());
+        }
+    }
+
+    void begin_backward(std::byte* shared) override {
+        std::fill(used_.begin(), used_.end(), char{0});
+        if (input_gradient_) {
+            data_reorder_.run(padded_weights(shared + data_weight_bytes()), shared);
+        }
+    }
+
+    void backward(int /*pass*/, const KernelSlice& slice) override {
+        if (spec_.relu) {
+            relu_mask(slice.output, slice.output_gradient,
+                      slice.samples * traits_.output.sample_floats());
+        }
+        backward_weights(slice);
+        if (slice.input_gradients[0] == nullptr) {
+            return;
+        }
+        const ConvPrimitives& made = plan_.at(slice.samples);
+        execute("conv gradient of input", made.backward_data,
+                {{DNNL_ARG_DIFF_SRC, wrap(made.source, slice.input_gradients[0])},
+                 {DNNL_ARG_WEIGHTS, wrap(plan_.data_weights(), slice.shared)},
+                 {DNNL_ARG_DIFF_DST, wrap(made.output, slice.output_gradient)},
+                 {DNNL_ARG_SCRATCHPAD, wrap(made.data_scratch, slice.scratch)}});
+    }
+
+    void end_backward(int /*pass*/, std::int64_t /*batch*/, std::byte* shared) override {
+        add_member_sums(team_, reinterpret_cast<float*>(partial(shared, 0)),
+                        partial_bytes() / sizeof(float), used_);
+        auto* staging = reinterpret_cast<float*>(shared + data_weight_bytes());
+        float* target = plan_.pads_channels() ? staging : binding_.gradients[0];
+        gradient_reorder_.run(partial(shared, 0), target);
+        if (plan_.pads_channels()) {
+            for (std::int64_t o = 0; o < spec_.options.channels; ++o) {
+                std::copy_n(staging + o * padded_row(), row(), binding_.gradients[0] + o * row());
+            }
+        }
+        if (spec_.options.bias) {
+            std::copy_n(partial_bias(partial(shared, 0)), spec_.options.channels,
+                        binding_.gradients[1]);
+        }
+    }
+
+private:
+    [[nodiscard]] dnnl::memory::desc bias_desc() const {
+        return {
+            {plan_.output_channels()}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::a};
+    }
+    [[nodiscard]] std::size_t bias_bytes() const {
+        return padded(static_cast<std::size_t>(plan_.output_channels()) * sizeof(float));
+    }
+
+    // Weights of channels that do not fill their blocks pass through row-major staging memory,
+    // with zeros for the missing channels.
+    [[nodiscard]] std::size_t staging_bytes() const {
+        return plan_.pads_channels() ? padded(plan_.canonical_weights().get_size()) : 0;
+    }
+    /// Floats of one output channel's weights.
+    [[nodiscard]] std::int64_t row() const {
+        return input_channels_ / spec_.options.groups * taps();
+    }
+    [[nodiscard]] std::int64_t padded_row() const { return plan_.input_channels() * taps(); }
+    [[nodiscard]] std::int64_t taps() const { return spec_.options.kernel * spec_.options.kernel; }
+    [[nodiscard]] const float* padded_weights(std::byte* staging) const {
+        if (!plan_.pads_channels()) {
+            return binding_.parameters[0];
+        }
+        auto* weights = reinterpret_cast<float*>(staging);
+        std::fill_n(weights, plan_.output_channels() * padded_row(), 0.0F);
+        for (std::int64_t o = 0; o < spec_.options.channels; ++o) {
+            std::copy_n(binding_.parameters[0] + o * row(), row(), weights + o * padded_row());
+        }
+        return weights;
+    }
+
+    [[nodiscard]] std::size_t data_weight_bytes() const {
+        return input_gradient_ ? padded(plan_.data_weights().get_size()) : 0;
+    }
+    /// One member's sums: weights in the primitive's order, then the bias.
+    [[nodiscard]] std::size_t partial_bytes() const {
+        return padded(plan_.weights_gradient().get_size()) + bias_bytes();
+    }
+    [[nodiscard]] std::byte* partial(std::byte* shared, int member) const {
+        return shared + data_weight_bytes() + staging_bytes() +
+               partial_bytes() * static_cast<std::size_t>(member);
+    }
+    [[nodiscard]] float* partial_bias(std::byte* partial) const {
+        return reinterpret_cast<float*>(partial + padded(plan_.weights_gradient().get_size()));
+    }
+
+    void make_reorders() {
+        forward_reorder_ = {plan_.canonical_weights(), plan_.forward_weights(), team_};
+        if (training_) {
+            gradient_reorder_ = {plan_.weights_gradient(), plan_.canonical_weights(), team_};
+        }
+        if (training_ && input_gradient_) {
+            data_reorder_ = {plan_.canonical_weights(), plan_.data_weights(), team_};
+        }
+    }
+
+    /// The first slice of a member writes its sums, later ones go to scratch and are added.
+    void backward_weights(const KernelSlice& slice) {
+        const ConvPrimitives& made = plan_.at(slice.samples);
+        std::byte* sums = partial(slice.shared, slice.member);
+        char& used = used_[static_cast<std::size_t>(slice.member)];
+        std::byte* target = used == 0 ? sums : slice.scratch;
+        std::unordered_map<int, dnnl::memory> arguments{
+            {DNNL_ARG_SRC, wrap(made.source, slice.inputs[0])},
+            {DNNL_ARG_DIFF_WEIGHTS, wrap(plan_.weights_gradient(), target)},
+            {DNNL_ARG_DIFF_DST, wrap(made.output, slice.output_gradient)},
+            {DNNL_ARG_SCRATCHPAD, wrap(made.weights_scratch, slice.scratch + partial_bytes())}};
+        if (spec_.options.bias) {
+            arguments.emplace(DNNL_ARG_DIFF_BIAS, wrap(bias_desc(), partial_bias(target)));
+        }
+        execute("conv gradient of weights", made.backward_weights, arguments);
+        if (used != 0) {
+            accumulate(reinterpret_cast<float*>(sums), reinterpret_cast<float*>(slice.scratch),
+                       static_cast<std::int64_t>(partial_bytes() / sizeof(float)));
+        }
+        used = 1;
+    }
+
+    ConvSpec spec_;
+    ConvPlan plan_;
+    std::int64_t input_channels_;
+    ThreadTeam& team_;
+    bool training_;
+    bool input_gradient_;
+    KernelTraits traits_;
+    KernelBinding binding_;
+    WeightReorder forward_reorder_;
+    WeightReorder data_reorder_;
+    WeightReorder gradient_reorder_;
+    std::vector<char> used_;  ///< per member: has written its sums
+};
+
+}  // namespace
+
+MadeKernel make_cpu_kernel(const ConvSpec& spec, const KernelContext& context) {
+    return std::make_unique<ConvCpu>(spec, context);
+}
+
+}  // namespace cohort

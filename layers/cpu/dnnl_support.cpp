@@ -1,0 +1,50 @@
+#include "layers/cpu/dnnl_support.hpp"
+
+namespace cohort {
+
+const dnnl::engine& dnnl_engine() {
+    static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    return engine;
+}
+
+dnnl::stream& dnnl_stream() {
+    thread_local dnnl::stream stream(dnnl_engine());
+    return stream;
+}
+
+std::int64_t preferred_channel_block() {
+    switch (dnnl::get_effective_cpu_isa()) {
+        case dnnl::cpu_isa::avx512_core:
+        case dnnl::cpu_isa::avx512_core_vnni:
+        case dnnl::cpu_isa::avx512_core_bf16:
+        case dnnl::cpu_isa::avx512_core_amx: return 16;
+        case dnnl::cpu_isa::avx2:
+        case dnnl::cpu_isa::avx2_vnni:
+        case dnnl::cpu_isa::avx: return 8;
+        default: return 1;
+    }
+}
+
+std::int64_t stored_channels(const TensorFormat& format) {
+    return (format.shape[0] + format.block - 1) / format.block * format.block;
+}
+
+dnnl::memory::desc describe(const TensorFormat& format, std::int64_t samples) {
+    using Tag = dnnl::memory::format_tag;
+    constexpr auto kF32 = dnnl::memory::data_type::f32;
+    const Shape& shape = format.shape;
+    if (shape.rank() == 1) {
+        return {{samples, shape[0]}, kF32, Tag::nc};
+    }
+    check_invariant(shape.rank() == 3, "activations are [F] or [C,H,W]");
+    const Tag tag = format.block == 16 ? Tag::nChw16c : format.block == 8 ? Tag::nChw8c : Tag::nchw;
+    return {{samples, stored_channels(format), shape[1], shape[2]}, kF32, tag};
+}
+
+dnnl::primitive_attr user_scratchpad() {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return attributes;
+}
+
+}  // namespace cohort

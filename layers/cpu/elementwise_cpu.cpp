@@ -1,0 +1,91 @@
+// Elementwise loops, written so that the compiler vectorises them for each instruction set. The
+// comparisons are such that NaN passes through: the trainer's guard must see it.
+#include "layers/cpu/elementwise_cpu.hpp"
+
+#include "core/system/simd.hpp"
+
+namespace cohort {
+
+COHORT_SIMD_CLONES
+void relu_forward(const float* __restrict x, float* __restrict y, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        y[i] = x[i] < 0.0F ? 0.0F : x[i];
+    }
+}
+
+COHORT_SIMD_CLONES
+void relu_in_place(float* y, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        y[i] = y[i] < 0.0F ? 0.0F : y[i];
+    }
+}
+
+COHORT_SIMD_CLONES
+void relu_mask(const float* __restrict y, float* __restrict gradient, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        gradient[i] = y[i] <= 0.0F ? 0.0F : gradient[i];
+    }
+}
+
+COHORT_SIMD_CLONES
+void relu_backward(const float* __restrict y, const float* __restrict gradient,
+                   float* __restrict gradient_out, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        gradient_out[i] = y[i] <= 0.0F ? 0.0F : gradient[i];
+    }
+}
+
+COHORT_SIMD_CLONES
+void add_forward(const float* __restrict a, const float* __restrict b, float* __restrict y,
+                 std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        y[i] = a[i] + b[i];
+    }
+}
+
+COHORT_SIMD_CLONES
+void add_relu_forward(const float* __restrict a, const float* __restrict b, float* __restrict y,
+                      std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        const float sum = a[i] + b[i];
+        y[i] = sum < 0.0F ? 0.0F : sum;
+    }
+}
+
+COHORT_SIMD_CLONES
+void accumulate(float* __restrict to, const float* __restrict from, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        to[i] += from[i];
+    }
+}
+
+COHORT_SIMD_CLONES
+void bias_forward(float* __restrict y, const float* __restrict bias, std::int64_t samples,
+                  std::int64_t features, bool relu) {
+    for (std::int64_t n = 0; n < samples; ++n) {
+        float* __restrict row = y + n * features;
+        if (relu) {
+            for (std::int64_t f = 0; f < features; ++f) {
+                const float sum = row[f] + bias[f];
+                row[f] = sum < 0.0F ? 0.0F : sum;
+            }
+        } else {
+            for (std::int64_t f = 0; f < features; ++f) {
+                row[f] += bias[f];
+            }
+        }
+    }
+}
+
+COHORT_SIMD_CLONES
+void bias_backward(const float* __restrict gradient, float* __restrict sums, std::int64_t samples,
+                   std::int64_t features) {
+    for (std::int64_t n = 0; n < samples; ++n) {
+        const float* __restrict row = gradient + n * features;
+        for (std::int64_t f = 0; f < features; ++f) {
+            sums[f] += row[f];
+        }
+    }
+}
+
+}  // namespace cohort

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cohort/tensor/shape.hpp"
+#include "layers/cuda/dnn/dnn_graph.hpp"
+#include "layers/kernels.hpp"
+
+// A convolution's operations as cuDNN's graphs.
+namespace cohort::cuda {
+
+/// One convolution of one batch size; images have channels last, filters are [K, R, R, C/groups].
+struct ConvProblem {
+    std::int64_t samples = 1;
+    std::int64_t channels = 1;  ///< of the input as cuDNN sees it, padding included
+    std::int64_t height = 1;
+    std::int64_t width = 1;
+    std::int64_t out_height = 1;
+    std::int64_t out_width = 1;
+    ConvOptions options;
+    ElementType type = ElementType::kF32;
+
+    [[nodiscard]] std::int64_t filter_channels() const noexcept {
+        return channels / options.groups;
+    }
+};
+
+/// "n128 c16 32x32 k16 3x3 s1 p1 d1 g1 bf16": everything that a choice of engine depends on but
+/// for the GPU and the library.
+[[nodiscard]] std::string problem_text(const ConvProblem& problem);
+
+/// Numbers of the tensors in the graphs.
+enum ConvTensor : std::int64_t {
+    kImage = 1,
+    kFilter = 2,
+    kResult = 3,
+    kBias = 4,
+    kMiddle = 5,
+    kSecondMiddle = 6
+};
+
+[[nodiscard]] DnnTensor image_of(const ConvProblem& problem);
+[[nodiscard]] DnnTensor filter_of(const ConvProblem& problem);
+[[nodiscard]] DnnTensor bias_of(const ConvProblem& problem);
+[[nodiscard]] DnnTensor result_of(const ConvProblem& problem);
+
+/// What follows the products within the graph.
+enum class ConvTail { kNone, kBias, kBiasRelu, kRelu };
+[[nodiscard]] std::shared_ptr<const DnnGraph> forward_graph(const DnnTarget& target,
+                                                            const ConvProblem& problem,
+                                                            ConvTail tail);
+/// kImage becomes the gradient of the input from kFilter and kResult, the output's gradient.
+[[nodiscard]] std::shared_ptr<const DnnGraph> data_graph(const DnnTarget& target,
+                                                         const ConvProblem& problem);
+/// kFilter becomes the gradient of the filters from kImage and kResult.
+[[nodiscard]] std::shared_ptr<const DnnGraph> filter_graph(const DnnTarget& target,
+                                                           const ConvProblem& problem);
+
+}  // namespace cohort::cuda

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "cohort/tensor/element.hpp"
+#include "layers/cuda/rules/layouts.hpp"
+
+// Kernels that change the order and type of whole tensors; device memory throughout.
+namespace cohort::cuda {
+
+/// A copy of a parameter: one entry of the table that refresh_weights() goes through.
+struct WeightCopy {
+    const float* from = nullptr;
+    void* to = nullptr;
+    WeightOrder order;
+    ElementType type = ElementType::kF32;
+    std::int64_t first_block = 0;
+};
+
+/// Elements that one block of refresh_copies copies.
+constexpr std::int64_t kCopiesPerBlock = 2048;
+[[nodiscard]] constexpr std::int64_t blocks_of_copy(const WeightOrder& order) noexcept {
+    return (copy_elements(order) + kCopiesPerBlock - 1) / kCopiesPerBlock;
+}
+
+/// Makes all copies of a table, in one launch. @param blocks of all entries together
+void refresh_copies(cudaStream_t stream, const WeightCopy* table, int entries, std::int64_t blocks);
+
+/// A gradient in that order and type becomes the parameter's, row-major in single precision.
+void store_weight_gradient(cudaStream_t stream, const WeightOrder& order, ElementType type,
+                           const void* from, float* gradient);
+
+/// Row-major images in single precision -> channels last in `type`, and back.
+void images_to_channels_last(cudaStream_t stream, const ImageOrder& order, ElementType type,
+                             const float* from, void* to, std::int64_t samples);
+void images_to_row_major(cudaStream_t stream, const ImageOrder& order, ElementType type,
+                         const void* from, float* to, std::int64_t samples);
+
+}  // namespace cohort::cuda

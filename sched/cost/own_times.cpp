@@ -1,0 +1,418 @@
+#include "sched/cost/own_times.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "sched/modes/batch_balance.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr double kLeastNoise = 0.05;   ///< of logarithms: what a clock and a scheduler add
+constexpr double kRunningNoise = 0.1;  ///< the same while an iteration runs: others get in the way
+constexpr double kFirstNoise = 0.1;    ///< assumed before any is known...
+constexpr double kFirstWeight = 8;     ///< ...as if seen so often
+constexpr double kPooled = 16;         ///< weight of all workers' noise in each one's, records
+constexpr std::ptrdiff_t kAround = 4;  ///< records on either side that make a local mean
+constexpr int kBlock = 8;              ///< iterations that are drawn together
+constexpr double kLater = 1.5;         ///< times as long, for another look at who is late
+constexpr double kSlow = 1.2;          ///< times the common level
+constexpr double kAgain = 2;           ///< times what has elapsed: as long again
+constexpr double kRounding = 1e-6;     ///< of seconds, as they are added up
+
+/// The deviation of a normal variable from the ninth decile of the distances of two of them: what
+/// is rare and far off does not count.
+double deviation_of(std::vector<double> distances) {
+    constexpr double kDecile = 1.6449 * 1.4142;
+    const auto at = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() * 9 / 10);
+    std::nth_element(distances.begin(), at, distances.end());
+    return *at / kDecile;
+}
+
+/// What of a distance from the common level is sure (OwnTimes).
+double garrote(double distance, double error) {
+    const double least = OwnTimes::kSure * error;
+    return distance * std::max(0.0, 1 - least * least / std::max(distance * distance, 1e-12));
+}
+
+/// The newest part of [from, end) whose mean differs most, in standard errors of single
+/// deviation 1.
+struct Split {
+    std::size_t newest = 0;
+    double errors = 0;
+};
+Split best_split(const std::vector<double>& sums, std::size_t from) {
+    const std::size_t end = sums.size() - 1;
+    const std::size_t count = end - from;
+    Split best;
+    for (std::size_t m = 1; m < count; m += 1 + m / 8) {
+        const auto fresh = static_cast<double>(m);
+        const auto old = static_cast<double>(count - m);
+        const double difference =
+            (sums[end] - sums[end - m]) / fresh - (sums[end - m] - sums[from]) / old;
+        const double errors = std::abs(difference) / std::sqrt(1 / fresh + 1 / old);
+        if (errors > best.errors) {
+            best = {.newest = m, .errors = errors};
+        }
+    }
+    return best;
+}
+
+std::vector<double> sums_of(const std::vector<float>& values) {
+    std::vector<double> sums(values.size() + 1, 0.0);
+    std::partial_sum(values.begin(), values.end(), sums.begin() + 1, std::plus<double>());
+    return sums;
+}
+
+/// Times what work takes of a full batch's, for a fixed share.
+double work_factor(double share, double batches) {
+    return share + (1 - share) * batches;
+}
+
+}  // namespace
+
+OwnTimes::OwnTimes(int workers, std::int64_t batch, double pull_bytes)
+    : batch_(static_cast<double>(batch)),
+      pull_bytes_(pull_bytes),
+      shares_(static_cast<std::size_t>(workers)),
+      rows_(static_cast<std::size_t>(workers)) {
+}
+
+void OwnTimes::forget(int worker) {
+    const auto i = static_cast<std::size_t>(worker);
+    rows_.at(i) = {};
+    shares_.at(i) = {};
+}
+
+void OwnTimes::look(const LoadView& view, const std::vector<int>& live, double now_s) {
+    const TelemetryHistory& history = *view.history;
+    live_ = live;
+    known_ = 0;
+    for (Row& row : rows_) {
+        row.live = false;
+    }
+    for (const int worker : live_) {
+        Row& row = rows_[static_cast<std::size_t>(worker)];
+        FixedShare& share = shares_[static_cast<std::size_t>(worker)];
+        std::size_t fresh = 0;
+        while (fresh < history.size(worker) &&
+               history.record(worker, fresh).iteration > share.iteration) {
+            ++fresh;
+        }
+        for (; fresh > 0; --fresh) {
+            take(share, history.record(worker, fresh - 1), std::max(row.noise, kLeastNoise));
+        }
+        read(row, worker, history);
+        known_ += row.logs.empty() ? 0 : 1;
+    }
+    if (known_ == 0) {
+        return;
+    }
+    measure_noise();
+    for (const int worker : live_) {
+        find_state(rows_[static_cast<std::size_t>(worker)]);
+    }
+    find_levels();
+    if (view.running != nullptr) {
+        find_late(*view.running, now_s);
+    }
+}
+
+/// Successive batches of different sizes say what of the work is fixed; where no share explains
+/// what they took, the worker's speed has changed, and nothing is learned.
+void OwnTimes::take(FixedShare& share, const IterationRecord& record, double noise) const {
+    constexpr int kFew = 8;           // records of a mean
+    constexpr int kTelling = 4;       // records after a change that say something
+    constexpr double kResized = 0.1;  // of logarithms
+    constexpr double kKept = 0.5;     // of what was known, at the next change
+    constexpr double kFar = 3;        // deviations: the speed has changed
+    const auto samples = static_cast<double>(record.samples);
+    const double work_log = std::log(std::max(record.input_s + record.compute_s, 1e-9));
+    share.iteration = record.iteration;
+    if (record.samples != share.samples) {
+        const bool resized =
+            share.samples > 0 &&
+            std::abs(std::log(samples / static_cast<double>(share.samples))) > kResized;
+        share.before_samples = resized ? static_cast<double>(share.samples) : share.before_samples;
+        if (resized) {
+            share.before_log = share.now_log;
+            for (double& cost : share.cost) {
+                cost *= kKept;
+            }
+        }
+        share.samples = record.samples;
+        share.now = resized ? 0 : share.now;
+    }
+    share.now_log += (work_log - share.now_log) / std::min(++share.now, kFew);
+    if (share.before_samples == 0 || share.now > kTelling) {
+        return;
+    }
+    for (std::size_t i = 0; i < kShares; ++i) {
+        const double fixed = static_cast<double>(i) / (kShares - 1);
+        const double expected = std::log(work_factor(fixed, samples / batch_) /
+                                         work_factor(fixed, share.before_samples / batch_));
+        const double off = std::min(std::abs(work_log - share.before_log - expected) / noise, kFar);
+        share.cost[i] += off * off / 2;
+    }
+}
+
+/// Before batches have differed work is taken to be proportional.
+double OwnTimes::fixed_share(int worker) const {
+    constexpr double kPrior = 2;  // that some of it is fixed: the rest of a unit counts for none
+    const FixedShare& share = shares_[static_cast<std::size_t>(worker)];
+    const double least = *std::min_element(share.cost.begin(), share.cost.end());
+    const double most = *std::max_element(share.cost.begin(), share.cost.end());
+    if (most - least < kPrior) {
+        return 0;
+    }
+    double weights = 0;
+    double sum = 0;
+    for (std::size_t i = 0; i < kShares; ++i) {
+        const double weight = std::exp(least - share.cost[i]);
+        weights += weight;
+        sum += weight * static_cast<double>(i) / (kShares - 1);
+    }
+    return sum / weights;
+}
+
+/// A crowd at the servers makes pulls of all slow. Records leave out of a pull what others suffer
+/// as well; its rate has it.
+double OwnTimes::transfer_s(const IterationRecord& record) const {
+    const double rate = record.use.rx_bytes_s;
+    return record.push_s + std::max(record.pull_s, rate > 0 ? pull_bytes_ / rate : 0);
+}
+
+double OwnTimes::full_batch_s(int worker, const IterationRecord& record) const {
+    const double batches = static_cast<double>(record.samples) / batch_;
+    return (record.input_s + record.compute_s) / work_factor(fixed_share(worker), batches) +
+           transfer_s(record);
+}
+
+/// The first iteration of a worker is cold: it counts only as long as there is no other.
+void OwnTimes::read(Row& row, int worker, const TelemetryHistory& history) const {
+    constexpr double kNewest = 0.2;  // weight of a transfer
+    row.live = true;
+    row.logs.clear();
+    row.when_s.clear();
+    row.transfer_s = 0;
+    const std::size_t count = std::min(history.size(worker), kMemory);
+    for (std::size_t age = count; age-- > 0;) {
+        const IterationRecord& record = history.record(worker, age);
+        const double own_s = full_batch_s(worker, record);
+        if ((record.iteration == 1 && count > 1) || !(own_s > 0)) {
+            continue;
+        }
+        row.transfer_s += (row.logs.empty() ? 1 : kNewest) * (transfer_s(record) - row.transfer_s);
+        row.logs.push_back(static_cast<float>(std::log(own_s)));
+        row.when_s.push_back(record.arrived_s);
+    }
+    const auto size = static_cast<std::ptrdiff_t>(row.logs.size());
+    const std::vector<double> sums = sums_of(row.logs);
+    row.local.resize(row.logs.size());
+    for (std::ptrdiff_t i = 0; i < size; ++i) {
+        const auto begin = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, i - kAround));
+        const auto end = static_cast<std::size_t>(std::min(size, i + kAround + 1));
+        const double mean = (sums[end] - sums[begin]) / static_cast<double>(end - begin);
+        row.local[static_cast<std::size_t>(i)] =
+            static_cast<float>(row.logs[static_cast<std::size_t>(i)] - mean);
+    }
+}
+
+/// Of successive times, so that changes of level count twice only; those of all workers in place of
+/// what few of one cannot tell.
+void OwnTimes::measure_noise() {
+    double pooled = kFirstWeight * kFirstNoise * kFirstNoise;
+    double weight = kFirstWeight;
+    for (const int worker : live_) {
+        Row& row = rows_[static_cast<std::size_t>(worker)];
+        row.noise = 0;
+        std::vector<double> distances;
+        for (std::size_t i = 1; i < row.logs.size(); ++i) {
+            distances.push_back(std::abs(row.logs[i] - row.logs[i - 1]));
+        }
+        if (!distances.empty()) {
+            const auto count = static_cast<double>(distances.size());
+            row.noise = deviation_of(std::move(distances));
+            pooled += count * row.noise * row.noise;
+            weight += count;
+        }
+    }
+    pooled /= weight;
+    variation_ = 0;
+    for (const int worker : live_) {
+        Row& row = rows_[static_cast<std::size_t>(worker)];
+        const auto count = static_cast<double>(row.logs.empty() ? 0 : row.logs.size() - 1);
+        const double square =
+            (count * row.noise * row.noise + kPooled * pooled) / (count + kPooled);
+        row.noise = std::max(std::sqrt(square), kLeastNoise);
+        variation_ += row.noise / static_cast<double>(live_.size());
+    }
+}
+
+/// Looks for the largest change, and then for a newer one within what came after it, until there is
+/// none.
+void OwnTimes::find_state(Row& row) const {
+    row.changed = false;
+    row.age = row.logs.size();
+    if (row.logs.empty()) {
+        return;
+    }
+    const std::vector<double> sums = sums_of(row.logs);
+    for (Split split = best_split(sums, 0); split.errors > kSure * row.noise;
+         split = best_split(sums, row.logs.size() - row.age)) {
+        row.changed = true;
+        row.age = split.newest;
+    }
+    row.mean = (sums.back() - sums[row.logs.size() - row.age]) / static_cast<double>(row.age);
+}
+
+void OwnTimes::find_levels() {
+    std::vector<double> means;
+    for (const int worker : live_) {
+        const Row& row = rows_[static_cast<std::size_t>(worker)];
+        if (!row.logs.empty()) {
+            means.push_back(row.mean);
+        }
+    }
+    common_ = median_of(std::move(means));
+    for (const int worker : live_) {
+        Row& row = rows_[static_cast<std::size_t>(worker)];
+        const double error =
+            row.noise / std::sqrt(static_cast<double>(std::max<std::size_t>(row.age, 1)));
+        row.level = row.logs.empty() ? common_ : common_ + garrote(row.mean - common_, error);
+    }
+}
+
+double OwnTimes::allowed_s(int worker, const RunningIterations& running) const {
+    const Row& row = rows_[static_cast<std::size_t>(worker)];
+    const double batches = static_cast<double>(running.samples(worker)) / batch_;
+    const double level_s = std::exp(row.level);
+    const double transfer_s = std::min(row.transfer_s, level_s);
+    const double own_s =
+        transfer_s + (level_s - transfer_s) * work_factor(fixed_share(worker), batches);
+    return own_s * std::exp(kSure * std::max(row.noise, kRunningNoise)) +
+           std::max(running.beside_s(worker), 0.0) + kSure * running.beside_noise_s(worker);
+}
+
+/// When most are late it is nobody's fault.
+void OwnTimes::find_late(const RunningIterations& running, double now_s) {
+    std::vector<int> late;
+    for (const int worker : live_) {
+        Row& row = rows_[static_cast<std::size_t>(worker)];
+        const std::optional<double> begun_s = running.begun_s(worker);
+        if (!begun_s) {
+            continue;
+        }
+        const double lasted_s = now_s - *begun_s;
+        row.begun_s = -1;
+        if (lasted_s * (1 + kRounding) >= allowed_s(worker, running)) {
+            row.looked_s = lasted_s;
+            row.begun_s = *begun_s;
+            late.push_back(worker);
+        }
+    }
+    if (2 * late.size() > live_.size()) {
+        return;
+    }
+    for (const int worker : late) {
+        Row& row = rows_[static_cast<std::size_t>(worker)];
+        const double longer = row.looked_s / allowed_s(worker, running);
+        const double usual = row.level + kSure * std::max(row.noise, kRunningNoise);
+        row.changed = true;
+        row.age = 1;
+        row.level = usual + std::log(kAgain * longer);
+    }
+}
+
+std::optional<double> OwnTimes::wake_at(const RunningIterations& running) const {
+    std::optional<double> first_s;
+    if (!ready()) {
+        return first_s;
+    }
+    for (const int worker : live_) {
+        const std::optional<double> begun_s = running.begun_s(worker);
+        if (!begun_s) {
+            continue;
+        }
+        const Row& row = rows_[static_cast<std::size_t>(worker)];
+        const double wait_s =
+            row.begun_s == *begun_s ? kLater * row.looked_s : allowed_s(worker, running);
+        first_s = std::min(first_s.value_or(*begun_s + wait_s), *begun_s + wait_s);
+    }
+    return first_s;
+}
+
+LoadEstimate OwnTimes::estimate() const {
+    LoadEstimate load{.cost = std::vector<CostLine>(rows_.size())};
+    for (const int worker : live_) {
+        const auto i = static_cast<std::size_t>(worker);
+        const double level_s = std::exp(rows_[i].level);
+        const double transfer_s = std::min(rows_[i].transfer_s, level_s);
+        const double fixed = fixed_share(worker) * (level_s - transfer_s);
+        load.cost[i] = {.fixed_s = transfer_s + fixed,
+                        .sample_s = (level_s - transfer_s - fixed) / batch_};
+    }
+    return load;
+}
+
+double OwnTimes::state_age() const noexcept {
+    double age = kMemory;
+    for (const int worker : live_) {
+        const Row& row = rows_[static_cast<std::size_t>(worker)];
+        age = std::min(age, static_cast<double>(std::max<std::size_t>(row.age, 1)));
+    }
+    return age;
+}
+
+TimeDraws OwnTimes::draw(int replicates, int iterations, std::uint64_t seed) const {
+    TimeDraws draws{.replicates = replicates, .iterations = iterations, .factors = {}};
+    const auto rows = static_cast<std::size_t>(std::int64_t{replicates} * iterations);
+    draws.factors.assign(rows * rows_.size(), 1.0F);
+    double first_s = 0;
+    double last_s = 0;
+    for (const int worker : live_) {
+        const Row& row = rows_[static_cast<std::size_t>(worker)];
+        if (!row.when_s.empty()) {
+            last_s = std::max(last_s, row.when_s.back());
+            first_s = std::max(first_s, row.when_s.front());
+        }
+    }
+    std::mt19937_64 dice(seed);
+    double moment_s = first_s;
+    for (std::size_t at = 0; at < rows; ++at) {
+        const auto iteration = at % static_cast<std::size_t>(iterations);
+        if (iteration % kBlock == 0) {
+            moment_s = first_s + (last_s - first_s) * std::generate_canonical<double, 53>(dice);
+        }
+        for (const int worker : live_) {
+            const auto i = static_cast<std::size_t>(worker);
+            const Row& row = rows_[i];
+            if (row.logs.empty()) {
+                continue;
+            }
+            const auto begin = std::lower_bound(row.when_s.begin(), row.when_s.end(), moment_s);
+            const auto step = static_cast<std::size_t>(begin - row.when_s.begin());
+            const std::size_t k = (step + iteration % kBlock) % row.logs.size();
+            const double log = !row.changed          ? row.logs[k] - row.mean
+                               : iteration < row.age ? row.local[k]
+                                                     : row.logs[k] - row.level;
+            draws.factors[at * rows_.size() + i] = static_cast<float>(std::exp(log));
+        }
+    }
+    return draws;
+}
+
+double OwnTimes::slowness(int worker) const {
+    return std::exp(rows_.at(static_cast<std::size_t>(worker)).level - common_);
+}
+
+std::vector<int> OwnTimes::slow() const {
+    std::vector<int> slow;
+    std::copy_if(live_.begin(), live_.end(), std::back_inserter(slow),
+                 [this](int worker) { return slowness(worker) >= kSlow; });
+    return slow;
+}
+
+}  // namespace cohort

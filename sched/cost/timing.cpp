@@ -1,0 +1,142 @@
+#include "cohort/sched/timing.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cohort/core/error.hpp"
+#include "sched/cost/timing_runs.hpp"
+
+// How fast a plan goes. Plans that apply every push need a queue of (time, worker), one step per
+// push; the others are run by the engine. Both agree where both can be used.
+namespace cohort {
+namespace {
+
+/// Finer than any clock; times written with few decimals stay whole.
+double tick_for(double least_own_s) {
+    return std::pow(10, std::floor(std::log10(least_own_s)) - 7);
+}
+
+Ticks to_ticks(double seconds, double tick_s) {
+    constexpr double kMost = 1LL << 40;  // who is 10,000 times as slow as the others
+    return static_cast<Ticks>(std::llround(std::min(seconds / tick_s, kMost)));
+}
+
+/// Numbers the plan's workers anew.
+/// @return by worker; -1: it has no place
+std::vector<int> renumber(SyncPlan& plan, std::size_t workers) {
+    std::vector<int> index(workers, -1);
+    for (const CohortSpec& cohort : plan.cohorts) {
+        for (const std::vector<int>* list : {&cohort.members, &cohort.riders}) {
+            for (const int worker : *list) {
+                index.at(static_cast<std::size_t>(worker)) = 0;
+            }
+        }
+    }
+    int next = 0;
+    for (int& one : index) {
+        one = one < 0 ? one : next++;
+    }
+    for (CohortSpec& cohort : plan.cohorts) {
+        for (std::vector<int>* list : {&cohort.members, &cohort.riders}) {
+            for (int& worker : *list) {
+                worker = index[static_cast<std::size_t>(worker)];
+            }
+        }
+    }
+    return index;
+}
+
+TimingJob job_of(const SyncPlan& plan, std::span<const double> own_s,
+                 std::span<const std::int64_t> batches, std::int64_t reference_batch) {
+    check_invariant(own_s.size() == batches.size(), "a time and a batch for each worker");
+    check_invariant(reference_batch > 0, "a reference batch has samples");
+    TimingJob job{.plan = plan,
+                  .own_s = {},
+                  .own = {},
+                  .batches = {},
+                  .reference_batch = reference_batch,
+                  .first = {},
+                  .drawn_as = {}};
+    const std::vector<int> index = renumber(job.plan, own_s.size());
+    for (std::size_t i = 0; i < index.size(); ++i) {
+        if (index[i] >= 0) {
+            check_invariant(own_s[i] > 0 && std::isfinite(own_s[i]) && batches[i] > 0,
+                            "who takes part has a time and samples");
+            job.own_s.push_back(own_s[i]);
+            job.batches.push_back(batches[i]);
+            job.drawn_as.push_back(i);
+        }
+    }
+    check_invariant(!job.own_s.empty(), "somebody takes part");
+    job.drawn_workers = own_s.size();
+    job.tick_s = tick_for(*std::min_element(job.own_s.begin(), job.own_s.end()));
+    std::transform(job.own_s.begin(), job.own_s.end(), std::back_inserter(job.own),
+                   [&job](double seconds) { return to_ticks(seconds, job.tick_s); });
+    return job;
+}
+
+}  // namespace
+
+/// Patterns may take hundreds of updates until they repeat.
+double static_update_s(std::span<const double> own_s, int quorum) {
+    constexpr std::int64_t kPushes = 8192;
+    check_invariant(quorum >= 1 && static_cast<std::size_t>(quorum) <= own_s.size(),
+                    "a quorum of the workers");
+    SyncPlan plan;
+    plan.cohorts.push_back({.members = {}, .riders = {}, .quorum = quorum});
+    for (std::size_t i = 0; i < own_s.size(); ++i) {
+        plan.cohorts.front().members.push_back(static_cast<int>(i));
+    }
+    const std::vector<std::int64_t> batches(own_s.size(), 1);
+    TimingJob job = job_of(plan, own_s, batches, static_cast<std::int64_t>(own_s.size()));
+    job.least_pushes = kPushes;
+    return time_by_loop(job).update_s;
+}
+
+namespace {
+
+/// By the loop where it is right, else by the engine.
+PlanTiming run(const TimingJob& job) {
+    if (!applies_all(job.plan)) {
+        return time_by_engine(job);
+    }
+    const PlanTiming timing = time_by_loop(job);
+    const bool within = !job.plan.lag_rule || timing.max_lag <= job.plan.lag_rule->bound;
+    return within ? timing : time_by_engine(job);
+}
+
+}  // namespace
+
+PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
+                     std::span<const std::int64_t> batches, std::int64_t reference_batch) {
+    return run(job_of(plan, own_s, batches, reference_batch));
+}
+
+PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
+                     std::span<const std::int64_t> batches, std::int64_t reference_batch,
+                     const TimeDraws& draws, std::span<const double> first_s) {
+    check_invariant(draws.replicates > 0 && draws.iterations > 0, "something was drawn");
+    TimingJob job = job_of(plan, own_s, batches, reference_batch);
+    job.draws = &draws;
+    for (const std::size_t worker : job.drawn_as) {
+        if (!first_s.empty()) {
+            job.first.push_back(to_ticks(first_s[worker], job.tick_s));
+        }
+    }
+    PlanTiming mean;
+    const double share = 1.0 / draws.replicates;
+    double sample_s = 0;  // what takes long counts for as long
+    for (job.replicate = 0; job.replicate < draws.replicates; ++job.replicate) {
+        const PlanTiming one = run(job);
+        mean.update_s += share * one.update_s;
+        sample_s += share / one.samples_s;
+        mean.mean_lag += share * one.mean_lag;
+        mean.max_lag = std::max(mean.max_lag, one.max_lag);
+        mean.used += share * one.used;
+        mean.replicates.push_back(one.samples_s);
+    }
+    mean.samples_s = 1 / sample_s;
+    return mean;
+}
+
+}  // namespace cohort

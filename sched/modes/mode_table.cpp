@@ -1,0 +1,237 @@
+#include "sched/modes/mode_table.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "cohort/core/error.hpp"
+#include "cohort/sched/job_limits.hpp"
+#include "sched/modes/policies.hpp"
+
+// The table of modes and how the command line names them.
+namespace cohort {
+namespace {
+
+bool runs_on(const ModeEntry& entry, Architecture architecture) {
+    return architecture == Architecture::kRing ? entry.rings : entry.servers;
+}
+
+/// "static:X", "saps[:D:ACTION]": in brackets what may be left out.
+std::string spelling(const ModeEntry& entry) {
+    std::string text(entry.name);
+    char before = ':';
+    bool optional = false;
+    for (const ModeParameter& parameter : entry.parameters) {
+        if (parameter.fallback && !optional) {
+            text += '[';
+            optional = true;
+        }
+        text += fmt::format("{}{}", before, parameter.name);
+        before = entry.separator;
+    }
+    return optional ? text + ']' : text;
+}
+
+std::string range(const ModeParameter& parameter, std::size_t workers) {
+    if (!parameter.words.empty()) {
+        return fmt::format("{} one of {}", parameter.name, fmt::join(parameter.words, ", "));
+    }
+    switch (parameter.most) {
+        case ModeParameter::Most::kOne:
+            return fmt::format("{} from {} to 1", parameter.name, parameter.least);
+        case ModeParameter::Most::kWorkers:
+            return fmt::format("{} from {} to the {} workers", parameter.name, parameter.least,
+                               workers);
+        case ModeParameter::Most::kBelowWorkers:
+            return fmt::format("{} from {} to {}, one less than the workers", parameter.name,
+                               parameter.least, workers - 1);
+        default:
+            return fmt::format("{}{} {} to {}{}", parameter.name,
+                               parameter.whole ? " whole," : " from", parameter.least,
+                               ModeParameter::kMost, parameter.automatic ? " or auto" : "");
+    }
+}
+
+[[noreturn]] void fail_parameters(std::string_view mode, const ModeEntry& entry,
+                                  std::size_t workers) {
+    std::vector<std::string> ranges;
+    ranges.reserve(entry.parameters.size());
+    for (const ModeParameter& parameter : entry.parameters) {
+        ranges.push_back(range(parameter, workers));
+    }
+    const std::string with = ranges.empty() ? "" : fmt::format(" with {}", fmt::join(ranges, ", "));
+    fail<UsageError>({.where = "--mode",
+                      .what = "parameters that this mode cannot have",
+                      .expected = spelling(entry) + with,
+                      .got = fmt::format("'{}'", mode)});
+}
+
+/// The number that the whole text is.
+template <class Number>
+std::optional<double> number_in(std::string_view text) {
+    const char* const end = text.data() + text.size();
+    Number value = 0;
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    const auto number = static_cast<double>(value);
+    const bool all = error == std::errc{} && stop == end && std::isfinite(number);
+    return all ? std::optional<double>(number) : std::nullopt;
+}
+
+std::optional<double> parse_value(const ModeParameter& parameter, std::string_view text,
+                                  const ModeSetting& setting) {
+    if (!parameter.words.empty()) {
+        const auto found = std::find(parameter.words.begin(), parameter.words.end(), text);
+        if (found == parameter.words.end()) {
+            return {};
+        }
+        return static_cast<double>(found - parameter.words.begin());
+    }
+    if (parameter.automatic && text == "auto") {
+        return kAutomatic;
+    }
+    const std::optional<double> value =
+        parameter.whole ? number_in<std::int32_t>(text) : number_in<double>(text);
+    const auto count = static_cast<double>(setting.live.size());
+    const bool bounded = !setting.continued;
+    const bool fits =
+        value && *value >= parameter.least && *value <= ModeParameter::kMost &&
+        (parameter.most != ModeParameter::Most::kOne || *value <= 1) &&
+        (parameter.most != ModeParameter::Most::kWorkers || !bounded || *value <= count) &&
+        (parameter.most != ModeParameter::Most::kBelowWorkers || !bounded || *value < count);
+    return fits ? value : std::nullopt;
+}
+
+/// Splits "a:b:c"; a text without any parameter has no pieces.
+std::vector<std::string_view> pieces_of(std::string_view text, char separator) {
+    std::vector<std::string_view> pieces;
+    while (true) {
+        const std::size_t end = text.find(separator);
+        pieces.push_back(text.substr(0, end));
+        if (end == std::string_view::npos) {
+            return pieces;
+        }
+        text.remove_prefix(end + 1);
+    }
+}
+
+std::vector<double> parse_values(std::string_view mode, const ModeEntry& entry,
+                                 const ModeSetting& setting) {
+    const std::size_t workers = setting.live.size();
+    std::vector<std::string_view> pieces;
+    if (mode.size() > entry.name.size()) {
+        pieces = pieces_of(mode.substr(entry.name.size() + 1), entry.separator);
+    }
+    if (pieces.size() > entry.parameters.size()) {
+        fail_parameters(mode, entry, workers);
+    }
+    std::vector<double> values;
+    for (std::size_t i = 0; i < entry.parameters.size(); ++i) {
+        const ModeParameter& parameter = entry.parameters[i];
+        const std::optional<double> value =
+            i < pieces.size() ? parse_value(parameter, pieces[i], setting) : parameter.fallback;
+        if (!value) {
+            fail_parameters(mode, entry, workers);
+        }
+        values.push_back(*value);
+    }
+    return values;
+}
+
+/// The number after '@'. Choosers have none: what they choose from has scales of its own.
+std::optional<double> parse_scale(std::string_view mode, const ModeEntry& entry) {
+    const std::size_t at = mode.find('@');
+    if (at == std::string_view::npos) {
+        return {};
+    }
+    const std::optional<double> scale = number_in<double>(mode.substr(at + 1));
+    if (entry.chooses || !scale || !kLrScaleLimits.contain(*scale)) {
+        fail<UsageError>(
+            {.where = "--mode",
+             .what = "a scale of the learning rate that this mode cannot have",
+             .expected =
+                 entry.chooses
+                     ? fmt::format("{}, which chooses plans with their rates", entry.name)
+                     : fmt::format("{}@SCALE, SCALE {}", spelling(entry), kLrScaleLimits.text()),
+             .got = fmt::format("'{}'", mode)});
+    }
+    return scale;
+}
+
+}  // namespace
+
+int ModeRequest::of_workers(std::size_t i) const {
+    return std::min(whole(i), workers());
+}
+
+SyncPlan one_cohort(const ModeRequest& request, int quorum) {
+    SyncPlan plan;
+    plan.cohorts.push_back({.members = request.live, .riders = {}, .quorum = quorum});
+    return plan;
+}
+
+SyncPlan cohorts_of_one(const ModeRequest& request) {
+    SyncPlan plan;
+    for (const int worker : request.live) {
+        plan.cohorts.push_back({.members = {worker}, .riders = {}});
+    }
+    return plan;
+}
+
+const std::vector<ModeEntry>& mode_table() {
+    static const std::vector<ModeEntry> table = [] {
+        std::vector<ModeEntry> all;
+        for (std::vector<ModeEntry> part :
+             {waiting_modes(), free_modes(), grouped_modes(), adaptive_modes()}) {
+            std::move(part.begin(), part.end(), std::back_inserter(all));
+        }
+        return all;
+    }();
+    return table;
+}
+
+std::vector<std::string> mode_names(Architecture architecture) {
+    std::vector<std::string> names;
+    for (const ModeEntry& entry : mode_table()) {
+        if (runs_on(entry, architecture)) {
+            const bool first = entry.name == default_mode(architecture);
+            names.insert(first ? names.begin() : names.end(), spelling(entry));
+        }
+    }
+    return names;
+}
+
+ModeSetting scaled(ModeSetting setting, double lr_scale) {
+    setting.lr_scale = lr_scale;
+    return setting;
+}
+
+ParsedMode parse_mode(std::string_view mode, const ModeSetting& setting) {
+    const std::string_view unscaled = mode.substr(0, mode.find('@'));
+    const std::string_view name = unscaled.substr(0, unscaled.find(':'));
+    const auto& table = mode_table();
+    const bool ring = setting.architecture == Architecture::kRing;
+    const auto found =
+        std::find_if(table.begin(), table.end(), [&](const auto& e) { return e.name == name; });
+    if (found == table.end() || !runs_on(*found, setting.architecture)) {
+        fail<UsageError>(
+            {.where = "--mode",
+             .what = fmt::format(
+                 "{} {}",
+                 found == table.end() ? "unknown mode with" : "a mode that does not run on",
+                 ring ? "rings" : "servers"),
+             .expected = fmt::format("{}", fmt::join(mode_names(setting.architecture), ", ")),
+             .got = fmt::format("'{}'", mode),
+             .hint = found == table.end() ? ""
+                     : ring               ? "--arch servers"
+                                          : "--arch ring"});
+    }
+    return {.entry = &*found,
+            .values = parse_values(unscaled, *found, setting),
+            .unscaled = unscaled,
+            .lr_scale = parse_scale(mode, *found)};
+}
+
+}  // namespace cohort

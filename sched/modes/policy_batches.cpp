@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sched/modes/batch_balance.hpp"
+#include "sched/modes/policies.hpp"
+#include "sched/modes/policy_base.hpp"
+
+// Policies that change the samples of a lease: everybody should take equally long.
+namespace cohort {
+namespace {
+
+/// How batches are cut.
+using Balance = std::vector<std::int64_t> (*)(const std::vector<double>& times, std::int64_t batch);
+
+/// proportional_batches in the pieces that adaptive's balance has.
+std::vector<std::int64_t> fine_batches(const std::vector<double>& times, std::int64_t batch) {
+    std::vector<CostLine> costs;
+    costs.reserve(times.size());
+    for (const double time : times) {
+        costs.push_back({.fixed_s = 0, .sample_s = time / static_cast<double>(batch)});
+    }
+    return balanced_batches(costs, batch);
+}
+
+/// Changes when the slowest is done a tenth earlier by it.
+class BatchPolicy final : public PolicyBase {
+public:
+    BatchPolicy(std::string mode, const ModeSetting& setting, Balance balance)
+        : PolicyBase(std::move(mode), setting),
+          balance_(balance),
+          batches_(setting.live.size(), setting.batch) {}
+
+protected:
+    /// Who is left shares the work as their times are.
+    Decision remake(std::string reason) override {
+        batches_.assign(batches_.size(), setting().batch);
+        Decision made = PolicyBase::remake(std::move(reason));
+        if (wishes()) {
+            take(balance_(times(), setting().batch));
+        }
+        made.batches = batches_;
+        return made;
+    }
+    [[nodiscard]] bool wishes() const override {
+        constexpr double kGain = 1.1;
+        const std::vector<double> now = lease_times(batches(), times());
+        const std::vector<double> then = lease_times(balance_(times(), setting().batch), times());
+        const double slowest = *std::max_element(now.begin(), now.end());
+        return slowest > kGain * *std::max_element(then.begin(), then.end());
+    }
+    Decision change() override {
+        take(balance_(times(), setting().batch));
+        return {.plan = {},
+                .batches = batches_,
+                .reason = fmt::format("batches by own time: {}", fmt::join(batches_, " "))};
+    }
+
+private:
+    /// In the order of live().
+    [[nodiscard]] std::vector<std::int64_t> batches() const {
+        std::vector<std::int64_t> samples;
+        samples.reserve(live().size());
+        for (const int worker : live()) {
+            samples.push_back(batches_[static_cast<std::size_t>(worker)]);
+        }
+        return samples;
+    }
+    void take(const std::vector<std::int64_t>& samples) {
+        for (std::size_t i = 0; i < live().size(); ++i) {
+            batches_[static_cast<std::size_t>(live()[i])] = samples[i];
+        }
+    }
+
+    Balance balance_;
+    std::vector<std::int64_t> batches_;  ///< by worker
+};
+
+}  // namespace
+
+std::unique_ptr<ModePolicy> make_lb_bsp_policy(std::string mode, const ModeSetting& setting,
+                                               const std::vector<double>& values) {
+    const bool fine = values.at(0) > 0;  // the second word of the mode's table
+    return std::make_unique<BatchPolicy>(std::move(mode), setting,
+                                         fine ? fine_batches : proportional_batches);
+}
+
+std::unique_ptr<ModePolicy> make_flexrr_policy(std::string mode, const ModeSetting& setting,
+                                               const std::vector<double>& /*values*/) {
+    return std::make_unique<BatchPolicy>(std::move(mode), setting, helped_batches);
+}
+
+}  // namespace cohort

@@ -1,0 +1,196 @@
+// Inference of the predictor network: one position at a time. Weights are kept input by input, so
+// that the inner loops add a multiple of one vector to another: no sums over lanes. A step reads
+// all parameters once, 340 kB.
+#include "sched/predict/lstm_model.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "cohort/core/error.hpp"
+#include "core/system/simd.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr int kHidden = LstmModel::kHidden;
+constexpr int kGates = 4 * kHidden;
+
+/// e^x to a few units in the last place, |x| < 87; vectorises, unlike std::exp.
+inline float exponential(float x) {
+    constexpr float kLog2e = 1.44269504F;
+    constexpr float kLn2High = 0.693359375F;
+    constexpr float kLn2Low = -2.12194440e-4F;
+    constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to a whole number
+    const float clamped = std::min(std::max(x, -87.0F), 87.0F);
+    const float shifted = clamped * kLog2e + kRound;
+    const float whole = shifted - kRound;
+    const float rest = clamped - whole * kLn2High - whole * kLn2Low;
+    float sum = 1.0F / 5040;
+    sum = sum * rest + 1.0F / 720;
+    sum = sum * rest + 1.0F / 120;
+    sum = sum * rest + 1.0F / 24;
+    sum = sum * rest + 1.0F / 6;
+    sum = sum * rest + 0.5F;
+    sum = sum * rest + 1.0F;
+    sum = sum * rest + 1.0F;
+    const std::int32_t power = std::bit_cast<std::int32_t>(shifted) << 23;
+    return std::bit_cast<float>(std::bit_cast<std::int32_t>(sum) + power);
+}
+
+inline float sigmoid(float x) {
+    return 1.0F / (1.0F + exponential(-x));
+}
+
+inline float tangent(float x) {
+    return 2.0F * sigmoid(2.0F * x) - 1.0F;
+}
+
+/// y[out] += W x, W as [in,out].
+COHORT_SIMD_CLONES void add_product(const float* weights, const float* x, int in, int out,
+                                    float* y) {
+    for (int i = 0; i < in; ++i) {
+        const float factor = x[i];
+        const float* row = weights + static_cast<std::ptrdiff_t>(i) * out;
+        for (int o = 0; o < out; ++o) {
+            y[o] += factor * row[o];
+        }
+    }
+}
+
+/// @param gates  before their functions: input, forget, candidate, output, [4][kHidden]
+COHORT_SIMD_CLONES void move_cell(const float* gates, float* cell, float* hidden) {
+    for (int h = 0; h < kHidden; ++h) {
+        const float input = sigmoid(gates[h]);
+        const float forget = sigmoid(gates[kHidden + h]);
+        const float candidate = tangent(gates[2 * kHidden + h]);
+        const float output = sigmoid(gates[3 * kHidden + h]);
+        cell[h] = forget * cell[h] + input * candidate;
+        hidden[h] = output * tangent(cell[h]);
+    }
+}
+
+constexpr std::int64_t dense_count(std::int64_t in, std::int64_t out) {
+    return in * out + out;
+}
+
+}  // namespace
+
+std::int64_t LstmModel::parameter_count() {
+    std::int64_t count = dense_count(kHidden, kFeatures);
+    for (int layer = 0; layer < kLayers; ++layer) {
+        const int in = layer == 0 ? kFeatures : kHidden;
+        count += dense_count(in, kGates) + std::int64_t{kHidden} * kGates;
+    }
+    for (std::size_t i = 0; i + 1 < kTimeNetwork.size(); ++i) {
+        count += dense_count(kTimeNetwork.at(i), kTimeNetwork.at(i + 1));
+    }
+    return count;
+}
+
+/// Takes parameters one after the other.
+class LstmNetwork::Reader {
+public:
+    explicit Reader(std::span<const float> parameters) : left_(parameters) {}
+
+    /// W [out,in], turned; the bias follows if there is one.
+    [[nodiscard]] Dense dense(int in, int out, bool with_bias = true) {
+        Dense one{.in = in, .out = out, .weights = {}, .bias = {}};
+        const auto inputs = static_cast<std::size_t>(in);
+        const auto outputs = static_cast<std::size_t>(out);
+        const std::span<const float> from = take(inputs * outputs);
+        one.weights.resize(inputs * outputs);
+        for (std::size_t o = 0; o < outputs; ++o) {
+            for (std::size_t i = 0; i < inputs; ++i) {
+                one.weights[i * outputs + o] = from[o * inputs + i];
+            }
+        }
+        if (with_bias) {
+            one.bias = bias(out);
+        }
+        return one;
+    }
+    [[nodiscard]] std::vector<float> bias(int out) {
+        const std::span<const float> from = take(static_cast<std::size_t>(out));
+        return {from.begin(), from.end()};
+    }
+
+private:
+    std::span<const float> take(std::size_t count) {
+        const std::span<const float> front = left_.first(count);
+        left_ = left_.subspan(count);
+        return front;
+    }
+    std::span<const float> left_;
+};
+
+LstmNetwork::LstmNetwork(const LstmModel& model) : scaling_(model) {
+    scaling_.parameters = {};
+    if (static_cast<std::int64_t>(model.parameters.size()) != LstmModel::parameter_count()) {
+        fail<UsageError>({.where = "predictor",
+                          .what = "a model has another number of parameters",
+                          .expected = std::to_string(LstmModel::parameter_count()),
+                          .got = std::to_string(model.parameters.size())});
+    }
+    Reader read(model.parameters);
+    for (std::size_t layer = 0; layer < cells_.size(); ++layer) {
+        Cell& cell = cells_.at(layer);
+        cell.input = read.dense(layer == 0 ? LstmModel::kFeatures : kHidden, kGates, false);
+        cell.hidden = read.dense(kHidden, kGates, false);
+        cell.input.bias = read.bias(kGates);
+    }
+    resources_ = read.dense(kHidden, LstmModel::kFeatures);
+    for (std::size_t i = 0; i < time_.size(); ++i) {
+        time_.at(i) = read.dense(LstmModel::kTimeNetwork.at(i), LstmModel::kTimeNetwork.at(i + 1));
+    }
+}
+
+LstmNetwork::Outputs LstmNetwork::step(const LstmFeatures& scaled, LstmState& state) const {
+    const float* x = scaled.data();
+    for (std::size_t layer = 0; layer < cells_.size(); ++layer) {
+        const Cell& cell = cells_.at(layer);
+        std::array<float, kGates> gates{};
+        std::copy(cell.input.bias.begin(), cell.input.bias.end(), gates.begin());
+        float* hidden = state.hidden.at(layer).data();
+        add_product(cell.input.weights.data(), x, cell.input.in, kGates, gates.data());
+        add_product(cell.hidden.weights.data(), hidden, kHidden, kGates, gates.data());
+        move_cell(gates.data(), state.cell.at(layer).data(), hidden);
+        x = hidden;
+    }
+    Outputs outputs{};
+    std::copy(resources_.bias.begin(), resources_.bias.end(), outputs.begin());
+    add_product(resources_.weights.data(), x, resources_.in, resources_.out, outputs.data());
+
+    constexpr int kWidest =
+        *std::max_element(LstmModel::kTimeNetwork.begin(), LstmModel::kTimeNetwork.end());
+    std::array<float, kWidest> from{};
+    std::array<float, kWidest> to{};
+    std::copy(outputs.begin(), outputs.begin() + LstmModel::kFeatures, from.begin());
+    for (std::size_t i = 0; i < time_.size(); ++i) {
+        const Dense& dense = time_.at(i);
+        std::copy(dense.bias.begin(), dense.bias.end(), to.begin());
+        add_product(dense.weights.data(), from.data(), dense.in, dense.out, to.data());
+        if (i + 1 < time_.size()) {
+            std::transform(to.begin(), to.begin() + dense.out, from.begin(),
+                           [](float each) { return std::max(each, 0.0F); });
+        }
+    }
+    outputs.back() = to.front();
+    return outputs;
+}
+
+LstmFeatures LstmNetwork::scaled(const LstmFeatures& features) const {
+    LstmFeatures out{};
+    for (std::size_t i = 0; i < features.size(); ++i) {
+        out.at(i) = (features.at(i) - scaling_.feature_mean.at(i)) /
+                    std::max(scaling_.feature_deviation.at(i), 1e-6F);
+    }
+    return out;
+}
+
+float LstmNetwork::log_time(float scaled_time) const {
+    return scaled_time * scaling_.time_deviation + scaling_.time_mean;
+}
+
+}  // namespace cohort

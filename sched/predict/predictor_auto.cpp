@@ -1,0 +1,151 @@
+// Now and then all candidates are asked about a worker, and each is held to what comes: the
+// relative errors at kHorizons, averaged over the job's workers with exponential weights. They see
+// the same records, so their errors compare fairly.
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <utility>
+
+#include "sched/predict/predictors.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr int kEvery = 4;        ///< records of a worker between two questions, at least
+constexpr int kAsked = 32;       ///< workers that are asked about in an iteration, about, at most
+constexpr int kRecent = 256;     ///< iterations that errors are averaged over, about
+constexpr int kEnough = 32;      ///< iterations before errors are compared
+constexpr double kBetter = 0.9;  ///< of its error lets another one take over
+
+class AutoPredictor final : public WorkerPredictor {
+public:
+    AutoPredictor(int workers, std::vector<std::unique_ptr<WorkerPredictor>> candidates)
+        : candidates_(std::move(candidates)),
+          errors_(candidates_.size()),
+          workers_(static_cast<std::size_t>(workers)),
+          every_(std::max(kEvery, workers / kAsked)) {}
+
+    std::string_view name() const override { return "auto"; }
+    std::string_view uses() const override { return candidates_[chosen_]->name(); }
+
+    void add(const IterationRecord& record, double own_s) override {
+        Worker& worker = workers_.at(static_cast<std::size_t>(record.worker));
+        settle(worker, own_s);
+        for (const auto& candidate : candidates_) {
+            candidate->add(record, own_s);
+        }
+        if ((worker.records++ + record.worker) % every_ == 0) {
+            ask(worker, record.worker);
+        }
+        choose();
+    }
+
+    void forget(int worker) override {
+        workers_.at(static_cast<std::size_t>(worker)) = {};
+        for (const auto& candidate : candidates_) {
+            candidate->forget(worker);
+        }
+    }
+
+    bool predict(int worker, std::span<float, kMaxHorizon> own_s) const override {
+        return candidates_[chosen_]->predict(worker, own_s);
+    }
+
+    void renew(const std::shared_ptr<const LstmNetwork>& network) override {
+        for (const auto& candidate : candidates_) {
+            candidate->renew(network);
+        }
+    }
+
+private:
+    using AtHorizons = std::array<float, kHorizons.size()>;
+    /// What each candidate said at a moment.
+    struct Asked {
+        std::vector<AtHorizons> own_s;
+        int age = 0;
+    };
+    struct Worker {
+        std::deque<Asked> asked;
+        std::int64_t records = 0;
+    };
+    /// Of a candidate, recent, at each horizon.
+    struct Errors {
+        std::array<double, kHorizons.size()> mean{};
+        [[nodiscard]] double all() const {
+            double sum = 0;
+            for (const double each : mean) {
+                sum += each;
+            }
+            return sum;
+        }
+    };
+
+    /// Questions in so many iterations, at least one.
+    [[nodiscard]] double in(int iterations) const {
+        return std::max(1.0, static_cast<double>(workers_.size()) * iterations / every_);
+    }
+
+    void ask(Worker& worker, int index) const {
+        Asked now;
+        std::array<float, kMaxHorizon> own_s{};
+        for (const auto& candidate : candidates_) {
+            if (!candidate->predict(index, own_s)) {
+                return;
+            }
+            AtHorizons& at = now.own_s.emplace_back();
+            for (std::size_t i = 0; i < at.size(); ++i) {
+                at.at(i) = own_s.at(static_cast<std::size_t>(kHorizons.at(i) - 1));
+            }
+        }
+        worker.asked.push_back(std::move(now));
+    }
+
+    void settle(Worker& worker, double own_s) {
+        for (Asked& asked : worker.asked) {
+            const auto* const horizon = std::find(kHorizons.begin(), kHorizons.end(), ++asked.age);
+            if (horizon == kHorizons.end()) {
+                continue;
+            }
+            const auto at = static_cast<std::size_t>(horizon - kHorizons.begin());
+            const std::int64_t count = ++settled_.at(at);
+            const double weight = 1 / std::min(static_cast<double>(count), in(kRecent));
+            for (std::size_t i = 0; i < candidates_.size(); ++i) {
+                const double said = static_cast<double>(asked.own_s[i].at(at));
+                double& mean = errors_[i].mean.at(at);
+                mean += weight * (std::abs(said - own_s) / own_s - mean);
+            }
+        }
+        while (!worker.asked.empty() && worker.asked.front().age >= kMaxHorizon) {
+            worker.asked.pop_front();
+        }
+    }
+
+    void choose() {
+        if (static_cast<double>(settled_.back()) < in(kEnough)) {
+            return;
+        }
+        const auto best = static_cast<std::size_t>(
+            std::min_element(errors_.begin(), errors_.end(),
+                             [](const Errors& a, const Errors& b) { return a.all() < b.all(); }) -
+            errors_.begin());
+        if (errors_[best].all() < kBetter * errors_[chosen_].all()) {
+            chosen_ = best;
+        }
+    }
+
+    std::vector<std::unique_ptr<WorkerPredictor>> candidates_;
+    std::vector<Errors> errors_;
+    std::array<std::int64_t, kHorizons.size()> settled_{};
+    std::vector<Worker> workers_;
+    int every_;
+    std::size_t chosen_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<WorkerPredictor> make_auto_predictor(
+    int workers, std::vector<std::unique_ptr<WorkerPredictor>> candidates) {
+    return std::make_unique<AutoPredictor>(workers, std::move(candidates));
+}
+
+}  // namespace cohort

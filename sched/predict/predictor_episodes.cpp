@@ -1,0 +1,221 @@
+// Workers are quick or slow for a while: phases of about one level. What a hog does again and again
+// can be seen from how long phases lasted before: the present one is predicted to end when those
+// like it did, given its age, and to be followed by one like the last of the other kind.
+//
+// That slowness ends is predicted from the slow phases of all workers, that it begins only where a
+// worker's own quick phases lasted about equally long: who will be hit next, and when, is otherwise
+// anybody's guess. Times are of the records' clock, not iterations: slow ones are longer.
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <optional>
+
+#include "cohort/sched/policy.hpp"
+#include "sched/predict/predictors.hpp"
+#include "sched/telemetry/newest_quantile.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr double kOtherLevel = 1.15;  ///< times the phase's level, or less than 1 / it: another one
+constexpr double kAlike = 1.25;       ///< the same for phases that are compared
+constexpr double kUsual = 0.2;        ///< quantile of own times
+constexpr std::size_t kPhases = 64;   ///< that are remembered: of a worker, and slow ones of all
+constexpr std::size_t kEnough = 2;    ///< phases from which lengths are told
+constexpr double kRegular = 0.3;  ///< quartiles apart, over the median: lasts about equally long
+constexpr double kOverdue = 1.2;  ///< times the longest: it is none of these after all
+
+bool differ(double a, double b, double factor) {
+    return a > factor * b || b > factor * a;
+}
+
+/// One that is over.
+struct Phase {
+    double own_s = 0;     ///< per batch
+    double level = 1;     ///< own_s over the usual one
+    double seconds = 0;   ///< that it lasted
+    double period_s = 0;  ///< from record to record
+    [[nodiscard]] bool slow() const { return level > kOtherLevel; }
+};
+
+/// The phase that a worker is in.
+struct Present {
+    OwnTime own;
+    double begin_s = 0;
+    double newest_s = 0;
+    std::int64_t records = 0;
+
+    void add(double at_s, double own_s) {
+        begin_s = records == 0 ? at_s : begin_s;
+        newest_s = at_s;
+        ++records;
+        own.add(own_s);
+    }
+    [[nodiscard]] double age_s() const { return newest_s - begin_s; }
+    [[nodiscard]] double period_s() const {
+        const double mean_s = records > 1 ? age_s() / static_cast<double>(records - 1) : 0;
+        return mean_s > 0 ? mean_s : own.seconds();
+    }
+};
+
+/// Sorted lengths of phases.
+using Lengths = std::vector<double>;
+
+double quantile(const Lengths& sorted, double share) {
+    return sorted[static_cast<std::size_t>(
+        std::lround(share * static_cast<double>(sorted.size() - 1)))];
+}
+
+bool regular(const Lengths& sorted) {
+    return sorted.size() >= kEnough &&
+           quantile(sorted, 0.75) - quantile(sorted, 0.25) < kRegular * quantile(sorted, 0.5);
+}
+
+/// What is left of a phase of an age: the median of those that lasted longer.
+/// @return none: nobody knows
+std::optional<double> left_of(const Lengths& sorted, double age_s) {
+    if (sorted.size() < kEnough || age_s > kOverdue * sorted.back()) {
+        return std::nullopt;
+    }
+    const Lengths longer(std::upper_bound(sorted.begin(), sorted.end(), age_s), sorted.end());
+    return longer.empty() ? 0 : quantile(longer, 0.5) - age_s;
+}
+
+class EpisodesPredictor final : public WorkerPredictor {
+public:
+    explicit EpisodesPredictor(int workers) : workers_(static_cast<std::size_t>(workers)) {}
+
+    std::string_view name() const override { return "episodes"; }
+
+    void add(const IterationRecord& record, double own_s) override {
+        Worker& worker = workers_.at(static_cast<std::size_t>(record.worker));
+        worker.usual.add(static_cast<float>(own_s));
+        const double at_s = record.arrived_s;
+        if (worker.now.records == 0 || !differ(own_s, worker.now.own.seconds(), kOtherLevel)) {
+            worker.now.add(at_s, own_s);
+            worker.next.reset();
+            return;
+        }
+        if (worker.next && !differ(own_s, worker.next->own.seconds(), kOtherLevel)) {
+            worker.next->add(at_s, own_s);
+            turn(worker);
+            return;
+        }
+        // The first one of another level, or one on the way there: the level counts from here on.
+        Present next;
+        next.add(worker.next ? worker.next->begin_s : at_s, own_s);
+        next.newest_s = at_s;
+        worker.next = next;
+    }
+
+    void forget(int worker) override { workers_.at(static_cast<std::size_t>(worker)) = {}; }
+
+    bool predict(int worker, std::span<float, kMaxHorizon> own_s) const override {
+        const Worker& of = workers_.at(static_cast<std::size_t>(worker));
+        if (of.now.records == 0) {
+            return false;
+        }
+        Phase phase = present(of);
+        std::optional<double> left_s = left(of, phase, of.next ? 0 : of.now.age_s());
+        for (float& each : own_s) {
+            if (left_s && *left_s < phase.period_s / 2) {
+                phase = following(of, phase);
+                left_s = left(of, phase, 0);
+            }
+            each = static_cast<float>(phase.own_s);
+            if (left_s) {
+                *left_s -= phase.period_s;
+            }
+        }
+        return true;
+    }
+
+private:
+    struct Worker {
+        NewestQuantile usual;
+        Present now;
+        std::optional<Present> next;  ///< there are records of another level, not yet two alike
+        std::deque<Phase> phases;     ///< that are over, newest last
+        bool first = true;  ///< the present one is the first, of which the begin is unknown
+    };
+
+    static Phase as_phase(const Worker& worker, const Present& present, double seconds) {
+        const double usual_s = static_cast<double>(worker.usual.at(kUsual));
+        return {.own_s = present.own.seconds(),
+                .level = present.own.seconds() / usual_s,
+                .seconds = seconds,
+                .period_s = present.period_s()};
+    }
+
+    static Phase present(const Worker& worker) {
+        Phase phase = as_phase(worker, worker.next ? *worker.next : worker.now, 0);
+        if (worker.next) {
+            phase.period_s = std::max(phase.own_s, worker.now.period_s());
+        }
+        return phase;
+    }
+
+    /// The present phase is over.
+    void turn(Worker& worker) {
+        const Phase over = as_phase(worker, worker.now, worker.next->begin_s - worker.now.begin_s);
+        if (!worker.first) {
+            remember(worker.phases, over);
+            if (over.slow()) {
+                remember(slow_, over);
+            }
+        }
+        worker.first = false;
+        worker.now = *worker.next;
+        worker.next.reset();
+    }
+
+    static void remember(std::deque<Phase>& phases, const Phase& phase) {
+        phases.push_back(phase);
+        if (phases.size() > kPhases) {
+            phases.pop_front();
+        }
+    }
+
+    static Lengths lengths(const std::deque<Phase>& phases, const Phase& like) {
+        Lengths lengths;
+        for (const Phase& each : phases) {
+            if (each.slow() == like.slow() && !differ(each.level, like.level, kAlike)) {
+                lengths.push_back(each.seconds);
+            }
+        }
+        std::sort(lengths.begin(), lengths.end());
+        return lengths;
+    }
+
+    [[nodiscard]] std::optional<double> left(const Worker& worker, const Phase& phase,
+                                             double age_s) const {
+        const Lengths own = lengths(worker.phases, phase);
+        if (!phase.slow()) {
+            return regular(own) ? left_of(own, age_s) : std::nullopt;
+        }
+        return left_of(own.size() >= kEnough ? own : lengths(slow_, phase), age_s);
+    }
+
+    /// After slowness comes what came before it, or the usual; after that, the last slow phase.
+    [[nodiscard]] static Phase following(const Worker& worker, const Phase& phase) {
+        const auto last =
+            std::find_if(worker.phases.rbegin(), worker.phases.rend(),
+                         [&](const Phase& each) { return each.slow() != phase.slow(); });
+        if (last != worker.phases.rend()) {
+            return *last;
+        }
+        const double usual_s = static_cast<double>(worker.usual.at(kUsual));
+        return {.own_s = usual_s, .period_s = usual_s};
+    }
+
+    std::vector<Worker> workers_;
+    std::deque<Phase> slow_;  ///< of all workers
+};
+
+}  // namespace
+
+std::unique_ptr<WorkerPredictor> make_episodes_predictor(int workers) {
+    return std::make_unique<EpisodesPredictor>(workers);
+}
+
+}  // namespace cohort

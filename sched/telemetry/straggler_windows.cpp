@@ -1,0 +1,114 @@
+#include "sched/telemetry/straggler_windows.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numbers>
+
+namespace cohort {
+namespace {
+
+/// Until something is known.
+constexpr double kFirstSigma = 0.05;
+constexpr double kFirstWeight = 16;
+/// Steps that are remembered.
+constexpr double kMemory = 512;
+/// A change of pace is no noise: a step counts up to here.
+constexpr double kLargestStep = 0.25;
+/// Mean size of the difference of two normal numbers of deviation 1.
+const double kMeanDifference = 2 / std::sqrt(std::numbers::pi);
+/// Thresholds are this many deviations of a mean away from what is usual.
+constexpr double kSure = 6.8;
+constexpr double kSureOfEnd = 2;
+constexpr int kStepsBetween = 32;
+
+}  // namespace
+
+LeastOf::LeastOf(std::size_t count)
+    : leaves_(std::bit_ceil(std::max<std::size_t>(count, 1))), tree_(2 * leaves_, kNone) {
+}
+
+void LeastOf::set(std::size_t index, double value) {
+    std::size_t node = leaves_ + index;
+    size_ += (value < kNone ? 1U : 0U) - (tree_[node] < kNone ? 1U : 0U);
+    tree_[node] = value;
+    for (node /= 2; node > 0; node /= 2) {
+        const double least = std::min(tree_[2 * node], tree_[2 * node + 1]);
+        if (tree_[node] == least) {
+            return;
+        }
+        tree_[node] = least;
+    }
+}
+
+StragglerWindows::StragglerWindows()
+    : steps_(kFirstWeight), mean_step_(kFirstSigma * kMeanDifference) {
+    set_thresholds();
+}
+
+void StragglerWindows::add_step(double step) {
+    steps_ = std::min(steps_ + 1, kMemory);
+    mean_step_ += (std::min(std::abs(step), kLargestStep) - mean_step_) / steps_;
+    if (--until_next_ <= 0) {
+        set_thresholds();
+    }
+}
+
+double StragglerWindows::sigma() const noexcept {
+    return mean_step_ / kMeanDifference;
+}
+
+void StragglerWindows::set_thresholds() {
+    until_next_ = kStepsBetween;
+    const double slow = std::log(kBegins);
+    active_ = 0;
+    for (std::size_t i = 0; i < kLengths.size(); ++i) {
+        const double deviation = sigma() / std::sqrt(static_cast<double>(kLengths[i]));
+        const bool enough = kSure * deviation <= slow;
+        const bool last = enough || i + 1 == kLengths.size();
+        begins_[i] = std::max(slow, kSure * deviation);
+        ends_[i] = std::log(kEnds) - (last ? 0 : kSureOfEnd * deviation);
+        if (last) {
+            active_ = i + 1;
+            break;
+        }
+    }
+}
+
+double StragglerWindows::least_below(std::size_t window, std::size_t count) const {
+    if (count < 2) {
+        return 0;
+    }
+    // Extreme value theory's expected least of `count` standard normal numbers.
+    const double root = std::sqrt(2 * std::log(static_cast<double>(count)));
+    const double expected =
+        root - (2 * std::log(root) + std::log(2 * std::numbers::pi)) / (2 * root);
+    return std::max(expected, 0.0) * sigma() / std::sqrt(static_cast<double>(kLengths.at(window)));
+}
+
+double StragglerWindows::most(std::size_t window) const {
+    constexpr double kBelowTwo = 1.9;
+    return kBelowTwo * begins(window);
+}
+
+double StragglerWindows::level(std::size_t window, std::span<const double> logs) const {
+    const auto newest = logs.first(kLengths.at(window));
+    const double least = *std::max_element(newest.begin(), newest.end()) - most(window);
+    double sum = 0;
+    for (const double one : newest) {
+        sum += std::max(one, least);
+    }
+    return sum / static_cast<double>(newest.size());
+}
+
+double StragglerWindows::excess(std::size_t window, std::span<const double> logs,
+                                double least) const {
+    const auto newest = logs.first(kLengths.at(window));
+    double sum = 0;
+    for (const double one : newest) {
+        sum += std::min(one - least, most(window));
+    }
+    return sum / static_cast<double>(newest.size());
+}
+
+}  // namespace cohort

@@ -1,0 +1,331 @@
+// Means over windows decide, see the header; a tree per window keeps the least mean of all workers.
+#include "cohort/sched/stragglers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "sched/telemetry/straggler_parts.hpp"
+#include "sched/telemetry/straggler_windows.hpp"
+
+namespace cohort {
+namespace {
+
+using Parts = StragglerParts;
+
+struct Record {
+    double own_s = 0;
+    double arrived_s = 0;
+    Parts parts;
+};
+
+constexpr std::size_t kKept = StragglerWindows::kLongest;
+
+/// A worker's newest records.
+struct Recent {
+    std::array<Record, kKept> records;  ///< newest first
+    std::array<double, kKept> logs{};   ///< of their times
+    std::size_t count = 0;
+    bool warm = false;  ///< a first record has come
+    Parts usual;        ///< of records without slowness, long ago enough to be sure
+    double usual_count = 0;
+    std::size_t until_usual = 0;  ///< records before one from after the last episode is old enough
+    // While it is slow.
+    Parts compared_with;
+    Parts slow;  ///< mean
+};
+
+}  // namespace
+
+struct StragglerDetector::Impl {
+    Impl(int workers, std::int64_t samples, double bound)
+        : batch(samples),
+          lag_bound(bound),
+          recent(static_cast<std::size_t>(workers)),
+          transfers(recent.size(), -1),
+          open(recent.size()) {}
+
+    void take(std::size_t worker, const IterationRecord& record);
+    void refresh_usual_transfer();
+    void look_by_time(std::size_t worker);
+    void look_by_lag(std::size_t worker, const IterationRecord& record);
+    void set_active();
+    void set_levels(std::size_t worker);
+    void forget(std::size_t worker);
+    [[nodiscard]] static bool known(std::size_t window, const Recent& of) {
+        return of.count >= StragglerWindows::kLengths.at(window);
+    }
+    /// The others are known for as long: it is compared with all of them.
+    [[nodiscard]] bool usable(std::size_t window, const Recent& of) const {
+        return known(window, of) && levels[window].size() == levels[0].size();
+    }
+    [[nodiscard]] double least(std::size_t window) const {
+        const LeastOf& tree = levels[window];
+        return tree.least() + windows.least_below(window, tree.size());
+    }
+    [[nodiscard]] bool slow_now(const Recent& one) const;
+    [[nodiscard]] bool over_now(const Recent& one) const;
+    void begin(std::size_t worker);
+    void go_on(std::size_t worker, bool slow);
+    void count_slow(std::size_t worker, const Record& record, double ratio);
+    void end(std::size_t worker);
+    [[nodiscard]] Parts usual_of(std::size_t worker) const;
+    [[nodiscard]] Parts median_of_others(std::size_t worker) const;
+
+    std::int64_t batch;
+    double lag_bound;
+    StragglerWindows windows;
+    std::vector<LeastOf> levels;    ///< by active window
+    std::vector<Recent> recent;     ///< by worker
+    std::vector<double> transfers;  ///< by worker: of its newest record; below 0: none
+    double usual_transfer_s = 0;    ///< their median
+    int until_refresh = 0;
+    std::vector<std::optional<StragglerEpisode>> open;
+};
+
+void StragglerDetector::Impl::take(std::size_t worker, const IterationRecord& record) {
+    Recent& one = recent[worker];
+    const double scale = static_cast<double>(batch) / static_cast<double>(record.samples);
+    const Record scaled{.own_s = record.own_s(),
+                        .arrived_s = record.arrived_s,
+                        .parts = {.input_s = record.input_s * scale,
+                                  .compute_s = record.compute_s * scale,
+                                  .transfer_s = record.transfer_s(),
+                                  .cpu_share = record.use.cpu_share}};
+    transfers[worker] = scaled.parts.transfer_s;
+    refresh_usual_transfer();
+    const double tau_s = scaled.parts.input_s + scaled.parts.compute_s +
+                         std::max(scaled.parts.transfer_s, usual_transfer_s);
+    const double log = std::log(std::max(tau_s, 1e-9));
+    if (one.count > 0) {
+        windows.add_step(log - one.logs[0]);
+    }
+    if (one.until_usual > 0) {
+        --one.until_usual;
+    } else if (one.count >= kKept / 2 && !open[worker]) {
+        constexpr double kMemory = 32;
+        one.usual_count = std::min(one.usual_count + 1, kMemory);
+        one.usual.blend(one.records[kKept / 2 - 1].parts, 1 / one.usual_count);
+    }
+    std::move_backward(one.records.begin(), one.records.end() - 1, one.records.end());
+    std::move_backward(one.logs.begin(), one.logs.end() - 1, one.logs.end());
+    one.records[0] = scaled;
+    one.logs[0] = log;
+    one.count = std::min(one.count + 1, kKept);
+}
+
+/// The upper one of two in the middle. Not for every record where there are many workers.
+void StragglerDetector::Impl::refresh_usual_transfer() {
+    if (--until_refresh > 0) {
+        return;
+    }
+    until_refresh = static_cast<int>(recent.size() / 8);
+    std::vector<double> known;
+    known.reserve(transfers.size());
+    std::copy_if(transfers.begin(), transfers.end(), std::back_inserter(known),
+                 [](double one) { return one >= 0; });
+    const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
+    std::nth_element(known.begin(), middle, known.end());
+    usual_transfer_s = *middle;
+}
+
+void StragglerDetector::Impl::set_levels(std::size_t worker) {
+    const Recent& one = recent[worker];
+    for (std::size_t window = 0; window < levels.size(); ++window) {
+        levels[window].set(worker,
+                           known(window, one) ? windows.level(window, one.logs) : LeastOf::kNone);
+    }
+}
+
+/// Windows come into use or go out of it as times become more or less steady.
+void StragglerDetector::Impl::set_active() {
+    const std::size_t before = levels.size();
+    levels.resize(windows.active(), LeastOf(recent.size()));
+    for (std::size_t worker = 0; worker < recent.size() && levels.size() > before; ++worker) {
+        set_levels(worker);
+    }
+}
+
+bool StragglerDetector::Impl::slow_now(const Recent& one) const {
+    for (std::size_t window = 0; window < levels.size() && usable(window, one); ++window) {
+        if (windows.excess(window, one.logs, least(window)) > windows.begins(window)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool StragglerDetector::Impl::over_now(const Recent& one) const {
+    for (std::size_t window = 0; window < levels.size() && usable(window, one); ++window) {
+        if (windows.excess(window, one.logs, least(window)) < windows.ends(window)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void StragglerDetector::Impl::look_by_time(std::size_t worker) {
+    const Recent& one = recent[worker];
+    std::optional<StragglerEpisode>& episode = open[worker];
+    if (!episode || episode->by_lag) {
+        if (slow_now(one)) {
+            begin(worker);
+        }
+    } else if (over_now(one)) {
+        end(worker);
+    } else {
+        const double above = one.logs[0] - least(0);
+        go_on(worker, above > std::log(StragglerWindows::kEnds));
+    }
+}
+
+/// From its first slow record on. One that was seen by its lag before goes on as this one.
+void StragglerDetector::Impl::begin(std::size_t worker) {
+    Recent& one = recent[worker];
+    const double fastest = least(0);
+    const double slow = windows.begins(0) / 2;
+    std::size_t first = 0;
+    while (first + 1 < one.count && one.logs[first + 1] - fastest > slow) {
+        ++first;
+    }
+    StragglerEpisode episode{.worker = static_cast<int>(worker)};
+    const Record& oldest = one.records[first];
+    episode.begin_s = oldest.arrived_s - oldest.own_s;
+    if (open[worker]) {
+        episode.begin_s = std::min(open[worker]->begin_s, episode.begin_s);
+    }
+    open[worker] = episode;
+    one.compared_with = usual_of(worker);
+    one.slow = {};
+    for (std::size_t i = first + 1; i-- > 0;) {
+        count_slow(worker, one.records[i], std::exp(one.logs[i] - fastest));
+    }
+    open[worker]->cause = cause_of(one.slow, one.compared_with);
+}
+
+void StragglerDetector::Impl::count_slow(std::size_t worker, const Record& record, double ratio) {
+    StragglerEpisode& episode = *open[worker];
+    ++episode.iterations;
+    const double weight = 1 / static_cast<double>(episode.iterations);
+    episode.slowdown += weight * (ratio - episode.slowdown);
+    episode.end_s = record.arrived_s;
+    recent[worker].slow.blend(record.parts, weight);
+}
+
+void StragglerDetector::Impl::go_on(std::size_t worker, bool slow) {
+    Recent& one = recent[worker];
+    if (slow) {
+        count_slow(worker, one.records[0], std::exp(one.logs[0] - least(0)));
+        open[worker]->cause = cause_of(one.slow, one.compared_with);
+    }
+}
+
+void StragglerDetector::Impl::look_by_lag(std::size_t worker, const IterationRecord& record) {
+    std::optional<StragglerEpisode>& episode = open[worker];
+    const bool over = lag_bound > 0 && record.lag > lag_bound;
+    if (over && !episode) {
+        episode = {.worker = static_cast<int>(worker),
+                   .cause = StragglerCause::kLag,
+                   .by_lag = true,
+                   .begin_s = record.arrived_s - record.own_s(),
+                   .end_s = record.arrived_s,
+                   .iterations = 1};
+    } else if (over && episode->by_lag) {
+        episode->end_s = record.arrived_s;
+        ++episode->iterations;
+    } else if (episode && episode->by_lag) {
+        end(worker);
+    }
+}
+
+void StragglerDetector::Impl::end(std::size_t worker) {
+    open[worker].reset();
+    recent[worker].until_usual = kKept / 2;
+}
+
+void StragglerDetector::Impl::forget(std::size_t worker) {
+    if (open[worker]) {
+        end(worker);
+    }
+    recent[worker] = {};
+    transfers[worker] = -1;
+    set_levels(worker);
+}
+
+Parts StragglerDetector::Impl::usual_of(std::size_t worker) const {
+    constexpr double kEnough = 8;
+    const Recent& one = recent[worker];
+    return one.usual_count >= kEnough ? one.usual : median_of_others(worker);
+}
+
+/// Of those that are not slow, if there are any; a sample of them where there are many.
+Parts StragglerDetector::Impl::median_of_others(std::size_t worker) const {
+    constexpr std::size_t kMost = 64;
+    std::array<std::vector<double>, 4> values;
+    const std::size_t stride = recent.size() / kMost + 1;
+    for (const bool healthy : {true, false}) {
+        for (std::size_t other = worker % stride; other < recent.size(); other += stride) {
+            if (other == worker || recent[other].count == 0 || (healthy && open[other])) {
+                continue;
+            }
+            const Parts& parts = recent[other].records[0].parts;
+            values[0].push_back(parts.input_s);
+            values[1].push_back(parts.compute_s);
+            values[2].push_back(parts.transfer_s);
+            values[3].push_back(parts.cpu_share);
+        }
+        if (!values[0].empty()) {
+            break;
+        }
+    }
+    const auto middle = [](std::vector<double>& of) {
+        if (of.empty()) {
+            return 0.0;
+        }
+        const auto at = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
+        std::nth_element(of.begin(), at, of.end());
+        return *at;
+    };
+    return {.input_s = middle(values[0]),
+            .compute_s = middle(values[1]),
+            .transfer_s = middle(values[2]),
+            .cpu_share = middle(values[3])};
+}
+
+StragglerDetector::StragglerDetector(int workers, std::int64_t batch, double lag_bound)
+    : impl_(std::make_unique<Impl>(workers, batch, lag_bound)) {
+}
+
+StragglerDetector::~StragglerDetector() = default;
+StragglerDetector::StragglerDetector(StragglerDetector&&) noexcept = default;
+StragglerDetector& StragglerDetector::operator=(StragglerDetector&&) noexcept = default;
+
+void StragglerDetector::add(const IterationRecord& record) {
+    const auto worker = static_cast<std::size_t>(record.worker);
+    Recent& one = impl_->recent.at(worker);
+    if (!std::exchange(one.warm, true)) {
+        impl_->transfers[worker] = record.transfer_s();  // so that the next is compared with all
+        return;
+    }
+    impl_->take(worker, record);
+    impl_->set_active();
+    impl_->set_levels(worker);
+    impl_->look_by_time(worker);
+    impl_->look_by_lag(worker, record);
+}
+
+void StragglerDetector::lost(int worker) {
+    impl_->forget(static_cast<std::size_t>(worker));
+}
+
+const std::vector<std::optional<StragglerEpisode>>& StragglerDetector::open() const noexcept {
+    return impl_->open;
+}
+
+double StragglerDetector::noise() const noexcept {
+    return impl_->windows.sigma();
+}
+
+}  // namespace cohort

@@ -1,0 +1,246 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "cohort/core/output.hpp"
+#include "core/system/launch_env.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+
+struct stat link_status(const std::string& path) {
+    struct stat facts {};
+    static_cast<void>(::lstat(path.c_str(), &facts));
+    return facts;
+}
+
+/// Some file systems give every file the same owner (NFS with all_squash, FAT): then the owner
+/// tells nobody from anybody.
+bool gives_all_files_to(int folder, uid_t owner) {
+    int file = -1;
+    std::string name;
+    for (int attempt = 0; file < 0; ++attempt) {
+        name = fmt::format(".owner-{}-{}", ::getpid(), attempt);
+        file = ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                        0600);
+        if (file < 0 && errno != EEXIST) {
+            return false;
+        }
+    }
+    struct stat facts {};
+    const bool same = ::fstat(file, &facts) == 0 && facts.st_uid == owner;
+    ::close(file);
+    ::unlinkat(folder, name.c_str(), 0);
+    return same;
+}
+
+void check_owner(int folder, const std::string& path) {
+    struct stat status {};
+    if (::fstat(folder, &status) != 0) {
+        fail_errno(path, "the folder's owner cannot be told", errno);
+    }
+    const FolderFacts facts{
+        .owner = status.st_uid, .mode = status.st_mode, .user = ::geteuid(), .sudo = sudo_user()};
+    if (trusted(facts) || gives_all_files_to(folder, facts.owner)) {
+        return;
+    }
+    fail<FileError>(
+        {.where = path,
+         .what = "the folder is another user's, who could exchange what is written there",
+         .expected = fmt::format("a folder of user {}", facts.user),
+         .got = fmt::format("owner {}, mode {:o}", facts.owner, facts.mode & 07777U),
+         .hint = facts.user == 0 ? "another folder, chown, or chmod go-w" : "another folder"});
+}
+
+std::string reason_of(int error) {
+    switch (error) {
+        case ELOOP: return "a link";
+        case EMLINK: return "a file that has other names as well (hard links)";
+        case ENXIO: return "a folder, pipe or device";
+        default: return errno_text(error);
+    }
+}
+
+/// 0, or why the file must not be written where it is.
+int refusal(const struct stat& facts) noexcept {
+    if (S_ISLNK(facts.st_mode)) {
+        return ELOOP;
+    }
+    if (!S_ISREG(facts.st_mode)) {
+        return ENXIO;
+    }
+    return facts.st_nlink > 1 ? EMLINK : 0;
+}
+
+[[noreturn]] void fail_place(const std::string& path, const std::string& expected, int error) {
+    fail<FileError>({.where = path,
+                     .what = "cannot be written safely",
+                     .expected = expected,
+                     .got = reason_of(error),
+                     .hint = error == EMLINK ? "a copy in its place (cp -p F F.new, mv F.new F)"
+                                             : "removing it, or another folder"});
+}
+
+bool is_folder(const std::string& path) {
+    std::error_code error;
+    return std::filesystem::is_directory(path, error);
+}
+
+/// The folder, or else the nearest one above it that exists, must be one to write into.
+void check_writable(const std::string& folder) {
+    std::filesystem::path path = std::filesystem::absolute(folder);
+    std::error_code error;
+    while (!std::filesystem::exists(path, error) && !error && path.has_relative_path()) {
+        path = path.parent_path();
+    }
+    const bool found = is_folder(path);
+    if (!found || ::access(path.c_str(), W_OK | X_OK) != 0) {
+        const std::string reason = found   ? errno_text(errno)
+                                   : error ? error.message()
+                                           : "not a folder";
+        fail<FileError>({.where = folder,
+                         .what = "results cannot be written there",
+                         .expected = "a folder that exists or can be made",
+                         .got = path.string() + ": " + reason});
+    }
+}
+
+}  // namespace
+
+void fail_errno(std::string_view where, std::string_view what, int error) {
+    const std::string reason = errno_text(error);
+    const ErrorText text{.where = where, .what = what, .got = reason};
+    if (error == ENOSPC || error == EDQUOT) {
+        fail<DiskFullError>(text);
+    }
+    fail<FileError>(text);
+}
+
+bool trusted(const FolderFacts& facts) noexcept {
+    if (facts.owner == facts.user || facts.owner == 0) {
+        return true;
+    }
+    return facts.user == 0 && (facts.owner == facts.sudo || (facts.mode & kOthersWrite) == 0);
+}
+
+OutputFolder::OutputFolder(const std::string& path, FolderRule rule, std::string_view where)
+    : path_(path) {
+    const int no_link = rule == FolderRule::kOwnReal ? O_NOFOLLOW : 0;
+    folder_ = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | no_link);
+    if (folder_ < 0) {
+        const int error = errno;
+        if (no_link != 0 && S_ISLNK(link_status(path).st_mode)) {
+            fail_place(path, "a folder", ELOOP);
+        }
+        fail_errno(where.empty() ? path : where, "the folder " + path + " cannot be opened", error);
+    }
+    try {
+        if (rule != FolderRule::kAny) {
+            check_owner(folder_, path);
+        }
+    } catch (...) {
+        ::close(folder_);
+        throw;
+    }
+}
+
+OutputFolder::OutputFolder(OutputFolder&& other) noexcept
+    : path_(std::move(other.path_)), folder_(std::exchange(other.folder_, -1)) {
+}
+
+OutputFolder::~OutputFolder() {
+    if (folder_ >= 0) {
+        ::close(folder_);
+    }
+}
+
+int OutputFolder::remove(const std::string& name) const noexcept {
+    return ::unlinkat(folder_, name.c_str(), 0) == 0 || errno == ENOENT ? 0 : errno;
+}
+
+int OutputFolder::rename(const std::string& from, const std::string& to) const noexcept {
+    return ::renameat(folder_, from.c_str(), folder_, to.c_str()) == 0 ? 0 : errno;
+}
+
+void check_output_folder(const std::string& path, const std::vector<std::string>& files,
+                         const std::vector<std::string>& folders) {
+    check_writable(path);
+    if (!is_folder(path)) {
+        return;
+    }
+    const OutputFolder own(path, FolderRule::kOwn);
+    const auto in_it = [&](const std::string& name) { return fmt::format("{}/{}", path, name); };
+    struct stat facts {};
+    for (const std::string& name : files) {
+        if (::fstatat(own.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0 &&
+            !S_ISREG(facts.st_mode)) {
+            fail_place(in_it(name), "a regular file or none", refusal(facts));
+        }
+    }
+    for (const std::string& name : folders) {
+        if (::fstatat(own.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0) {
+            const OutputFolder real(in_it(name), FolderRule::kOwnReal);
+        }
+    }
+}
+
+void make_own_folder(const std::string& path, FolderRule rule) {
+    std::error_code error;
+    std::filesystem::create_directories(path, error);
+    if (error) {
+        fail_errno(path, "the output folder cannot be made", error.value());
+    }
+    const OutputFolder folder(path, rule);
+}
+
+int open_in_place(const char* path, int flags) noexcept {
+    struct stat facts {};
+    // Before opening: a device may do something when it is opened.
+    if (::lstat(path, &facts) == 0 && refusal(facts) != 0) {
+        errno = refusal(facts);
+        return -1;
+    }
+    const int file = ::open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    if (file < 0) {
+        return -1;
+    }
+    const int error = ::fstat(file, &facts) != 0 ? errno : refusal(facts);
+    if (error != 0) {
+        ::close(file);
+        errno = error;
+        return -1;
+    }
+    return file;
+}
+
+int open_in_place_or_fail(const std::string& path, int flags) {
+    const int file = open_in_place(path.c_str(), flags);
+    if (file >= 0) {
+        return file;
+    }
+    const int error = errno;
+    if (error == ELOOP || error == EMLINK || error == ENXIO) {
+        fail_place(path, "a regular file or none", error);
+    }
+    fail_errno(path, "cannot be opened for writing", error);
+}
+
+void require_no_link(const std::string& path) {
+    const struct stat facts = link_status(path);
+    if (facts.st_mode != 0 && !S_ISREG(facts.st_mode)) {
+        fail<FileError>({.where = path,
+                         .what = "is not read",
+                         .expected = "a regular file",
+                         .got = reason_of(refusal(facts))});
+    }
+}
+
+}  // namespace cohort

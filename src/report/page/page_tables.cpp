@@ -1,0 +1,218 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cohort/sched/decision_book.hpp"
+#include "report/page/cell_text.hpp"
+#include "report/page/page_data.hpp"
+#include "report/page/plan_strip.hpp"
+#include "report/page/report_tables.hpp"
+#include "report/page/svg.hpp"
+
+namespace cohort {
+namespace {
+
+/// A table in a box that scrolls by itself; `name` for those who cannot see it.
+std::string in_box(const std::string& name, const std::string& table) {
+    return fmt::format(
+        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">"
+        "<table>{}</table></div>\n",
+        escaped(name), table);
+}
+
+std::string head_row(const std::vector<std::string>& columns) {
+    std::string text = "<thead><tr><th scope=\"col\">mode</th>";
+    for (const std::string& column : columns) {
+        text += fmt::format("<th scope=\"col\">{}</th>", escaped(column));
+    }
+    return text + "</tr></thead>\n";
+}
+
+std::string mode_head(const std::string& name, const std::string& note) {
+    return fmt::format(
+        "<th scope=\"row\">{}{}</th>", escaped(name),
+        note.empty() ? "" : fmt::format(" <span class=\"role\">{}</span>", escaped(note)));
+}
+
+std::string cell_html(const CellText& text) {
+    const std::string mark =
+        text.best ? "<abbr class=\"mark\" title=\"best of the column\">★</abbr> " : "";
+    std::string html =
+        fmt::format("<td class=\"{}{}\">{}<span class=\"median\">{}</span>",
+                    text.best ? "best" : "", text.never ? "never" : "", mark, escaped(text.main));
+    for (const std::string& line : text.below) {
+        html += fmt::format("<span class=\"spread\">{}</span>", escaped(line));
+    }
+    return html + "</td>";
+}
+
+std::string table_html(const ReportTable& table) {
+    std::string rows;
+    for (const ReportTable::Row& row : table.rows) {
+        rows += (row.note == "hindsight" ? "<tr class=\"oracle\">" : "<tr>") +
+                mode_head(row.name, row.note);
+        for (const CellText& cell : row.cells) {
+            rows += cell_html(cell);
+        }
+        rows += "</tr>\n";
+    }
+    return in_box(table.title, fmt::format("<caption><span>{}: {}</span></caption>",
+                                           escaped(table.title), escaped(table.caption)) +
+                                   head_row(table.columns) + "<tbody>" + rows + "</tbody>");
+}
+
+/// A column of demands.
+struct Demand {
+    const char* name;
+    double RunRow::*number;
+    double unit;    ///< divided by it
+    bool compared;  ///< relative to the reference mode, too
+};
+
+constexpr double kMega = 1e6;
+constexpr double kPercent = 0.01;
+const std::vector<Demand>& demands() {
+    static const std::vector<Demand> list{
+        {"worker: CPU, core s/s", &RunRow::worker_cpu, 1, true},
+        {"worker: network, MB/s", &RunRow::worker_bytes, kMega, true},
+        {"worker: waiting, %", &RunRow::worker_wait, kPercent, false},
+        {"server: CPU, core s/s", &RunRow::server_cpu, 1, true},
+        {"server: in, MB/s", &RunRow::server_rx_bytes, kMega, true},
+        {"server: out, MB/s", &RunRow::server_tx_bytes, kMega, true},
+        {"server: busy, %", &RunRow::server_busy, kPercent, false},
+        {"lag, reference batches", &RunRow::lag_mean, 1, false},
+    };
+    return list;
+}
+
+std::string demand_cell(const ComparedCell& cell, const ComparedCell& reference,
+                        const Demand& demand) {
+    if (cell.rows.empty()) {
+        return "<td>no run yet</td>";
+    }
+    const double number = median_of(cell, demand.number);
+    CellText text;
+    text.main = short_number(number / demand.unit);
+    const double other = reference.rows.empty() ? 0 : median_of(reference, demand.number);
+    if (demand.compared && &cell != &reference && other > 0 && number > 0) {
+        text.below.push_back(change_text(std::log(number / other)));
+    }
+    return cell_html(text);
+}
+
+}  // namespace
+
+std::string result_tables(const PageData& data) {
+    std::string text;
+    for (const ReportTable& table : report_tables(data.results, data.comparison)) {
+        text += table_html(table);
+    }
+    return text;
+}
+
+std::string demand_table(const PageData& data, std::size_t pattern) {
+    std::vector<std::string> columns;
+    for (const Demand& demand : demands()) {
+        columns.emplace_back(demand.name);
+    }
+    const auto& cells = data.comparison.cells;
+    std::string rows;
+    for (std::size_t mode = 0; mode < cells.size(); ++mode) {
+        rows += "<tr>" + mode_head(data.results.modes[mode].name,
+                                   data.results.modes[mode].role == "ours" ? "ours" : "");
+        for (const Demand& demand : demands()) {
+            rows += demand_cell(cells[mode][pattern], cells[data.comparison.reference][pattern],
+                                demand);
+        }
+        rows += "</tr>\n";
+    }
+    const std::string caption = fmt::format(
+        "<caption><span>Under {}: of each worker and each server on average, per second of "
+        "virtual time; median of the seeds; below it relative to {}</span></caption>",
+        escaped(data.results.patterns[pattern]),
+        escaped(data.results.modes[data.comparison.reference].name));
+    return in_box("Demands under " + data.results.patterns[pattern],
+                  caption + head_row(columns) + "<tbody>" + rows + "</tbody>");
+}
+
+std::string decision_table(const PageData& data, std::size_t mode, std::size_t pattern) {
+    constexpr std::size_t kMost = 60;
+    const std::vector<DecisionRecord>& decisions = data.pictures[mode][pattern].first.decisions;
+    std::string rows;
+    for (std::size_t i = 0; i < std::min(decisions.size(), kMost); ++i) {
+        const DecisionRecord& one = decisions[i];
+        const Candidate* const chosen = chosen_candidate(one);
+        rows += fmt::format(
+            "<tr><th scope=\"row\">{}</th><td>{:.4g}</td><td class=\"words\">{}</td><td>{}</td>"
+            "<td>{}</td><td>{}</td><td class=\"words\">{}</td></tr>\n",
+            escaped(one.to), one.seconds, escaped(one.reason),
+            chosen == nullptr ? "" : short_number(chosen->samples_s),
+            short_number(one.measured_samples_s), short_number(one.held_s),
+            escaped(runner_up_of(one)));
+    }
+    if (rows.empty()) {
+        return rows;
+    }
+    const std::string name = data.results.modes[mode].name;
+    const std::string caption =
+        fmt::format("<caption><span>Decisions of {} under {}, first seed: {}{}</span></caption>",
+                    escaped(name), escaped(data.results.patterns[pattern]), decisions.size(),
+                    decisions.size() > kMost ? fmt::format(", of which the first {}", kMost) : "");
+    return in_box("Decisions of " + name, caption +
+                                              head_row({"at, s", "why", "samples/s predicted",
+                                                        "measured", "for, s", "next best, rate"}) +
+                                              "<tbody>" + rows + "</tbody>");
+}
+
+std::string tuning_table(const PageData& data) {
+    std::string rows;
+    for (const TuningRow& row : data.results.tuning) {
+        const std::string tta =
+            row.tta_virtual_s ? seconds_text(*row.tta_virtual_s) : "not reached";
+        rows += fmt::format(
+            "<tr{}><th scope=\"row\">{}</th><td>{}{}</td><td>{}</td><td>{}</td>"
+            "<td>{}</td></tr>\n",
+            row.chosen ? " class=\"best\"" : "", escaped(row.mode),
+            row.chosen ? "<abbr class=\"mark\" title=\"chosen\">★</abbr> " : "", row.lr,
+            row.seed.seed, tta, percent(row.accuracy));
+    }
+    return in_box(
+        "Learning rates",
+        "<caption><span>Every mode's rate is chosen by the same search: smallest median time "
+        "to the target, then highest accuracy at the end</span></caption>" +
+            head_row(
+                {"learning rate", "seed", "time to the target, virtual s", "accuracy at the end"}) +
+            "<tbody>" + rows + "</tbody>");
+}
+
+std::string command_lists(const PageData& data) {
+    std::string text;
+    for (const ExperimentMode& mode : data.results.modes) {
+        text += fmt::format("<details><summary>{}{}</summary><ul class=\"commands\">\n",
+                            escaped(mode.name),
+                            mode.cites.empty() ? "" : ": after " + escaped(mode.cites));
+        for (const RunRow& row : data.results.rows) {
+            if (row.mode == mode.name) {
+                text += fmt::format("<li>{}, seed {}: <code>{}</code></li>\n", escaped(row.pattern),
+                                    row.seed.seed, escaped(row.command));
+            }
+        }
+        text += "</ul></details>\n";
+    }
+    return text;
+}
+
+std::string mode_legend(const PageData& data) {
+    std::string text = "<ul class=\"legend\">";
+    for (std::size_t mode = 0; mode < data.results.modes.size(); ++mode) {
+        const ExperimentMode& entry = data.results.modes[mode];
+        text += fmt::format(
+            "<li><svg class=\"swatch\" viewBox=\"0 0 28 10\" aria-hidden=\"true\">"
+            "<g class=\"{}{}\"><polyline points=\"0,5 28,5\"/></g></svg>{}</li>",
+            mode_class(mode), entry.role == "ours" ? " ours" : "", escaped(entry.name));
+    }
+    return text + "</ul>\n";
+}
+
+}  // namespace cohort

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cohort/sim/profile.hpp"
+#include "sim/cluster/event_queue.hpp"
+#include "sim/cluster/fluid.hpp"
+#include "sim/scenario/trace.hpp"
+
+namespace cohort {
+
+/// Nodes with processors and network cards under a virtual clock, and the scenario that slows them
+/// down. Jobs share it. Knows nothing of modes, parameters or gradients.
+class VirtualCluster {
+public:
+    using Action = EventQueue::Action;
+    /// Somewhere a worker of the first job computes, or one of another job; index as in traces for
+    /// those made first.
+    using PlaceId = int;
+    /// A step of work under way; 0: none.
+    using WorkId = std::uint64_t;
+
+    /// What a worker does before it pushes: wait `delay`, then cpu work, then forward and backward
+    /// on its device.
+    struct IterationCost {
+        double cpu_core_s = 0;
+        double cpu_threads = 1;
+        double device_s = 0;
+        double backward_share = 0;
+    };
+    /// Bytes and core seconds so far.
+    struct NodeUse {
+        double rx_bytes = 0;
+        double tx_bytes = 0;
+        double cpu_core_s = 0;
+    };
+
+    /// @param scenario may be null: nothing slows anything down
+    VirtualCluster(EventQueue& queue, const ClusterProfile& profile, int nodes,
+                   std::unique_ptr<Scenario> scenario);
+    VirtualCluster(const VirtualCluster&) = delete;
+    VirtualCluster& operator=(const VirtualCluster&) = delete;
+    ~VirtualCluster();
+
+    [[nodiscard]] EventQueue& queue() noexcept;
+    [[nodiscard]] const ClusterProfile& profile() const noexcept;
+    [[nodiscard]] int nodes() const noexcept;
+
+    PlaceId add_place(int node);
+    /// Nobody computes there any more; what does is given up. Another place may get its id.
+    void remove_place(PlaceId place);
+    /// Forgets what was made for transfers to or from several nodes and not used since the last
+    /// call. @return sets of nodes that are remembered
+    std::size_t forget_unused();
+    /// Called when a job arrives; without it arrivals are ignored. To be set before start().
+    void on_arrival(std::function<void(const JobArrival&)> arrival);
+    /// Shares of time 0 are in force from then on; rows of the scenario follow.
+    void start();
+
+    /// Shares of a worker's iteration that begins now hold its own delay as well. @param moment
+    /// reference batches that its job has done
+    void begin_iteration(PlaceId place, std::int64_t moment);
+    /// A worker's iteration. @param backward called when backward begins, while it goes on; may be
+    /// empty  @param done when all is computed
+    WorkId compute(PlaceId place, const IterationCost& cost, Action backward, Action done);
+    /// A worker's work that is no iteration and knows no delay: on processors, then on the device.
+    WorkId work(PlaceId place, const IterationCost& cost, Action done);
+    /// Between two nodes: the latency, then bytes over both network cards; within a node: bytes at
+    /// the local rate. @param bytes >= 0
+    WorkId send(int from_node, int to_node, double bytes, Action done);
+    /// The same to or from several nodes at once, `bytes` in all, in equal parts that keep pace:
+    /// one push to all servers, or a pull from them.
+    WorkId scatter(int from_node, const std::vector<int>& to_nodes, double bytes, Action done);
+    WorkId gather(const std::vector<int>& from_nodes, int to_node, double bytes, Action done);
+    /// A ring all-reduce over members on these nodes (one entry per member, in ring order):
+    /// 2 (n-1)/n bytes over every link between nodes, all at the pace of the slowest, 2 (n-1)
+    /// latencies.
+    WorkId all_reduce(const std::vector<int>& nodes, double bytes, Action done);
+    /// Core seconds of a server on a node.
+    WorkId serve(int node, double core_s, double threads, Action done);
+    /// Gives up; nothing happens when it is over. @return the share that was left, 0..1
+    double cancel(WorkId work);
+
+    /// What the trace says now, its node's share included.
+    [[nodiscard]] Shares shares(PlaceId place) const;
+    [[nodiscard]] const NodeUse& use(int node);
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,27 @@
+#include "sim/formats/chooser_file.hpp"
+
+#include "cohort/sched/rate_regressor.hpp"
+#include "data/dataset/text_file.hpp"
+#include "sim/formats/shipped_chooser.hpp"
+#include "sim/formats/weights_file.hpp"
+
+namespace cohort {
+namespace {
+
+std::shared_ptr<const NamedWeights> parse(std::string_view text, const std::string& file) {
+    NamedWeights named = parse_weights(text, file, "cohort chooser train");
+    (void)RateRegressor::weights_of(named, file);  // refuses what it does not know
+    return std::make_shared<const NamedWeights>(std::move(named));
+}
+
+}  // namespace
+
+std::shared_ptr<const NamedWeights> load_rate_weights(const std::string& file) {
+    if (file == kNoChooserFile) {
+        return nullptr;
+    }
+    return file.empty() ? parse(shipped_chooser_text(), "the shipped weights of star-ml")
+                        : parse(read_text_file(file), file);
+}
+
+}  // namespace cohort

@@ -1,0 +1,206 @@
+#include "cohort/sim/profile.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cohort/core/error.hpp"
+#include "data/dataset/text_file.hpp"
+#include "sim/formats/profile_fields.hpp"
+#include "sim/formats/shipped_profiles.hpp"
+#include "sim/formats/toml_text.hpp"
+
+namespace cohort {
+namespace {
+
+/// A table of the file: takes its keys one after the other; what is left nobody knows.
+class TableReader {
+public:
+    /// @param path  of the table in the file, for messages; empty: the whole file
+    TableReader(const toml::table& table, std::string file, std::string path)
+        : table_(table), file_(std::move(file)), path_(std::move(path)) {}
+
+    std::string text(std::string_view key) {
+        const toml::node* node = find(key, false);
+        if (node == nullptr) {
+            return "";
+        }
+        if (!node->is_string()) {
+            refuse(*node, key, "not a text", "a text in quotes");
+        }
+        return node->ref<std::string>();
+    }
+
+    template <class T>
+    void number(const ProfileField<T>& field, T& object) {
+        const toml::node* node = find(field.key, field.required);
+        if (node == nullptr) {
+            return;
+        }
+        const std::optional<double> value =
+            node->is_number() ? node->value<double>() : std::nullopt;
+        if (!value || !field.limits.contain(*value)) {
+            refuse(*node, field.key, "cannot be used", "a number, " + field.limits.text());
+        }
+        object.*(field.field) = *value;
+    }
+
+    int count(std::string_view key, int otherwise) {
+        const toml::node* node = find(key, false);
+        if (node == nullptr) {
+            return otherwise;
+        }
+        const std::optional<std::int64_t> value =
+            node->is_integer() ? node->value<std::int64_t>() : std::nullopt;
+        if (!value || *value < 1 || *value > 1'000'000) {
+            refuse(*node, key, "cannot be used", "a whole number from 1 to 1000000");
+        }
+        return static_cast<int>(*value);
+    }
+
+    const toml::table& table(std::string_view key, bool required) {
+        static const toml::table none;
+        const toml::node* node = find(key, required);
+        if (node != nullptr && !node->is_table()) {
+            refuse(*node, key, "not a table", fmt::format("[{}]", name(key)));
+        }
+        return node == nullptr ? none : *node->as_table();
+    }
+
+    /// To be called when all that is known was taken.
+    void expect_no_more() const {
+        for (const auto& [key, node] : table_) {
+            if (std::find(known_.begin(), known_.end(), key.str()) == known_.end()) {
+                refuse(node, key.str(), "not a key of a profile", fmt::format("{}", join(known_)));
+            }
+        }
+    }
+
+private:
+    static std::string join(const std::vector<std::string>& names) {
+        std::string text;
+        for (const std::string& each : names) {
+            text += (text.empty() ? "" : ", ") + each;
+        }
+        return text;
+    }
+
+    [[nodiscard]] std::string name(std::string_view key) const {
+        return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+    }
+
+    const toml::node* find(std::string_view key, bool required) {
+        known_.emplace_back(key);
+        const toml::node* node = table_.get(key);
+        if (node == nullptr && required) {
+            fail<FileError>({.where = fmt::format("{}, line {}", file_, line(table_)),
+                             .what = "a key is missing",
+                             .expected = name(key)});
+        }
+        return node;
+    }
+
+    static unsigned line(const toml::node& node) {
+        return std::max(1U, static_cast<unsigned>(node.source().begin.line));
+    }
+
+    [[noreturn]] void refuse(const toml::node& node, std::string_view key, std::string_view what,
+                             std::string_view expected) const {
+        fail<FileError>({.where = fmt::format("{}, line {}, {}", file_, line(node), name(key)),
+                         .what = what,
+                         .expected = expected});
+    }
+
+    const toml::table& table_;
+    std::string file_;
+    std::string path_;
+    std::vector<std::string> known_;
+};
+
+Workload read_workload(const toml::table& table, const std::string& file, const std::string& name) {
+    TableReader reader(table, file, "workloads." + name);
+    Workload workload;
+    workload.name = name;
+    workload.source = reader.text("source");
+    for (const ProfileField<Workload>& field : kWorkloadFields) {
+        reader.number(field, workload);
+    }
+    reader.expect_no_more();
+    return workload;
+}
+
+ClusterProfile read_profile(const toml::table& root, const std::string& file) {
+    TableReader reader(root, file, "");
+    ClusterProfile profile;
+    profile.name = reader.text("name");
+    profile.source = reader.text("source");
+    profile.devices_per_node = reader.count("devices_per_node", 1);
+    for (const ProfileField<ClusterProfile>& field : kClusterFields) {
+        reader.number(field, profile);
+    }
+    const toml::table& workloads = reader.table("workloads", true);
+    reader.expect_no_more();
+    if (profile.name.empty()) {
+        profile.name = file;
+    }
+    for (const auto& [key, node] : workloads) {
+        const std::string name(key.str());
+        const toml::table& table = TableReader(workloads, file, "workloads").table(name, true);
+        profile.workloads.emplace(name, read_workload(table, file, name));
+    }
+    return profile;
+}
+
+/// @param file  its name in messages
+ClusterProfile parse_profile(std::string_view text, const std::string& file) {
+    return read_profile(parse_toml(text, file), file);
+}
+
+}  // namespace
+
+const Workload& ClusterProfile::workload(std::string_view workload_name) const {
+    const auto found = workloads.find(workload_name);
+    if (found == workloads.end()) {
+        std::string known;
+        for (const auto& [each, unused] : workloads) {
+            known += (known.empty() ? "" : ", ") + each;
+        }
+        fail<UsageError>({.where = "profile " + name,
+                          .what = "it has no such workload",
+                          .expected = known,
+                          .got = workload_name});
+    }
+    return found->second;
+}
+
+ClusterProfile load_profile(const std::string& name_or_file) {
+    for (const ShippedText& shipped : shipped_profile_texts()) {
+        if (shipped.name == name_or_file) {
+            return parse_profile(shipped.text, std::string(shipped.name));
+        }
+    }
+    const bool path = name_or_file.find('/') != std::string::npos ||
+                      name_or_file.ends_with(".toml") || std::filesystem::exists(name_or_file);
+    if (!path) {
+        std::string known;
+        for (const std::string& name : shipped_profiles()) {
+            known += name + ", ";
+        }
+        fail<UsageError>({.where = "--profile",
+                          .what = "there is no such profile",
+                          .expected = known + "or a file",
+                          .got = "'" + name_or_file + "'"});
+    }
+    return parse_profile(read_text_file(name_or_file), name_or_file);
+}
+
+std::vector<std::string> shipped_profiles() {
+    std::vector<std::string> names;
+    for (const ShippedText& shipped : shipped_profile_texts()) {
+        names.emplace_back(shipped.name);
+    }
+    return names;
+}
+
+}  // namespace cohort

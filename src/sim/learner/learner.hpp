@@ -1,0 +1,130 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cohort/data/slice_reader.hpp"
+#include "sched/run/gradient_desk.hpp"
+
+namespace cohort {
+
+/// The numbers of a virtual run: parameters, optimizer, gradients. What is asked for is computed in
+/// the background, on as many cores as it was given, and awaited where it is needed; results do not
+/// depend on the number of cores. The event loop's thread calls it.
+class Learner {
+public:
+    /// Parameters that somebody computes on; copies share them.
+    class Parameters;
+    using Released = std::shared_ptr<const Parameters>;
+    /// Of a computation that was started; 0: none.
+    using WorkId = std::uint64_t;
+
+    struct Job {
+        int worker = 0;
+        LeaseSlice slice;
+        Released parameters;
+        Work work = Work::kGradient;
+        int steps = 1;  ///< kDelta: local steps that the slice is cut into
+        double lr = 0;  ///< kDelta: of them
+        /// kDelta: the optimizer's state of a worker's local steps stays from job to job of one
+        /// generation.
+        std::uint64_t generation = 0;
+        bool halves = false;  ///< kGradient: computed as two halves, see GradientDesk
+    };
+    /// What a push's ticket says of the computation.
+    struct Outcome {
+        double loss_sum = 0;  ///< nats
+        std::int64_t correct = 0;
+        bool finite = true;
+        double gradient_norm = 0;
+        std::array<double, 2> half_squares{};  ///< |g|^2 of each half
+    };
+    struct Update {
+        struct Term {
+            WorkId work = 0;
+            double coefficient = 1;  ///< of the weighted sum
+            int worker = 0;
+            std::int64_t version = 0;  ///< that it was computed on
+        };
+        std::int64_t version = 0;  ///< after it
+        std::int64_t samples = 0;  ///< that it is made of: the weight of its parameters in the mean
+        double fraction = 1;       ///< f
+        double lr = 0;
+        Work work = Work::kGradient;
+        double delay_compensation = 0;  ///< lambda; 0: none
+        std::vector<Term> terms;        ///< summed in this order; their work is over then
+        GradientQuestion question;
+    };
+    struct Accuracy {
+        double accuracy = 0;  ///< 0..1
+        double loss = 0;      ///< nats
+        std::int64_t samples = 0;
+    };
+
+    Learner() = default;
+    Learner(const Learner&) = delete;
+    Learner& operator=(const Learner&) = delete;
+    virtual ~Learner() = default;
+
+    /// The current version's parameters, looked ahead by `lag` reference batches.
+    /// @param delay_compensated  kept until the worker's next push: the plan compensates delays
+    [[nodiscard]] virtual Released release(int worker, double lag, double lr,
+                                           bool delay_compensated) = 0;
+    virtual WorkId start(const Job& job) = 0;
+    /// Workers that average their gradients at every local step (kDelta, equal steps), each with a
+    /// part of its own slice.
+    /// @return one per job
+    virtual std::vector<WorkId> start_group(std::span<const Job> jobs) = 0;
+    /// Waits for it. To be asked when the push is complete, before its worker starts anew.
+    [[nodiscard]] virtual Outcome outcome(WorkId work) = 0;
+    /// Its result is not wanted; nothing happens when it is over. A delta whose outcome was not
+    /// asked for has been given up: its worker's local steps begin with a new optimizer.
+    virtual void forget(WorkId work) = 0;
+    /// The order of calls decides: update.version is the next one's parameters'.
+    /// @return the answer to its question
+    virtual GradientAnswer apply(const Update& update) = 0;
+
+    /// Zeno++: this work's gradient is what others are compared with from now on; it is over then.
+    virtual void set_reference(WorkId work) = 0;
+    /// Product with the reference and the reference's norm; 0 and 0 without one.
+    [[nodiscard]] virtual std::pair<double, double> compare(WorkId work) = 0;
+
+    /// With the current parameters. @param most test samples, the first ones; 0: all
+    [[nodiscard]] virtual Accuracy evaluate(std::int64_t most) = 0;
+    /// The same with the mean of the parameters (LearnerOptions::average_samples > 0).
+    [[nodiscard]] virtual Accuracy evaluate_average(std::int64_t most) = 0;
+    /// Changes with any bit of parameters, state or optimizer state.
+    [[nodiscard]] virtual std::uint64_t digest() = 0;
+    /// Samples that gradients were computed on so far, wanted or not.
+    [[nodiscard]] virtual std::int64_t samples_computed() const = 0;
+    /// Core seconds in gradients, evaluations and updates so far.
+    [[nodiscard]] virtual double engine_core_s() const = 0;
+    /// Most bytes of parameters, gradients and deltas that were held at any time.
+    [[nodiscard]] virtual std::uint64_t buffer_bytes_most() const = 0;
+};
+
+/// What a Learner is made of.
+struct LearnerOptions {
+    std::string data;   ///< dataset file (HDF5)
+    std::string model;  ///< name for make_model
+    std::string optimizer = "sgd";
+    double momentum = 0.9;
+    bool nesterov = false;
+    double weight_decay = 0;
+    std::string augment = "none";
+    double average_samples = 0;  ///< time constant of the parameters' mean; 0: there is none
+    std::uint64_t seed = 1;
+    int threads = 1;  ///< computations at a time, >= 1, each on one core
+};
+
+/// Trains the model for real, in this process. Errors: UsageError, FileError.
+[[nodiscard]] std::unique_ptr<Learner> make_learner(const LearnerOptions& options);
+/// Nothing is learned: losses and norms are 0, accuracy is 0.
+[[nodiscard]] std::unique_ptr<Learner> make_idle_learner();
+
+}  // namespace cohort

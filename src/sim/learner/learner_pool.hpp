@@ -1,0 +1,94 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cohort/model/replica.hpp"
+#include "sim/learner/learner_samples.hpp"
+
+namespace cohort {
+
+/// What a computing thread works with.
+struct LearnerEngine {
+    explicit LearnerEngine(const Graph& graph);
+
+    /// Parameters and state into the replica, unless they are there: `values` is [parameters,
+    /// state] and `id` tells its contents apart from all others; 0: not known.
+    void load(std::uint64_t id, const float* values);
+
+    std::unique_ptr<Device> device;
+    Replica replica;
+    std::uint64_t loaded = 0;  ///< id of the parameters in the replica; 0: none that is known
+    SampleBatch batch;
+};
+
+/// Something to compute. It may be queued several times at once, to be worked on by several
+/// threads.
+class LearnerTask {
+public:
+    LearnerTask() = default;
+    LearnerTask(const LearnerTask&) = delete;
+    LearnerTask& operator=(const LearnerTask&) = delete;
+    virtual ~LearnerTask() = default;
+    /// A part of it. @return true when nothing is left to do
+    virtual bool run(LearnerEngine& engine) = 0;
+
+private:
+    friend class LearnerPool;
+    // The pool's, under its lock.
+    int running_ = 0;
+    bool finished_ = false;
+    std::exception_ptr error_;
+};
+
+/// Threads that compute, each on one core with an engine of its own, in the order of submission
+/// except that what somebody waits for goes first. Thread safe.
+class LearnerPool {
+public:
+    using Task = std::shared_ptr<LearnerTask>;
+
+    /// Errors: DeviceError when the system refuses a thread or memory is short.
+    LearnerPool(const Graph& graph, int threads);
+    LearnerPool(const LearnerPool&) = delete;
+    LearnerPool& operator=(const LearnerPool&) = delete;
+    /// What is queued is not computed, what is being computed is waited for.
+    ~LearnerPool();
+
+    [[nodiscard]] int threads() const noexcept { return static_cast<int>(threads_.size()); }
+    /// Queues `times` parts of it, behind all others or (`first`) before them.
+    void submit(const Task& task, int times = 1, bool first = false);
+    /// What of it is queued is not computed.
+    void drop(const Task& task);
+    /// Sleeps until it is finished and no thread works on it. Errors: what it threw.
+    void wait(const Task& task);
+    /// Calls part(i, engine) once for each 0 <= i < parts, before all that is queued, and returns
+    /// when all are done. With `help` the caller takes part, with an engine of null.
+    /// Errors: what a part threw; others may not be done then.
+    void run_parts(int parts, const std::function<void(int, LearnerEngine*)>& part, bool help);
+    /// Core seconds of all threads so far, in tasks that are over.
+    [[nodiscard]] double core_s() const;
+
+private:
+    void work(LearnerEngine& engine);
+    void run(const Task& task, LearnerEngine& engine, std::unique_lock<std::mutex>& lock);
+    void erase(const LearnerTask& task);
+    void join() noexcept;
+
+    mutable std::mutex mutex_;
+    std::condition_variable queued_;
+    std::condition_variable finished_;
+    std::deque<Task> queue_;
+    bool stop_ = false;
+    double core_s_ = 0;
+    std::vector<std::unique_ptr<LearnerEngine>> engines_;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace cohort

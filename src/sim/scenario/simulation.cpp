@@ -1,0 +1,338 @@
+// A run under the virtual clock: cluster, scenario, jobs and the loop that moves the clock.
+#include "cohort/sim/simulation.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/data/dataset.hpp"
+#include "cohort/model/zoo.hpp"
+#include "cohort/sched/job_limits.hpp"
+#include "core/system/launch_env.hpp"
+#include "sim/formats/chooser_file.hpp"
+#include "sim/formats/efficiency_file.hpp"
+#include "sim/formats/predictor_file.hpp"
+#include "sim/job/virtual_jobs.hpp"
+#include "sim/scenario/ideal_workers.hpp"
+#include "sim/scenario/oracle_predictor.hpp"
+
+namespace cohort {
+namespace {
+
+/// Events between two looks at progress.
+constexpr std::uint64_t kLook = 1000;
+/// Updates of which a healthy iteration is the mean.
+constexpr std::int64_t kHealthyUpdates = 4;
+
+ClusterShape shape_of(const SimulateOptions& options, double iteration_s) {
+    return spread_over_nodes(options.workers, options.nodes, options.servers,
+                             options.server_nodes == "own", iteration_s);
+}
+
+SampleSetInfo samples_of(const SimulateOptions& options) {
+    if (!options.data.empty()) {
+        Hdf5Thread hdf5;
+        SampleSetInfo info = open_dataset(options.data, "train", hdf5)->info();
+        require_batch(options.batch, info.samples, options.data);
+        return info;
+    }
+    SampleSetInfo info;
+    info.samples = options.samples;
+    info.chunk_samples = options.samples;
+    return info;
+}
+
+std::unique_ptr<Learner> learner_of(const SimulateOptions& options) {
+    if (options.no_train) {
+        return make_idle_learner();
+    }
+    return make_learner({.data = options.data,
+                         .model = options.model,
+                         .optimizer = options.optimizer,
+                         .momentum = options.momentum,
+                         .weight_decay = options.weight_decay,
+                         .average_samples = options.eval_average *
+                                            static_cast<double>(options.batch * options.workers),
+                         .seed = options.seed,
+                         .threads = options.threads});
+}
+
+/// Of the network that learns; 0: none does.
+double flops_per_sample(const SimulateOptions& options, const SampleSetInfo& info) {
+    return options.no_train ? 0
+                            : make_model(options.model, Shape(info.sample_shape), info.classes)
+                                  .training_flops_per_sample();
+}
+
+/// For choosers.
+JobFacts job_facts(const JobSpec& spec, double momentum, double flops_per_sample) {
+    return {.parameters = spec.workload.parameter_bytes / static_cast<double>(sizeof(float)),
+            .parameter_bytes = spec.workload.parameter_bytes,
+            .flops_per_sample = flops_per_sample,
+            .learning_rate = spec.lr,
+            .momentum = momentum};
+}
+
+JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
+    JobSpec spec;
+    spec.choice = mode_choice(options);
+    spec.setting = mode_setting(options);
+    if (options.efficiency == "model") {
+        spec.setting.chooser.coefficients = load_efficiency(options.efficiency_file);
+    }
+    spec.setting.chooser.rate_weights = load_rate_weights(options.chooser_file);
+    if (!options.predictor_file.empty()) {  // a bad one is told before anything runs
+        (void)load_predictor(options.predictor_file);
+    }
+    ClusterShape shape = shape_of(options, 0);
+    spec.worker_nodes = std::move(shape.worker_nodes);
+    spec.server_nodes = std::move(shape.server_nodes);
+    spec.workload = profile.workload(options.time_as);
+    spec.train = samples_of(options);
+    spec.optimizer = parse_optimizer_kind(options.optimizer);
+    spec.budget_samples = options.samples > 0 ? options.samples : spec.train.samples;
+    spec.lr = options.lr;
+    const Schedule schedule = Schedule::parse(options.lr_schedule);
+    spec.schedule = schedule.needs_end() ? schedule.with_end(spec.budget_samples) : schedule;
+    spec.noise_scale = options.noise_scale;
+    spec.measure_gradients = options.measure_gradients;
+    spec.seed = options.seed;
+    spec.node_staging = options.node_staging;
+    if (!options.no_train) {
+        spec.eval_every_samples =
+            options.eval_every_samples > 0 ? options.eval_every_samples : spec.train.samples;
+    }
+    spec.eval_samples = options.eval_samples;
+    spec.eval_average = options.eval_average > 0;
+    spec.target_on_average = options.target_on == "average";
+    spec.target_accuracy = options.target_accuracy;
+    spec.lane_spans = SimulationResult::kLaneSpans;
+    spec.setting.job = job_facts(spec, options.momentum, flops_per_sample(options, spec.train));
+    spec.records = options.record_load ? SimulationResult::kRecords : 0;
+    return spec;
+}
+
+std::unique_ptr<VirtualJob> make_job(VirtualCluster& cluster, Learner& learner, JobSpec spec) {
+    return spec.server_nodes.empty() ? make_ring_job(cluster, learner, std::move(spec))
+                                     : make_servers_job(cluster, learner, std::move(spec));
+}
+
+/// A job that trains nothing and waits for all its workers.
+JobSpec load_spec(const JobArrival& arrival, const JobSpec& first, const ClusterProfile& profile,
+                  int nodes) {
+    JobSpec spec;
+    spec.choice.mode = default_mode(Architecture::kServers);
+    spec.setting.live.assign(static_cast<std::size_t>(arrival.workers), true);
+    spec.setting.batch = arrival.batch;
+    spec.setting.workers_at_start = arrival.workers;
+    for (int worker = 0; worker < arrival.workers; ++worker) {
+        spec.worker_nodes.push_back((arrival.first_node + worker) % nodes);
+    }
+    for (std::int64_t server = 0; server < std::max(arrival.servers, 1); ++server) {
+        const auto beside = server * arrival.workers / std::max(arrival.servers, 1);
+        spec.server_nodes.push_back(spec.worker_nodes[static_cast<std::size_t>(beside)]);
+    }
+    spec.workload = arrival.workload.empty() ? first.workload : profile.workload(arrival.workload);
+    spec.telemetry = false;
+    spec.budget_samples = arrival.workers * arrival.batch * arrival.iterations;
+    spec.train.samples = spec.train.chunk_samples = spec.budget_samples;
+    return spec;
+}
+
+/// With servers: of the last worker, alone; with a ring: of all, without anybody else.
+double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int nodes) {
+    EventQueue queue;
+    VirtualCluster cluster(queue, profile, nodes, nullptr);
+    const std::unique_ptr<Learner> learner = make_idle_learner();
+    JobSpec spec = job;
+    spec.choice = {.mode = default_mode(spec.setting.architecture), .mode_schedule = {}};
+    if (!spec.server_nodes.empty()) {
+        spec.worker_nodes = {spec.worker_nodes.back()};
+        spec.setting.live = {true};
+    }
+    spec.setting.workers_at_start = spec.workers();
+    spec.budget_samples = kHealthyUpdates * spec.setting.batch * spec.workers();
+    spec.train.samples = spec.train.chunk_samples = spec.budget_samples;
+    spec.eval_every_samples = 0;
+    spec.lane_spans = 0;
+    spec.telemetry = false;
+    const std::unique_ptr<VirtualJob> alone = make_job(cluster, *learner, std::move(spec));
+    cluster.start();
+    alone->begin();
+    std::optional<double> first;
+    while (!alone->over()) {
+        check_invariant(queue.step(), "a job without stragglers comes to its end");
+        if (!first && alone->updates() > 0) {
+            first = queue.now();
+        }
+    }
+    return (queue.now() - first.value_or(0)) / static_cast<double>(kHealthyUpdates - 1);
+}
+
+/// Jobs that share the nodes with the one that is looked at, as they arrive.
+class Loads {
+public:
+    /// @param cluster, profile, first outlive it; it is set up before the cluster starts
+    Loads(VirtualCluster& cluster, const ClusterProfile& profile, const JobSpec& first)
+        : cluster_(cluster), profile_(profile), first_(first) {
+        cluster_.on_arrival([this](const JobArrival& arrival) { add(arrival); });
+    }
+
+private:
+    void add(const JobArrival& arrival) {
+        if (arrival.workers < 1 || arrival.iterations < 1) {
+            return;
+        }
+        std::erase_if(jobs_, [](const auto& load) { return load->over() && load->stuck(); });
+        cluster_.forget_unused();
+        jobs_.push_back(
+            make_job(cluster_, *idle_, load_spec(arrival, first_, profile_, cluster_.nodes())));
+        jobs_.back()->begin();
+    }
+
+    VirtualCluster& cluster_;
+    const ClusterProfile& profile_;
+    const JobSpec& first_;
+    std::unique_ptr<Learner> idle_ = make_idle_learner();
+    std::vector<std::unique_ptr<VirtualJob>> jobs_;
+};
+
+/// The cluster, the job that is looked at, and those that share the nodes with it.
+class Simulation {
+public:
+    Simulation(const SimulateOptions& options, const ClusterProfile& profile)
+        : options_(options),
+          profile_(profile),
+          spec_(spec_of(options, profile)),
+          nodes_(shape_of(options, 0).nodes),
+          healthy_s_(healthy_iteration(spec_, profile, nodes_)),
+          learner_(learner_of(options)),
+          cluster_(queue_, profile_, nodes_, scenario()) {
+        spec_.predictor = [this] { return predictor(); };
+        job_ = make_job(cluster_, *learner_, spec_);
+    }
+
+    SimulationResult run(const std::function<bool(const SimulationProgress&)>& progress) {
+        cluster_.start();
+        job_->begin();
+        if (options_.virtual_limit_s > 0) {
+            queue_.at(options_.virtual_limit_s, [this] { job_->end("time"); });
+        }
+        for (std::uint64_t look = 0; !job_->over(); ++look) {
+            check_invariant(queue_.step() && !(look % kLook == 0 && job_->stuck() && !job_->over()),
+                            "a job that is not over has something to do");
+            if (progress && (look % kLook == 0 || news()) && report_progress(progress)) {
+                job_->end("signal");
+            }
+        }
+        if (progress && news()) {
+            report_progress(progress);
+        }
+        return result();
+    }
+
+private:
+    [[nodiscard]] std::unique_ptr<Scenario> scenario() const {
+        const ClusterShape shape = shape_of(options_, healthy_s_);
+        if (!options_.trace.empty()) {
+            return read_scenario(options_.trace, shape, options_.pattern_seed);
+        }
+        return make_pattern(options_.pattern, shape, options_.pattern_seed);
+    }
+
+    /// The oracle reads the scenario beside the cluster.
+    [[nodiscard]] std::unique_ptr<Predictor> predictor() const {
+        const ChooserOptions& chooser = spec_.setting.chooser;
+        return chooser.predictor == kOraclePredictor
+                   ? make_oracle_predictor(scenario(), shape_of(options_, healthy_s_), profile_,
+                                           spec_.workload, options_.batch)
+                   : make_run_predictor(chooser, options_.workers, options_.batch);
+    }
+
+    /// The same cluster with the same scenario and loads over the same time, without a job.
+    [[nodiscard]] std::optional<double> ideal_samples_s(double virtual_s) const {
+        EventQueue queue;
+        VirtualCluster cluster(queue, profile_, nodes_, scenario());
+        IdealWorkers workers(cluster, spec_);
+        const Loads loads(cluster, profile_, spec_);
+        cluster.start();
+        workers.begin();
+        while (queue.now() < virtual_s && queue.step()) {
+        }
+        return workers.samples_s();
+    }
+
+    [[nodiscard]] bool news() const {
+        return job_->evaluations().size() > evaluations_told_ ||
+               job_->switches().size() > switches_told_;
+    }
+
+    /// One call per new evaluation or switch, at least one. @return to be stopped
+    bool report_progress(const std::function<bool(const SimulationProgress&)>& progress) {
+        bool stop = false;
+        do {
+            SimulationProgress now{.virtual_s = queue_.now(),
+                                   .samples_applied = job_->samples_applied(),
+                                   .budget_samples = spec_.budget_samples,
+                                   .events = queue_.events(),
+                                   .evaluation = {},
+                                   .change = {}};
+            if (job_->evaluations().size() > evaluations_told_) {
+                now.evaluation = job_->evaluations()[evaluations_told_++];
+            }
+            if (job_->switches().size() > switches_told_) {
+                now.change = job_->switches()[switches_told_++];
+            }
+            stop = progress(now) || stop;
+        } while (news());
+        return stop;
+    }
+
+    SimulationResult result() {
+        SimulationResult result;
+        result.options = option_values(options_);
+        result.events = queue_.events();
+        result.healthy_iteration_s = healthy_s_;
+        job_->report(result);
+        if (result.stop_reason != "signal") {
+            result.ideal_samples_s = ideal_samples_s(result.virtual_s);
+        }
+        result.engine_core_s = learner_->engine_core_s();
+        result.threads = options_.threads;
+        result.samples_computed = learner_->samples_computed();
+        result.buffer_bytes = learner_->buffer_bytes_most();
+        return result;
+    }
+
+    SimulateOptions options_;
+    ClusterProfile profile_;
+    JobSpec spec_;
+    int nodes_;
+    double healthy_s_;
+    EventQueue queue_;
+    std::unique_ptr<Learner> learner_;
+    VirtualCluster cluster_;
+    std::unique_ptr<VirtualJob> job_;
+    Loads loads_{cluster_, profile_, spec_};
+    std::size_t evaluations_told_ = 0;
+    std::size_t switches_told_ = 0;
+};
+
+}  // namespace
+
+SimulationResult simulate(const SimulateOptions& options,
+                          const std::function<bool(const SimulationProgress&)>& progress) {
+    check_options(options);
+    SimulateOptions all = resolved(options);
+    const ClusterProfile profile = load_profile(all.profile);
+    check_options(all, profile);
+    if (all.threads == 0) {
+        all.threads = read_launch_env().cores;
+    }
+    SimulationResult result = Simulation(all, profile).run(progress);
+    result.command = command_text(options);
+    return result;
+}
+
+}  // namespace cohort

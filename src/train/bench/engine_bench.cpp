@@ -1,0 +1,114 @@
+#include "train/bench/engine_bench.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cohort/core/clock.hpp"
+#include "cohort/core/error.hpp"
+#include "cohort/core/rng.hpp"
+#include "cohort/core/statistics.hpp"
+#include "cohort/model/zoo.hpp"
+#include "cohort/optim/optimizer.hpp"
+#include "cohort/tensor/device.hpp"
+#include "core/system/process_usage.hpp"
+#include "tensor/host_memory.hpp"
+#include "train/run/train_parts.hpp"
+
+namespace cohort {
+namespace {
+
+struct SyntheticBatch {
+    std::vector<float> samples;
+    std::vector<std::int32_t> labels;
+    std::vector<std::int64_t> ids;
+};
+
+SyntheticBatch make_batch(const Graph& graph, std::int64_t size) {
+    SyntheticBatch batch;
+    Rng rng(1, RngPurpose::kTest);
+    const auto elements = static_cast<std::size_t>(size * graph.input_shape().elements());
+    check_host_memory(elements * sizeof(float), "bench engine", "a smaller --batch");
+    batch.samples.resize(elements);
+    std::generate(batch.samples.begin(), batch.samples.end(), [&] { return rng.next_normal(); });
+    batch.labels.resize(static_cast<std::size_t>(size));
+    for (std::int32_t& label : batch.labels) {
+        label =
+            static_cast<std::int32_t>(rng.next_below(static_cast<std::uint32_t>(graph.classes())));
+    }
+    batch.ids.resize(static_cast<std::size_t>(size));
+    std::iota(batch.ids.begin(), batch.ids.end(), std::int64_t{0});
+    return batch;
+}
+
+/// Sequences of 30 positions of 64 features, one layer of 64 units.
+Graph make_lstm() {
+    GraphBuilder net("lstm", Shape{30, 64});
+    const Value x = net.last_position(net.lstm(net.input(), {.hidden = 64}));
+    return net.finish(net.linear(x, {.features = 10}));
+}
+
+Graph make_bench_model(const std::string& name) {
+    if (name == "lstm") {
+        return make_lstm();
+    }
+    return name == "resnet50" ? make_model(name, Shape{3, 224, 224}, 1000)
+                              : make_model(name, Shape{3, 32, 32}, 10);
+}
+
+void check(const EngineBenchOptions& options) {
+    if (options.batch < 1 || options.steps < 1 || options.threads < 1 || options.warmup_steps < 0) {
+        fail<UsageError>({.where = "bench engine",
+                          .what = "a count is too small",
+                          .expected = "--batch, --steps, --threads >= 1"});
+    }
+}
+
+}  // namespace
+
+EngineBenchResult bench_engine(const EngineBenchOptions& options) {
+    check(options);
+    const std::unique_ptr<Device> device = make_device(options.device, options.threads);
+    Replica replica(make_bench_model(options.model), *device,
+                    replica_options(*device, parse_precision(options.precision),
+                                    options.deterministic, options.tuning_file));
+    replica.initialise(1);
+    const FlatLayout& layout = replica.graph().parameters();
+    const auto optimizer = make_optimizer({.momentum = 0.9, .weight_decay = 5e-4}, layout, 0,
+                                          layout.total(), *device, replica.stream());
+    const SyntheticBatch data = make_batch(replica.graph(), options.batch);
+    const BatchView batch{.samples = data.samples.data(),
+                          .labels = data.labels.data(),
+                          .sample_ids = data.ids.data(),
+                          .size = options.batch};
+    const SteadyClock clock;
+    std::vector<double> seconds;
+    for (std::int64_t step = 0; step < options.warmup_steps + options.steps; ++step) {
+        if (step == options.warmup_steps && options.profile) {
+            replica.set_profiling(true);
+        }
+        const auto start = clock.now();
+        replica.train_step(batch, 1);
+        optimizer->update(replica.parameters(), replica.gradients(), 1, 1e-3);
+        replica.fold_batch_statistics(0.1, 1);
+        replica.stream().synchronize();
+        if (step >= options.warmup_steps) {
+            seconds.push_back((clock.now() - start).count());
+        }
+    }
+    EngineBenchResult result;
+    const std::string description = device->description();  // "cpu: ...", "cuda:0: ..."
+    result.device = description.substr(0, description.find(": "));
+    result.median_s = median(seconds);
+    result.min_s = *std::min_element(seconds.begin(), seconds.end());
+    result.per_second = static_cast<double>(options.batch) / result.median_s;
+    result.peak_bytes = process_peak_bytes();
+    result.arena_bytes = replica.arena_bytes();
+    result.steps = options.steps;
+    result.training_flops_per_sample = replica.graph().training_flops_per_sample();
+    if (options.profile) {
+        result.profile = replica.profile();
+    }
+    return result;
+}
+
+}  // namespace cohort

@@ -1,0 +1,80 @@
+#include "train/bench/profile_server.hpp"
+
+#include <algorithm>
+
+#include "cohort/core/clock.hpp"
+#include "cohort/core/error.hpp"
+#include "cohort/core/statistics.hpp"
+#include "train/server/server_shard.hpp"
+
+namespace cohort {
+namespace {
+
+constexpr std::int64_t kPieces = 8;
+
+/// A server's shard that gets pushes from nowhere.
+class LoneServer {
+public:
+    LoneServer(const Graph& graph, const ShardRange& range, const OptimizerOptions& optimizer)
+        : shard_(graph, range, optimizer, 1) {
+        shard_.initialise(1, 0);
+    }
+
+    [[nodiscard]] double bytes(int pushes) const {
+        return static_cast<double>(shard_.range().floats()) * sizeof(float) * (pushes + 4 + 1);
+    }
+    /// Seconds of an update that sums `pushes` and releases its parameters.
+    double update(int pushes) {
+        FireOrder order{.version = shard_.version() + 1, .fraction = 1, .lr = 1e-6};
+        for (std::int32_t worker = 0; worker < pushes; ++worker) {
+            const PushId id{.worker = worker,
+                            .sequence = static_cast<std::uint64_t>(order.version)};
+            stage(id);
+            order.pushes.push_back({.push = id, .coefficient = 1.0 / pushes});
+        }
+        order.releases.push_back({.worker = 0});
+        const ThreadCpuClock clock;
+        const Clock::Seconds before = clock.now();
+        FireOutput output = shard_.prepare(order);
+        shard_.fire(order, output, [](std::int64_t) {});
+        const double seconds = (clock.now() - before).count();
+        held_ = std::move(output);  // as it leaves while the next one is made
+        return seconds;
+    }
+
+private:
+    void stage(const PushId& id) {
+        const Message announcement{.body = encode(PushHeader{.push = id})};
+        const auto bytes = static_cast<std::uint64_t>(shard_.range().floats()) * sizeof(float);
+        const std::span<std::byte> to = shard_.staging().accept(announcement, bytes);
+        std::fill(to.begin(), to.end(), std::byte{0});
+        check_invariant(shard_.staging().arrived(id), "a push is not discarded");
+    }
+
+    ServerShard shard_;
+    FireOutput held_;
+};
+
+}  // namespace
+
+std::vector<CostPoint> measure_updates(const Graph& graph, const OptimizerOptions& optimizer,
+                                       std::int64_t repetitions) {
+    std::vector<CostPoint> points;
+    const std::int64_t most = graph.parameters().total() / FlatLayout::kAlignment;
+    for (const std::int64_t pieces : {std::int64_t{1}, std::min(kPieces, most)}) {
+        LoneServer server(graph, cut_shards(graph, static_cast<int>(pieces)).front(), optimizer);
+        for (const int pushes : {1, 2, 4, 8}) {
+            std::vector<double> seconds;
+            for (std::int64_t i = -2; i < repetitions; ++i) {
+                const double took = server.update(pushes);
+                if (i >= 0) {
+                    seconds.push_back(took);
+                }
+            }
+            points.push_back({.units = server.bytes(pushes), .seconds = median(seconds)});
+        }
+    }
+    return points;
+}
+
+}  // namespace cohort

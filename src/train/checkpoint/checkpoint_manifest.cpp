@@ -1,0 +1,253 @@
+// The manifest of a checkpoint: identity, progress, accounts, leases, and the table of shards.
+//
+// 1. Each owner writes its shard under a name that no file has yet (checkpoint_shard.cpp).
+// 2. write_manifest reads every shard back, once: from here on the checkpoint rests on what is on
+//    the disk as this rank sees it, not on what others have reported.
+// 3. The manifest is written with length and CRC-32 of each shard and gets its name last.
+// 4. Shards of the same step that it does not list (earlier attempts) are deleted.
+// Cost: one reading of all shards by the rank that writes the manifest, in the background.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
+#include "train/checkpoint/checkpoint_folder.hpp"
+#include "train/checkpoint/checkpoint_format.hpp"
+#include "train/run/snapshot.hpp"
+
+namespace cohort {
+namespace {
+
+const StoreFormat kManifestFormat{"cohort-checkpoint", 2};
+
+std::string entry_of(std::size_t index) {
+    return fmt::format("/shards/{}", index);
+}
+
+/// Errors: FileError unless the shards, in order of their ranges, cover [0, parameters) once and
+/// hold the state at most once.
+void check_cover(const std::string& path, const ShardTable& table) {
+    std::int64_t covered = 0;
+    for (const ShardFile& shard : table.shards) {
+        if (shard.begin != covered || shard.end < shard.begin) {
+            fail<FileError>(
+                {.where = path,
+                 .what = "the shards do not cover all parameters once",
+                 .expected = fmt::format("one that begins at {}", covered),
+                 .got = fmt::format("{} of {} to {}", shard.file, shard.begin, shard.end)});
+        }
+        covered = shard.end;
+    }
+    if (covered != table.parameters) {
+        fail<FileError>({.where = path,
+                         .what = "shards are missing",
+                         .expected = fmt::format("{} parameters in all", table.parameters),
+                         .got = fmt::format("{} in {} files", covered, table.shards.size())});
+    }
+    const auto with_state = std::count_if(table.shards.begin(), table.shards.end(),
+                                          [](const ShardFile& shard) { return shard.has_state; });
+    if (with_state > 1) {
+        fail<FileError>({.where = path,
+                         .what = "the state comes with more than one shard",
+                         .got = std::to_string(with_state)});
+    }
+}
+
+/// The table over the files that `snapshot` names, as found on the disk.
+ShardTable make_table(const std::string& path, const RunSnapshot& snapshot, Hdf5Thread& thread) {
+    ShardTable table{.version = snapshot.version, .parameters = snapshot.parameters, .shards = {}};
+    for (const std::string& file : snapshot.shards) {
+        const auto shard = open_shard(beside(path, file), thread);
+        table.shards.push_back(describe_shard(*shard, snapshot.version));
+    }
+    std::sort(table.shards.begin(), table.shards.end(), [](const auto& a, const auto& b) {
+        return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+    });
+    check_cover(path, table);
+    return table;
+}
+
+/// Whole numbers and seconds of a snapshot by attribute name; one list for reading and writing.
+/// The bindings name every field, so that one that is added does not compile until it has a place.
+template <class Snapshot>
+auto integer_fields(Snapshot& s) {
+    auto& [applied, updates, drops, evaluated, train, wall, cpu, tta] = s.progress;
+    auto& [row, dropped, recent] = drops;
+    auto& [leased, used, non_finite, void_round, stop, late, interrupted, lost, outstanding] =
+        s.accounts;
+    return std::map<std::string, decltype(&s.metrics_bytes)>{
+        {"samples_applied", &applied},
+        {"updates", &updates},
+        {"dropped_in_a_row", &row},
+        {"batches_dropped", &dropped},
+        {"evaluated_at", &evaluated},
+        {"leased", &leased},
+        {"applied", &used},
+        {"returned_non_finite", &non_finite},
+        {"returned_void_round", &void_round},
+        {"returned_stop", &stop},
+        {"returned_dropped", &late},
+        {"returned_interrupted", &interrupted},
+        {"returned_lost", &lost},
+        {"outstanding", &outstanding},
+        {"metrics_bytes", &s.metrics_bytes},
+    };
+}
+
+template <class Snapshot>
+auto seconds_fields(Snapshot& s) {
+    return std::map<std::string, decltype(&s.progress.train_seconds)>{
+        {"train_seconds", &s.progress.train_seconds},
+        {"wall_seconds", &s.progress.wall_seconds},
+        {"cpu_seconds", &s.progress.cpu_seconds},
+    };
+}
+
+/// Errors: FileError naming the fact that differs.
+void check_identity(const StoreReader& reader,
+                    const std::vector<std::pair<std::string, std::string>>& wanted) {
+    for (const auto& [name, value] : wanted) {
+        const std::string found = reader.has_attribute("/identity", name)
+                                      ? reader.attribute<std::string>("/identity", name)
+                                      : "nothing";
+        if (found != value) {
+            fail<FileError>({.where = reader.path(),
+                             .what = "belongs to another run: " + name + " differs",
+                             .expected = value,
+                             .got = found,
+                             .hint = "the options of that run, or another --out"});
+        }
+    }
+}
+
+/// Progress and accounts, leases, what the run was started with.
+void write_run(StoreWriter& writer, const RunSnapshot& snapshot) {
+    for (const auto& [name, value] : snapshot.identity) {
+        writer.set("/identity", name, value);
+    }
+    for (const auto& [name, value] : integer_fields(snapshot)) {
+        writer.set("/progress", name, *value);
+    }
+    for (const auto& [name, value] : seconds_fields(snapshot)) {
+        writer.set("/progress", name, *value);
+    }
+    if (snapshot.progress.tta_seconds) {
+        writer.set("/progress", "tta_seconds", *snapshot.progress.tta_seconds);
+    }
+    put_if_any(writer, "/leases", snapshot.lease_state);
+    put_if_any(writer, "/recent_drops", snapshot.progress.drops.recent);
+    writer.set("/run", "reference_batch", snapshot.reference_batch);
+    writer.set("/run", "reference_batches", snapshot.reference_batches);
+}
+
+void read_run(const StoreReader& reader, RunSnapshot& snapshot) {
+    for (const auto& [name, value] : integer_fields(snapshot)) {
+        *value = reader.attribute<std::int64_t>("/progress", name);
+    }
+    for (const auto& [name, value] : seconds_fields(snapshot)) {
+        *value = reader.attribute<double>("/progress", name);
+    }
+    if (reader.has_attribute("/progress", "tta_seconds")) {
+        snapshot.progress.tta_seconds = reader.attribute<double>("/progress", "tta_seconds");
+    }
+    snapshot.lease_state = get_if_any<std::int64_t>(reader, "/leases");
+    snapshot.progress.drops.recent = get_if_any<std::int64_t>(reader, "/recent_drops");
+    snapshot.reference_batch = reader.attribute<std::int64_t>("/run", "reference_batch");
+    snapshot.reference_batches = reader.attribute<double>("/run", "reference_batches");
+}
+
+void write_table(StoreWriter& writer, const ShardTable& table) {
+    writer.set("/run", "version", table.version);
+    writer.set("/run", "parameters", table.parameters);
+    writer.set("/run", "shards", static_cast<std::int64_t>(table.shards.size()));
+    for (std::size_t i = 0; i < table.shards.size(); ++i) {
+        const ShardFile& shard = table.shards[i];
+        writer.set(entry_of(i), "file", shard.file);
+        writer.set(entry_of(i), "part", shard.part);
+        writer.set(entry_of(i), "begin", shard.begin);
+        writer.set(entry_of(i), "end", shard.end);
+        writer.set(entry_of(i), "state", std::int64_t{shard.has_state});
+        writer.set(entry_of(i), "bytes", shard.stamp.bytes);
+        writer.set(entry_of(i), "crc32", std::uint64_t{shard.stamp.crc32});
+    }
+}
+
+/// What is left of earlier attempts at the same step. The checkpoint is complete without this.
+void remove_unlisted(const std::string& path, const std::vector<std::string>& listed) {
+    std::vector<std::string> others;
+    for (const std::string& shard : shard_files(path)) {
+        std::string name = std::filesystem::path(shard).filename().string();
+        if (std::find(listed.begin(), listed.end(), name) == listed.end()) {
+            others.push_back(std::move(name));
+        }
+    }
+    discard_shards(path, others);
+}
+
+}  // namespace
+
+ShardTable read_shard_table(const StoreReader& manifest) {
+    manifest.require_format(kManifestFormat);
+    ShardTable table{.version = manifest.attribute<std::int64_t>("/run", "version"),
+                     .parameters = manifest.attribute<std::int64_t>("/run", "parameters"),
+                     .shards = {}};
+    const auto count = manifest.attribute<std::int64_t>("/run", "shards");
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+        const std::string entry = entry_of(i);
+        const auto crc = manifest.attribute<std::uint64_t>(entry, "crc32");
+        table.shards.push_back({.file = manifest.attribute<std::string>(entry, "file"),
+                                .part = manifest.attribute<std::int64_t>(entry, "part"),
+                                .begin = manifest.attribute<std::int64_t>(entry, "begin"),
+                                .end = manifest.attribute<std::int64_t>(entry, "end"),
+                                .has_state = manifest.attribute<std::int64_t>(entry, "state") != 0,
+                                .stamp = {manifest.attribute<std::uint64_t>(entry, "bytes"),
+                                          static_cast<std::uint32_t>(crc)}});
+    }
+    check_cover(manifest.path(), table);
+    return table;
+}
+
+void write_manifest(const std::string& path, const RunSnapshot& snapshot, Hdf5Thread& thread) {
+    try {
+        const ShardTable table = make_table(path, snapshot, thread);
+        StoreWriter writer({path, true, FolderRule::kOwnReal}, kManifestFormat, thread);
+        write_run(writer, snapshot);
+        write_table(writer, table);
+        writer.commit();
+    } catch (...) {
+        // Their space must not stand in the way of the next attempt. A manifest of this name is an
+        // older one, or this one whose last step (fsync of the folder) failed.
+        std::error_code error;
+        if (!std::filesystem::exists(path, error) && !error) {
+            discard_shards(path, snapshot.shards);
+        }
+        throw;
+    }
+    remove_unlisted(path, snapshot.shards);
+}
+
+RunSnapshot read_manifest(const std::string& path,
+                          const std::vector<std::pair<std::string, std::string>>& identity,
+                          Hdf5Thread& thread) {
+    require_no_link(path);
+    const StoreReader reader(path, thread);
+    const ShardTable table = read_shard_table(reader);
+    RunSnapshot snapshot;
+    snapshot.identity = identity;
+    check_identity(reader, identity);
+    read_run(reader, snapshot);
+    snapshot.version = table.version;
+    snapshot.parameters = table.parameters;
+    for (const ShardFile& shard : table.shards) {
+        static_cast<void>(open_listed_shard(path, table, shard, thread));
+        snapshot.shards.push_back(shard.file);
+    }
+    return snapshot;
+}
+
+}  // namespace cohort

@@ -1,0 +1,311 @@
+#include "train/coordinator/coordinator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "core/log.hpp"
+#include "core/system/live_line.hpp"
+#include "core/system/process_usage.hpp"
+#include "sim/formats/chooser_file.hpp"
+#include "sim/formats/efficiency_file.hpp"
+#include "sim/formats/predictor_file.hpp"
+#include "train/protocol/lease_codec.hpp"
+#include "train/run/run_folder.hpp"
+#include "train/run/run_records.hpp"
+#include "train/run/run_space.hpp"
+#include "train/run/train_parts.hpp"
+#include "train/worker/sleep_compute.hpp"
+
+namespace cohort {
+namespace {
+
+/// The coordinator looks at what is due by time at least this often, and not more often than that
+/// without a message.
+constexpr Clock::Seconds kTick{0.1};
+constexpr Clock::Seconds kLeastTick{0.001};
+
+std::int64_t evaluate_every(const TrainOptions& options, std::int64_t epoch_samples) {
+    return options.eval_every_samples > 0 ? options.eval_every_samples : epoch_samples;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(Links links, JobParts& parts, const TrainEnvironment& environment,
+                         std::string device)
+    : links_(links),
+      parts_(parts),
+      environment_(environment),
+      device_(std::move(device)),
+      sleeps_(!computes_network(parts.options)),
+      shards_(cut_shards(parts.graph, links.map.servers == 0 ? 1 : links.map.servers)),
+      gathering_(shards_),
+      flow_(links.map.servers == 0 ? make_ring_flow(links, parts, *this)
+                                   : make_servers_flow(links, parts, *this)),
+      workers_(links.map.workers(), parts.options.batch),
+      losses_(links.map, parts.options.max_lost) {
+    for (int rank = 0; rank < links_.map.size(); ++rank) {
+        at_work_.push_back(rank);
+    }
+    links_.messenger.set_sink(Port::kCoordinator, &gathering_);
+    check_free_space(parts.options, run_bytes(parts));
+}
+
+Coordinator::~Coordinator() {
+    if (links_.membership != nullptr) {
+        links_.membership->watch({});
+    }
+}
+
+TrainSummary Coordinator::run() {
+    started_ = clock().now();
+    cpu_at_start_ = process_cpu_seconds();
+    try {
+        lock_.emplace(prepare_run_folder(options()));
+        owns_folder_ = true;
+        begin();
+        const LiveLineGuard guard(environment_.live_line);
+        train();
+        finish();
+    } catch (const Error& error) {
+        fail_run(error, error.exit_code());
+        if (!flow_begun_) {
+            throw;
+        }
+        throw Error(error.exit_code(),
+                    fmt::format("{} (after update {}, {} samples applied)", error.what(),
+                                progress_.updates, progress_.samples_applied));
+    } catch (const std::exception& error) {
+        fail_run(error, static_cast<ExitCode>(EXIT_FAILURE));
+        throw;
+    }
+    TrainSummary summary = summarize();
+    metrics_->write(summary_json(summary, options()));
+    std::string reason = summary.outputs_saved ? to_string(summary.reason)
+                                               : "some results could not be saved, see the log";
+    if (!summary.losses.empty()) {
+        reason += "; " + summary.losses;
+    }
+    write_exit_code(options().out, exit_code(summary), reason);
+    return summary;
+}
+
+/// The record of a failure; then everybody may go.
+void Coordinator::fail_run(const std::exception& error, ExitCode code) {
+    if (metrics_) {
+        metrics_->write(error_json(error, static_cast<int>(code), progress_));
+    }
+    for (const auto& hook : hooks_) {
+        hook->on_failure(*this);
+    }
+    dismiss();
+    if (owns_folder_) {
+        write_exit_code(options().out, code, error.what());
+    }
+}
+
+/// Seen within a tick.
+void Coordinator::cancel(std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = std::move(error);
+}
+
+std::exception_ptr Coordinator::cancelled() {
+    const std::lock_guard lock(mutex_);
+    return cancelled_;
+}
+
+void Coordinator::check_cancelled() {
+    if (const std::exception_ptr error = cancelled()) {
+        std::rethrow_exception(error);
+    }
+}
+
+/// Fresh parameters or those of a checkpoint, the books, metrics and hooks; then all may work.
+void Coordinator::begin() {
+    const BeginOrder order = restore();
+    make_hooks();
+    for (const auto& hook : hooks_) {
+        hook->on_start(*this);
+    }
+    listen();
+    UpdateExtras extras;
+    if (!sleeps_ &&
+        evaluations_->due(progress_.samples_applied)) {  // when the part before this one ended
+        extras.evaluation = evaluations_->start();
+    }
+    flow_begun_ = true;
+    const int parts = flow_->begin(order, extras);
+    if (extras.evaluation != 0) {
+        taken(extras, parts);
+    }
+}
+
+BeginOrder Coordinator::restore() {
+    const RunFolder folder(options().out);
+    const SampleSetInfo& train = parts_.train_set->info();
+    BeginOrder order;
+    LeaseState leases;
+    SampleAccounts accounts;
+    std::int64_t metrics_bytes = 0;
+    if (options().resume) {
+        const auto found =
+            find_manifest(folder.checkpoints, run_identity(options(), train), parts_.hdf5);
+        if (!found) {
+            log_info("no checkpoint in {}: starting at the beginning", folder.checkpoints);
+        } else {
+            const RunSnapshot& snapshot = found->snapshot;
+            order = {.checkpoint = found->manifest, .version = snapshot.version};
+            parts_.reference_batch = snapshot.reference_batch;
+            earlier_ = snapshot.progress;
+            progress_ = snapshot.progress;
+            version_ = snapshot.version;
+            reference_batches_ = snapshot.reference_batches;
+            leases = decode_lease_state(snapshot.lease_state);
+            accounts = snapshot.accounts;
+            metrics_bytes = snapshot.metrics_bytes;
+        }
+    }
+    open_books(leases, accounts);
+    evaluations_.emplace(evaluate_every(options(), train.samples), progress_.evaluated_at);
+    checkpoints_.emplace(options(), folder.checkpoints, static_cast<int>(shards_.size()),
+                         parts_.hdf5);
+    checkpoints_->begin(progress_.samples_applied, clock().now());
+    metrics_ = std::make_unique<MetricsFile>(folder.metrics, metrics_bytes);
+    metrics_->write(start_json(parts_, links_.map, device_, progress_));
+    return order;
+}
+
+/// The mode in charge at this point of the run and its plan; how many leases are dealt ahead the
+/// flow says.
+void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& accounts) {
+    const int workers = links_.map.workers();
+    ModeSetting setting = mode_setting(options(), workers);
+    if (options().efficiency == "model") {
+        setting.chooser.coefficients = load_efficiency(options().efficiency_file);
+    }
+    setting.chooser.rate_weights = load_rate_weights(options().chooser_file);
+    setting.workers_at_start = std::max<std::int64_t>(1, parts_.reference_batch / options().batch);
+    if (workers < setting.workers_at_start) {
+        log_warn(
+            "the run began with {} workers and goes on with {}: parameters of its mode and faults "
+            "that name others do without them",
+            setting.workers_at_start, workers);
+    }
+    setting.job = job_facts(parts_);
+    if (!options().deterministic) {  // of times, which differ from run to run
+        load_ = std::make_unique<LoadDesk>(workers, options().batch, LoadDesk::kLagBound, nullptr);
+        chooser_ = setting.chooser;
+        predictor_model_ = model_of(chooser_);  // a file that cannot be read ends the run here
+    }
+    modes_.emplace(mode_choice(options()), std::move(setting), progress_.samples_applied);
+    SyncPlan first = modes_->start();
+    keep_forecasts();
+    const std::int64_t steps = first.work == Work::kDelta ? first.local_steps : 1;
+    leases_.emplace(
+        LeaseBook(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),
+        parts_.budget_samples,
+        LeaseDesk::Options{.workers = workers, .batch = options().batch * steps}, accounts);
+    engine_.emplace(EngineOptions{.workers = workers,
+                                  .reference_batch = parts_.reference_batch,
+                                  .version = version_,
+                                  .reference_batches = reference_batches_},
+                    std::move(first));
+}
+
+void Coordinator::make_hooks() {
+    hooks_.push_back(make_nan_guard_hook());
+    if (environment_.live_line) {
+        hooks_.push_back(make_progress_hook(true, draw_live_line));
+    } else {
+        hooks_.push_back(
+            make_progress_hook(false, [](const std::string& line) { log_info("{}", line); }));
+    }
+    hooks_.push_back(make_metrics_hook());
+    if (!options().record_trace.empty()) {
+        hooks_.push_back(make_trace_hook());
+    }
+    if (!options().record_load.empty()) {
+        hooks_.push_back(make_load_hook());
+    }
+    hooks_.push_back(make_target_hook());
+    hooks_.push_back(make_stop_hook(environment_.stop_requested));
+}
+
+void Coordinator::train() {
+    training_ = true;
+    while (!stopping() || !flow_->quiet()) {
+        step();
+    }
+    training_ = false;
+    waiting_.reset();
+}
+
+void Coordinator::step() {
+    const Clock::Seconds tick =
+        std::clamp(Clock::Seconds(wake_s().value_or(kTick.count())), kLeastTick, kTick);
+    if (const auto message = links_.messenger.mailbox(Port::kCoordinator).receive(tick)) {
+        handle(*message);
+    } else if (environment_.stop_requested()) {
+        request_stop(StopReason::kSignal);
+    }
+    check_cancelled();
+    if (control_) {
+        control_->look(clock().now());
+    }
+    consult_modes();
+    if (const auto report = checkpoints_->collect(clock().now())) {
+        report_checkpoint(*report);
+    }
+    if (training_) {
+        watch_updates();
+    }
+}
+
+/// A run that cannot go on ends as one that is told to stop: with a checkpoint.
+void Coordinator::stop_requested(const StopRequest& request) {
+    if (!request.failure.empty() && failure_.empty()) {
+        failure_ = fmt::format("{} ({})", request.failure, links_.map.describe(request.rank));
+        log_error("{}; the run ends", failure_);
+    }
+    request_stop(StopReason::kSignal);
+}
+
+void Coordinator::handle(const Message& message) {
+    if (flow_->handle(message)) {
+        return;
+    }
+    switch (static_cast<MessageKind>(message.kind)) {
+        case MessageKind::kEvaluated: {
+            const auto part = decode<EvaluatedPart>(message.body);
+            if (const auto report = evaluations_->part(part)) {
+                evaluated(*report);
+            }
+            return;
+        }
+        case MessageKind::kEvaluating:
+            if (waiting_) {
+                waiting_->renew();
+            }
+            return;
+        case MessageKind::kSaved: checkpoints_->saved(decode<SavedPart>(message.body)); return;
+        case MessageKind::kGathered:
+            if (const auto snapshot = gathering_.arrived(message)) {
+                gathered(*snapshot);
+            }
+            return;
+        case MessageKind::kStopRequested: stop_requested(decode<StopRequest>(message.body)); return;
+        case MessageKind::kRankEvent: rank_news(decode<RankNews>(message.body)); return;
+        case MessageKind::kFarewell: said_farewell(message); return;
+        default:
+            fail<PeerError>({.where = "coordinator",
+                             .what = "a message that it does not know",
+                             .got = fmt::format("kind {} from {}", message.kind,
+                                                links_.map.describe(message.from.rank))});
+    }
+}
+
+}  // namespace cohort

@@ -1,0 +1,59 @@
+#include "train/coordinator/servers/push_arrivals.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cohort {
+
+std::optional<PushArrivals::Complete> PushArrivals::ticket(const Ticket& ticket,
+                                                           Clock::Seconds now) {
+    Arriving& arriving = arriving_[ticket.push];
+    arriving.ticket = ticket;
+    arriving.ticket_at = now;
+    return look_at(ticket.push, now);
+}
+
+std::optional<PushArrivals::Complete> PushArrivals::staged(const Staged& staged,
+                                                           Clock::Seconds now) {
+    Arriving& arriving = arriving_[staged.push];
+    ++arriving.staged;
+    arriving.dot += staged.reference_dot;
+    arriving.squares += staged.reference_squares;
+    return look_at(staged.push, now);
+}
+
+std::optional<PushArrivals::Complete> PushArrivals::look_at(const PushId& push,
+                                                            Clock::Seconds now) {
+    const auto found = arriving_.find(push);
+    const Arriving& arriving = found->second;
+    if (!arriving.ticket || (arriving.staged < servers_ && arriving.ticket->slot < 0)) {
+        return std::nullopt;
+    }
+    Complete complete{.ticket = *arriving.ticket,
+                      .reference_dot = arriving.dot,
+                      .reference_norm = std::sqrt(arriving.squares),
+                      .sending_s = (now - arriving.ticket_at).count()};
+    arriving_.erase(found);
+    const auto last = sent_.find(push.worker);
+    if (last != sent_.end() && last->second.push.incarnation == push.incarnation &&
+        last->second.push.sequence + 1 == push.sequence) {
+        complete.before_s = last->second.seconds;
+    }
+    sent_[push.worker] = {.push = push, .seconds = complete.sending_s};
+    return complete;
+}
+
+std::vector<PushId> PushArrivals::drop(int worker) {
+    std::vector<PushId> dropped;
+    for (const auto& [push, arriving] : arriving_) {
+        if (push.worker == worker) {
+            dropped.push_back(push);
+        }
+    }
+    for (const PushId& push : dropped) {
+        arriving_.erase(push);
+    }
+    return dropped;
+}
+
+}  // namespace cohort

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "cohort/core/clock.hpp"
+#include "train/protocol/protocol.hpp"
+
+namespace cohort {
+
+/// Puts a push's ticket together with the notes of the servers that hold its payload; one that lies
+/// in memory of its node is complete with its ticket. Pure.
+class PushArrivals {
+public:
+    struct Complete {
+        Ticket ticket;
+        double reference_dot = 0;   ///< with the servers' reference gradient
+        double reference_norm = 0;  ///< of it; 0: there is none
+        double sending_s = 0;       ///< from its ticket until the last server had all of it
+        double before_s = 0;        ///< the same of the worker's push before; 0: not known
+    };
+    /// @param servers that hold a part of each push
+    explicit PushArrivals(int servers) : servers_(servers) {}
+
+    /// @return the push, when that was the last part of it
+    [[nodiscard]] std::optional<Complete> ticket(const Ticket& ticket, Clock::Seconds now);
+    [[nodiscard]] std::optional<Complete> staged(const Staged& staged, Clock::Seconds now);
+    /// Forgets what is incomplete of a worker's pushes, and returns which those were.
+    [[nodiscard]] std::vector<PushId> drop(int worker);
+    [[nodiscard]] std::size_t incomplete() const noexcept { return arriving_.size(); }
+
+private:
+    struct Arriving {
+        std::optional<Ticket> ticket;
+        Clock::Seconds ticket_at{0};
+        int staged = 0;
+        double dot = 0;
+        double squares = 0;
+    };
+    [[nodiscard]] std::optional<Complete> look_at(const PushId& push, Clock::Seconds now);
+
+    struct Sent {
+        PushId push;
+        double seconds = 0;
+    };
+
+    int servers_;
+    std::map<int, Sent> sent_;  ///< the newest complete push of every worker
+    std::map<PushId, Arriving> arriving_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "train/faults/inject.hpp"
+
+namespace cohort {
+
+/// A fault of a whole rank that is due at a time.
+struct RankFault {
+    enum class Kind { kPace, kFreeze, kKill };
+    double at_s = 0;
+    Kind kind = Kind::kPace;
+    double value = 0;  ///< kPace: bytes per second, 0: no limit; kFreeze: seconds
+
+    friend bool operator==(const RankFault&, const RankFault&) = default;
+};
+
+/// What `--inject` asks of a rank besides slow computing, in the order of time; of several limits
+/// that hold the smallest counts.
+[[nodiscard]] std::vector<RankFault> rank_faults(const std::vector<Injection>& all, int rank);
+
+/// Carries rank_faults() out, on a thread of its own (none when there are no faults). A freeze
+/// stops the whole process; a child that does nothing but sleep wakes it.
+class FaultThread {
+public:
+    /// @param begun    whether training has begun: times count from then
+    /// @param set_pace limits the rank's traffic; both are called on the thread
+    FaultThread(std::vector<RankFault> faults, std::function<bool()> begun,
+                std::function<void(double bytes_per_second)> set_pace);
+    FaultThread(const FaultThread&) = delete;
+    FaultThread& operator=(const FaultThread&) = delete;
+    ~FaultThread();
+
+private:
+    void run();
+    /// False when it is time to stop.
+    [[nodiscard]] bool sleep(double seconds);
+
+    std::vector<RankFault> faults_;
+    std::function<bool()> begun_;
+    std::function<void(double)> set_pace_;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+}  // namespace cohort

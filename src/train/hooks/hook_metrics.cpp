@@ -1,0 +1,220 @@
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cohort/train/hooks.hpp"
+#include "cohort/train/metrics_file.hpp"
+#include "cohort/train/options.hpp"
+#include "train/coordinator/decision_json.hpp"
+#include "train/worker/step_window.hpp"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::optional<double>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+/// What choosers know besides times; null: not known.
+void add_gradients(Json& line, const ClusterReport& cluster) {
+    const auto known = [](double value) {
+        return value != 0 && std::isfinite(value) ? Json(value) : Json(nullptr);
+    };
+    line["noise_scale"] = known(cluster.gradients.noise_scale);
+    line["step_curvature"] = known(cluster.gradients.curvature);
+}
+
+/// Columns by worker; null where nothing was recorded yet.
+void add_loads(Json& line, const ClusterReport& cluster) {
+    using Column = std::pair<const char*, double (*)(const WorkerLoad&)>;
+    constexpr std::array<Column, 13> kColumns{{
+        {"tau_s", [](const WorkerLoad& one) { return one.own_s; }},
+        {"input_s", [](const WorkerLoad& one) { return one.input_s; }},
+        {"compute_s", [](const WorkerLoad& one) { return one.compute_s; }},
+        {"push_s", [](const WorkerLoad& one) { return one.push_s; }},
+        {"pull_s", [](const WorkerLoad& one) { return one.pull_s; }},
+        {"wait_s", [](const WorkerLoad& one) { return one.wait_s; }},
+        {"cpu_share", [](const WorkerLoad& one) { return one.use.cpu_share; }},
+        {"host_busy", [](const WorkerLoad& one) { return one.use.host_busy; }},
+        {"host_steal", [](const WorkerLoad& one) { return one.use.host_steal; }},
+        {"rx_bytes_s", [](const WorkerLoad& one) { return one.use.rx_bytes_s; }},
+        {"tx_bytes_s", [](const WorkerLoad& one) { return one.use.tx_bytes_s; }},
+        {"host_rx_bytes_s", [](const WorkerLoad& one) { return one.use.host_rx_bytes_s; }},
+        {"host_tx_bytes_s", [](const WorkerLoad& one) { return one.use.host_tx_bytes_s; }},
+    }};
+    if (cluster.loads.empty()) {
+        return;
+    }
+    for (const auto& [name, value] : kColumns) {
+        Json column = Json::array();
+        for (const WorkerLoad& one : cluster.loads) {
+            column.push_back(one.own_s > 0 ? Json(value(one)) : Json(nullptr));
+        }
+        line[name] = std::move(column);
+    }
+    Json slow = Json::array();
+    double telemetry_s = 0;
+    double iteration_s = 0;
+    for (const WorkerLoad& one : cluster.loads) {
+        slow.push_back(one.slow ? Json(to_string(one.slow->cause)) : Json(nullptr));
+        telemetry_s += one.telemetry_s;
+        iteration_s += one.own_s + one.wait_s;
+    }
+    line["slow"] = std::move(slow);
+    line["telemetry_share"] = iteration_s > 0 ? telemetry_s / iteration_s : 0;
+}
+
+class MetricsHook final : public TrainHook {
+public:
+    void on_start(TrainControl& run) override { window_.restart(run.clock().now()); }
+
+    void on_step(TrainControl& run, const StepReport& step) override {
+        learning_rate_ = step.learning_rate;
+        gradient_norm_ = step.applied ? step.gradient_norm : gradient_norm_;
+        window_.add(step);
+        if (!step.applied) {
+            run.metrics().write(Json{{"event", "dropped"},
+                                     {"samples_applied", run.progress().samples_applied},
+                                     {"samples", step.result.samples},
+                                     {"reason", step.dropped_because}}
+                                    .dump());
+        } else if (window_.seconds(run.clock().now()) >= run.options().log_every_s) {
+            write_window(run, 0);
+        }
+    }
+
+    void on_evaluation(TrainControl& run, const EvaluationReport& evaluation) override {
+        write_window(run, evaluation.seconds);
+        run.metrics().write(Json{{"event", "evaluation"},
+                                 {"samples_applied", evaluation.samples_applied},
+                                 {"updates", evaluation.updates},
+                                 {"train_s", evaluation.train_seconds},
+                                 {"test_accuracy", evaluation.accuracy},
+                                 {"test_loss", evaluation.loss},
+                                 {"test_samples", evaluation.samples},
+                                 {"pause_s", evaluation.seconds}}
+                                .dump());
+    }
+
+    void on_checkpoint(TrainControl& run, const CheckpointReport& checkpoint) override {
+        Json line{{"event", "checkpoint"},
+                  {"samples_applied", checkpoint.samples_applied},
+                  {"path", checkpoint.path},
+                  {"pause_s", checkpoint.pause_seconds},
+                  {"write_s", checkpoint.write_seconds}};
+        if (!checkpoint.error.empty()) {
+            line["error"] = checkpoint.error;
+        }
+        run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+
+    void on_switch(TrainControl& run, const SwitchReport& change) override {
+        Json line{{"event", change.same_mode() ? "regrouping" : "switch"},
+                  {"from", change.from},
+                  {"to", change.to},
+                  {"why", change.why},
+                  {"samples_applied", change.samples},
+                  {"requested_at", change.train_seconds},
+                  {"in_force_after_s", or_null(change.in_force_s)},
+                  {"first_update_after_s", or_null(change.first_update_s)},
+                  {"slowest_own_s", change.slowest_own_s}};
+        run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+
+    void on_straggler(TrainControl& run, const StragglerNews::Item& news) override {
+        const StragglerEpisode& slow = news.episode;
+        run.metrics().write(Json{
+            {"event", news.kind == StragglerNews::Kind::kBegun ? "straggler" : "straggler_end"},
+            {"samples_applied", run.progress().samples_applied},
+            {"worker", slow.worker},
+            {"cause", to_string(slow.cause)},
+            {"by_lag", slow.by_lag},
+            {"begin_s", slow.begin_s},
+            {"end_s", slow.end_s},
+            {"iterations", slow.iterations},
+            {"slowdown",
+             slow.slowdown}}.dump());
+    }
+
+    void on_decision(TrainControl& run, const DecisionRecord& decision) override {
+        Json line{{"event", "decision"}};
+        line.update(Json::parse(decision_json(decision)));
+        run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+
+    void on_rate(TrainControl& run, const RateWindow& window) override {
+        Json features = Json::object();
+        for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
+            features[std::string(RateFeatures::names()[term])] = window.features.values[term];
+        }
+        run.metrics().write(Json{
+            {"event", "rate"},
+            {"samples_applied", window.samples},
+            {"train_s", window.seconds},
+            {"plan", window.plan},
+            {"log_rate", window.log_rate},
+            {"features",
+             features}}.dump());
+    }
+
+    void on_rank(TrainControl& run, const RankReport& rank) override {
+        run.metrics().write(Json{
+            {"event", rank.returned ? "joined" : "lost"},
+            {"samples_applied", run.progress().samples_applied},
+            {"train_s", run.progress().train_seconds},
+            {"rank", rank.rank},
+            {"worker", rank.worker},
+            {"reason", rank.reason},
+            {"live", rank.live}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+    }
+
+    void on_end(TrainControl& run, StopReason /*reason*/) override { write_window(run, 0); }
+
+private:
+    void write_window(TrainControl& run, double pause_seconds) {
+        const Clock::Seconds now = run.clock().now();
+        window_.exclude(pause_seconds);
+        if (window_.samples() > 0) {
+            const ClusterReport cluster = run.cluster();
+            Json lags = Json::array();
+            Json own = Json::array();
+            for (const WorkerReport& worker : cluster.workers) {
+                lags.push_back(worker.live ? Json(worker.lag) : Json(nullptr));
+                own.push_back(worker.own_s > 0 ? Json(worker.own_s) : Json(nullptr));
+            }
+            Json line{{"event", "train"},
+                      {"samples_applied", run.progress().samples_applied},
+                      {"updates", run.progress().updates},
+                      {"train_s", run.progress().train_seconds},
+                      {"loss", window_.loss()},
+                      {"accuracy", window_.accuracy()},
+                      {"lr", learning_rate_},
+                      {"gradient_norm", gradient_norm_},
+                      {"samples_per_s", window_.samples_per_s(now)},
+                      {"mode", cluster.mode},
+                      {"live", cluster.live()},
+                      {"pending", cluster.pending},
+                      {"lag", lags},
+                      {"own_s", own}};
+            add_gradients(line, cluster);
+            add_loads(line, cluster);
+            run.metrics().write(line.dump());
+        }
+        window_.restart(now);
+    }
+
+    StepWindow window_;
+    double learning_rate_ = 0;
+    double gradient_norm_ = 0;  ///< of the last update
+};
+
+}  // namespace
+
+std::unique_ptr<TrainHook> make_metrics_hook() {
+    return std::make_unique<MetricsHook>();
+}
+
+}  // namespace cohort

@@ -1,0 +1,76 @@
+#include "cohort/train/metrics_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
+#include "core/log.hpp"
+
+namespace cohort {
+void append_line(const std::string& path, std::string_view line) noexcept {
+    const int file = open_in_place(path.c_str(), O_WRONLY | O_APPEND);
+    if (file < 0) {
+        return;
+    }
+    const iovec pieces[] = {{const_cast<char*>(line.data()), line.size()},
+                            {const_cast<char*>("\n"), 1}};
+    static_cast<void>(::writev(file, pieces, 2) < 0);  // nobody is left to be told
+    ::close(file);
+}
+
+MetricsFile::MetricsFile(std::string path, std::int64_t keep_bytes)
+    : path_(std::move(path)), file_(open_in_place_or_fail(path_, O_WRONLY | O_CREAT | O_APPEND)) {
+    struct stat facts {};
+    if (fstat(file_, &facts) != 0) {
+        const std::string reason = errno_text(errno);
+        close(file_);
+        fail<FileError>({.where = path_, .what = "cannot be opened for writing", .got = reason});
+    }
+    position_ = std::min(keep_bytes, static_cast<std::int64_t>(facts.st_size));
+    if (ftruncate(file_, position_) != 0 || lseek(file_, position_, SEEK_SET) != position_) {
+        const std::string reason = errno_text(errno);
+        close(file_);
+        fail<FileError>({.where = path_, .what = "cannot be cut to length", .got = reason});
+    }
+}
+
+MetricsFile::~MetricsFile() {
+    close(file_);
+}
+
+void MetricsFile::write(std::string_view json) {
+    std::string line(json);
+    line += '\n';
+    std::size_t written = 0;
+    while (written < line.size()) {
+        const ssize_t count = ::write(file_, line.data() + written, line.size() - written);
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count <= 0) {
+            report(count < 0 ? errno : ENOSPC);
+            return;
+        }
+        written += static_cast<std::size_t>(count);
+    }
+    position_ += static_cast<std::int64_t>(line.size());
+}
+
+/// Counts a lost line and takes its torn beginning away again.
+void MetricsFile::report(int error) {
+    ++failures_;
+    const bool clean =
+        ftruncate(file_, position_) == 0 && lseek(file_, position_, SEEK_SET) == position_;
+    if (failures_ == 1) {
+        log_error("[{}] a line could not be written: {}; training goes on{}", path_,
+                  errno_text(error), clean ? "" : ", the file's last line is torn");
+    }
+}
+
+}  // namespace cohort

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "train/protocol/protocol.hpp"
+
+// Node staging: gradients of workers of one host go to the servers as one sum. Numbered:
+//  1. worker -> workers of its host   kMemory   once: its slots, in memory that they share
+//  2. worker -> coordinator           kTicket   with the slot that holds the payload
+//  3. coordinator -> servers          kFire     names the node's sum in place of its parts
+//     coordinator -> node's head      kSum      make that sum (the head: its lowest worker rank)
+//  4. head -> servers                 kPush     transfer: the sum
+// A slot is used again by a worker that has parameters of the version that its gradient became part
+// of, or when its push is refused (kFree): then no server needs the sum any more. So a head that is
+// lost is replaced by another worker of the host, which makes the same sums once more.
+namespace cohort {
+
+enum class NodeMessage : std::uint16_t {
+    kMemory = static_cast<std::uint16_t>(MessageKind::kNodeFirst),
+    kSum,
+    kFree,
+    kEnd  ///< from the rank itself: no orders come any more
+};
+
+/// A worker's slots: memory that its host's ranks open by its process and descriptor.
+struct NodeMemoryNote {
+    std::int32_t worker = 0;
+    std::int32_t descriptor = -1;
+    template <class Io>
+    void fields(Io& io) {
+        io(worker, descriptor);
+    }
+};
+
+struct NodeTerm {
+    PushId push;
+    std::int32_t slot = 0;
+    double coefficient = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(push, slot, coefficient);
+    }
+};
+
+/// Sum these and send the sum to all servers as `sum`.
+struct NodeSumOrder {
+    PushId sum;
+    std::vector<NodeTerm> terms;  ///< in the order in which they are summed
+    template <class Io>
+    void fields(Io& io) {
+        io(sum, terms);
+    }
+};
+
+/// The rank's own push in this slot is not used.
+struct NodeFreeOrder {
+    PushId push;
+    std::int32_t slot = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(push, slot);
+    }
+};
+
+/// The sum of a node's pushes for one update is a push itself: its "worker" is -1 - node, its
+/// sequence the version after the update. When its maker is lost another rank of the node makes it
+/// again, with the same bits, under the next incarnation; whichever is complete is used.
+[[nodiscard]] inline PushId node_sum(int node, std::int64_t version,
+                                     std::uint32_t incarnation = 0) noexcept {
+    return {.worker = -1 - node,
+            .incarnation = incarnation,
+            .sequence = static_cast<std::uint64_t>(version)};
+}
+[[nodiscard]] inline bool is_node_sum(const PushId& push) noexcept {
+    return push.worker < 0;
+}
+[[nodiscard]] inline int node_of_sum(const PushId& push) noexcept {
+    return -1 - push.worker;
+}
+/// A push of a worker, or a node's sum whatever its incarnation.
+[[nodiscard]] inline bool same_push(const PushId& a, const PushId& b) noexcept {
+    return is_node_sum(a) ? a.worker == b.worker && a.sequence == b.sequence : a == b;
+}
+
+}  // namespace cohort

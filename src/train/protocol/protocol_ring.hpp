@@ -1,0 +1,224 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "comm/allreduce/ring_exchange.hpp"
+#include "sched/plan/ring_rules.hpp"
+#include "sched/run/gradient_desk.hpp"
+#include "train/protocol/protocol.hpp"
+
+// What coordinator and workers say to each other in a run with rings. A member takes part in
+// rounds; a rider works at its own pace and gives its gradients to a member, its parent. In steps:
+//  1. coordinator -> worker       kRole        member or rider of which parent; answered:
+//  kRoleTaken
+//  2. coordinator -> members      kRound       who takes part in round r with which lease, and
+//  which
+//                                              gradients of riders go with it
+//  3. members among themselves    the round    comm/ring_exchange
+//  4. first member -> coordinator kRoundDone   its tails
+//     rider -> parent             kPush        transfer: gradient and batch statistics
+//     rider -> coordinator        kTicket      what it is worth
+//     parent -> coordinator       kStaged      it holds all of it
+//     parent -> rider             kState       transfer: parameters after the round that took it
+//     coordinator -> members      kHalt        a plan waits: end this round, begin no other
+// and when a member was lost:
+//  5. coordinator -> members      kRecover     give up the round that cannot end; answered:
+//  kRecovered
+//  6. coordinator -> member       kSendState   bring one that is behind up; also for who enters
+namespace cohort {
+
+enum class RingMessageKind : std::uint16_t {
+    kRole = static_cast<std::uint16_t>(MessageKind::kRingFirst),
+    kRoleTaken,
+    kSendState,
+    kState,
+    kRecover,
+    kRecovered,
+    kHalt
+};
+
+/// A rider's gradient that its parent holds and adds to its own share of a round.
+struct RiderPush {
+    PushId push;
+    std::int64_t samples = 0;
+    double lag = 0;  ///< of the parameters that the rider gets: look-ahead in reference batches
+    template <class Io>
+    void fields(Io& io) {
+        io(push, samples, lag);
+    }
+};
+
+/// One worker's share in a round.
+struct RoundMember {
+    std::int32_t worker = 0;
+    std::uint64_t lease = 0;        ///< 0: takes part without samples of its own
+    std::int64_t samples = 0;       ///< b_i
+    std::vector<RiderPush> riders;  ///< in the order in which they are added
+    template <class Io>
+    void fields(Io& io) {
+        io(worker, lease, samples, riders);
+    }
+    /// Those of riders included.
+    [[nodiscard]] std::int64_t all_samples() const noexcept {
+        std::int64_t all = samples;
+        for (const RiderPush& rider : riders) {
+            all += rider.samples;
+        }
+        return all;
+    }
+};
+
+/// A round grant: fixed before its first bucket leaves. The update is applied by every member;
+/// a tail that is not finite voids it for all. Without members there is no round, only what is
+/// asked for afterwards, and nobody reports it.
+struct RoundOrder {
+    std::uint64_t epoch = 0;  ///< counts losses; grants of an older one are void
+    std::uint64_t round = 0;
+    std::uint64_t membership = 0;     ///< epoch of the job's membership they were chosen from
+    std::uint64_t ring = 0;           ///< names the exchange over these members
+    std::vector<std::uint64_t> keep;  ///< exchanges that may be used again; others can go
+    double fraction = 0;
+    double lr = 0;
+    Work work = Work::kGradient;
+    std::int32_t steps = 1;            ///< kDelta: local steps
+    std::int32_t group = 1;            ///< kDelta: so many consecutive members average every step
+    std::uint64_t group_ring = 0;      ///< names the exchange of the first group; then +1, ...
+    std::uint64_t group_round = 0;     ///< first of `steps` rounds of it
+    std::vector<RoundMember> members;  ///< in ring order
+    std::int32_t reporter = 0;         ///< worker that reports the round and takes the snapshot
+    GradientQuestion question;         ///< to it, about the mean gradient
+    std::uint64_t evaluation = 0;      ///< afterwards; 0: none
+    std::vector<std::int32_t> evaluators;  ///< workers: the i-th of n does part i of n
+    SnapshotOrder snapshot;                ///< afterwards
+    template <class Io>
+    void fields(Io& io) {
+        io(epoch, round, membership, ring, keep, fraction, lr, work, steps, group, group_ring,
+           group_round, members, reporter, question, evaluation, evaluators, snapshot);
+    }
+};
+
+struct RoundMemberReport {
+    std::int64_t samples = 0;
+    double loss_sum = 0;
+    std::int64_t correct = 0;
+    bool finite = true;
+    double input_s = 0;
+    double compute_s = 0;
+    double gradient_norm = 0;
+    RingLoad load;
+    template <class Io>
+    void fields(Io& io) {
+        io(samples, loss_sum, correct, finite, input_s, compute_s, gradient_norm, load);
+    }
+};
+
+struct RoundReport {
+    std::uint64_t round = 0;
+    std::int64_t version = 0;  ///< the reporter's after the round; a void round leaves it as it was
+    std::vector<RoundMemberReport> members;  ///< in the order of the grant
+    double exchange_s = 0;                   ///< the reporter's
+    double exposed_s = 0;
+    std::uint64_t skip = 0;  ///< rounds after this one up to that number do not begin; 0: all do
+    GradientAnswer answer = kNoAnswer;
+    /// Nothing was asked, or who could answer is gone.
+    static constexpr GradientAnswer kNoAnswer{.squares = std::numeric_limits<double>::quiet_NaN(),
+                                              .product = std::numeric_limits<double>::quiet_NaN()};
+    template <class Io>
+    void fields(Io& io) {
+        io(round, version, members, exchange_s, exposed_s, skip, answer);
+    }
+};
+
+/// Carried out between two mini-batches, in line with the grants.
+struct RoleOrder {
+    std::uint64_t epoch = 0;
+    std::uint64_t number = 0;  ///< of this order
+    RingRole role = RingRole::kMember;
+    std::int32_t parent = 0;   ///< kRider: gets its gradients
+    bool afresh = false;       ///< kRider: parameters come; those of older epochs do not count
+    bool await_state = false;  ///< kMember: everything that a member holds comes, see StateHeader
+    std::int32_t giver = 0;    ///< with `afresh` or `await_state`: the worker it comes from
+    template <class Io>
+    void fields(Io& io) {
+        io(epoch, number, role, parent, afresh, await_state, giver);
+    }
+};
+
+struct RoleTaken {
+    std::int32_t worker = 0;
+    std::uint64_t number = 0;    ///< of the order
+    std::uint64_t sequence = 0;  ///< of the last push it has begun
+    template <class Io>
+    void fields(Io& io) {
+        io(worker, number, sequence);
+    }
+};
+
+/// To a member: send what you have after the grants before this order.
+struct SendStateOrder {
+    std::uint64_t epoch = 0;
+    std::uint64_t number = 0;  ///< of the role order that awaits it; 0: a rider's next parameters
+    std::int32_t worker = 0;   ///< receives it
+    bool full = false;         ///< optimizer included
+    std::uint64_t after = 0;   ///< rider: sequence of the last push that it has begun
+    std::uint32_t incarnation = 0;  ///< rider: its own
+    template <class Io>
+    void fields(Io& io) {
+        io(epoch, number, worker, full, after, incarnation);
+    }
+};
+
+/// Header of a transfer member -> worker: parameters and state, and if `full` the optimizer's slots
+/// in their order.
+struct StateHeader {
+    std::uint64_t epoch = 0;
+    std::uint64_t number = 0;       ///< as ordered
+    std::uint64_t after = 0;        ///< as ordered, or the push that it answers
+    std::uint32_t incarnation = 0;  ///< of that push
+    std::int64_t version = 0;
+    std::uint64_t round = 0;  ///< the last one that went into it
+    std::int32_t giver = 0;
+    bool full = false;
+    std::vector<double> scalars;  ///< of the optimizer, in its order
+    template <class Io>
+    void fields(Io& io) {
+        io(epoch, number, after, incarnation, version, round, giver, full, scalars);
+    }
+};
+
+/// A member has been lost. Grants of older epochs are void, but for a round that this member can
+/// still complete.
+struct RecoverOrder {
+    std::uint64_t epoch = 0;
+    template <class Io>
+    void fields(Io& io) {
+        io(epoch);
+    }
+};
+
+/// The members say so to each other in the tails of the round that is under way, so that all skip
+/// the same rounds. Comes too late when nothing is granted after that one.
+struct HaltOrder {
+    std::uint64_t epoch = 0;
+    std::uint64_t round = 0;  ///< the last one granted
+    template <class Io>
+    void fields(Io& io) {
+        io(epoch, round);
+    }
+};
+
+struct Recovered {
+    std::uint64_t epoch = 0;
+    std::int32_t worker = 0;
+    std::uint64_t round = 0;  ///< the last one that is part of its parameters, or was void
+    std::int64_t version = 0;
+    RoundReport report;  ///< of that round, when it took part
+    template <class Io>
+    void fields(Io& io) {
+        io(epoch, worker, round, version, report);
+    }
+};
+
+}  // namespace cohort

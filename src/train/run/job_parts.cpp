@@ -1,0 +1,82 @@
+#include "train/run/job_parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "cohort/core/error.hpp"
+#include "cohort/data/dataset.hpp"
+#include "cohort/model/zoo.hpp"
+#include "core/units.hpp"
+#include "train/run/train_parts.hpp"
+
+namespace cohort {
+namespace {
+
+std::int64_t budget_of(const TrainOptions& options, std::int64_t epoch_samples) {
+    if (options.samples > 0) {
+        return options.samples;
+    }
+    const std::int64_t epochs = std::max<std::int64_t>(options.epochs, 1);
+    const std::int64_t most = std::numeric_limits<std::int64_t>::max() / epoch_samples;
+    if (epochs > most) {
+        fail<UsageError>({.where = "--epochs",
+                          .what = "that many samples cannot be counted",
+                          .expected = fmt::format("<= {}", most),
+                          .got = std::to_string(epochs)});
+    }
+    return epoch_samples * epochs;
+}
+
+std::int64_t reference_batch_of(const TrainOptions& options, std::int64_t samples, int workers) {
+    require_batch(options.batch, samples, options.data);
+    return options.batch * workers;
+}
+
+Schedule make_schedule(const TrainOptions& options, std::int64_t budget) {
+    std::string text = options.lr_schedule;
+    if (options.warmup_samples > 0) {
+        text += fmt::format("+warmup:{}", options.warmup_samples);
+    }
+    const Schedule schedule = Schedule::parse(text);
+    return schedule.needs_end() ? schedule.with_end(budget) : schedule;
+}
+
+Graph make_run_model(const TrainOptions& options, const SampleSetInfo& train,
+                     const SampleSetInfo& test) {
+    if (train.sample_shape != test.sample_shape || train.classes != test.classes) {
+        fail<FileError>({.where = options.data,
+                         .what = "the train and test groups hold different samples",
+                         .expected = format_shape(train.sample_shape),
+                         .got = format_shape(test.sample_shape)});
+    }
+    return make_model(options.model, Shape(train.sample_shape), train.classes);
+}
+
+}  // namespace
+
+JobParts::JobParts(const TrainOptions& run_options, int workers)
+    : options(run_options),
+      train_set(open_dataset(options.data, "train", hdf5)),
+      test_set(open_dataset(options.data, "test", hdf5)),
+      graph(make_run_model(options, train_set->info(), test_set->info())),
+      order{.seed = options.seed},
+      augment(parse_augment(options.augment, options.seed)),
+      optimizer(optimizer_options(options)),
+      budget_samples(budget_of(options, train_set->info().samples)),
+      schedule(make_schedule(options, budget_samples)),
+      reference_batch(reference_batch_of(options, train_set->info().samples, workers)) {
+}
+
+JobFacts job_facts(const JobParts& parts) {
+    const auto parameters = static_cast<double>(parts.graph.parameters().elements());
+    return {.parameters = parameters,
+            .parameter_bytes = parameters * sizeof(float),
+            .flops_per_sample =
+                computes_network(parts.options) ? parts.graph.training_flops_per_sample() : 0,
+            .learning_rate = parts.options.lr,
+            .momentum = parts.optimizer.momentum};
+}
+
+}  // namespace cohort

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cohort/core/error.hpp"
+#include "cohort/data/hdf5_thread.hpp"
+#include "cohort/train/options.hpp"
+#include "core/system/run_lock.hpp"
+#include "train/run/snapshot.hpp"
+
+namespace cohort {
+
+/// Names in the output folder of a run.
+struct RunFolder {
+    explicit RunFolder(const std::string& out)
+        : model(out + "/model.h5"),
+          metrics(out + "/metrics.jsonl"),
+          checkpoints(out + "/checkpoints"),
+          exit_code(out + "/exit_code"),
+          control(out + "/ctl") {}
+    std::string model;
+    std::string metrics;
+    std::string checkpoints;
+    std::string exit_code;
+    std::string control;  ///< folder of requests while the job runs
+};
+
+/// Files that the options name for the run to read; some names may be empty.
+[[nodiscard]] std::vector<std::string> input_files(const TrainOptions& options);
+
+/// What can be known of the folder, and of the files to record, without touching them.
+/// Errors: UsageError when results are there and neither `resume` nor `overwrite` was asked for;
+/// FileError when it cannot be made or written, is another user's, or has links in the place of
+/// what a run writes.
+void check_run_folder(const TrainOptions& options);
+
+/// Makes the folder and keeps other runs out while the lock lives. Results that are there already
+/// are kept with `resume`, deleted with `overwrite`; what killed runs were writing (temporary
+/// files, shards without a manifest) and the exit code of the run before are always deleted.
+/// Errors: UsageError when results are there and neither was asked for, or another run has the
+/// folder; FileError.
+RunLock prepare_run_folder(const TrainOptions& options);
+
+/// A checkpoint that a run can go on from.
+struct FoundCheckpoint {
+    std::string manifest;  ///< its path, for read_checkpoint_range
+    RunSnapshot snapshot;
+};
+
+/// The newest checkpoint that belongs to this run and is whole: every shard has been read. Torn or
+/// foreign ones before it are refused by name and renamed, with their shards, to NAME.refused.
+/// When none can be used all keep their names: the options may be at fault. std::nullopt when
+/// there are none. Errors: FileError when all were refused.
+[[nodiscard]] std::optional<FoundCheckpoint> find_manifest(
+    const std::string& folder, const std::vector<std::pair<std::string, std::string>>& identity,
+    Hdf5Thread& thread);
+
+/// Leaves OUT/exit_code for the launcher: a line with the number, a line with the reason. The
+/// first writer since prepare_run_folder wins; false for all others and when it cannot be written.
+/// Only for ranks of a run that has the folder: after prepare_run_folder on rank 0. From any
+/// thread of any rank; never throws and takes no lock.
+bool write_exit_code(const std::string& out, ExitCode code, std::string_view reason) noexcept;
+
+}  // namespace cohort

@@ -1,0 +1,187 @@
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "cohort/core/version.hpp"
+#include "cohort/sched/mode_desk.hpp"
+#include "train/fit/predictor_scores_text.hpp"
+#include "train/run/run_records.hpp"
+
+namespace cohort {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json or_null(bool known, const T& value) {
+    return known ? Json(value) : Json(nullptr);
+}
+
+double mean(double sum, std::int64_t count) {
+    return count > 0 ? sum / static_cast<double>(count) : 0;
+}
+
+double mean_rate(const WorkerReport& worker, const TrainSummary& summary) {
+    return summary.part_s > 0 ? static_cast<double>(worker.samples) / summary.part_s : 0;
+}
+
+/// Pushes that were not applied, by reason.
+Json refused_json(const WorkerReport& report) {
+    Json json = Json::object();
+    for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {
+        json[kReturnReasonNames.at(reason)] = report.refused.at(reason);
+    }
+    return json;
+}
+
+Json workers_json(const TrainSummary& summary) {
+    Json workers = Json::array();
+    for (const WorkerReport& worker : summary.cluster.workers) {
+        workers.push_back(
+            {{"samples", worker.samples},
+             {"pushes", worker.pushes},
+             {"refused",
+              std::accumulate(worker.refused.begin(), worker.refused.end(), std::int64_t{0})},
+             {"own_s", or_null(worker.own_s > 0, worker.own_s)},
+             {"samples_per_s", or_null(summary.part_s > 0, mean_rate(worker, summary))},
+             {"lag_mean", or_null(worker.pushes > 0, mean(worker.lag_sum, worker.pushes))},
+             {"lag_max", or_null(worker.pushes > 0, worker.lag_max)},
+             {"lost", worker.lost},
+             {"live", worker.live}});
+    }
+    return workers;
+}
+
+/// Leased samples, and why some came back.
+Json accounts_json(const SampleAccounts& accounts) {
+    return {{"samples_returned", accounts.returned()},
+            {"returned_non_finite", accounts.returned_non_finite},
+            {"returned_void_round", accounts.returned_void_round},
+            {"returned_stop", accounts.returned_stop},
+            {"returned_dropped", accounts.returned_dropped},
+            {"returned_interrupted", accounts.returned_interrupted},
+            {"returned_lost", accounts.returned_lost},
+            {"samples_leased", accounts.leased},
+            {"samples_outstanding", accounts.outstanding}};
+}
+
+Json pushes_json(const WorkerReport& pushes) {
+    return {{"pushes_applied", pushes.pushes},
+            {"pushes_discounted", pushes.discounted},
+            {"pushes_over_bound", pushes.over_bound},
+            {"pushes_refused", refused_json(pushes)},
+            {"lag_mean", or_null(pushes.pushes > 0, mean(pushes.lag_sum, pushes.pushes))},
+            {"lag_max", or_null(pushes.pushes > 0, pushes.lag_max)},
+            {"lag_updates_mean",
+             or_null(pushes.pushes > 0,
+                     mean(static_cast<double>(pushes.lag_updates_sum), pushes.pushes))}};
+}
+
+/// Times, traffic and memory.
+Json costs_json(const TrainSummary& summary) {
+    return {{"wall_s", summary.progress.wall_seconds},
+            {"train_s", summary.progress.train_seconds},
+            {"samples_per_s", summary.samples_per_s},
+            {"bytes_sent", summary.bytes_sent},
+            {"bytes_received", summary.bytes_received},
+            {"cpu_s", summary.progress.cpu_seconds},
+            {"comm_cpu_s", summary.comm_cpu_seconds},
+            {"refiner_cpu_s", summary.refiner_cpu_s},
+            {"refiner_steps", summary.refiner_steps},
+            {"refiner_renewals", summary.refiner_renewals},
+            {"staging_bytes", summary.staging_bytes},
+            {"snapshot_bytes", summary.snapshot_bytes},
+            {"compute_s", summary.compute_s},
+            {"exposed_s", summary.exposed_s},
+            {"exchange_s", or_null(summary.exchange_s > 0, summary.exchange_s)},
+            {"arena_bytes", summary.arena_bytes},
+            {"peak_bytes", summary.peak_bytes}};
+}
+
+}  // namespace
+
+std::string summary_json(const TrainSummary& summary, const TrainOptions& options) {
+    const TrainProgress& progress = summary.progress;
+    const EvaluationReport test = summary.test.value_or(EvaluationReport());
+    const bool tested = summary.test.has_value();
+    Json line{{"event", "summary"},         {"mode", summary.mode},
+              {"arch", options.arch},       {"workers", summary.workers},
+              {"servers", summary.servers}, {"samples_applied", progress.samples_applied}};
+    line.update(accounts_json(summary.accounts));
+    line["updates"] = progress.updates;
+    line.update(pushes_json(summary.cluster.total()));
+    line.update(Json{
+        {"switches", summary.switches},
+        {"regroupings", summary.regroupings},
+        {"predictor_scores", Json::parse(predictor_scores_json(summary.predictor_scores))},
+        {"stragglers_brief", summary.brief.episodes},
+        {"stragglers_brief_iterations", summary.brief.iterations},
+        {"lost", summary.lost},
+        {"returned", summary.returned},
+        {"losses", summary.losses},
+        {"by_worker", workers_json(summary)},
+        {"compute", options.compute},
+        {"test_accuracy", or_null(tested, test.accuracy)},
+        {"test_loss", or_null(tested, test.loss)},
+        {"tta_s", or_null(progress.tta_seconds.has_value(), progress.tta_seconds.value_or(0))}});
+    line.update(costs_json(summary));
+    line["stop_reason"] = to_string(summary.reason);
+    line["outputs_saved"] = summary.outputs_saved;
+    return line.dump();
+}
+
+std::string start_json(const JobParts& parts, const RankMap& map, const std::string& device,
+                       const TrainProgress& progress) {
+    const TrainOptions& options = parts.options;
+    const SampleSetInfo& train = parts.train_set->info();
+    return Json{{"event", progress.samples_applied > 0 ? "resume" : "start"},
+                {"version", version()},
+                {"revision", revision()},
+                {"samples_applied", progress.samples_applied},
+                {"model", options.model},
+                {"parameters", parts.graph.parameters().elements()},
+                {"data", options.data},
+                {"source", train.source},
+                {"train_samples", train.samples},
+                {"test_samples", parts.test_set->info().samples},
+                {"arch", options.arch},
+                {"mode", mode_choice(options).text()},
+                {"stale_momentum", options.stale_momentum},
+                {"lr_rule", options.lr_rule},
+                {"predictor", options.predictor},
+                {"efficiency", options.efficiency},
+                {"inject", options.inject},
+                {"compute", options.compute},
+                {"max_lost", options.max_lost},
+                {"workers", map.workers()},
+                {"servers", map.servers},
+                {"nodes", map.nodes()},
+                {"batch", options.batch},
+                {"reference_batch", parts.reference_batch},
+                {"budget_samples", parts.budget_samples},
+                {"optimizer", options.optimizer},
+                {"lr", options.lr},
+                {"momentum", options.momentum},
+                {"weight_decay", options.weight_decay},
+                {"lr_schedule", parts.schedule.to_text()},
+                {"augment", options.augment},
+                {"seed", options.seed},
+                {"deterministic", options.deterministic},
+                {"device", device}}
+        .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string failure_json(int exit_code, const std::string& reason) {
+    return Json{{"event", "error"}, {"message", reason}, {"exit_code", exit_code}}.dump(
+        -1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string error_json(const std::exception& error, int exit_code, const TrainProgress& progress) {
+    return Json{{"event", "error"},
+                {"message", error.what()},
+                {"exit_code", exit_code},
+                {"samples_applied", progress.samples_applied},
+                {"updates", progress.updates}}
+        .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace cohort

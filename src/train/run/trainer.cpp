@@ -1,0 +1,288 @@
+#include "cohort/train/trainer.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "core/log.hpp"
+#include "train/coordinator/coordinator.hpp"
+#include "train/faults/rank_faults.hpp"
+#include "train/run/job_parts.hpp"
+#include "train/run/run_folder.hpp"
+#include "train/run/train_parts.hpp"
+#include "train/server/server_loop.hpp"
+#include "train/worker/worker_loop.hpp"
+
+namespace cohort {
+namespace {
+
+/// Cores of this rank: those that it shares with other workers are divided among them.
+int share_of_cores(const World& world, int cores) {
+    const RankInfo& self = world.map().ranks[static_cast<std::size_t>(world.rank())];
+    const auto sharing = std::ranges::count_if(world.map().ranks, [&](const RankInfo& other) {
+        return other.role == Role::kWorker && other.node == self.node && other.cores == self.cores;
+    });
+    return std::max(1, cores / std::max(1, static_cast<int>(sharing)));
+}
+
+TrainEnvironment on_this_rank(TrainEnvironment environment, const World& world) {
+    environment.cores = share_of_cores(world, environment.cores);
+    return environment;
+}
+
+/// Small enough that most of the gradient is on its way before backward ends, large enough that
+/// messages are few.
+std::int64_t bucket_bytes(const TrainOptions& options, const Graph& graph) {
+    constexpr std::int64_t kBuckets = 8;
+    constexpr std::int64_t kLeast = 64 << 10;
+    constexpr std::int64_t kMost = 4 << 20;
+    const auto gradient = graph.parameters().total() * static_cast<std::int64_t>(sizeof(float));
+    return options.bucket_bytes > 0 ? options.bucket_bytes
+                                    : std::clamp(gradient / kBuckets, kLeast, kMost);
+}
+
+RingOptions ring_options(const TrainOptions& options, const Graph& graph) {
+    RingOptions ring{.algorithm = parse_all_reduce(options.all_reduce),
+                     .bucket_bytes = bucket_bytes(options, graph)};
+    if (options.deterministic && ring.algorithm == AllReduceAlgorithm::kAuto) {
+        ring.algorithm = AllReduceAlgorithm::kOrdered;  // a measurement would choose
+    }
+    return ring;
+}
+
+void check_sums(const TrainOptions& options, const Device& device) {
+    if (parse_all_reduce(options.all_reduce) == AllReduceAlgorithm::kNccl &&
+        device.kind() == DeviceKind::kCpu) {
+        fail<DeviceError>({.where = "--all-reduce nccl",
+                           .what = "this worker has no GPU: " + usable_gpus().detail,
+                           .expected = "a GPU of its own for every worker",
+                           .hint = "--all-reduce auto"});
+    }
+}
+
+/// Collective: FileError on rank 0, an Error without text elsewhere, when a rank has found other
+/// data under the name.
+void check_same_data(World& world, const JobParts& parts) {
+    const std::string own =
+        set_identity(parts.train_set->info()) + "; test " + set_identity(parts.test_set->info());
+    std::string all = own;
+    static_cast<void>(world.agree(ExitCode::kDone, all));
+    const bool same = world.rank() != 0 || all == own;
+    std::string message =
+        same ? ""
+             : error_message({.where = parts.options.data,
+                              .what = "the ranks find different data under this name",
+                              .expected = "one file",
+                              .got = "\n" + all,
+                              .hint = "the same file on all hosts"});
+    const ExitCode code = world.agree(same ? ExitCode::kDone : ExitCode::kInput, message);
+    if (code != ExitCode::kDone) {
+        throw Error(code, world.rank() == 0 ? message : "");
+    }
+}
+
+}  // namespace
+
+/// This rank's part of a run: its role, and on rank 0 the coordinator beside it.
+class Trainer::Run {
+public:
+    /// Errors: those of Trainer::Trainer.
+    Run(const TrainOptions& options, const TrainEnvironment& environment, World& world)
+        : world_(world),
+          environment_(on_this_rank(environment, world)),
+          links_{world.messenger(), world.operations(), world.map(), &world.membership()},
+          parts_(resolved(options), world.map().workers()) {
+        if (world.role() == Role::kServer) {
+            server_.emplace(links_, parts_, world.rank());
+        } else {
+            worker_.emplace(links_, parts_, environment_, world.map().worker_of_rank(world.rank()),
+                            ring_exchanges(world, ring_options(parts_.options, parts_.graph)));
+            check_sums(parts_.options, worker_->device());
+        }
+        if (world.rank() == 0) {
+            coordinator_.emplace(links_, parts_, environment_, device());
+        }
+    }
+
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+    ~Run() { world_.on_failure({}); }
+
+    [[nodiscard]] const JobParts& parts() const noexcept { return parts_; }
+    [[nodiscard]] std::string device() const {
+        return worker_ ? worker_->device().description()
+                       : server_->device() + ", applies updates (parameter server)";
+    }
+
+    TrainSummary run() {
+        const FaultThread faults(
+            rank_faults(parse_injections(parts_.options.inject), world_.rank()),
+            [this] { return begun(); }, [this](double pace) { world_.messenger().set_pace(pace); });
+        world_.on_failure([this](ExitCode code, const std::string& reason, bool speaks) {
+            if (speaks && has_folder()) {
+                if (coordinator_) {
+                    coordinator_->record_failure(code, reason);
+                }
+                write_exit_code(parts_.options.out, code, reason);
+            }
+        });
+        if (!coordinator_) {
+            run_role();
+            return {};
+        }
+        TrainSummary summary;
+        std::exception_ptr failure;
+        std::thread coordinator([&] {
+            try {
+                summary = coordinator_->run();
+            } catch (...) {
+                failure = std::current_exception();
+            }
+        });
+        try {
+            run_role();
+        } catch (...) {
+            coordinator_->cancel(std::current_exception());
+            coordinator.join();
+            end_job(std::current_exception());
+        }
+        coordinator.join();
+        if (failure) {
+            std::rethrow_exception(failure);
+        }
+        return summary;
+    }
+
+private:
+    /// The output folder is this run's: rank 0 has locked it before it tells anybody to begin.
+    [[nodiscard]] bool has_folder() const {
+        return coordinator_ ? coordinator_->owns_folder() : begun();
+    }
+
+    /// This rank's role has been told to begin.
+    [[nodiscard]] bool begun() const { return worker_ ? worker_->begun() : server_->begun(); }
+
+    void run_role() {
+        if (coordinator_) {
+            work();
+            return;
+        }
+        try {
+            work();
+        } catch (const DeviceError& error) {
+            leave_alone(error.what());
+            end_job(std::current_exception());
+        } catch (...) {
+            end_job(std::current_exception());
+        }
+    }
+
+    /// A worker whose device has failed is a lost one, as if it had died, when the job may lose
+    /// workers. Returns otherwise.
+    void leave_alone(const char* reason) const {
+        if (worker_ && links_.membership != nullptr && begun() && parts_.options.max_lost != 0) {
+            log_error("rank {}: {}; it leaves the job", world_.rank(), reason);
+            std::fflush(nullptr);
+            std::_Exit(static_cast<int>(ExitCode::kDevice));
+        }
+    }
+
+    void work() {
+        if (server_) {
+            server_->run();
+        } else {
+            worker_->run();
+        }
+    }
+
+    /// A role that has failed cannot say farewell: the others would wait for it.
+    [[noreturn]] void end_job(const std::exception_ptr& failure) {
+        if (world_.size() > 1) {
+            world_.abort(failure);
+        }
+        std::rethrow_exception(failure);
+    }
+
+    World& world_;
+    TrainEnvironment environment_;
+    Links links_;
+    JobParts parts_;
+    std::optional<ServerLoop> server_;
+    std::optional<WorkerLoop> worker_;
+    std::optional<Coordinator> coordinator_;
+};
+
+ExitCode exit_code(const TrainSummary& summary) noexcept {
+    if (!summary.outputs_saved) {
+        return ExitCode::kInput;
+    }
+    return summary.reason == StopReason::kSignal ? ExitCode::kRequeue : ExitCode::kDone;
+}
+
+Trainer::Trainer(const TrainOptions& options, const TrainEnvironment& environment) {
+    if (environment.world == nullptr) {
+        own_world_ = std::make_unique<World>(WorldOptions{.alone = true, .device = options.device});
+    }
+    World& world = own_world_ ? *own_world_ : *environment.world;
+    ExitCode code = ExitCode::kDone;
+    std::string message;
+    try {
+        check_options(options, world.size());
+        if (world.rank() == 0) {
+            check_run_folder(options);
+        }
+        run_ = std::make_unique<Run>(options, environment, world);
+    } catch (const Error& error) {
+        if (world.size() == 1) {
+            throw;
+        }
+        code = error.exit_code();
+        message = error.what();
+    } catch (const std::bad_alloc&) {
+        if (world.size() == 1) {
+            throw;
+        }
+        code = ExitCode::kDevice;
+        message = "out of memory";
+    }
+    if (const ExitCode agreed = world.agree(code, message); agreed != ExitCode::kDone) {
+        throw Error(agreed, world.rank() == 0 ? message : "");
+    }
+    if (world.size() > 1) {
+        check_same_data(world, run_->parts());
+    }
+}
+
+Trainer::~Trainer() = default;
+
+const Graph& Trainer::graph() const noexcept {
+    return run_->parts().graph;
+}
+
+std::string Trainer::device() const {
+    return run_->device();
+}
+
+const SampleSetInfo& Trainer::train_info() const noexcept {
+    return run_->parts().train_set->info();
+}
+
+const SampleSetInfo& Trainer::test_info() const noexcept {
+    return run_->parts().test_set->info();
+}
+
+std::int64_t Trainer::budget_samples() const noexcept {
+    return run_->parts().budget_samples;
+}
+
+TrainSummary Trainer::run() {
+    return run_->run();
+}
+
+}  // namespace cohort

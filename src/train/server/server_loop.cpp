@@ -1,0 +1,385 @@
+#include "train/server/server_loop.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cohort/core/error.hpp"
+#include "core/system/launch_env.hpp"
+#include "core/system/process_usage.hpp"
+#include "train/protocol/protocol.hpp"
+#include "train/protocol/protocol_node.hpp"
+#include "train/protocol/settle.hpp"
+#include "train/server/server_checkpoints.hpp"
+#include "train/server/server_shard.hpp"
+
+namespace cohort {
+namespace {
+
+/// More threads than this find no more memory bandwidth.
+constexpr int kMostThreads = 8;
+
+int thread_count(int asked) {
+    return std::min(asked > 0 ? asked : read_launch_env().cores, kMostThreads);
+}
+
+ServerParts parts_of(JobParts& job) {
+    return {.graph = job.graph,
+            .optimizer = job.optimizer,
+            .seed = job.options.seed,
+            .threads = job.options.threads,
+            .device = job.options.server_device,
+            .hdf5 = &job.hdf5};
+}
+
+}  // namespace
+
+struct ServerLoop::Impl {
+    Impl(Links to, const ServerParts& with, int index)
+        : links(to),
+          parts(with),
+          server(index),
+          shard(parts.graph,
+                cut_shards(parts.graph, links.map.servers).at(static_cast<std::size_t>(server)),
+                parts.optimizer, thread_count(parts.threads),
+                make_shard_device(parts.device, links.map, server)),
+          writer(parts.hdf5 == nullptr
+                     ? nullptr
+                     : std::make_unique<ShardWriter>(
+                           *parts.hdf5, links.operations, [this](const SavedPart& saved) {
+                               tell_coordinator(MessageKind::kSaved, saved);
+                           })) {
+        links.messenger.set_sink(Port::kServer, &shard.staging());
+    }
+    Impl(const Impl&) = delete;
+    Impl& operator=(const Impl&) = delete;
+    ~Impl() { links.messenger.set_sink(Port::kServer, nullptr); }
+
+    template <class Body>
+    void tell_coordinator(MessageKind kind, const Body& body) {
+        links.messenger.send({0, Port::kCoordinator}, Port::kServer,
+                             static_cast<std::uint16_t>(kind), encode(body));
+    }
+
+    struct Update {
+        FireOrder order;
+        bool void_of_pushes = false;  ///< it had some, none of them will come
+    };
+    using Order = std::variant<Update, ReferenceOrder, Empty>;  ///< Empty: kStop
+
+    void handle(const Message& message);
+    void begin(const BeginOrder& order);
+    void pushed(PushId push);
+    void discard(const PushId& push);
+    [[nodiscard]] Message next();
+    void advance();
+    [[nodiscard]] std::vector<PushId> lacking() const;
+    [[nodiscard]] std::vector<PushId> not_here(std::vector<PushId> pushes) const;
+    [[nodiscard]] std::optional<int> rank_of(const PushId& push) const;
+    [[nodiscard]] std::vector<int> ranks_of(const std::vector<PushId>& pushes) const;
+    void carry_out(const Update& update);
+    void carry_out(const ReferenceOrder& order) { shard.set_reference(order.push); }
+    void carry_out(const Empty& /*stop*/) { stopped = true; }
+    void fire(const FireOrder& order);
+    void save(const std::string& checkpoint);
+    [[nodiscard]] std::vector<std::shared_ptr<OutgoingTransfer>> start_sending(
+        const FireOrder& order, const FireOutput& output);
+    [[nodiscard]] std::shared_ptr<OutgoingTransfer> start(Address to, MessageKind kind,
+                                                          std::vector<std::byte> header,
+                                                          std::shared_ptr<const float> values);
+    void take_in_what_is_coming();
+    [[nodiscard]] Farewell farewell() const;
+
+    Links links;
+    ServerParts parts;
+    int server;
+    ServerShard shard;
+    std::unique_ptr<ShardWriter> writer;
+    std::deque<Order> line;  ///< orders not carried out: the first lacks pushes
+    std::optional<OperationBoard::Wait> lacks;
+    std::uint64_t waits = 0;
+    std::atomic<bool> begun{false};
+    bool stopped = false;
+};
+
+void ServerLoop::Impl::handle(const Message& message) {
+    switch (static_cast<MessageKind>(message.kind)) {
+        case MessageKind::kBegin: begin(decode<BeginOrder>(message.body)); break;
+        case MessageKind::kPush: pushed(decode<PushHeader>(message.body).push); break;
+        case MessageKind::kFire:
+            line.emplace_back(Update{.order = decode<FireOrder>(message.body)});
+            break;
+        case MessageKind::kReference:
+            line.emplace_back(decode<ReferenceOrder>(message.body));
+            break;
+        case MessageKind::kDiscard:
+            for (const PushId& push : decode<DiscardOrder>(message.body).pushes) {
+                discard(push);
+            }
+            break;
+        case MessageKind::kStop: line.emplace_back(Empty{}); break;
+        default:
+            fail<PeerError>({.where = fmt::format("server {}", server),
+                             .what = "a message that servers do not take",
+                             .got = fmt::format("kind {} from {}", message.kind,
+                                                links.map.describe(message.from.rank)),
+                             .hint = "the same program on all ranks"});
+    }
+}
+
+/// Orders are carried out as they came. One that lacks pushes lets the others wait behind it: those
+/// after it may count on its version.
+void ServerLoop::Impl::advance() {
+    while (!line.empty() && lacking().empty()) {
+        lacks.reset();
+        const Order order = std::move(line.front());
+        line.pop_front();
+        std::visit([this](const auto& one) { carry_out(one); }, order);
+    }
+    if (!line.empty() && !lacks) {
+        lacks = links.operations.begin(
+            "gradients of an update", static_cast<std::uint64_t>(shard.version() + 1),
+            [this, wanted = lacking()] { return ranks_of(not_here(wanted)); });
+    }
+}
+
+/// Pushes that the first order in line needs and that are not here.
+std::vector<PushId> ServerLoop::Impl::lacking() const {
+    std::vector<PushId> wanted;
+    if (const auto* update = std::get_if<Update>(&line.front())) {
+        for (const WeightedPush& one : update->order.pushes) {
+            wanted.push_back(one.push);
+        }
+    } else if (const auto* reference = std::get_if<ReferenceOrder>(&line.front())) {
+        wanted.push_back(reference->push);
+    }
+    return not_here(std::move(wanted));
+}
+
+std::vector<PushId> ServerLoop::Impl::not_here(std::vector<PushId> pushes) const {
+    std::erase_if(pushes, [this](const PushId& one) { return shard.staging().is_here(one); });
+    return pushes;
+}
+
+/// World ranks that they come from, without those that are lost.
+std::vector<int> ServerLoop::Impl::ranks_of(const std::vector<PushId>& pushes) const {
+    std::vector<int> ranks;
+    for (const PushId& push : pushes) {
+        if (const std::optional<int> rank = rank_of(push)) {
+            ranks.push_back(*rank);
+        }
+    }
+    return ranks;
+}
+
+std::optional<int> ServerLoop::Impl::rank_of(const PushId& push) const {
+    const auto lost = [this](int rank) {
+        return links.membership != nullptr && links.membership->excluded(rank);
+    };
+    if (push.worker >= 0) {
+        const int rank = links.map.rank_of_worker(push.worker);
+        return lost(rank) ? std::nullopt : std::optional(rank);
+    }
+    for (const int rank : links.map.on_node(node_of_sum(push))) {
+        if (rank >= links.map.servers && !lost(rank)) {
+            return rank;
+        }
+    }
+    return std::nullopt;
+}
+
+/// A push that an order in line waits for will not come: the order does without it. Any other is
+/// forgotten.
+void ServerLoop::Impl::discard(const PushId& push) {
+    for (Order& order : line) {
+        if (auto* update = std::get_if<Update>(&order)) {
+            std::vector<WeightedPush>& pushes = update->order.pushes;
+            const auto gone = std::erase_if(
+                pushes, [&](const WeightedPush& one) { return same_push(one.push, push); });
+            update->void_of_pushes |= gone > 0 && pushes.empty();
+        }
+    }
+    shard.staging().discard(push);
+}
+
+void ServerLoop::Impl::carry_out(const Update& update) {
+    if (update.void_of_pushes) {
+        shard.skip_to(update.order.version);
+    }
+    fire(update.order);
+    shard.staging().discard_sums(shard.version());
+}
+
+void ServerLoop::Impl::begin(const BeginOrder& order) {
+    check_invariant(!begun, "a run begins once");
+    begun = true;
+    const ShardRange& range = shard.range();
+    if (order.checkpoint.empty()) {
+        shard.initialise(parts.seed, order.version);
+    } else {
+        check_invariant(parts.hdf5 != nullptr, "this server can read checkpoints");
+        const auto wait =
+            links.operations.begin("restoring from a checkpoint", 0, {}, WaitLimit::kWarn);
+        shard.restore(read_checkpoint_range(order.checkpoint, range.begin, range.end,
+                                            range.state > 0, *parts.hdf5));
+        if (shard.version() != order.version) {
+            fail<FileError>({.where = order.checkpoint,
+                             .what = "the shard holds another version than the manifest",
+                             .expected = std::to_string(order.version),
+                             .got = std::to_string(shard.version())});
+        }
+    }
+}
+
+void ServerLoop::Impl::pushed(PushId push) {
+    if (!shard.staging().arrived(push)) {
+        return;
+    }
+    if (!is_node_sum(push)) {
+        Staged staged{.push = push, .server = server};
+        shard.compare(staged);
+        tell_coordinator(MessageKind::kStaged, staged);
+    } else if (static_cast<std::int64_t>(push.sequence) <= shard.version()) {
+        shard.staging().discard(push);  // made once more, and not needed here
+    }
+}
+
+/// Nobody owes an order: without one a server sleeps as long as it likes, under a name that shows
+/// it idle. Who has stopped is noticed elsewhere. Pushes that an order waits for are owed.
+Message ServerLoop::Impl::next() {
+    constexpr Clock::Seconds kLook{60};
+    Mailbox& mailbox = links.messenger.mailbox(Port::kServer);
+    std::optional<Message> message = mailbox.receive(Clock::Seconds(0));
+    if (!message) {
+        std::optional<OperationBoard::Wait> wait;
+        if (!lacks) {
+            wait = links.operations.begin(
+                "order", ++waits, [] { return std::vector<int>{0}; }, WaitLimit::kNone);
+        }
+        while (!message) {
+            message = mailbox.receive(kLook);
+        }
+    }
+    return *std::move(message);
+}
+
+/// 1. Transfers to all who get parameters are announced, nothing leaves yet.
+/// 2. The update runs through the shard; what is final leaves while the rest is computed.
+/// 3. What was asked about the update.
+/// 4. A copy for a checkpoint, before the next update.
+void ServerLoop::Impl::fire(const FireOrder& order) {
+    check_invariant(begun, "kBegin comes before the first update");
+    const FireOutput output = shard.prepare(order);
+    const auto transfers = start_sending(order, output);
+    shard.fire(order, output, [&transfers](std::int64_t floats) {
+        for (const std::shared_ptr<OutgoingTransfer>& transfer : transfers) {
+            transfer->release(static_cast<std::uint64_t>(floats) * sizeof(float));
+        }
+    });
+    if (order.question.any() && !order.pushes.empty()) {
+        tell_coordinator(
+            MessageKind::kSummed,
+            Summed{.version = order.version, .server = server, .answer = shard.answer()});
+    }
+    if (!order.snapshot.checkpoint.empty()) {
+        save(order.snapshot.checkpoint);
+    }
+}
+
+std::vector<std::shared_ptr<OutgoingTransfer>> ServerLoop::Impl::start_sending(
+    const FireOrder& order, const FireOutput& output) {
+    std::vector<std::shared_ptr<OutgoingTransfer>> transfers;
+    for (const ReleaseOrder& release : order.releases) {
+        transfers.push_back(start({links.map.rank_of_worker(release.worker), Port::kWorker},
+                                  MessageKind::kParameters,
+                                  encode(ParametersHeader{.version = order.version,
+                                                          .server = server,
+                                                          .evaluation = release.evaluation,
+                                                          .incarnation = release.incarnation}),
+                                  output.find(shard.look_ahead_lag(release.lag))));
+    }
+    if (order.snapshot.gather != 0) {
+        transfers.push_back(
+            start({0, Port::kCoordinator}, MessageKind::kGathered,
+                  encode(GatheredHeader{
+                      .gather = order.snapshot.gather, .version = order.version, .part = server}),
+                  output.find(0)));
+    }
+    return transfers;
+}
+
+std::shared_ptr<OutgoingTransfer> ServerLoop::Impl::start(Address to, MessageKind kind,
+                                                          std::vector<std::byte> header,
+                                                          std::shared_ptr<const float> values) {
+    check_invariant(values != nullptr, "what is released has been prepared");
+    const auto floats = static_cast<std::size_t>(shard.range().floats());
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(values.get(), floats));
+    return links.messenger.start_transfer(to, Port::kServer, static_cast<std::uint16_t>(kind),
+                                          std::move(header), bytes, ChunkOrder::kForward,
+                                          std::move(values));
+}
+
+void ServerLoop::Impl::save(const std::string& checkpoint) {
+    check_invariant(writer != nullptr, "this server can write checkpoints");
+    const SteadyClock clock;
+    const auto start = clock.now();
+    ShardSnapshot snapshot = shard.capture();
+    writer->write(checkpoint, std::move(snapshot), (clock.now() - start).count());
+}
+
+void ServerLoop::Impl::take_in_what_is_coming() {
+    settle(
+        links, Port::kServer, "last pushes", [this] { return shard.staging().coming_from(); },
+        [this](const Message& message) {
+            if (static_cast<MessageKind>(message.kind) == MessageKind::kPush) {
+                shard.staging().forget(decode<PushHeader>(message.body).push);
+            }
+        });
+}
+
+Farewell ServerLoop::Impl::farewell() const {
+    const TrafficCounters traffic = links.messenger.counters();
+    return {.cpu_s = process_cpu_seconds(),
+            .peak_bytes = process_peak_bytes(),
+            .staging_bytes = shard.staging().bytes_most(),
+            .snapshot_bytes = shard.snapshot_bytes_most(),
+            .bytes_sent = traffic.bytes_sent,
+            .bytes_received = traffic.bytes_received,
+            .comm_cpu_s = traffic.cpu_seconds};
+}
+
+ServerLoop::ServerLoop(Links links, JobParts& job, int server)
+    : ServerLoop(links, parts_of(job), server) {
+}
+
+ServerLoop::ServerLoop(Links links, const ServerParts& parts, int server)
+    : impl_(std::make_unique<Impl>(links, parts, server)) {
+}
+
+ServerLoop::~ServerLoop() = default;
+
+std::string ServerLoop::device() const {
+    return impl_->shard.device();
+}
+
+bool ServerLoop::begun() const noexcept {
+    return impl_->begun;
+}
+
+void ServerLoop::run() {
+    while (!impl_->stopped) {
+        impl_->handle(impl_->next());
+        impl_->advance();
+    }
+    impl_->take_in_what_is_coming();
+    impl_->writer.reset();
+    impl_->tell_coordinator(MessageKind::kFarewell, impl_->farewell());
+}
+
+}  // namespace cohort

@@ -1,0 +1,159 @@
+#include "train/server/server_staging.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "train/protocol/protocol_node.hpp"
+#include "train/protocol/settle.hpp"
+
+namespace cohort {
+namespace {
+
+std::string describe(const PushId& push) {
+    if (is_node_sum(push)) {
+        return fmt::format("the sum of node {} for version {}", node_of_sum(push), push.sequence);
+    }
+    return fmt::format("push {} of worker {} (incarnation {})", push.sequence, push.worker,
+                       push.incarnation);
+}
+
+}  // namespace
+
+PushStaging::PushStaging(Device& device, std::int64_t floats)
+    : pool_(device, floats), bytes_(static_cast<std::size_t>(floats) * sizeof(float)) {
+}
+
+PushStaging::~PushStaging() {
+    for (auto& [push, entry] : pushes_) {
+        if (entry.data != nullptr && !entry.here) {
+            keep_for_good(std::move(entry.data));
+        }
+    }
+}
+
+std::span<std::byte> PushStaging::accept(const Message& announcement, std::uint64_t bytes) {
+    const PushId push = decode<PushHeader>(announcement.body).push;
+    const std::lock_guard lock(mutex_);
+    Entry& entry = pushes_[push];
+    entry.repeated = entry.bytes != 0;
+    entry.bytes = bytes;
+    entry.from = announcement.from.rank;
+    if (entry.discarded || entry.repeated || bytes != bytes_) {
+        return {};
+    }
+    entry.data = pool_.take();
+    return std::as_writable_bytes(
+        std::span(entry.data.get(), static_cast<std::size_t>(pool_.floats())));
+}
+
+bool PushStaging::arrived(PushId push) {
+    const std::lock_guard lock(mutex_);
+    const auto at = pushes_.find(push);
+    check_invariant(at != pushes_.end(), "a push arrives after its announcement");
+    Entry& entry = at->second;
+    if (entry.bytes != bytes_) {
+        fail<PeerError>({.where = describe(push),
+                         .what = "it does not fit the shard",
+                         .expected = fmt::format("{} bytes", bytes_),
+                         .got = std::to_string(entry.bytes),
+                         .hint = "the same options on all ranks"});
+    }
+    if (entry.repeated) {
+        fail<PeerError>({.where = describe(push), .what = "it came twice"});
+    }
+    if (entry.discarded) {
+        pushes_.erase(at);
+        return false;
+    }
+    entry.here = true;
+    return true;
+}
+
+void PushStaging::discard(PushId push) {
+    const std::lock_guard lock(mutex_);
+    discard(pushes_.try_emplace(push).first);
+}
+
+/// What is not here yet is forgotten when it is. @return the next one
+PushStaging::Pushes::iterator PushStaging::discard(Pushes::iterator at) {
+    if (at->second.here) {
+        return pushes_.erase(at);
+    }
+    at->second.discarded = true;
+    return std::next(at);
+}
+
+void PushStaging::discard_sums(std::int64_t version) {
+    const std::lock_guard lock(mutex_);
+    for (auto at = pushes_.begin(); at != pushes_.end() && is_node_sum(at->first);) {
+        at = static_cast<std::int64_t>(at->first.sequence) <= version ? discard(at) : std::next(at);
+    }
+}
+
+std::vector<PushId> PushStaging::coming() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<PushId> coming;
+    for (const auto& [push, entry] : pushes_) {
+        if (entry.data != nullptr && !entry.here) {
+            coming.push_back(push);
+        }
+    }
+    return coming;
+}
+
+std::vector<int> PushStaging::coming_from() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<int> ranks;
+    for (const auto& [push, entry] : pushes_) {
+        if (entry.data != nullptr && !entry.here) {
+            ranks.push_back(entry.from);
+        }
+    }
+    return ranks;
+}
+
+PushStaging::Pushes::const_iterator PushStaging::find_here(const PushId& push) const {
+    if (!is_node_sum(push)) {
+        const auto at = pushes_.find(push);
+        return at != pushes_.end() && at->second.here ? at : pushes_.end();
+    }
+    const auto workers = pushes_.lower_bound({0, 0, 0});  // sums of nodes are before them
+    const auto at = std::find_if(pushes_.begin(), workers, [&](const auto& one) {
+        return same_push(one.first, push) && one.second.here;
+    });
+    return at == workers ? pushes_.end() : at;
+}
+
+bool PushStaging::is_here(const PushId& push) const {
+    const std::lock_guard lock(mutex_);
+    return find_here(push) != pushes_.end();
+}
+
+std::shared_ptr<const float> PushStaging::peek(const PushId& push) const {
+    const std::lock_guard lock(mutex_);
+    const auto at = find_here(push);
+    return at == pushes_.end() ? nullptr : at->second.data;
+}
+
+void PushStaging::forget(PushId push) {
+    const std::lock_guard lock(mutex_);
+    pushes_.erase(push);
+}
+
+std::shared_ptr<const float> PushStaging::take(PushId push) {
+    const std::lock_guard lock(mutex_);
+    const auto at = find_here(push);
+    if (at == pushes_.end()) {
+        fail<PeerError>({.where = describe(push),
+                         .what = "an update wants it and it is not here",
+                         .hint = "this is a fault of the program"});
+    }
+    std::shared_ptr<const float> data = at->second.data;
+    pushes_.erase(at);
+    return data;
+}
+
+}  // namespace cohort

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "cohort/comm/messenger.hpp"
+#include "tensor/buffer_pool.hpp"
+#include "train/protocol/protocol.hpp"
+
+namespace cohort {
+
+/// Memory for the pushes of one shard from their announcement to their update. A push that is
+/// discarded before all of its bytes are there keeps its memory until they are. Thread safe.
+///
+/// A node's aggregate (protocol_node.hpp) may be made more than once, under other incarnations:
+/// is_here() and take() ask for any of them.
+class PushStaging final : public TransferSink {
+public:
+    /// @param floats in every push, see ShardRange::floats
+    PushStaging(Device& device, std::int64_t floats);
+    PushStaging(const PushStaging&) = delete;
+    PushStaging& operator=(const PushStaging&) = delete;
+    ~PushStaging() override;  ///< keeps the memory of pushes that never came to their end
+
+    /// Memory for an announced push; null for one that is already discarded, that has another
+    /// size, or that came before (the latter two fail in arrived()).
+    std::span<std::byte> accept(const Message& announcement, std::uint64_t bytes) override;
+    /// All bytes of an announced push are there. @return false: it had been discarded and is gone
+    /// Errors: PeerError for a push of another size, or one that is there already.
+    [[nodiscard]] bool arrived(PushId push);
+    /// Forgets a push, whether it is here, coming or still to come.
+    void discard(PushId push);
+    /// Pushes that have memory and are not here completely.
+    [[nodiscard]] std::vector<PushId> coming() const;
+    /// World ranks that announced them, one for each.
+    [[nodiscard]] std::vector<int> coming_from() const;
+    [[nodiscard]] bool is_here(const PushId& push) const;
+    /// Forgets all sums of nodes for updates up to this version.
+    void discard_sums(std::int64_t version);
+    /// All bytes of a push are there that nobody wants any more; it may be unknown.
+    void forget(PushId push);
+    /// Hands out a push that is here and forgets it. Errors: PeerError when it is not here.
+    [[nodiscard]] std::shared_ptr<const float> take(PushId push);
+    /// A push without forgetting it; null when it is not here.
+    [[nodiscard]] std::shared_ptr<const float> peek(const PushId& push) const;
+
+    /// Most memory for pushes at any time.
+    [[nodiscard]] std::uint64_t bytes_most() const { return pool_.bytes_most(); }
+
+private:
+    struct Entry {
+        std::shared_ptr<float> data;  // null: discarded before it was announced, or refused
+        std::uint64_t bytes = 0;      // as announced
+        int from = -1;                // world rank that announced it
+        bool here = false;
+        bool discarded = false;
+        bool repeated = false;  // announced more than once
+    };
+
+    using Pushes = std::map<PushId, Entry>;
+    Pushes::iterator discard(Pushes::iterator at);
+    /// What can be taken as `push`; end() when it is not here.
+    [[nodiscard]] Pushes::const_iterator find_here(const PushId& push) const;
+
+    BufferPool pool_;
+    std::size_t bytes_;
+    mutable std::mutex mutex_;
+    Pushes pushes_;
+};
+
+}  // namespace cohort

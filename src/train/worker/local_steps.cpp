@@ -1,0 +1,257 @@
+// Post-local SGD (Lin et al. 2020): h steps on parameters of one's own, then the change is pushed;
+// hierarchical SGD: the same with gradients that a group averages in every step. Cost of a lease:
+// one copy of the parameters, a push as large as a gradient; in a group h rounds of its ring.
+#include "train/worker/local_steps.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "optim/vector_math.hpp"
+#include "train/run/train_parts.hpp"
+#include "train/worker/ring/worker_ring_observer.hpp"
+
+namespace cohort {
+namespace {
+
+/// Hands a step on to the observer that takes its gradient, and gives up when asked to.
+class Watched final : public StepObserver {
+public:
+    Watched(GradientObserver& inner, const std::function<bool()>& give_up)
+        : inner_(inner), give_up_(give_up) {}
+    void gradient_ready(std::int64_t begin, std::int64_t end) override {
+        inner_.gradient_ready(begin, end);
+    }
+    bool should_interrupt() override {
+        return inner_.should_interrupt() || (give_up_ && give_up_());
+    }
+
+private:
+    GradientObserver& inner_;
+    const std::function<bool()>& give_up_;
+};
+
+/// Piece `step` of `steps` of a batch; may be empty.
+BatchView piece_of(const LoadedBatch& batch, std::int32_t step, std::int32_t steps) {
+    const BatchView all = view_of(batch);
+    const std::int64_t begin = all.size * step / steps;
+    const std::int64_t end = all.size * (step + 1) / steps;
+    const auto each = static_cast<std::int64_t>(batch.samples().size()) / all.size;
+    return {.samples = all.samples + begin * each,
+            .labels = all.labels + begin,
+            .sample_ids = all.sample_ids + begin,
+            .size = end - begin,
+            .epoch = all.epoch};
+}
+
+}  // namespace
+
+struct LocalSteps::Impl {
+    enum class End : std::uint8_t { kDone, kNotFinite, kGivenUp };
+
+    Impl(WorkerContext& with, std::int64_t floats)
+        : context(with),
+          replica(with.replica()),
+          start(replica.parameters().size()),
+          statistics(replica.state().size()),
+          average(static_cast<std::size_t>(floats)) {
+        check_invariant(start.size() + statistics.size() == average.size(),
+                        "a delta has parameters and batch statistics");
+    }
+
+    [[nodiscard]] End step(const BatchView& piece, double lr, const std::function<bool()>& give_up);
+    [[nodiscard]] End group_step(const BatchView& piece, double lr, RoundExchange& group,
+                                 std::uint64_t round, const std::function<bool()>& give_up);
+    [[nodiscard]] RingTail compute(const BatchView& piece, GradientObserver& observer,
+                                   const std::function<bool()>& give_up);
+    [[nodiscard]] End average_of(const std::vector<RingTail>& tails, std::span<const float> sum);
+    void update(double lr);
+    void keep(std::span<const float> batch_state, std::int64_t samples);
+    void finish(std::span<float> delta);
+
+    WorkerContext& context;
+    Replica& replica;
+    std::unique_ptr<Optimizer> optimizer;  ///< null: nothing remembered
+    std::vector<float> start;
+    std::vector<double> statistics;  ///< sums over samples
+    std::uint64_t generation = 0;    ///< of the work before
+    std::vector<float> average;      ///< of a group's gradients and statistics
+    std::vector<float> summed;       ///< the sums, of an exchange in device memory
+    std::int64_t counted = 0;        ///< samples in `statistics`
+    Result run;                      ///< of the lease
+};
+
+LocalSteps::LocalSteps(WorkerContext& context, std::int64_t floats)
+    : impl_(std::make_unique<Impl>(context, floats)) {
+}
+
+LocalSteps::~LocalSteps() = default;
+
+void LocalSteps::forget() {
+    impl_->optimizer.reset();
+}
+
+std::optional<LocalSteps::Result> LocalSteps::run(const LoadedBatch& batch, const WorkOrder& work,
+                                                  RoundExchange* group, std::uint64_t group_round,
+                                                  std::span<float> delta,
+                                                  const std::function<bool()>& give_up) {
+    Impl& my = *impl_;
+    check_invariant(delta.size() == my.average.size() && work.steps >= 1, "a delta has its size");
+    my.context.copy(my.start, my.replica.parameters());
+    std::fill(my.statistics.begin(), my.statistics.end(), 0.0);
+    my.counted = 0;
+    my.run = {};
+    if (std::exchange(my.generation, work.generation) != work.generation) {
+        forget();
+    }
+    Impl::End end = Impl::End::kDone;
+    for (std::int32_t step = 0; step < work.steps && end == Impl::End::kDone; ++step) {
+        const BatchView piece = piece_of(batch, step, work.steps);
+        if (group != nullptr) {
+            end = my.group_step(piece, work.lr, *group,
+                                group_round + static_cast<std::uint64_t>(step), give_up);
+        } else if (piece.size > 0) {
+            end = my.step(piece, work.lr, give_up);
+        }
+    }
+    my.finish(delta);
+    if (end == Impl::End::kGivenUp) {
+        forget();  // of steps that are not part of any update
+        return std::nullopt;
+    }
+    my.run.squares = sum_of_squares(delta.first(my.start.size()));
+    my.run.finite = end == Impl::End::kDone && std::isfinite(my.run.squares);
+    if (!my.run.finite) {
+        forget();  // its state is of no use either
+    }
+    return my.run;
+}
+
+LocalSteps::Impl::End LocalSteps::Impl::step(const BatchView& piece, double lr,
+                                             const std::function<bool()>& give_up) {
+    AloneObserver observer(context.step_parts());
+    const RingTail tail = compute(piece, observer, give_up);
+    if (tail.samples == 0) {
+        return End::kGivenUp;
+    }
+    if (tail.finite == 0) {
+        return End::kNotFinite;
+    }
+    std::vector<float> batch_state(statistics.size());
+    context.copy(batch_state, replica.batch_state());
+    keep(batch_state, piece.size);
+    update(lr);
+    return End::kDone;
+}
+
+/// Each member puts in its gradient times its samples; the sum is divided by all samples. Who gives
+/// up says so in its tail, which all members see in the same round: none waits for it in the next.
+LocalSteps::Impl::End LocalSteps::Impl::group_step(const BatchView& piece, double lr,
+                                                   RoundExchange& group, std::uint64_t round,
+                                                   const std::function<bool()>& give_up) {
+    const std::span<float> buffer = group.begin(round);
+    check_invariant(buffer.size() == average.size(), "a group sums what a delta holds");
+    RingTail tail;
+    if (piece.size > 0) {
+        const std::vector<AddedPush> nobody_else;
+        RingObserver observer(context.step_parts(), group, buffer, static_cast<float>(piece.size),
+                              nobody_else);
+        tail = compute(piece, observer, give_up);
+    } else {
+        context.fill_zero(group, buffer);
+    }
+    group.finish(tail);
+    const std::optional<std::vector<RingTail>> tails = group.wait();
+    std::span<const float> sum = buffer;
+    if (tails && group.on_device()) {
+        summed.resize(buffer.size());
+        context.copy(summed, buffer);
+        sum = summed;
+    }
+    const End end = tails ? average_of(*tails, sum) : End::kGivenUp;
+    if (end == End::kDone && std::any_of(tails->begin(), tails->end(),
+                                         [](const RingTail& one) { return one.samples > 0; })) {
+        context.copy(replica.gradients(), std::span(average).first(start.size()));
+        update(lr);
+    }
+    return end;
+}
+
+/// Forward and backward. A tail without samples that is not finite: given up.
+RingTail LocalSteps::Impl::compute(const BatchView& piece, GradientObserver& observer,
+                                   const std::function<bool()>& give_up) {
+    const Clock::Seconds before = context.clock().now();
+    Watched watched(observer, give_up);
+    const std::optional<BatchResult> result = context.train_step(piece, watched);
+    RingTail tail;
+    tail.finite = 0;
+    if (result) {
+        observer.finish();
+        tail.samples = piece.size;
+        tail.loss_sum = result->loss_sum;
+        tail.correct = result->correct;
+        tail.finite =
+            std::isfinite(result->loss_sum) && std::isfinite(observer.sum_of_squares()) ? 1 : 0;
+        tail.gradient_norm = std::sqrt(observer.sum_of_squares());
+        run.result.loss_sum += result->loss_sum;
+        run.result.correct += result->correct;
+        run.result.samples += piece.size;
+    }
+    tail.compute_s = context.own_seconds((context.clock().now() - before).count());
+    run.compute_s += tail.compute_s;
+    return tail;
+}
+
+LocalSteps::Impl::End LocalSteps::Impl::average_of(const std::vector<RingTail>& tails,
+                                                   std::span<const float> sum) {
+    End end = End::kDone;
+    std::int64_t samples = 0;
+    for (const RingTail& tail : tails) {
+        samples += tail.samples;
+        if (tail.finite == 0 && tail.samples == 0) {
+            return End::kGivenUp;
+        }
+        if (tail.finite == 0) {
+            end = End::kNotFinite;
+        }
+    }
+    if (end == End::kDone && samples > 0) {
+        scale_into(average, sum, static_cast<float>(1 / static_cast<double>(samples)));
+        keep(std::span(average).subspan(start.size()), samples);
+    }
+    return end;
+}
+
+void LocalSteps::Impl::update(double lr) {
+    const Clock::Seconds before = context.clock().now();
+    if (!optimizer) {
+        optimizer = make_optimizer(context.job().optimizer, replica.graph().parameters(), 0,
+                                   replica.graph().parameters().total(), replica.device(),
+                                   replica.stream());
+    }
+    optimizer->update(replica.parameters(), replica.gradients(), 1, lr);
+    run.compute_s += (context.clock().now() - before).count();
+}
+
+void LocalSteps::Impl::keep(std::span<const float> batch_state, std::int64_t samples) {
+    for (std::size_t i = 0; i < statistics.size(); ++i) {
+        statistics[i] += static_cast<double>(samples) * static_cast<double>(batch_state[i]);
+    }
+    counted += samples;
+}
+
+/// The change so far into `delta`; the replica is as it was.
+void LocalSteps::Impl::finish(std::span<float> delta) {
+    const std::span<float> change = delta.first(start.size());
+    context.copy(change, replica.parameters());
+    for (std::size_t i = 0; i < start.size(); ++i) {
+        change[i] -= start[i];
+    }
+    const double weight = counted > 0 ? 1 / static_cast<double>(counted) : 0;
+    std::transform(statistics.begin(), statistics.end(), delta.subspan(start.size()).begin(),
+                   [weight](double sum) { return static_cast<float>(weight * sum); });
+    context.copy(replica.parameters(), start);
+}
+
+}  // namespace cohort

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "train/protocol/links.hpp"
+#include "train/protocol/protocol.hpp"
+#include "train/worker/servers/worker_rounds.hpp"
+#include "train/worker/worker_observer.hpp"
+
+namespace cohort {
+
+/// A gradient with its batch statistics that goes into a round with somebody else's.
+struct AddedPush {
+    std::shared_ptr<const float> values;  ///< as long as the round's buffer
+    float weight = 0;
+};
+
+/// A training step whose gradient, times this member's weight, goes into a ring's buffer: the
+/// parameters' floats, behind them the batch statistics. Gradients of riders are added to it piece
+/// by piece, in their order. Where the buffer is the device's memory all of that is done there.
+class RingObserver final : public GradientObserver {
+public:
+    RingObserver(const StepParts& parts, RoundExchange& exchange, std::span<float> buffer,
+                 float weight, std::span<const AddedPush> added = {})
+        : GradientObserver(parts, {}, false,
+                           exchange.on_device() ? Pieces::kDevice : Pieces::kHost),
+          exchange_(exchange),
+          buffer_(buffer),
+          weight_(weight),
+          added_(added) {}
+
+protected:
+    void put(std::int64_t begin, std::span<const float> gradient) override;
+    void put_statistics(std::span<const float> batch_state) override;
+    void final_from(std::int64_t low) override;
+
+private:
+    void fill(std::size_t begin, std::span<const float> values);
+
+    RoundExchange& exchange_;
+    std::span<float> buffer_;
+    float weight_;
+    std::span<const AddedPush> added_;
+    std::int64_t announced_ = -1;  ///< final from here on, as the exchange knows; -1: nothing yet
+};
+
+/// A training step of a ring of one: the gradient stays where it is.
+class AloneObserver final : public GradientObserver {
+public:
+    explicit AloneObserver(const StepParts& parts)
+        : GradientObserver(parts, {}, false, Pieces::kDevice) {}
+
+protected:
+    void put(std::int64_t /*begin*/, std::span<const float> /*gradient*/) override {}
+    void put_statistics(std::span<const float> /*batch_state*/) override {}
+    void final_from(std::int64_t /*low*/) override {}
+};
+
+/// A rider's training step: its gradient leaves for its parent while backward runs, the batch
+/// statistics before it (they are the transfer's end, which leaves first).
+class RiderObserver final : public GradientObserver {
+public:
+    /// @param buffer  parameters and batch statistics, see RingObserver; lives as long as it leaves
+    RiderObserver(const StepParts& parts, const Links& links, Address parent, PushHeader header,
+                  std::shared_ptr<std::vector<float>> buffer)
+        : GradientObserver(parts),
+          links_(links),
+          parent_(parent),
+          header_(header),
+          buffer_(std::move(buffer)) {}
+
+    [[nodiscard]] const std::shared_ptr<OutgoingTransfer>& transfer() const { return transfer_; }
+
+protected:
+    void put(std::int64_t begin, std::span<const float> gradient) override;
+    void put_statistics(std::span<const float> batch_state) override;
+    void final_from(std::int64_t low) override;
+
+private:
+    const Links& links_;
+    Address parent_;
+    PushHeader header_;
+    std::shared_ptr<std::vector<float>> buffer_;
+    std::shared_ptr<OutgoingTransfer> transfer_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,223 @@
+#include "train/worker/servers/worker_parameters.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+
+namespace cohort {
+namespace {
+
+[[noreturn]] void refuse(std::string_view what, const ParametersHeader& header) {
+    fail<PeerError>({.where = "parameters",
+                     .what = what,
+                     .got = fmt::format("version {} from server {}", header.version, header.server),
+                     .hint = "the same program and options on all ranks"});
+}
+
+}  // namespace
+
+ShardedLayout::ShardedLayout(std::vector<ShardRange> shards) : shards_(std::move(shards)) {
+    for (const ShardRange& shard : shards_) {
+        floats_ += shard.floats();
+    }
+}
+
+void ShardedLayout::put(float* buffer, std::int64_t begin, std::span<const float> values) const {
+    const std::int64_t end = begin + static_cast<std::int64_t>(values.size());
+    const std::int64_t cut = std::clamp(shards_.front().end, begin, end);
+    const auto* middle = values.data() + (cut - begin);
+    std::copy(values.data(), middle, buffer + begin);
+    std::copy(middle, values.data() + values.size(), buffer + position(cut));
+}
+
+void ShardedLayout::put_state(float* buffer, std::span<const float> values) const {
+    std::copy(values.begin(), values.end(), buffer + shards_.front().end);
+}
+
+ParameterInbox::ParameterInbox(const ShardedLayout& layout, Device& device)
+    : layout_(layout), device_(device) {
+    free_.push_back(memory());  // made here, not on the communication thread
+}
+
+/// What a worker was sent before it was lost may come for as long as the process lives: memory of
+/// abandoned sets is never freed.
+ParameterInbox::~ParameterInbox() {
+    for (Set& set : sets_) {
+        if (set.coming()) {
+            (void)std::make_unique<Buffer>(std::move(set.parameters.values)).release();
+        }
+    }
+}
+
+bool ParameterInbox::Set::coming() const {
+    return std::count(parts.begin(), parts.end(), Part::kComing) > 0;
+}
+
+Buffer ParameterInbox::memory() {
+    if (free_.empty()) {
+        return device_.allocate_host(static_cast<std::size_t>(layout_.floats()) * sizeof(float));
+    }
+    Buffer buffer = std::move(free_.back());
+    free_.pop_back();
+    return buffer;
+}
+
+void ParameterInbox::give_back(ReceivedParameters used) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(used.values));
+}
+
+/// Overtaken sets into which nothing is written any more.
+void ParameterInbox::drop_overtaken() {
+    const auto unused = [](const Set& set) { return set.overtaken && !set.coming(); };
+    for (auto set = std::find_if(sets_.begin(), sets_.end(), unused); set != sets_.end();
+         set = std::find_if(sets_.begin(), sets_.end(), unused)) {
+        free_.push_back(std::move(set->parameters.values));
+        sets_.erase(set);
+    }
+}
+
+ParameterInbox::Set* ParameterInbox::find(const ParametersHeader& header, Part part) {
+    const auto server = static_cast<std::size_t>(header.server);
+    const auto fits = [&](const Set& set) {
+        return set.parameters.version == header.version && set.incarnation == header.incarnation &&
+               set.parameters.evaluation.id == header.evaluation.id && set.parts[server] == part;
+    };
+    const auto found = std::find_if(sets_.begin(), sets_.end(), fits);
+    return found == sets_.end() ? nullptr : &*found;
+}
+
+std::span<std::byte> ParameterInbox::accept(const Message& announcement, std::uint64_t bytes) {
+    if (static_cast<MessageKind>(announcement.kind) != MessageKind::kParameters) {
+        return {};
+    }
+    const auto header = decode<ParametersHeader>(announcement.body);
+    const auto& shards = layout_.shards();
+    const auto server = static_cast<std::size_t>(header.server);
+    if (server >= shards.size() ||
+        bytes != static_cast<std::uint64_t>(shards[server].floats()) * sizeof(float)) {
+        return {};  // arrived() complains, on the thread that may
+    }
+    const std::lock_guard lock(mutex_);
+    if (header.incarnation < incarnation_) {
+        return {};
+    }
+    Set* set = find(header, Part::kNone);
+    if (set == nullptr) {
+        sets_.push_back(
+            {.parameters = {header.version, header.evaluation, memory(), SteadyClock().now()},
+             .parts = std::vector<Part>(shards.size(), Part::kNone),
+             .incarnation = header.incarnation});
+        set = &sets_.back();
+    }
+    set->parts[server] = Part::kComing;
+    return std::as_writable_bytes(layout_.part(set->parameters.values.floats(), shards[server]));
+}
+
+void ParameterInbox::arrived(const ParametersHeader& header) {
+    const std::lock_guard lock(mutex_);
+    const auto server = static_cast<std::size_t>(header.server);
+    Set* set = server < layout_.shards().size() ? find(header, Part::kComing) : nullptr;
+    if (set == nullptr && header.incarnation < incarnation_) {
+        return;
+    }
+    if (set == nullptr) {
+        refuse("a part came that does not fit this run's shards", header);
+    }
+    set->parts[server] = Part::kHere;
+    drop_overtaken();
+}
+
+void ParameterInbox::forget(const ParametersHeader& header) {
+    const std::lock_guard lock(mutex_);
+    const auto server = static_cast<std::size_t>(header.server);
+    if (Set* set = server < layout_.shards().size() ? find(header, Part::kComing) : nullptr) {
+        set->parts[server] = Part::kHere;
+    }
+}
+
+void ParameterInbox::begin_incarnation(std::uint32_t incarnation) {
+    const std::lock_guard lock(mutex_);
+    incarnation_ = incarnation;
+    for (Set& set : sets_) {
+        set.overtaken = set.overtaken || set.incarnation < incarnation;
+    }
+    drop_overtaken();
+}
+
+std::vector<int> ParameterInbox::coming() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<int> servers;
+    for (const Set& set : sets_) {
+        const bool abandoned = set.incarnation < incarnation_;
+        for (std::size_t server = 0; server < set.parts.size() && !abandoned; ++server) {
+            if (set.parts[server] == Part::kComing) {
+                servers.push_back(static_cast<int>(server));
+            }
+        }
+    }
+    return servers;
+}
+
+bool ParameterInbox::complete(const Set& set) const {
+    return !set.overtaken && set.incarnation == incarnation_ &&
+           std::all_of(set.parts.begin(), set.parts.end(),
+                       [](Part part) { return part == Part::kHere; });
+}
+
+bool ParameterInbox::has_complete() const {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(sets_.begin(), sets_.end(),
+                       [this](const Set& set) { return complete(set); });
+}
+
+std::optional<ReceivedParameters> ParameterInbox::take() {
+    const std::lock_guard lock(mutex_);
+    const auto found =
+        std::find_if(sets_.begin(), sets_.end(), [this](const Set& set) { return complete(set); });
+    if (found == sets_.end()) {
+        return std::nullopt;
+    }
+    ReceivedParameters taken = std::move(found->parameters);
+    sets_.erase(found);
+    overtake_before(taken.version);
+    return taken;
+}
+
+void ParameterInbox::overtake_before(std::int64_t version) {
+    for (Set& set : sets_) {
+        if (set.parameters.version >= version || set.overtaken || set.incarnation != incarnation_ ||
+            complete(set)) {
+            continue;
+        }
+        if (set.parameters.evaluation.id != 0) {
+            fail<PeerError>(
+                {.where = "parameters",
+                 .what = "servers do not send the same versions: an evaluation is lost",
+                 .expected = fmt::format("all parts of version {}", set.parameters.version),
+                 .got = fmt::format("version {}", version)});
+        }
+        set.overtaken = true;
+    }
+    drop_overtaken();
+}
+
+std::vector<int> ParameterInbox::missing() const {
+    const std::lock_guard lock(mutex_);
+    const auto waiting = std::find_if(sets_.begin(), sets_.end(), [this](const Set& set) {
+        return !set.overtaken && set.incarnation == incarnation_;
+    });
+    std::vector<int> servers;
+    for (const ShardRange& shard : layout_.shards()) {
+        const auto server = static_cast<std::size_t>(shard.part);
+        if (waiting == sets_.end() || waiting->parts[server] != Part::kHere) {
+            servers.push_back(shard.part);
+        }
+    }
+    return servers;
+}
+
+}  // namespace cohort

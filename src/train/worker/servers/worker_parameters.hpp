@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cohort/comm/messenger.hpp"
+#include "cohort/core/clock.hpp"
+#include "cohort/tensor/device.hpp"
+#include "train/protocol/protocol.hpp"
+#include "train/protocol/shards.hpp"
+
+namespace cohort {
+
+/// A host buffer in which every shard's floats lie together: the first shard's parameters, the
+/// state, then the parameters of the others.
+class ShardedLayout {
+public:
+    explicit ShardedLayout(std::vector<ShardRange> shards);
+
+    [[nodiscard]] const std::vector<ShardRange>& shards() const noexcept { return shards_; }
+    [[nodiscard]] std::int64_t floats() const noexcept { return floats_; }
+    /// Floats of the state, which begins at shards().front().end.
+    [[nodiscard]] std::int64_t state() const noexcept { return shards_.front().state; }
+    /// Where parameter `at` lies, also as a begin of ranges that end in the same shard.
+    [[nodiscard]] std::int64_t position(std::int64_t at) const noexcept {
+        return at < shards_.front().end ? at : at + state();
+    }
+    /// All floats of a shard in `buffer`.
+    [[nodiscard]] std::span<float> part(float* buffer, const ShardRange& shard) const noexcept {
+        return {buffer + position(shard.begin), static_cast<std::size_t>(shard.floats())};
+    }
+    /// Copies values for parameters from `begin` on, or the state, to where they lie in `buffer`.
+    void put(float* buffer, std::int64_t begin, std::span<const float> values) const;
+    void put_state(float* buffer, std::span<const float> values) const;
+
+private:
+    std::vector<ShardRange> shards_;
+    std::int64_t floats_ = 0;
+};
+
+/// Parameters of one version, complete.
+struct ReceivedParameters {
+    std::int64_t version = 0;
+    EvaluationOrder evaluation;
+    Buffer values;                ///< in ShardedLayout
+    Clock::Seconds announced{0};  ///< SteadyClock: its first part was
+};
+
+/// Receives parameters part by part. Parts may be of different versions for a moment: a set is
+/// handed out when every server's part of it is there, in the order in which sets are complete.
+/// Servers send releases in one order, so a set that a newer one has overtaken never completes.
+/// Sets are for an incarnation of the worker: those of an older one are not handed out, those of a
+/// newer one not before begin_incarnation().
+/// The sink's side is called by the communication thread, missing() by any.
+class ParameterInbox final : public TransferSink {
+public:
+    ParameterInbox(const ShardedLayout& layout, Device& device);
+    ParameterInbox(const ParameterInbox&) = delete;
+    ParameterInbox& operator=(const ParameterInbox&) = delete;
+    ~ParameterInbox() override;
+
+    std::span<std::byte> accept(const Message& announcement, std::uint64_t bytes) override;
+    /// The announcement has come out of the mailbox. Errors: PeerError when it fits nothing that
+    /// was accepted.
+    void arrived(const ParametersHeader& header);
+
+    [[nodiscard]] bool has_complete() const;
+    /// The oldest complete set. Errors: PeerError when it overtakes one with an evaluation order,
+    /// which then could never be carried out.
+    [[nodiscard]] std::optional<ReceivedParameters> take();
+    /// The worker was lost and begins anew. Sets of older incarnations are abandoned: nobody waits
+    /// for their parts any more, memory that is still written to stays until the process ends.
+    void begin_incarnation(std::uint32_t incarnation);
+    /// Its memory may be used for the next set.
+    void give_back(ReceivedParameters used);
+    /// The announcement of a part that nobody wants any more, accepted or not.
+    void forget(const ParametersHeader& header);
+    /// Servers that are writing into this inbox.
+    [[nodiscard]] std::vector<int> coming() const;
+    /// Servers whose part of the oldest set (or of any, when there is none) is not there.
+    [[nodiscard]] std::vector<int> missing() const;
+
+private:
+    enum class Part : std::uint8_t { kNone, kComing, kHere };
+    struct Set {
+        ReceivedParameters parameters;
+        std::vector<Part> parts;  ///< by server
+        bool overtaken = false;   ///< only waits for bytes that are under way
+        std::uint32_t incarnation = 0;
+        [[nodiscard]] bool coming() const;  ///< it is being written to
+    };
+    [[nodiscard]] bool complete(const Set& set) const;
+    [[nodiscard]] Set* find(const ParametersHeader& header, Part part);
+    [[nodiscard]] Buffer memory();
+    void overtake_before(std::int64_t version);
+    void drop_overtaken();
+
+    const ShardedLayout& layout_;
+    Device& device_;
+    mutable std::mutex mutex_;
+    std::deque<Set> sets_;      ///< in the order in which they began
+    std::vector<Buffer> free_;  ///< memory of sets that are done with
+    std::uint32_t incarnation_ = 0;
+};
+
+}  // namespace cohort

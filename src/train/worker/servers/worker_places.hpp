@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "train/worker/node_agent.hpp"
+#include "train/worker/node_slots.hpp"
+#include "train/worker/servers/worker_push.hpp"
+#include "train/worker/worker_context.hpp"
+
+namespace cohort {
+
+/// Where a push is written to: a buffer that it leaves from, or a slot of memory of the node.
+struct PushPlace {
+    std::shared_ptr<Buffer> buffer;  ///< null: there is a slot
+    std::int32_t slot = -1;
+    std::span<float> floats;  ///< of either, in ShardedLayout
+};
+
+/// The memory for a worker's pushes, and its part in staging those of its node.
+class PushPlaces {
+public:
+    using Transfers = std::vector<std::shared_ptr<OutgoingTransfer>>;
+
+    /// @param context, layout outlive it. Errors: DeviceError.
+    PushPlaces(WorkerContext& context, const ShardedLayout& layout);
+
+    /// A place for the push of a lease; nothing while all buffers are on their way.
+    /// @param version of the parameters in use
+    [[nodiscard]] std::optional<PushPlace> find_free(const LeaseOrder& lease, std::int64_t version);
+    /// `push` is written there from now on.
+    void use(const PushPlace& place, const PushId& push);
+    /// It came to nothing before anybody had heard of it.
+    void give_back(const PushPlace& place);
+    /// Writes all of it at once, and from a buffer it leaves.
+    /// @param values  [parameters, batch statistics]
+    void put(const PushPlace& place, const PushId& push, std::span<const float> values);
+    /// It leaves from its buffer by these.
+    void leaves(const PushPlace& place, Transfers transfers);
+    /// Transfers of the oldest push, by server.
+    [[nodiscard]] const Transfers& oldest() const noexcept { return buffers_->oldest(); }
+
+    /// The worker begins anew. What is on its way may never end, and keeps its memory.
+    void renew();
+    /// Throws what has gone wrong on other threads.
+    void check() const;
+    /// No more pushes: makes the sums that were ordered.
+    void end() { agent_.reset(); }
+
+private:
+    WorkerContext& context_;
+    const ShardedLayout& layout_;
+    std::optional<PushBuffers> buffers_;
+    std::optional<NodeSlots> slots_;  ///< with node staging
+    std::optional<NodeAgent> agent_;
+};
+
+}  // namespace cohort

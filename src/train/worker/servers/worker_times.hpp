@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+
+#include "cohort/core/clock.hpp"
+#include "train/protocol/protocol.hpp"
+
+namespace cohort {
+
+/// Where a worker of servers spends its time: everything between two ends of backward goes to
+/// exactly one part of WorkerTimes.
+class IterationTimes {
+public:
+    /// @param clock  outlives it
+    explicit IterationTimes(const Clock& clock) : clock_(clock), last_(clock.now()) {}
+
+    /// The time until now belongs to no iteration.
+    void skip() { (void)lap(); }
+    /// Parameters are in use that are leave for a mini-batch. @param first_s  ago the first of them
+    /// were announced
+    void parameters(double first_s);
+    /// Waiting for a lease has ended.
+    void leased() { lease_s_ += lap(); }
+    /// The mini-batch is there.
+    void loaded() { input_s_ += lap(); }
+    /// There is memory for the push.
+    void placed() { buffer_s_ += lap(); }
+    /// The mini-batch in hand came back: loading it was waiting for another.
+    void dropped();
+    /// Forward begins.
+    void begin();
+    /// Backward has ended. @param leaving_s  since the first of the gradient was there to leave
+    /// @param own_s  of the time since begin() computed, by the device's clock; what is left is the
+    /// beginning of the exchange. Nothing: all of it
+    void computed(double leaving_s, std::optional<double> own_s = std::nullopt);
+    /// The same when only a part of that time was computing.
+    void computed_for(double compute_s);
+
+    [[nodiscard]] const WorkerTimes& times() const noexcept { return times_; }
+
+private:
+    /// Seconds since the last call.
+    double lap();
+
+    const Clock& clock_;
+    Clock::Seconds last_;
+    WorkerTimes times_;
+    double lease_s_ = 0;  ///< of the iteration to come
+    double input_s_ = 0;
+    double buffer_s_ = 0;
+    double exchange_s_ = 0;
+};
+
+}  // namespace cohort

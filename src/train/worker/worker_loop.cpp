@@ -1,0 +1,50 @@
+#include "train/worker/worker_loop.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "train/worker/ring/worker_ring.hpp"
+#include "train/worker/servers/worker_servers.hpp"
+#include "train/worker/worker_context.hpp"
+
+namespace cohort {
+
+WorkerLoop::WorkerLoop(Links links, JobParts& job, const TrainEnvironment& environment, int worker,
+                       RoundExchangeFactory rounds)
+    : context_(std::make_unique<WorkerContext>(links, job, environment, worker)) {
+    if (links.map.servers > 0) {
+        executor_ = make_servers_executor(*context_, std::move(rounds));
+    } else {
+        executor_ = make_ring_executor(*context_, std::move(rounds));
+    }
+    context_->set_orders([this](const Message& message) { executor_->order(message); });
+}
+
+WorkerLoop::~WorkerLoop() = default;
+
+bool WorkerLoop::begun() const noexcept {
+    return context_->begun();
+}
+
+const Device& WorkerLoop::device() const noexcept {
+    return context_->device();
+}
+
+void WorkerLoop::run() {
+    const auto said = [this](const Error& error) {
+        return fmt::format("{} (worker {}, parameters of version {})", error.what(),
+                           context_->worker(), executor_->version());
+    };
+    try {
+        executor_->run();
+    } catch (const DeviceError& error) {  // a job may go on without it
+        throw DeviceError(said(error));
+    } catch (const Error& error) {
+        throw Error(error.exit_code(), said(error));
+    }
+    context_->say_farewell();
+}
+
+}  // namespace cohort

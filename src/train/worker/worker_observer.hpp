@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+
+#include "cohort/core/clock.hpp"
+#include "train/worker/servers/worker_device.hpp"
+
+namespace cohort {
+
+/// Follows a training step and hands its gradient on piece by piece, while backward still runs and
+/// each piece is in the cache; counts down to what is final from the end. One object per step. A
+/// step that is given up leaves gradient and pieces unfinished; finish() is not called then.
+///
+/// Of a replica in a device's memory the pieces are copied to the host meanwhile and handed on when
+/// they have arrived; or, kDevice, they stay there and are handed on for work on the replica's
+/// stream. Ranges that are announced together go as one.
+class GradientObserver : public StepObserver {
+public:
+    /// Where put() finds its pieces.
+    enum class Pieces : std::uint8_t { kHost, kDevice };
+
+    /// @param give_up  asked between groups of layers; true gives the step up. None: never
+    /// @param goes_on  the mini-batch has begun with another step
+    /// @param pieces   means nothing when the replica lies in host memory
+    explicit GradientObserver(const StepParts& parts, std::function<bool()> give_up = {},
+                              bool goes_on = false, Pieces pieces = Pieces::kHost);
+
+    void gradient_ready(std::int64_t begin, std::int64_t end) final;
+    bool should_interrupt() final;
+
+    /// After train_step: everything is final. Hands on what is left.
+    void finish();
+    /// After finish(): of the whole gradient. Finite exactly when all of it is.
+    [[nodiscard]] double sum_of_squares() const noexcept { return squares_; }
+    /// After finish(): seconds since the first piece was there to leave.
+    [[nodiscard]] double leaving_s() const;
+
+protected:
+    /// Take these floats of the gradient, which begin at `begin` of the flat buffer. Pieces do not
+    /// overlap and cover the buffer, padding included.
+    virtual void put(std::int64_t begin, std::span<const float> gradient) = 0;
+    /// Take the batch statistics; once, before the first put().
+    virtual void put_statistics(std::span<const float> batch_state) = 0;
+    /// Everything from `low` to the end has been put.
+    virtual void final_from(std::int64_t low) = 0;
+
+    /// Not null: pieces lie in a device's memory, for work on the replica's stream.
+    [[nodiscard]] WorkerDevice* device() const noexcept {
+        return place_ == Place::kStays ? parts_.device : nullptr;
+    }
+
+private:
+    /// kHere: the replica lies in host memory. kCopied, kStays: as Pieces say.
+    enum class Place : std::uint8_t { kHere, kCopied, kStays };
+
+    void begin_leaving(std::span<const float> batch_state);
+    void send_together();
+    void take(std::int64_t begin, std::int64_t end, std::span<const float> gradients);
+    void take_copies(bool all);
+
+    StepParts parts_;
+    std::function<bool()> give_up_;
+    Place place_;
+    bool begun_ = false;                ///< a range was announced
+    bool leaving_ = false;              ///< a piece was there to leave
+    GradientCopies::Range together_{};  ///< of a device's memory: announced, nothing done with it
+    SteadyClock clock_;
+    Clock::Seconds leaving_since_{0};
+    std::int64_t low_;                           ///< all from here on has been put
+    std::map<std::int64_t, std::int64_t> late_;  ///< put below low_: end -> begin
+    double squares_ = 0;
+};
+
+}  // namespace cohort

@@ -1,0 +1,46 @@
+// Libraries that are opened when they are needed: NCCL's functions are all there under their names,
+// and what is missing is named.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cohort/core/error.hpp"
+#include "comm/allreduce/nccl_table.hpp"
+#include "tensor/cuda_library.hpp"
+
+namespace cohort {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(CudaLibrary, NamesWhatIsMissing) {
+    try {
+        const cuda::Library library("cuNone 9", {"libcunone.so.9", "libcunone.so"});
+        FAIL();
+    } catch (const DeviceError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("cuNone 9"));
+        EXPECT_THAT(error.what(), HasSubstr("libcunone.so.9"));
+        EXPECT_THAT(error.what(), HasSubstr("LD_LIBRARY_PATH"));
+    }
+    const cuda::Library library("C", {"libnothing.so", "libm.so.6"});
+    EXPECT_NE(library.symbol("cos"), nullptr);
+    try {
+        static_cast<void>(library.symbol("cosinus"));
+        FAIL();
+    } catch (const DeviceError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("cosinus"));
+    }
+}
+
+TEST(Nccl, HasEveryFunctionThatIsUsed) {
+    try {
+        const NcclTable table = load_nccl();
+        EXPECT_NE(table.all_reduce, nullptr);
+        EXPECT_STREQ(table.get_error_string(ncclSuccess), "no error");
+    } catch (const DeviceError& error) {
+        ASSERT_THAT(error.what(), HasSubstr("cannot be loaded")) << "NCCL is there";
+        GTEST_SKIP() << error.what();
+    }
+}
+
+}  // namespace
+}  // namespace cohort

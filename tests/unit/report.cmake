@@ -1,8 +1,0 @@
-foreach(topic comparison experiment page plan sweep)
-  cohort_add_unit_test(NAME report_${topic}_test SOURCES unit/report_${topic}_test.cpp
-    LIBS cohort::report fmt::fmt)
-endforeach()
-target_include_directories(report_page_test PRIVATE ${PROJECT_SOURCE_DIR}/src/report)
-add_test(NAME cli_sweep_test COMMAND Python3::Interpreter
-  ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_sweep_test.py $<TARGET_FILE:cohort>)
-cohort_test_properties(cli_sweep_test TIMEOUT 240 PROCESSORS 2)

@@ -1,5 +1,0 @@
-foreach(topic timing star_rules policy_star decisions)
-  cohort_add_unit_test(NAME sched_${topic}_test SOURCES unit/sched_${topic}_test.cpp
-    LIBS cohort::sched fmt::fmt)
-  target_include_directories(sched_${topic}_test PRIVATE ${PROJECT_SOURCE_DIR}/sched)
-endforeach()
