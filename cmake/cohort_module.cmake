@@ -45,6 +45,7 @@ endfunction()
 function(cohort_module)
   cmake_parse_arguments(ARG "" "NAME" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   set(target cohort_${ARG_NAME})
+  list(SORT ARG_SOURCES)  # those of one folder are compiled together
   add_library(${target} STATIC ${ARG_SOURCES})
   add_library(cohort::${ARG_NAME} ALIAS ${target})
   set_target_properties(${target} PROPERTIES
