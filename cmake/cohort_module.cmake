@@ -18,6 +18,10 @@ set(cohort_warnings
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND cohort_warnings -Wno-restrict)
 endif()
+if(COHORT_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Sources that are compiled together are no headers, and not each other's surroundings.
+  list(APPEND cohort_warnings -Wno-shadow -Wshadow=local -Wno-subobject-linkage)
+endif()
 # nvcc's own warnings, and the host compiler's of the code it makes.
 set(cohort_cuda_options --expt-relaxed-constexpr --extended-lambda
   -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers)

@@ -19,10 +19,14 @@ packages=(
 )
 dev_packages=(
     libgtest-dev libgmock-dev libbenchmark-dev python3-h5py python3-numpy
-    clang-format-14 slurm-wlm munge iproute2
+    slurm-wlm munge iproute2
 )
-# Nice to have: without them builds repeat work and two checks do less, which they say.
-dev_extras=(ccache clang-tidy-16 shellcheck)
+# Nice to have: without them builds repeat work and some checks do less, which they say.
+dev_extras=(ccache shellcheck)
+# shellcheck source=/dev/null
+if [[ $(. /etc/os-release && echo "${VERSION_ID:-}") == 12 ]]; then
+    dev_extras+=(clang-format-14 clang-tidy-16) # other versions judge otherwise
+fi
 
 say() { echo "install_deps: $*"; }
 
