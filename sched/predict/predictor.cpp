@@ -98,7 +98,7 @@ std::unique_ptr<WorkerPredictor> lstm_of_model(int workers,
                           .what = "lstm needs a model",
                           .hint = "cohort predictor train"});
     }
-    return lstm_of_model(workers, std::make_shared<const LstmNetwork>(*model));
+    return make_lstm_predictor(workers, std::make_shared<const LstmNetwork>(*model));
 }
 
 std::unique_ptr<WorkerPredictor> make_auto(int workers,
