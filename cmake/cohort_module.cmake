@@ -40,8 +40,11 @@ endif()
 
 # cohort_compile_together(TARGET): with COHORT_UNITY, sources of a target are compiled so many at a
 # time. Names in their unnamed namespaces must differ then. Sources with options of their own (the
-# loops that want -O3) stay alone.
+# loops that want -O3) stay alone, and so do the CUDA backend's, with the toolkit's headers.
 function(cohort_compile_together target)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "(^|/)(cuda/.*|nccl[^/]*)[.]cpp$")
+  set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   set_target_properties(${target} PROPERTIES
     UNITY_BUILD ${COHORT_UNITY} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
