@@ -6,7 +6,7 @@
 namespace cohort {
 namespace {
 
-constexpr int kFirst = 5;  ///< single measurements say next to nothing
+constexpr int kFirst = 5;  ///< measurements before phi counts as known
 
 }  // namespace
 
