@@ -1,5 +1,5 @@
-// Files of /proc stay open and are read again from their beginning; the threads of the process are
-// looked up anew every second, and so are the host's figures, which cost the kernel most.
+// Files of /proc stay open and are read again from their beginning; the list of the process's
+// threads and the host's figures, which cost the kernel most, are read again every second.
 #include "core/system/load_probe.hpp"
 
 #include <dirent.h>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr double kHostEvery = 1;
 
-/// A file that is read again and again; empty when it cannot be.
+/// A file that is read repeatedly; empty when it cannot be read.
 class ProcFile {
 public:
     explicit ProcFile(const std::string& path)
@@ -72,7 +72,7 @@ std::string_view next_line(std::string_view& text) {
     return line;
 }
 
-/// Where the cgroup says how long it was stopped; version 2 or 1.
+/// File with the time for which the cgroup was throttled; version 2 or 1.
 std::string cgroup_file() {
     std::ifstream groups("/proc/self/cgroup");
     for (std::string line; std::getline(groups, line);) {
@@ -134,7 +134,8 @@ void LoadProbe::Impl::find_threads() {
     threads = std::move(found);
 }
 
-/// Each: nanoseconds on a processor, nanoseconds waiting for one, how often.
+/// A thread's file has: nanoseconds on a processor, nanoseconds waiting for one, number of time
+/// slices.
 void LoadProbe::Impl::read_threads(LoadCounters& counters) {
     std::array<char, 128> buffer{};
     counters.runnable_s = runnable_gone_s;
