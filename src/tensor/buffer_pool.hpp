@@ -18,7 +18,7 @@ public:
     /// A buffer of undefined contents, 64-byte aligned. Errors: DeviceError.
     [[nodiscard]] std::shared_ptr<float> take();
     [[nodiscard]] std::int64_t floats() const noexcept { return floats_; }
-    /// Most bytes of buffers that were out at any time.
+    /// Largest number of bytes lent at any time.
     [[nodiscard]] std::uint64_t bytes_most() const;
 
 private:

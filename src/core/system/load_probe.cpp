@@ -98,12 +98,12 @@ struct LoadProbe::Impl {
 
     SteadyClock clock;
     std::map<int, ProcFile> threads;  ///< schedstat by thread
-    double runnable_gone_s = 0;       ///< of threads that have ended
+    double runnable_gone_s = 0;       ///< waiting time of threads that have ended
     std::map<int, double> runnable_s;
     ProcFile stat{"/proc/stat"};
     ProcFile network{"/proc/net/dev"};
     ProcFile cgroup{cgroup_file()};
-    LoadCounters host;  ///< its figures of the host and the cgroup
+    LoadCounters host;  ///< only the figures of the host and the cgroup
     double host_at_s = -kHostEvery;
     double tick_s = 1 / static_cast<double>(::sysconf(_SC_CLK_TCK));
 };

@@ -26,7 +26,7 @@ void check(const PredictorTrainingOptions& options) {
     }
 }
 
-/// Those that hold a window with what comes after it.
+/// Series that are long enough for a window and the record after it.
 std::vector<PredictorSeries> long_enough(std::span<const PredictorSeries> series) {
     std::vector<PredictorSeries> usable;
     for (const PredictorSeries& one : series) {

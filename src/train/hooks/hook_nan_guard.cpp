@@ -21,7 +21,7 @@ std::string by_worker(const ClusterReport& cluster) {
     return text;
 }
 
-/// Counts nothing itself, so that a resumed run decides as one that was never stopped.
+/// Keeps no count of its own, so that a resumed run decides like a run that was never stopped.
 class NanGuardHook final : public TrainHook {
 public:
     void on_step(TrainControl& run, const StepReport& step) override {
