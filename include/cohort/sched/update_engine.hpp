@@ -22,7 +22,7 @@ enum class ReturnReason : std::uint8_t {
 };
 inline constexpr std::size_t kReturnReasons = 6;
 
-/// One update: what to sum with which weights, and who gets the result.
+/// One update: the pushes to sum with their weights, and the workers that get the result.
 struct Fire {
     struct Release {
         int worker = 0;

@@ -23,10 +23,10 @@ struct SweepSettings {
 struct SweepProgress {
     bool tuning = false;    ///< rates are being chosen; else the table's runs
     std::size_t done = 0;   ///< runs of the whole sweep with a result, failed ones too
-    std::size_t total = 0;  ///< of the whole sweep
+    std::size_t total = 0;  ///< runs of the whole sweep
     std::size_t running = 0;
     std::size_t failed = 0;
-    double eta_s = -1;  ///< until the end by the pace so far; negative: not known
+    double eta_s = -1;  ///< seconds until the end at the present speed; negative: not known
 };
 
 /// A run without a result.
