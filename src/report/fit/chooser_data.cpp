@@ -128,7 +128,7 @@ std::vector<RateRun> rate_runs(const std::vector<std::string>& folders) {
     }
     if (all.empty()) {
         fail<UsageError>({.where = "runs",
-                          .what = "none of them says what its plans achieved",
+                          .what = "no run has recorded the rates of its plans",
                           .expected = "runs of star-ml, or of any mode with --record-rates"});
     }
     return all;

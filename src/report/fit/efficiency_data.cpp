@@ -37,7 +37,7 @@ const std::string& text(const Runs& runs, const std::string& name) {
     const auto found = runs.options.find(name);
     if (found == runs.options.end()) {
         fail<FileError>({.where = runs.file,
-                         .what = fmt::format("it does not say the run's --{}", name),
+                         .what = fmt::format("the run's --{} is not recorded", name),
                          .hint = "the sweep anew, with this version"});
     }
     return found->second;

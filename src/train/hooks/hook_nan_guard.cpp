@@ -30,7 +30,7 @@ public:
         }
         const TrainProgress& progress = run.progress();
         const std::string by = by_worker(run.cluster());
-        log_warn("after {} samples: {}; the batch of {} samples is dropped and will come again{}",
+        log_warn("after {} samples: {}; the batch of {} samples is dropped and dealt again{}",
                  progress.samples_applied, step.dropped_because, step.result.samples,
                  by.empty() ? "" : "; so far from " + by);
         const DropRecord& drops = progress.drops;
