@@ -14,7 +14,7 @@ namespace cohort {
 class Arena {
 public:
     explicit Arena(Device& device) : device_(device) {}
-    /// Errors: OutOfMemory; what it held before is gone then too.
+    /// Errors: OutOfMemory; the earlier memory is then freed too.
     void reserve(std::size_t bytes);
     /// Bytes that reserve() could have now: those it holds and those that are free.
     [[nodiscard]] std::uint64_t room() const;

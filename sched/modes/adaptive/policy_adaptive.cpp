@@ -19,7 +19,8 @@ constexpr double kUnknownCost = 0.3;     ///< iterations: cost of a change befor
 constexpr int kReplicates = 8;           ///< least number of replicates
 constexpr int kLongest = 32;             ///< iterations of a replicate
 constexpr int kAfter = 2;  ///< iterations until the policy reacts to the end of a state
-constexpr std::int64_t kPushesTimed = 2048;  ///< least number of pushes timed for each plan
+constexpr std::int64_t kPushesTimed =
+    2048;  ///< pushes timed for each plan, within the limits above
 
 bool same_members(const SyncPlan& a, const SyncPlan& b) {
     return std::equal(a.cohorts.begin(), a.cohorts.end(), b.cohorts.begin(), b.cohorts.end(),
