@@ -15,8 +15,8 @@ using RecordedTimes = std::vector<std::vector<double>>;  ///< by iteration and w
 [[nodiscard]] bool is_recording(std::string_view text);
 /// Errors: FileError naming `path`, line and field.
 [[nodiscard]] RecordedTimes parse_recording(const std::string& path, std::string_view text);
-/// A shipped recording, by name, else a file. Errors: UsageError naming `option`
-/// and the names when there is no such file; FileError.
+/// A shipped recording, by name, else a file. Errors: UsageError naming `option` and the names when
+/// there is no such file; FileError.
 [[nodiscard]] RecordedTimes find_recording(const std::string& name_or_path,
                                            std::string_view option);
 

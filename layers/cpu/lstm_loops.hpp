@@ -24,8 +24,7 @@ void lstm_forward(const LstmRows& at, const float* bias, float* output);
 /// @param output_gradient  gradient of this position's output from later layers
 /// @param hidden_gradient  [samples, hidden], gradient of the output from the next position
 /// @param cell_gradient    [samples, hidden], gradient of the cell state from the next position;
-/// becomes
-///                         that for the position before
+///                         becomes that for the position before
 void lstm_backward(const LstmRows& at, const float* output_gradient, const float* hidden_gradient,
                    float* cell_gradient);
 

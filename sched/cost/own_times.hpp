@@ -28,13 +28,13 @@ struct LoadEstimate {
 /// Statistical model of workers' own times: levels, variation, and draws of whole courses for the
 /// timing of plans.
 ///
-/// Times are logarithms, scaled to a full batch, over the newest kMemory
-/// iterations of each worker. A worker's *state* is the newest part of them whose mean differs from
-/// the part before by more than kSure standard errors; without such a part it is all of them. The
-/// *level* of a worker is the mean of its state, drawn towards the common level (the median of all)
-/// as far as the distance may be chance: a distance d with standard error v becomes d (1 - kSure^2
-/// v^2 / d^2), or 0 when d < kSure v (Breiman's garrote, 1995). So workers whose times merely vary
-/// share one level, and work is not moved to workers that were fast by chance.
+/// Times are logarithms, scaled to a full batch, over the newest kMemory iterations of each worker.
+/// A worker's *state* is the newest part of them whose mean differs from the part before by more
+/// than kSure standard errors; without such a part it is all of them. The *level* of a worker is
+/// the mean of its state, drawn towards the common level (the median of all) as far as the distance
+/// may be chance: a distance d with standard error v becomes d (1 - kSure^2 v^2 / d^2), or 0 when d
+/// < kSure v (Breiman's garrote, 1995). So workers whose times merely vary share one level, and
+/// work is not moved to workers that were fast by chance.
 ///
 /// A running iteration counts as soon as it has lasted kSure deviations longer than expected: it is
 /// then expected to last as long again. Pure.

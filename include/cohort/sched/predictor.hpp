@@ -76,8 +76,8 @@ struct PredictorScore {
 /// gets it.
 ///
 /// A forecast counts for every worker that has pushed since its last forecast that counted. It
-/// predicts that the worker is a straggler within h iterations when the worker's time is more
-/// than 1.2 times the minimum over all workers in one of the forecast's first h iterations. The
+/// predicts that the worker is a straggler within h iterations when the worker's time is more than
+/// 1.2 times the minimum over all workers in one of the forecast's first h iterations. The
 /// prediction is true when, in one of the next h recorded iterations, the worker's own time is more
 /// than 1.2 times the minimum over all workers, taking of each worker the median of its last three
 /// times (STAR's 20 % rule; a single odd time of another worker makes no worker slow). The relative

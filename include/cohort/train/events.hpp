@@ -153,8 +153,8 @@ public:
     virtual void reach_target(double train_seconds) = 0;
 };
 
-/// An observer of a run: metrics, the live line, a guard, ... Called on the coordinator's
-/// thread, in the order in which hooks were added. The defaults do nothing.
+/// An observer of a run: metrics, the live line, a guard, ... Called on the coordinator's thread,
+/// in the order in which hooks were added. The defaults do nothing.
 class TrainHook {
 public:
     TrainHook() = default;

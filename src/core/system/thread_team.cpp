@@ -186,8 +186,8 @@ void ThreadTeam::run(const std::function<void(int)>& work) {
     if (state.size > 1) {
         state.round.notify_all();
     }
-    // The caller does the work that no member has taken meanwhile: on busy cores a woken thread
-    // may be a time slice away, and then a small region would cost milliseconds.
+    // The caller does the work that no member has taken meanwhile: on busy cores a woken thread may
+    // be a time slice away, and then a small region would cost milliseconds.
     for (int member = 0; member < state.size; ++member) {
         state.run_member(member, now);
     }

@@ -14,8 +14,8 @@ namespace cohort::cuda {
 /// The GPUs that this program was built for, in that form.
 [[nodiscard]] std::string built_for();
 
-/// Why this program has no code for GPU `index`; empty: it has code. Makes no
-/// context. Errors: DeviceError.
+/// Why this program has no code for GPU `index`; empty: it has code. Makes no context. Errors:
+/// DeviceError.
 [[nodiscard]] std::string lack_of_code(int index);
 
 }  // namespace cohort::cuda

@@ -24,8 +24,8 @@ struct RankFault {
 /// active limits the smallest counts.
 [[nodiscard]] std::vector<RankFault> rank_faults(const std::vector<Injection>& all, int rank);
 
-/// Carries out rank_faults() on a separate thread (none when there are no faults). A freeze
-/// stops the whole process; a child that does nothing but sleep wakes it.
+/// Carries out rank_faults() on a separate thread (none when there are no faults). A freeze stops
+/// the whole process; a child that does nothing but sleep wakes it.
 class FaultThread {
 public:
     /// @param begun    whether training has begun: times count from then
