@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-/// A block of host memory and what it can hold.
+/// A block of host memory and its capacity.
 struct BatchMemory {
     std::shared_ptr<void> data;
     std::size_t bytes = 0;

@@ -107,7 +107,7 @@ private:
     struct Products {
         std::unique_ptr<cuda::Product> forward;
         std::unique_ptr<cuda::Product> weight;  ///< null in inference
-        std::unique_ptr<cuda::Product> input;   ///< null where nobody asks for it
+        std::unique_ptr<cuda::Product> input;   ///< null when no layer needs it
     };
 
     /// A ReLU is added by a kernel of our own (see Epilogue), and the bias along with it.

@@ -5,11 +5,12 @@
 #include "cohort/core/error.hpp"
 #include "sched/engine/engine_state.hpp"
 
-// Fires: when, what an update is worth and weighs, who goes on with its version. Cost: linear in
-// the pushes of the fire; with a lag rule also in the workers.
+// Fires: when a cohort fires, the size of the update and the weights of its pushes, and which
+// workers continue with its version. Cost: linear in the pushes of the fire; with a lag rule also
+// in the workers.
 namespace cohort {
 
-/// Sums of fractions are not exact: what is over the bound by less is not over it.
+/// Sums of fractions are not exact: a lag over the bound by a rounding error is not over it.
 bool UpdateEngine::Impl::over_bound(double lag) const noexcept {
     constexpr double kTolerance = 1e-9;
     return plan.lag_rule && lag > plan.lag_rule->bound + kTolerance;
@@ -40,7 +41,7 @@ void UpdateEngine::Impl::fire(CohortState& cohort, Effects& effects) {
     interrupt_laggards(effects);
 }
 
-/// 1. lag of each push, worth and weights of the update; 2. its version; 3. who goes on with it.
+/// 1. lag of each push, size and weights of the update; 2. its version; 3. releases of workers.
 void UpdateEngine::Impl::apply(const std::vector<PendingPush>& pushes, int quorum,
                                Effects& effects) {
     Fire update;
@@ -67,12 +68,12 @@ void UpdateEngine::Impl::apply(const std::vector<PendingPush>& pushes, int quoru
     }
 }
 
-/// Reference batches that so many samples are.
+/// Converts samples to reference batches.
 double UpdateEngine::Impl::batches_of(std::int64_t samples) const noexcept {
     return static_cast<double>(samples) / static_cast<double>(options.reference_batch);
 }
 
-/// f of an update, by the plan's rule; deltas have had their learning rate already.
+/// f of an update, by the plan's rule; the learning rate of deltas was applied in the worker.
 double UpdateEngine::Impl::worth(std::int64_t samples, Work work) const noexcept {
     if (work == Work::kDelta) {
         return batches_of(samples);
@@ -88,8 +89,8 @@ double UpdateEngine::Impl::worth(std::int64_t samples, Work work) const noexcept
     return f;
 }
 
-/// The plan's weights; what is over the bound weighs min(1, 1/(lag + its own reference batches)) of
-/// that. Pushes of another work than the plan's are applied as they are.
+/// Weights by the plan; over the bound they are multiplied by min(1, 1/(lag + reference batches of
+/// the push)). Pushes of another kind of work than the plan's have weight 1.
 void UpdateEngine::Impl::weigh(Fire& update, int quorum) {
     if (update.work != plan.work) {
         return;
@@ -151,7 +152,8 @@ void UpdateEngine::Impl::interrupt_others(const CohortState& cohort, Effects& ef
     }
 }
 
-/// Who computes on parameters over the bound gives up, unless its next push is admitted anyway.
+/// Interrupts workers that compute on parameters over the bound, unless their next push is admitted
+/// anyway.
 void UpdateEngine::Impl::interrupt_laggards(Effects& effects) {
     if (!plan.lag_rule || plan.lag_rule->action != SyncPlan::LagAction::kRefresh) {
         return;

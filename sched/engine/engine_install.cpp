@@ -4,7 +4,7 @@
 #include "cohort/core/error.hpp"
 #include "sched/engine/engine_state.hpp"
 
-// Installation of a plan: a fence that nothing is lost at.
+// Installation of a plan: a fence at which no push is lost.
 namespace cohort {
 
 UpdateEngine::Impl::Impl(const EngineOptions& engine_options, SyncPlan first_plan)
@@ -20,7 +20,7 @@ UpdateEngine::Impl::Impl(const EngineOptions& engine_options, SyncPlan first_pla
     place_workers();
 }
 
-/// Makes the plan's cohorts, empty. Who has no place becomes a rider of the first.
+/// Makes the plan's cohorts, empty. Workers without a place become riders of the first cohort.
 void UpdateEngine::Impl::place_workers() {
     cohorts.assign(plan.cohorts.size(), {});
     touched.clear();
@@ -42,13 +42,14 @@ void UpdateEngine::Impl::place_workers() {
     }
 }
 
-/// 1. What the new plan's pushes cannot be mixed with is applied, under the old plan. 2. The other
-/// pending pushes move to their workers' new cohorts, where they count whatever their version; so
-/// do those that are computed now, until the cohort fires.
-/// 3. Clocks start again. 4. What now meets its quorum fires, the cohort first whose newest push is
-/// the oldest; whom nothing holds back any more is released, who is over the new bound interrupted.
+/// 1. Pending pushes that cannot be mixed with pushes of the new plan are applied under the old
+/// plan. 2. The other pending pushes move to their workers' new cohorts, where they count whatever
+/// their version; so do pushes being computed now, until the cohort fires.
+/// 3. Clocks are reset. 4. Cohorts that now meet their quorum fire, the one whose newest push is
+/// the oldest first; workers that are no longer held back are released, workers over the new bound
+/// are interrupted.
 void UpdateEngine::Impl::install(SyncPlan next, Effects& effects) {
-    plan.look_ahead = next.look_ahead;  // whoever is released from now on works under the new plan
+    plan.look_ahead = next.look_ahead;  // workers released from now on work under the new plan
     fire_foreign(next.work, effects);
     std::vector<PendingPush> grandfathered;
     for (CohortState& cohort : cohorts) {

@@ -4,12 +4,12 @@
 #include "cohort/core/error.hpp"
 #include "sched/engine/engine_state.hpp"
 
-// Pushes: is it one that is expected, is it accepted, where does it wait.
+// Pushes: whether a push is expected, whether it is accepted, and the cohort in which it waits.
 namespace cohort {
 
-/// 1. Whose lease came back, or whose incarnation is over, is refused. 2. The lease is used up.
-/// 3. The plan's tests: refused, the worker starts again; accepted, the push waits for its cohort.
-/// 4. What can fire fires, whom nothing holds back goes on.
+/// 1. A push whose lease was returned, or whose incarnation is over, is refused. 2. The lease is
+/// used up. 3. The plan's tests: after a refusal the worker starts again; an accepted push waits
+/// for its cohort. 4. Cohorts that can fire do so; workers that nothing holds back are released.
 void UpdateEngine::Impl::push(const PushTicket& ticket, Effects& effects) {
     WorkerState& w = worker(ticket.id.worker);
     if (!w.live || ticket.id.incarnation != w.incarnation) {
@@ -54,7 +54,7 @@ std::optional<ReturnReason> UpdateEngine::Impl::judge(WorkerState& w, const Push
         return ReturnReason::kNonFinite;
     }
     if (ticket.work != plan.work) {
-        return {};  // on its way when the plan changed: an update of its own
+        return {};  // in flight when the plan changed: an update of its own
     }
     if (too_late(w, ticket.version)) {
         return ReturnReason::kDropped;
@@ -71,7 +71,7 @@ std::optional<ReturnReason> UpdateEngine::Impl::judge(WorkerState& w, const Push
     return {};
 }
 
-/// A rider is never late: no round waits for it.
+/// A rider's push is never late: no round waits for it.
 bool UpdateEngine::Impl::too_late(const WorkerState& w, std::int64_t version) const {
     const CohortState& cohort = cohorts[w.cohort];
     if (w.rider || version >= cohort.version) {
@@ -102,7 +102,7 @@ void UpdateEngine::Impl::accept(WorkerState& w, const PushTicket& ticket, Effect
     add_pending(w, push, !cohort.spec.fresh_only || !late);
 }
 
-/// @param counts towards the quorum, if it is a member's
+/// @param counts  the push counts towards the quorum if its worker is a member
 void UpdateEngine::Impl::add_pending(WorkerState& w, const PendingPush& push, bool counts) {
     CohortState& cohort = cohorts[w.cohort];
     cohort.pending.push_back(push);
@@ -115,7 +115,7 @@ void UpdateEngine::Impl::add_pending(WorkerState& w, const PendingPush& push, bo
     touch(w.cohort);
 }
 
-/// Pending pushes of lost workers that cannot be applied any more; the others count anew.
+/// Refuses pending pushes whose payloads are lost; the remaining pushes are counted again.
 void UpdateEngine::Impl::withdraw(const std::vector<PushId>& gone, Effects& effects) {
     for (std::size_t i = 0; i < cohorts.size() && !gone.empty(); ++i) {
         const std::vector<PendingPush> all = std::exchange(cohorts[i].pending, {});
@@ -137,7 +137,7 @@ void UpdateEngine::Impl::withdraw(const std::vector<PushId>& gone, Effects& effe
     }
 }
 
-/// The end: what is pending is not applied any more.
+/// The end of a run: pending pushes are not applied any more.
 void UpdateEngine::Impl::drop_pending(Effects& effects) {
     for (CohortState& cohort : cohorts) {
         for (const PendingPush& push : cohort.pending) {

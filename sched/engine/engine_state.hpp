@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-/// A lease that has been given and not pushed.
+/// A lease that was dealt and not pushed yet.
 struct OpenLease {
     std::uint64_t id = 0;
     std::int64_t samples = 0;
@@ -21,52 +21,53 @@ struct OpenLease {
 /// A push that waits for its cohort to fire.
 struct PendingPush {
     PushTicket ticket;
-    std::uint64_t arrival = 0;  ///< gives the order
-    bool counts = true;         ///< towards the quorum, if it is a member's
+    std::uint64_t arrival = 0;  ///< number in the order of arrival
+    bool counts = true;         ///< counts towards the quorum if its worker is a member
 };
 
 struct WorkerState {
     int index = 0;
     std::uint32_t incarnation = 0;
     bool live = true;
-    bool told_idle = true;  ///< gets no further lease; idle once it has pushed those it has
+    bool told_idle = true;  ///< gets no further lease; idle once it has pushed the leases it has
     bool waiting = false;   ///< has pushed and was not released since
     std::uint64_t waiting_since = 0;
     std::size_t cohort = 0;
     bool rider = false;
-    bool able = false;         ///< is part of its cohort's `able`
+    bool able = false;         ///< counted in its cohort's `able`
     int pending = 0;           ///< pushes of this incarnation that are pending
     int counted = 0;           ///< pending pushes, of any incarnation, that count
-    std::int64_t version = 0;  ///< released with
+    std::int64_t version = 0;  ///< version that it was released with
     std::int64_t clock = 0;
-    double last_lag = 0;  ///< of its last push, in the optimizer's unit: sum of f
+    double last_lag = 0;  ///< lag of its last push, in the optimizer's unit: sum of f
     int setbacks = 0;     ///< interruptions and refusals in a row, for its lag
     ReturnReason last_return = ReturnReason::kDropped;
-    std::vector<OpenLease> leases;  ///< in the order in which they are worked on
+    std::vector<OpenLease> leases;  ///< in the order in which they are computed
 
     [[nodiscard]] bool idle() const noexcept { return told_idle && leases.empty(); }
     [[nodiscard]] bool active() const noexcept { return live && !idle(); }
     [[nodiscard]] bool computing() const noexcept { return active() && !waiting; }
 };
 
-/// Older than any version: nothing is late for a cohort that has not fired.
+/// Older than any version: no push is late for a cohort that has not fired.
 inline constexpr std::int64_t kNeverFired = std::numeric_limits<std::int64_t>::min();
 
 struct CohortState {
     CohortSpec spec;
     std::vector<PendingPush> pending;
-    int counting = 0;                    ///< what the quorum counts among them
-    int able = 0;                        ///< members that can still add to that
-    std::int64_t version = kNeverFired;  ///< of its last fire under this plan
+    int counting = 0;                    ///< pending pushes (or workers) that the quorum counts
+    int able = 0;                        ///< members that can still add to `counting`
+    std::int64_t version = kNeverFired;  ///< version of its last fire under this plan
     std::vector<std::int64_t> late;      ///< versions of its last fires, oldest first
-    bool touched = false;                ///< to be looked at: may fire
+    bool touched = false;                ///< to be checked: may fire
 };
 
-/// In a row; the push after them is admitted.
+/// Interruptions or refusals in a row; the push after them is admitted.
 inline constexpr int kSetbacks = 2;
 
-/// The engine's state and the steps its events are made of. An event changes the state of one
-/// worker or of all, then settle() lets fire what can fire and release whom nothing holds back.
+/// The engine's state and the steps of its events. An event changes the state of one worker or of
+/// all workers; then settle() fires the cohorts that can fire and releases the workers that nothing
+/// holds back.
 struct UpdateEngine::Impl {
     Impl(const EngineOptions& engine_options, SyncPlan first_plan);
 
@@ -80,8 +81,8 @@ struct UpdateEngine::Impl {
     std::vector<PendingPush> firing;  ///< scratch of fire
     int live_workers;
     std::int64_t pending = 0;
-    std::int64_t slowest = 0;    ///< least clock of the active workers, with a gate
-    std::uint64_t arrivals = 0;  ///< numbers those that begin to wait
+    std::int64_t slowest = 0;    ///< with a gate: smallest clock of the active workers
+    std::uint64_t arrivals = 0;  ///< number of the next push or worker that begins to wait
     EngineAccounts accounts;
     double noise_scale = 0;  ///< phi; 0: not known
 
@@ -108,7 +109,7 @@ struct UpdateEngine::Impl {
     void give_back(WorkerState& w, const OpenLease& lease, ReturnReason reason, Effects& effects);
     void give_back_all(WorkerState& w, ReturnReason reason, Effects& effects);
     void interrupt(WorkerState& w, Effects& effects);
-    /// Lets fire and release. @param w whose state has changed; null: anybody's
+    /// Fires cohorts and releases workers. @param w  worker whose state has changed; null: any
     void settle(WorkerState* w, Effects& effects);
 
     // Pushes (engine_push.cpp).

@@ -4,7 +4,7 @@
 #include "cohort/core/error.hpp"
 #include "sched/engine/engine_state.hpp"
 
-// Workers: who can still push, whom a gate or an unfired push holds back, leases that come back.
+// Workers: which can still push, which are held back by a gate or an unfired push, returned leases.
 namespace cohort {
 
 WorkerState& UpdateEngine::Impl::worker(int index) {
@@ -13,7 +13,7 @@ WorkerState& UpdateEngine::Impl::worker(int index) {
     return workers[static_cast<std::size_t>(index)];
 }
 
-/// Neither an unfired push nor the gate holds it back.
+/// Neither an unfired push nor the gate holds the worker back.
 bool UpdateEngine::Impl::releasable(const WorkerState& w) const {
     const int window = plan.release == SyncPlan::Release::kOnFire ? 1 : plan.window;
     return w.live && w.pending < window &&
@@ -51,8 +51,8 @@ void UpdateEngine::Impl::refresh_all() {
     }
 }
 
-/// An inactive worker's clock stood still: it goes on with the slowest of the others, and when it
-/// holds parameters, so that it may start, within the gate's bound.
+/// An inactive worker's clock stood still: it is set to the clock of the slowest active worker. If
+/// the worker holds parameters, so that it may start, its clock stays within the gate's bound.
 void UpdateEngine::Impl::rebase(WorkerState& w) {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const WorkerState& other : workers) {
@@ -64,7 +64,7 @@ void UpdateEngine::Impl::rebase(WorkerState& w) {
     }
 }
 
-/// Has or will have a lease.
+/// The worker has or will have a lease.
 void UpdateEngine::Impl::wake(WorkerState& w) {
     if (w.idle() && plan.clock_bound) {
         rebase(w);
@@ -82,7 +82,7 @@ void UpdateEngine::Impl::release(WorkerState& w) const {
     w.version = history.version();
 }
 
-/// Releases everybody whom nothing holds back any more, longest waiting first.
+/// Releases all workers that nothing holds back any more, the longest waiting first.
 void UpdateEngine::Impl::release_ready(Effects& effects) {
     ready.clear();
     for (WorkerState& w : workers) {
@@ -120,7 +120,7 @@ void UpdateEngine::Impl::give_back_all(WorkerState& w, ReturnReason reason, Effe
     w.leases.clear();
 }
 
-/// Gives up the lease it works on and starts on the next with the newest parameters.
+/// The worker gives up its present lease and starts on the next one with the newest parameters.
 void UpdateEngine::Impl::interrupt(WorkerState& w, Effects& effects) {
     const double behind = history.lag(w.version);
     release(w);
@@ -152,7 +152,7 @@ void UpdateEngine::Impl::settle(WorkerState* w, Effects& effects) {
         }
     }
     if (anybody) {
-        refresh_all();  // who was interrupted may be idle: the slowest may be another
+        refresh_all();  // an interrupted worker may be idle now: another may be the slowest
     }
     if (anybody) {
         release_ready(effects);

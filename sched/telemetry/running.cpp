@@ -12,8 +12,8 @@ void RunningIterations::begun(int worker, double now_s, std::int64_t samples) {
     one.samples = samples;
 }
 
-/// The first ones are a plain mean. One that is far off, as by an evaluation in it, is not believed
-/// at once.
+/// The first records make a plain mean. The influence of an outlier, such as an iteration that
+/// contains an evaluation, is limited.
 void RunningIterations::ended(const IterationRecord& record) {
     constexpr double kWeight = 0.1;
     Row& one = row(record.worker);

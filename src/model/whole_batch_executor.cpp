@@ -23,9 +23,9 @@
 namespace cohort {
 namespace {
 
-/// What was recorded of one kind of run.
+/// Recordings of one kind of run.
 struct Recorded {
-    bool ran = false;  ///< once at least, so that libraries have loaded what they need
+    bool ran = false;  ///< ran at least once, so that libraries have loaded their kernels
     std::vector<std::unique_ptr<Recording>> pieces;
 };
 
@@ -87,7 +87,7 @@ private:
     void announce(const Piece& piece);
     void take_times();
 
-    /// What goes to the device; what came back is behind it.
+    /// Step values sent to the device, followed by those read back.
     [[nodiscard]] StepValues* host_values() const {
         return static_cast<StepValues*>(values_.data());
     }
@@ -105,7 +105,7 @@ private:
     float* gradients_ = nullptr;
     std::map<std::int64_t, WholeBatchPlan> plans_;
     std::map<RunKind, Recorded> recorded_;
-    std::byte* recorded_at_ = nullptr;  ///< the arena that recordings know
+    std::byte* recorded_at_ = nullptr;  ///< the arena used by the recordings
     LossScale scale_;
     bool profiling_ = false;
     LayerTimes times_;
@@ -163,7 +163,7 @@ const WholeBatchPlan& WholeBatchExecutor::plan_for(std::int64_t batch, const Are
         return found->second;
     }
     const bool staged = support_ != nullptr;
-    // Kernels measure what they do to a batch of this size: not when its tensors alone do not fit.
+    // Kernels are measured on a batch of this size: only if its tensors fit.
     const WholeBatchPlan tensors = plan_tensors(compiled_, batch, staged);
     if (const std::uint64_t room = arena.room(); tensors.arena_bytes > room) {
         fail_short(tensors, room, fitting(tensors, room));
@@ -181,11 +181,11 @@ void WholeBatchExecutor::reserve(Arena& arena) {
 
 std::int64_t WholeBatchExecutor::largest_within(const WholeBatchPlan& plan,
                                                 std::uint64_t free) const {
-    // Libraries load kernels and make recordings later: not the last byte is for the arena.
+    // Libraries load kernels and make recordings later: leave some memory free.
     return largest_batch_within(compiled_, plan, support_ != nullptr, free - free / 64);
 }
 
-/// The largest batch whose tensors fit is prepared, to know what its kernels want besides.
+/// Prepares the largest batch whose tensors fit, to find the memory that its kernels need besides.
 std::int64_t WholeBatchExecutor::fitting(const WholeBatchPlan& tensors, std::uint64_t free) {
     const std::int64_t most = largest_within(tensors, free);
     if (most == 0) {
@@ -216,7 +216,7 @@ void WholeBatchExecutor::fail_short(const WholeBatchPlan& plan, std::uint64_t fr
 std::optional<BatchResult> WholeBatchExecutor::run_prepared() {
     start_ = stream_.record();
     for (;;) {
-        queue_.upload();  // a step that is repeated has written over its samples
+        queue_.upload();  // the repeated step has overwritten its samples
         upload_values();
         if (!queue_pieces()) {
             stream_.synchronize();
@@ -282,8 +282,8 @@ void WholeBatchExecutor::queue_piece(std::size_t index) {
     }
 }
 
-/// nullptr: this device cannot. Errors: what keeps the piece from being recorded; nothing of it is
-/// queued then, and the stream records no longer.
+/// Records a piece. nullptr: this device cannot record. Errors: the reason why the piece cannot be
+/// recorded; then none of it is queued, and the stream has stopped recording.
 std::unique_ptr<Recording> WholeBatchExecutor::record(const Piece& piece) {
     if (!stream_.begin_recording()) {
         return nullptr;
@@ -300,7 +300,7 @@ std::unique_ptr<Recording> WholeBatchExecutor::record(const Piece& piece) {
     return stream_.end_recording();
 }
 
-/// Records and queues it. False: that cannot be done, nothing is queued.
+/// Records and queues a piece. False: it cannot be recorded, and nothing is queued.
 bool WholeBatchExecutor::record_piece(const Piece& piece) {
     std::unique_ptr<Recording> recording;
     try {
@@ -358,7 +358,7 @@ void WholeBatchExecutor::announce(const Piece& piece) {
     }
 }
 
-/// After the run's end was waited for.
+/// Reads the device's times; called after waiting for the run's end.
 void WholeBatchExecutor::take_times() {
     seconds_ = ends_[(pieces_.size() - 1) % ends_.size()]->seconds_since(*start_);
     for (std::size_t i = 1; i < marks_.size(); ++i) {

@@ -14,11 +14,15 @@ add_test(NAME unnamed_names_self_test
 add_test(NAME format COMMAND Python3::Interpreter ${tools}/check_format.py ${PROJECT_SOURCE_DIR})
 add_test(NAME script_syntax
   COMMAND Python3::Interpreter ${tools}/check_scripts.py ${PROJECT_SOURCE_DIR})
+add_test(NAME docs_links
+  COMMAND Python3::Interpreter ${tools}/check_docs.py ${PROJECT_SOURCE_DIR})
+add_test(NAME docs_links_self_test
+  COMMAND Python3::Interpreter ${tools}/check_docs.py --self-test)
 
 set_tests_properties(format PROPERTIES SKIP_RETURN_CODE 77)
 
 foreach(check include_directions include_directions_self_test house house_self_test unnamed_names
-    unnamed_names_self_test format script_syntax)
+    unnamed_names_self_test format script_syntax docs_links docs_links_self_test)
   cohort_test_properties(${check})
 endforeach()
 

@@ -61,7 +61,7 @@ public:
     /// Device memory, at one address for good.
     [[nodiscard]] virtual StepValues* step_values() noexcept = 0;
 
-    /// Copies of all weights from the flat buffer as it is now, in one launch; before each run.
+    /// Copies all weights from the flat buffer in one launch; called before each run.
     virtual void refresh_weights() = 0;
     /// `from` is single precision, row-major [samples, shape]; both in device memory.
     virtual void load_input(const TensorFormat& format, const float* from, void* to,

@@ -9,38 +9,38 @@
 
 namespace cohort {
 
-/// Who is at an iteration, and since when, as whoever hands out the work sees it: a worker that has
-/// something to compute and has parameters for it, or gets them now. Who waits for others is at
-/// none.
+/// Iterations that workers are computing, and since when, as the coordinator sees them: a worker is
+/// in an iteration when it has a lease and has parameters for it, or is receiving them. A worker
+/// that waits for others is in no iteration.
 ///
-/// Seen from there an iteration takes longer than the worker's own time: servers work on the update
-/// that it begins with, others use the network. How much longer is measured with every record.
-/// Pure; one thread.
+/// For the coordinator an iteration takes longer than the worker's own time: servers work on the
+/// update that precedes it, other workers use the network. The additional time is measured with
+/// every record. Pure; one thread.
 class RunningIterations {
 public:
     explicit RunningIterations(int workers) : rows_(static_cast<std::size_t>(workers)) {}
 
-    /// A worker begins one, in place of the one it was at, if any. @param now_s  of training
-    /// @param samples  of its mini-batch
+    /// A worker begins an iteration, which replaces the one it was in, if any. @param now_s seconds
+    /// of training @param samples  of its mini-batch
     void begun(int worker, double now_s, std::int64_t samples);
-    /// It is at none: it has given up what it did, and has nothing to do.
+    /// The worker is in no iteration: it gave up its mini-batch and has no other.
     void stopped(int worker) { row(worker).begun_s.reset(); }
-    /// Its push has come, with this record: it is at none.
+    /// The worker's push arrived with this record: it is in no iteration.
     void ended(const IterationRecord& record);
-    /// It is gone, or begins anew: what its iterations took counts no more.
+    /// The worker was lost or has joined again: discards its measured times.
     void forget(int worker) { row(worker) = {}; }
 
     [[nodiscard]] int workers() const noexcept { return static_cast<int>(rows_.size()); }
-    /// When the iteration that a worker is at began, seconds of training; none: it is at none.
+    /// Begin of the worker's present iteration, seconds of training; none: it is in no iteration.
     [[nodiscard]] std::optional<double> begun_s(int worker) const {
         return rows_.at(static_cast<std::size_t>(worker)).begun_s;
     }
-    /// Of its mini-batch.
+    /// Samples of the worker's present mini-batch.
     [[nodiscard]] std::int64_t samples(int worker) const {
         return rows_.at(static_cast<std::size_t>(worker)).samples;
     }
-    /// Seconds that a worker's iterations take beside its own time, and how far from that they are
-    /// (means of some ten).
+    /// Seconds that a worker's iterations take in addition to its own time, and their mean
+    /// deviation (means over about ten iterations).
     [[nodiscard]] double beside_s(int worker) const {
         return rows_.at(static_cast<std::size_t>(worker)).beside_s;
     }

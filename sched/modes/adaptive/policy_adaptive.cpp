@@ -12,14 +12,15 @@
 namespace cohort {
 namespace {
 
-constexpr std::int64_t kPaceRounds = 8;      ///< reference batches over which a pace is measured
-constexpr int kOften = 8;                    ///< looks without a new rating
-constexpr double kMoved = 0.1;               ///< relative, of an own time: all is rated anew
-constexpr double kUnknownCost = 0.3;         ///< iterations, of a change
-constexpr int kReplicates = 8;               ///< at least
-constexpr int kLongest = 32;                 ///< iterations of a replicate
-constexpr int kAfter = 2;                    ///< iterations until the end of a state is answered
-constexpr std::int64_t kPushesTimed = 2048;  ///< of each plan, with few workers
+constexpr std::int64_t kPaceRounds = 8;  ///< reference batches over which throughput is measured
+constexpr int kOften = 8;                ///< looks after which all plans are rated again
+constexpr double kMoved = 0.1;           ///< relative change of a level that causes a rating
+constexpr double kUnknownCost = 0.3;     ///< iterations: cost of a change before one was measured
+constexpr int kReplicates = 8;           ///< least number of replicates
+constexpr int kLongest = 32;             ///< iterations of a replicate
+constexpr int kAfter = 2;  ///< iterations until the policy reacts to the end of a state
+constexpr std::int64_t kPushesTimed =
+    2048;  ///< pushes timed for each plan, within the limits above
 
 bool same_members(const SyncPlan& a, const SyncPlan& b) {
     return std::equal(a.cohorts.begin(), a.cohorts.end(), b.cohorts.begin(), b.cohorts.end(),
@@ -29,7 +30,7 @@ bool same_members(const SyncPlan& a, const SyncPlan& b) {
                       });
 }
 
-/// Nobody could tell them apart, but by their learning rates.
+/// Whether two options differ in nothing but their learning rates.
 bool same_way(const PlanOption& a, const PlanOption& b) {
     return a.batches == b.batches && same_members(a.plan, b.plan) && a.plan.late == b.plan.late &&
            a.plan.lag_rule.has_value() == b.plan.lag_rule.has_value();
@@ -62,7 +63,7 @@ Decision AdaptivePolicy::start() {
     return first;
 }
 
-/// Before the first look: as soon as most have had an iteration and wait for the others.
+/// Before the first look: as soon as most workers have had an iteration and wait for the others.
 std::optional<double> AdaptivePolicy::wake_at(const RunningIterations& running) const {
     if (times_.ready()) {
         return times_.wake_at(running);
@@ -78,7 +79,7 @@ std::optional<double> AdaptivePolicy::wake_at(const RunningIterations& running) 
     return at_it > 0 && 2 * at_it < live().size() ? first_s : std::nullopt;
 }
 
-/// What a change took beyond an update.
+/// Measures the cost of a change: its time beyond that of an update.
 void AdaptivePolicy::switched(const SwitchReport& report) {
     constexpr double kWeight = 0.3;
     if (report.first_update_s && update_s_ > 0 && !report.same_mode()) {
@@ -99,7 +100,8 @@ Decision AdaptivePolicy::begin_anew(const Telemetry& telemetry, std::string reas
     forget_gone();
     ModeSetting now = setting();
     now.continued = true;
-    const std::string& before = current_.shape.mode;  // a quorum of more than there are is none
+    const std::string& before =
+        current_.shape.mode;  // a quorum above the number of live workers is not possible
     current_.shape = {.mode = before == "asgd" ? before : default_mode(setting().architecture)};
     current_.plan = make_plan(current_.shape.mode, now);
     current_.plan.fresh_leases = true;  // batches are equal again
@@ -170,7 +172,7 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
     return true;
 }
 
-/// Somebody's own time is another one than at the last rating.
+/// A worker's level differs from that at the last rating.
 bool AdaptivePolicy::moved() const {
     const LoadEstimate now = times_.estimate();
     return std::any_of(live().begin(), live().end(), [&](int worker) {
@@ -222,7 +224,7 @@ void AdaptivePolicy::rate_anew(const Telemetry& telemetry) {
     });
 }
 
-/// Gain less what may be chance, and less what the change costs.
+/// Gain less the part that may be chance, and less the cost of the change.
 double AdaptivePolicy::sure_gain(const RatedPlan& other) const {
     const double gain = other.candidate.rate / kept_->candidate.rate - 1;
     const std::vector<double>& now = kept_->timing.replicates;
@@ -306,7 +308,7 @@ std::string AdaptivePolicy::sentence(const RatedPlan& best) const {
                        best.candidate.samples_s);
 }
 
-/// One of the others is to be in force.
+/// Changes to one of the other plans.
 Decision AdaptivePolicy::take(std::size_t choice, const Telemetry& /*telemetry*/,
                               std::string reason) {
     RatedPlan best = std::move(others_[choice]);

@@ -12,19 +12,18 @@
 
 namespace cohort {
 
-/// Weighs every plan by what it is expected to achieve per second, and changes to another one when
-/// that surely pays.
+/// Rates every plan by its expected progress per second, and changes to another plan when that pays
+/// with confidence.
 ///
-///  1. OwnTimes says what workers' own times are like, and draws courses that they may take
-///  2. every plan is timed on the same draws and weighed with what batches and staleness do to a
-///     sample's worth: its rate; the pace that it really had corrects the first
-///  3. with g the gain in rate over the plan in force, s its standard error over the draws, c what
-///     a change costs and L how long the present state is expected to last (kLasts times as long as
-///     it has), the plan with the highest g - kConfidence s - c / L is taken when that is above
-///     kLeastGain
+///  1. OwnTimes models the workers' own times and draws possible courses of them.
+///  2. Every plan is timed on the same draws. Its rate is the predicted throughput, corrected by
+///  measured throughputs, times the value of a sample by batches and staleness.
+///  3. With g the gain in rate over the plan in force, s the standard error of g over the draws, c
+///  the cost of a change and L the expected duration of the present state (kLasts times its age),
+///  the plan with the highest g - kConfidence s - c / L is installed when that is above kLeastGain.
 ///
-/// Looks once per iteration, and when a worker is late; rates anew when a level has moved, and
-/// every kOften iterations. Cost: at most 20 plans on some thousand pushes each.
+/// Looks once per iteration, and when a worker is late; rates all plans again when a level has
+/// moved, and every kOften iterations. Cost: at most 20 plans on some thousand pushes each.
 class AdaptivePolicy : public PolicyBase {
 public:
     AdaptivePolicy(std::string mode, const ModeSetting& setting);
@@ -47,29 +46,29 @@ protected:
         return begin_anew(telemetry, std::move(reason));
     }
 
-    /// The plan in force for the workers there are, with equal batches; all is to be rated anew.
+    /// The plan in force for the live workers, with equal batches; all plans will be rated again.
     [[nodiscard]] Decision begin_anew(const Telemetry& telemetry, std::string reason);
-    /// Looks when it is time to, and rates all plans anew when that shows something new.
-    /// @return false: too little is known
+    /// Looks when a look is due, and rates all plans again when the load has changed.
+    /// @return false: too few records
     [[nodiscard]] bool observe(const Telemetry& telemetry);
     /// Changes to the best plan if that pays.
     [[nodiscard]] Decision choose(const Telemetry& telemetry);
-    /// Rates all plans for what is known: value() has changed.
+    /// Rates all plans on the present data, after value() has changed.
     void rate_anew(const Telemetry& telemetry);
-    /// A plan that another one made. @param batches  by worker; empty: equal ones
+    /// The option of a plan made by another policy. @param batches  by worker; empty: equal ones
     [[nodiscard]] PlanOption option_of(const SyncPlan& plan,
                                        std::vector<std::int64_t> batches) const;
-    /// Another one decided.
+    /// Adopts a plan that another policy has chosen.
     void follow(const PlanOption& option);
-    /// It is in force already.
+    /// Whether the plan is in force already.
     [[nodiscard]] bool follows(const PlanOption& option) const;
-    /// What is known of workers that are gone counts no more.
+    /// Discards the data of workers that were lost.
     void forget_gone();
-    /// What a plan is worth: sets the candidate's rate.
+    /// Adjusts the rate of a candidate.
     virtual void value(RatedPlan& /*plan*/, const Telemetry& /*telemetry*/) const {}
 
     [[nodiscard]] const PlanOption& current() const noexcept { return current_; }
-    /// The plan in force as rated last; none: it has just changed.
+    /// The last rating of the plan in force; none: the plan has just changed.
     [[nodiscard]] const std::optional<RatedPlan>& kept() const noexcept { return kept_; }
     [[nodiscard]] const LoadEstimate& load() const noexcept { return load_; }
     [[nodiscard]] const PlanRater& rater() const noexcept { return rater_; }
@@ -86,12 +85,12 @@ private:
     OwnTimes times_;
     PlanRater rater_;
     PaceRecord paces_;
-    PlanOption current_;              ///< in force, or asked for
-    double predicted_samples_s_ = 0;  ///< of the plan in force, by the model alone
-    double update_s_ = 0;             ///< the same
-    double change_s_ = 0;             ///< what changes cost, mean of some; 0: none was measured
+    PlanOption current_;              ///< in force, or requested
+    double predicted_samples_s_ = 0;  ///< of the plan in force, by the uncorrected model
+    double update_s_ = 0;             ///< time between updates of the plan in force, by the model
+    double change_s_ = 0;             ///< recent mean cost of a change; 0: not measured yet
     std::int64_t next_look_ = 0;      ///< pushes
-    int looks_ = 0;                   ///< since all was rated
+    int looks_ = 0;                   ///< looks since the last rating
     std::int64_t seen_samples_ = 0;
     double seen_s_ = 0;
     // The last rating.

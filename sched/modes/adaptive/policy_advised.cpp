@@ -9,7 +9,8 @@
 namespace cohort {
 namespace {
 
-constexpr double kSameLoad = 0.03;  ///< relative difference of what the same plan is timed at
+constexpr double kSameLoad =
+    0.03;  ///< relative difference of a plan's timed throughput up to which the load is the same
 
 ModeSetting unrecorded(ModeSetting setting) {
     setting.chooser.record_rates = false;
@@ -82,8 +83,8 @@ RateFeatures AdvisedPolicy::features_of(const RatedPlan& plan, const Telemetry& 
     return x;
 }
 
-/// What the plan in force achieved: samples per second as counted, each worth what batches and
-/// staleness make of it.
+/// The rate of the plan in force: counted samples per second times the value of a sample by batches
+/// and staleness.
 std::optional<RateWindow> AdvisedPolicy::measure(const Telemetry& telemetry) {
     const double seconds = telemetry.seconds - std::exchange(last_s_, telemetry.seconds);
     const auto samples = static_cast<double>(
@@ -112,7 +113,7 @@ std::optional<RateWindow> AdvisedPolicy::measure(const Telemetry& telemetry) {
     return windows_.back();
 }
 
-/// The adviser may have measured the same; nobody wants it twice.
+/// Discards the adviser's own windows, which measure the same.
 std::vector<RateWindow> AdvisedPolicy::take_windows() {
     (void)adviser_->take_windows();
     return std::exchange(windows_, {});
@@ -127,7 +128,7 @@ Decision AdvisedPolicy::ask_adviser(const Telemetry& telemetry) {
     return advice;
 }
 
-/// The word is passed on as it is.
+/// Passes the adviser's decision on unchanged.
 Decision AdvisedPolicy::adapt(const Telemetry& telemetry) {
     Decision advice = ask_adviser(telemetry);
     if (telemetry.load != nullptr && observe(telemetry)) {

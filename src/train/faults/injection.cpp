@@ -9,9 +9,9 @@
 namespace cohort {
 namespace {
 
-/// Shorter sleeps cost more in waking up than they say.
+/// Waking up from a shorter sleep takes longer than the sleep.
 constexpr Clock::Seconds kShortestDelay{1e-3};
-/// Somebody who wants the mini-batch given up is heard this soon.
+/// Longest sleep between two checks whether the mini-batch should be given up.
 constexpr Clock::Seconds kLongestSleep{5e-3};
 
 }  // namespace
@@ -78,7 +78,7 @@ void Injector::wait_out_delay(const std::function<bool()>& give_up) {
          left = end - wall_->now()) {
         sleep_(give_up ? std::min(left, kLongestSleep) : left);
     }
-    mark_ += busy_->now() - before;  // is not stretched
+    mark_ += busy_->now() - before;  // this time is not stretched
 }
 
 void Injector::pause(const std::function<bool()>& give_up) {

@@ -51,7 +51,7 @@ Json workers_json(const TrainSummary& summary) {
     return workers;
 }
 
-/// Leased samples, and why some came back.
+/// Leased samples, and the reasons of returned ones.
 Json accounts_json(const SampleAccounts& accounts) {
     return {{"samples_returned", accounts.returned()},
             {"returned_non_finite", accounts.returned_non_finite},
