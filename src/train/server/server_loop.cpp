@@ -277,15 +277,14 @@ void ServerLoop::Impl::fire(const FireOrder& order) {
     check_invariant(begun, "kBegin comes before the first update");
     const FireOutput output = shard.prepare(order);
     const auto transfers = start_sending(order, output);
-    shard.fire(order, output, [&transfers](std::int64_t floats) {
+    const GradientAnswer answer = shard.fire(order, output, [&transfers](std::int64_t floats) {
         for (const std::shared_ptr<OutgoingTransfer>& transfer : transfers) {
             transfer->release(static_cast<std::uint64_t>(floats) * sizeof(float));
         }
     });
     if (order.question.any() && !order.pushes.empty()) {
-        tell_coordinator(
-            MessageKind::kSummed,
-            Summed{.version = order.version, .server = server, .answer = shard.answer()});
+        tell_coordinator(MessageKind::kSummed,
+                         Summed{.version = order.version, .server = server, .answer = answer});
     }
     if (!order.snapshot.checkpoint.empty()) {
         save(order.snapshot.checkpoint);
@@ -302,7 +301,7 @@ std::vector<std::shared_ptr<OutgoingTransfer>> ServerLoop::Impl::start_sending(
                                                           .server = server,
                                                           .evaluation = release.evaluation,
                                                           .incarnation = release.incarnation}),
-                                  output.find(shard.look_ahead_lag(release.lag))));
+                                  output.find(shard.store().look_ahead_lag(release.lag))));
     }
     if (order.snapshot.gather != 0) {
         transfers.push_back(
@@ -365,7 +364,7 @@ ServerLoop::ServerLoop(Links links, const ServerParts& parts, int server)
 ServerLoop::~ServerLoop() = default;
 
 std::string ServerLoop::device() const {
-    return impl_->shard.device();
+    return impl_->shard.store().device();
 }
 
 bool ServerLoop::begun() const noexcept {
