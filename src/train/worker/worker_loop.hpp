@@ -17,10 +17,10 @@ class WorkerExecutor;
 /// thread that computes, and to live until run() has returned: parameters that are under way are
 /// written into its memory.
 ///
-/// With servers, each complete set of parameters is leave to start one mini-batch, on the newest
-/// set (StartLeave says what a lease that comes back changes); sets that carry an evaluation order
-/// are each evaluated, in order. With rings, grants are
-/// carried out in the order in which they came, those before a kStop too.
+/// With servers, each complete set of parameters permits one mini-batch, on the newest set
+/// (StartPermit says what a lease that is taken back changes); sets that carry an evaluation order
+/// are each evaluated, in order. With rings, grants are carried out in the order in which they were
+/// received, those before a kStop too.
 class WorkerLoop {
 public:
     /// Makes device, replica and loaders. @param links, job, environment outlive the loop
@@ -33,7 +33,7 @@ public:
     WorkerLoop& operator=(const WorkerLoop&) = delete;
     ~WorkerLoop();
 
-    /// Works until kStop, then says farewell. Errors: whatever input, device and files throw, with
+    /// Works until kStop, then sends its final report. Errors: whatever input, device and files throw, with
     /// what was being done; PeerError for orders that make no sense.
     void run();
 
