@@ -33,8 +33,8 @@ public:
     WorkerLoop& operator=(const WorkerLoop&) = delete;
     ~WorkerLoop();
 
-    /// Works until kStop, then sends its final report. Errors: whatever input, device and files throw, with
-    /// what was being done; PeerError for orders that make no sense.
+    /// Works until kStop, then sends its final report. Errors: whatever input, device and files
+    /// throw, with what was being done; PeerError for orders that make no sense.
     void run();
 
     /// kBegin has come: the run has begun for this worker. From any thread.
