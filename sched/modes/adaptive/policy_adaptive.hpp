@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sched/cost/own_times.hpp"
-#include "sched/cost/plan_rates.hpp"
+#include "sched/modes/adaptive/plan_ranking.hpp"
 #include "sched/modes/policy_base.hpp"
 
 namespace cohort {
@@ -20,8 +20,8 @@ namespace cohort {
 ///     sample's worth: its rate; the pace that it really had corrects the first
 ///  3. with g the gain in rate over the plan in force, s its standard error over the draws, c what
 ///     a change costs and L how long the present state is expected to last (kLasts times as long as
-///     it has), the plan with the highest g - kConfidence s - c / L is taken when that is above
-///     kLeastGain
+///     it has), the plan with the highest g - PlanRanking::kConfidence s - c / L is taken when that
+///     is above kLeastGain
 ///
 /// Looks once per iteration, and when a worker is late; rates anew when a level has moved, and
 /// every kOften iterations. Cost: at most 20 plans on some thousand pushes each.
@@ -37,7 +37,6 @@ public:
     [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override;
     void switched(const SwitchReport& report) override;
 
-    static constexpr double kConfidence = 1.64;  ///< one-sided, 95 %
     static constexpr double kLasts = 2;
     static constexpr double kLeastGain = 0.01;
 
@@ -69,22 +68,19 @@ protected:
     virtual void value(RatedPlan& /*plan*/, const Telemetry& /*telemetry*/) const {}
 
     [[nodiscard]] const PlanOption& current() const noexcept { return current_; }
-    /// The plan in force as rated last; none: it has just changed.
-    [[nodiscard]] const std::optional<RatedPlan>& kept() const noexcept { return kept_; }
-    [[nodiscard]] const LoadEstimate& load() const noexcept { return load_; }
-    [[nodiscard]] const PlanRater& rater() const noexcept { return rater_; }
+    [[nodiscard]] const PlanRanking& ranking() const noexcept { return ranking_; }
 
 private:
-    [[nodiscard]] bool moved() const;
     [[nodiscard]] RatedPlan rated(PlanOption option, const TimeDraws& draws,
                                   const Telemetry& telemetry, bool in_force) const;
-    [[nodiscard]] double iteration_s() const;
-    [[nodiscard]] double sure_gain(const RatedPlan& other) const;
-    [[nodiscard]] std::string sentence(const RatedPlan& best) const;
-    [[nodiscard]] Decision take(std::size_t choice, const Telemetry& telemetry, std::string reason);
+    void note_timing(const RatedPlan& plan) {
+        predicted_samples_s_ = plan.timing.samples_s;
+        update_s_ = plan.timing.update_s;
+    }
+    [[nodiscard]] Decision take(std::size_t choice);
 
     OwnTimes times_;
-    PlanRater rater_;
+    PlanRanking ranking_;
     PaceRecord paces_;
     PlanOption current_;              ///< in force, or asked for
     double predicted_samples_s_ = 0;  ///< of the plan in force, by the model alone
@@ -94,10 +90,6 @@ private:
     int looks_ = 0;                   ///< since all was rated
     std::int64_t seen_samples_ = 0;
     double seen_s_ = 0;
-    // The last rating.
-    LoadEstimate load_;
-    std::optional<RatedPlan> kept_;  ///< the plan in force
-    std::vector<RatedPlan> others_;  ///< best first
 };
 
 }  // namespace cohort

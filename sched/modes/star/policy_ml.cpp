@@ -114,7 +114,7 @@ Decision StarMlPolicy::begin_lead(const Telemetry& telemetry) {
     }
     first.record->reason = first.reason;
     settles_at_ = telemetry.samples_applied +
-                  static_cast<std::int64_t>(kWindowRounds * rater().reference_batch());
+                  static_cast<std::int64_t>(kWindowRounds * ranking().rater().reference_batch());
     return first;
 }
 
