@@ -35,6 +35,16 @@ std::vector<float> MeanGradient::statistics(std::int64_t at, std::int64_t n) con
     return mean;
 }
 
+void ReferencePush::set(std::shared_ptr<const float> values, std::int64_t parameters) {
+    values_ = std::move(values);
+    parameters_ = static_cast<std::size_t>(parameters);
+    squares_ = sum_of_squares({values_.get(), parameters_});
+}
+
+double ReferencePush::dot_with(const float* push) const {
+    return dot({values_.get(), parameters_}, {push, parameters_});
+}
+
 void GradientKeeper::prepare(const GradientQuestion& question, std::int64_t floats) {
     if (question.keep) {
         kept_.resize(static_cast<std::size_t>(floats));

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -35,6 +37,23 @@ private:
     std::vector<SumTerm> terms_;
     double weights_;
     float delay_compensation_;
+};
+
+/// A push that later ones are compared with.
+class ReferencePush {
+public:
+    /// Replaces the one before. @param values  a gradient of `parameters` floats, and what follows
+    void set(std::shared_ptr<const float> values, std::int64_t parameters);
+    [[nodiscard]] bool known() const noexcept { return values_ != nullptr; }
+    /// Sum of the squares of its gradient.
+    [[nodiscard]] double squares() const noexcept { return squares_; }
+    /// Product of its gradient with that of a push.
+    [[nodiscard]] double dot_with(const float* push) const;
+
+private:
+    std::shared_ptr<const float> values_;
+    std::size_t parameters_ = 0;
+    double squares_ = 0;
 };
 
 /// Answers questions about mean gradients, and keeps one that later ones are compared with.

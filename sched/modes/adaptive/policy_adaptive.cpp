@@ -145,16 +145,6 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
     return true;
 }
 
-RatedPlan AdaptivePolicy::rated(PlanOption option, const TimeDraws& draws,
-                                const Telemetry& telemetry, bool in_force) const {
-    const double pace = paces_.of(option.shape.waits());
-    RatedPlan plan =
-        ranking_.rater().rate(std::move(option), ranking_.load(), draws, current_.batches,
-                              telemetry.load->gradients, pace, in_force);
-    value(plan, telemetry);
-    return plan;
-}
-
 void AdaptivePolicy::rate_anew(const Telemetry& telemetry) {
     ranking_.set_load(times_.estimate());
     looks_ = 0;
@@ -168,7 +158,12 @@ void AdaptivePolicy::rate_anew(const Telemetry& telemetry) {
                   plan_shapes(setting().architecture, static_cast<int>(workers),
                               static_cast<int>(times_.slow().size())),
                   [&](PlanOption option, bool in_force) {
-                      return rated(std::move(option), draws, telemetry, in_force);
+                      const double pace = paces_.of(option.shape.waits());
+                      RatedPlan plan = ranking_.rater().rate(
+                          std::move(option), ranking_.load(), draws, current_.batches,
+                          telemetry.load->gradients, pace, in_force);
+                      value(plan, telemetry);
+                      return plan;
                   });
     note_timing(*ranking_.kept());
 }

@@ -71,8 +71,6 @@ protected:
     [[nodiscard]] const PlanRanking& ranking() const noexcept { return ranking_; }
 
 private:
-    [[nodiscard]] RatedPlan rated(PlanOption option, const TimeDraws& draws,
-                                  const Telemetry& telemetry, bool in_force) const;
     void note_timing(const RatedPlan& plan) {
         predicted_samples_s_ = plan.timing.samples_s;
         update_s_ = plan.timing.update_s;

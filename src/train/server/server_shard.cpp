@@ -6,22 +6,8 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "optim/vector_math.hpp"
 
 namespace cohort {
-
-void ReferencePush::set(std::shared_ptr<const float> push, std::int64_t parameters) {
-    values_ = std::move(push);
-    parameters_ = static_cast<std::size_t>(parameters);
-    squares_ = sum_of_squares({values_.get(), parameters_});
-}
-
-void ReferencePush::compare(const std::shared_ptr<const float>& push, Staged& staged) const {
-    if (values_ != nullptr && push != nullptr) {
-        staged.reference_dot = dot({values_.get(), parameters_}, {push.get(), parameters_});
-        staged.reference_squares = squares_;
-    }
-}
 
 ServerShard::ServerShard(const Graph& graph, const ShardRange& range,
                          const OptimizerOptions& optimizer, int threads,
@@ -142,7 +128,11 @@ void ServerShard::set_reference(const PushId& push) {
 }
 
 void ServerShard::compare(Staged& staged) const {
-    reference_.compare(staging_.peek(staged.push), staged);
+    const auto push = reference_.known() ? staging_.peek(staged.push) : nullptr;
+    if (push != nullptr) {
+        staged.reference_dot = reference_.dot_with(push.get());
+        staged.reference_squares = reference_.squares();
+    }
 }
 
 }  // namespace cohort

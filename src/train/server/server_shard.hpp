@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "optim/mean_gradient.hpp"
 #include "optim/released_copies.hpp"
 #include "tensor/buffer_pool.hpp"
 #include "train/protocol/protocol.hpp"
@@ -13,20 +14,6 @@
 #include "train/server/server_store.hpp"
 
 namespace cohort {
-
-/// A push that later ones are compared with.
-class ReferencePush {
-public:
-    /// Replaces the one before. @param parameters  floats of its gradient
-    void set(std::shared_ptr<const float> push, std::int64_t parameters);
-    /// Fills in what the reference says of a push; nothing when there is no reference.
-    void compare(const std::shared_ptr<const float>& push, Staged& staged) const;
-
-private:
-    std::shared_ptr<const float> values_;
-    std::size_t parameters_ = 0;
-    double squares_ = 0;
-};
 
 /// The memory of one parameter server: its parameters and state, the optimizer with its state,
 /// pushes that wait, snapshots that are in flight. It sends nothing. staging() is thread safe, the
