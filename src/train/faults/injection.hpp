@@ -37,7 +37,11 @@ public:
     void replay(Replay recording, int worker);
     /// The next mini-batch has the recording's row of this moment, counted from 0; without a word
     /// the one after it has the next row.
-    void replay_at(std::uint64_t moment) noexcept { moment_ = moment; }
+    void replay_at(std::uint64_t moment) noexcept {
+        if (replayed_) {
+            replayed_->moment = moment;
+        }
+    }
     /// Training begins now.
     void start();
     /// A mini-batch begins: what the thread did before is not stretched. Draws its delay.
@@ -48,9 +52,15 @@ public:
     /// @param give_up  asked during a delay, which ends when it says true; none: never
     void pause(const std::function<bool()>& give_up = {});
     /// True when nothing is asked of this rank.
-    [[nodiscard]] bool idle() const noexcept { return mine_.empty() && !replay_; }
+    [[nodiscard]] bool idle() const noexcept { return mine_.empty() && !replayed_; }
 
 private:
+    struct Replayed {
+        Replay recording;
+        int worker = 0;            ///< of the recording
+        std::uint64_t moment = 0;  ///< the next one
+    };
+
     [[nodiscard]] double share(Clock::Seconds now) const noexcept;
     [[nodiscard]] double draw_delay(double seconds);
     void wait_out_delay(const std::function<bool()>& give_up);
@@ -58,10 +68,8 @@ private:
     std::vector<Injection> mine_;
     std::uint64_t seed_;
     std::uint32_t steps_ = 0;  ///< begun
-    std::optional<Replay> replay_;
-    int worker_ = 0;            ///< of the recording
-    std::uint64_t moment_ = 0;  ///< of the recording, the next one
-    Clock::Seconds delay_{0};   ///< of this mini-batch, still to be slept
+    std::optional<Replayed> replayed_;
+    Clock::Seconds delay_{0};  ///< of this mini-batch, still to be slept
     std::shared_ptr<const Clock> wall_;
     std::shared_ptr<const Clock> busy_;
     Sleep sleep_;
