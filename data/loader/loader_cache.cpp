@@ -95,7 +95,7 @@ void ChunkReader::plan_ahead(const Lease& lease) {
         return;
     }
     window_ = window;
-    // This window first: chunks that are there already become the most recently used.
+    // This window first: chunks that are cached already become the most recently used.
     const std::span<const std::int64_t> now = order_->window_chunks(window);
     ahead_.assign(now.begin(), now.end());
     if (window + 1 < order_->windows()) {

@@ -33,7 +33,8 @@ void Firing::fire(CohortState& cohort, Effects& effects) {
     interrupt_laggards(effects);
 }
 
-/// 1. lag of each push, worth and weights of the update; 2. its version; 3. who goes on with it.
+/// 1. lag of each push, worth and weights of the update; 2. its version; 3. which workers go on
+/// with it.
 void Firing::apply(const std::vector<PendingPush>& pushes, int quorum, Effects& effects) {
     Fire update;
     update.work = pushes.front().ticket.work;

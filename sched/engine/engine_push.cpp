@@ -116,7 +116,7 @@ void UpdateEngine::Impl::accept(WorkerState& w, const PushTicket& ticket, Effect
 ///    released, those over the new bound interrupted.
 void UpdateEngine::Impl::install(SyncPlan next, Effects& effects) {
     state.plan.look_ahead =
-        next.look_ahead;  // whoever is released from now on works under the new plan
+        next.look_ahead;  // workers released from now on work under the new plan
     fire_foreign(next.work, effects);
     std::vector<PendingPush> carried_over = pushes.all();
     state.plan = std::move(next);

@@ -6,7 +6,7 @@
 namespace cohort {
 
 /// What had been applied when a version was made: samples in reference batches, by which lag is
-/// measured, and the sum of f, by which the optimizer moves on. Keeps the versions that somebody
+/// measured, and the sum of f, by which the optimizer moves on. Keeps the versions that a worker
 /// may still compute on.
 class VersionHistory {
 public:

@@ -23,7 +23,7 @@ namespace cohort {
 ///     it has), the plan with the highest g - PlanRanking::kConfidence s - c / L is taken when that
 ///     is above kLeastGain
 ///
-/// Looks once per iteration, and when a worker is late; rates anew when a level has moved, and
+/// Looks once per iteration, and when a worker is late; rates again when a level has moved, and
 /// every kOften iterations. Cost: at most 20 plans on some thousand pushes each.
 class AdaptivePolicy : public PolicyBase {
 public:
@@ -46,23 +46,24 @@ protected:
         return begin_anew(telemetry, std::move(reason));
     }
 
-    /// The plan in force for the workers there are, with equal batches; all is to be rated anew.
+    /// Restarts with the plan in force for the present workers and equal batches: all plans are to
+    /// be rated again.
     [[nodiscard]] Decision begin_anew(const Telemetry& telemetry, std::string reason);
-    /// Looks when it is time to, and rates all plans anew when that shows something new.
+    /// Looks when it is time to, and rates all plans again when that shows something new.
     /// @return false: too little is known
     [[nodiscard]] bool observe(const Telemetry& telemetry);
     /// Changes to the best plan if that pays.
     [[nodiscard]] Decision choose(const Telemetry& telemetry);
-    /// Rates all plans for what is known: value() has changed.
+    /// Rates all plans again: value() has changed.
     void rate_anew(const Telemetry& telemetry);
-    /// A plan that another one made. @param batches  by worker; empty: equal ones
+    /// A plan that another policy made. @param batches  by worker; empty: equal ones
     [[nodiscard]] PlanOption option_of(const SyncPlan& plan,
                                        std::vector<std::int64_t> batches) const;
-    /// Another one decided.
+    /// Another policy decided.
     void follow(const PlanOption& option);
-    /// It is in force already.
+    /// The option is in force already.
     [[nodiscard]] bool follows(const PlanOption& option) const;
-    /// What is known of workers that are gone counts no more.
+    /// Forgets what is known of workers that have left.
     void forget_gone();
     /// What a plan is worth: sets the candidate's rate.
     virtual void value(RatedPlan& /*plan*/, const Telemetry& /*telemetry*/) const {}

@@ -113,7 +113,7 @@ std::optional<RateWindow> AdvisedPolicy::measure(const Telemetry& telemetry) {
     return windows_.back();
 }
 
-/// The adviser may have measured the same; nobody wants it twice.
+/// The adviser may have measured the same windows: they are not reported twice.
 std::vector<RateWindow> AdvisedPolicy::take_windows() {
     (void)adviser_->take_windows();
     return std::exchange(windows_, {});

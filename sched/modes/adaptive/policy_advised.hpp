@@ -19,7 +19,7 @@ public:
     AdvisedPolicy(std::string mode, const std::string& adviser, const ModeSetting& setting);
 
     Decision start() override;
-    /// When the adviser wants to be asked: whoever only measures changes nothing.
+    /// When the adviser wants to be asked: measuring alone changes nothing.
     [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override {
         return adviser_->wake_at(running);
     }
@@ -52,7 +52,7 @@ private:
     std::unique_ptr<ModePolicy> adviser_;
     PlanOption advised_;
     std::vector<RateWindow> windows_;
-    // The window under way.
+    // The window in progress.
     double window_s_ = 0;
     double window_samples_ = 0;
     double predicted_ = 0;

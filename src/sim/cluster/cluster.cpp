@@ -1,5 +1,5 @@
 // Places, iterations and servers' work. What has a rate that others share is an activity of the
-// FluidNetwork; delays and devices, which nobody shares, are events whose time is worked out anew
+// FluidNetwork; delays and devices, which are not shared, are events whose time is worked out again
 // when a device's share changes.
 #include "sim/cluster/cluster.hpp"
 

@@ -17,7 +17,7 @@ public:
     /// Takes an activity out of its kind.
     void remove(Activity& activity);
 
-    /// A tier is there from now on, without activities, or is there no more.
+    /// Adds a tier without activities, or removes one.
     void add_tier(Index index);
     void remove_tier(Index index);
     /// The tier's rate or its first activity has changed.

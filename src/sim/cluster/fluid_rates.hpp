@@ -37,7 +37,8 @@ private:
     Completions& completions_;
 };
 
-/// Knows which resources are full: more is wanted of them than they have. Others hold nobody back.
+/// Knows which resources are full: more is wanted of them than they have. Only they hold
+/// activities back.
 class Bottlenecks {
 public:
     Bottlenecks(State& state, Changes& changes) : state_(state), changes_(changes) {}

@@ -1,5 +1,5 @@
 // One pass over the parameters per update, in blocks that stay in the cache and that all threads
-// share, from the old version's memory to the new one's: who holds the old one keeps it, and a
+// share, from the old version's memory to the new one's: what holds the old one keeps it, and a
 // release without look-ahead costs nothing.
 #include "sim/learner/learner_store.hpp"
 

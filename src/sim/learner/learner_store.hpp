@@ -16,7 +16,7 @@
 
 namespace cohort {
 
-/// Parameters that nobody changes any more.
+/// Parameters that do not change any more.
 class Learner::Parameters {
 public:
     Parameters() = default;
@@ -33,12 +33,12 @@ private:
     std::shared_ptr<const float> values_;
 };
 
-/// The released forms of one version of the parameters, shared by all who hold them.
+/// The released forms of one version of the parameters, shared by all that hold them.
 class ReleasedForms {
 public:
     /// The parameters as they are.
     [[nodiscard]] Learner::Released plain(const std::shared_ptr<float>& theta);
-    /// The form that looks ahead; null: nobody holds it.
+    /// The form that looks ahead; null: it is not held.
     [[nodiscard]] Learner::Released find_ahead(double lag, double lr) const;
     Learner::Released add_ahead(double lag, double lr, std::shared_ptr<const float> values);
     /// Parameters that belong to no version.
@@ -128,7 +128,7 @@ private:
     std::unique_ptr<Stream> stream_;
     BufferPool buffers_;
     std::unique_ptr<Optimizer> optimizer_;
-    std::shared_ptr<float> theta_;  ///< shared with those who hold the version
+    std::shared_ptr<float> theta_;  ///< shared with those that hold the version
     std::int64_t version_ = 0;
     ReleasedForms forms_;      ///< of this version
     ReleasedCopies released_;  ///< for a delay compensation

@@ -26,7 +26,7 @@ std::optional<OrderLine::Order> OrderLine::take(std::int64_t version) {
     return std::nullopt;
 }
 
-/// Pushes that the first order in line needs and that are not here.
+/// Pushes that the first order in line needs and that have not been received.
 std::vector<PushId> OrderLine::lacking() const {
     std::vector<PushId> wanted;
     if (const auto* update = std::get_if<Update>(&line_.front())) {

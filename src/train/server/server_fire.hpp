@@ -12,8 +12,8 @@
 
 namespace cohort {
 
-/// What an update leaves: parameters that nobody changes, each [ShardRange::floats()], parameters,
-/// then state. They live as long as somebody holds them.
+/// What an update leaves: parameters that do not change any more, each [ShardRange::floats()],
+/// parameters, then state. They live as long as they are held.
 struct FireOutput {
     struct Copy {
         double lag = 0;  ///< reference batches looked ahead; 0: the parameters themselves

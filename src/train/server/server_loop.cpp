@@ -171,8 +171,8 @@ void ServerLoop::Impl::pushed(PushId push) {
     }
 }
 
-/// Nobody owes an order: without one a server sleeps as long as it likes, under a name that shows
-/// it idle. Who has stopped is noticed elsewhere. Pushes that an order waits for are owed.
+/// No order is due by a time: without one a server sleeps without limit, under a name that shows it
+/// idle. Ranks that have stopped are noticed elsewhere. Pushes that an order waits for are due.
 Message ServerLoop::Impl::next() {
     constexpr Clock::Seconds kLook{60};
     Mailbox& mailbox = links.messenger.mailbox(Port::kServer);
@@ -190,7 +190,7 @@ Message ServerLoop::Impl::next() {
     return *std::move(message);
 }
 
-/// 1. Transfers to all who get parameters are announced, nothing leaves yet.
+/// 1. Transfers to all ranks that get parameters are announced, nothing is sent yet.
 /// 2. The update runs through the shard; what is final leaves while the rest is computed.
 /// 3. What was asked about the update.
 /// 4. A copy for a checkpoint, before the next update.

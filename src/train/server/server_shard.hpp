@@ -74,7 +74,7 @@ private:
     BufferPool snapshots_;
     PushStaging staging_;
     std::int64_t version_ = 0;
-    std::weak_ptr<float> current_;  ///< parameters of version_, while somebody holds them
+    std::weak_ptr<float> current_;  ///< parameters of version_, while they are held
     ReleasedCopies released_;       ///< kept only while orders ask for a delay compensation
     ReferencePush reference_;
 };

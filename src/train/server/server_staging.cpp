@@ -77,7 +77,7 @@ void PushStaging::discard(PushId push) {
     discard(pushes_.try_emplace(push).first);
 }
 
-/// What is not here yet is forgotten when it is. @return the next one
+/// A push that has not been received completely is forgotten when it is. @return the next one
 PushStaging::Pushes::iterator PushStaging::discard(Pushes::iterator at) {
     if (at->second.here) {
         return pushes_.erase(at);
@@ -148,7 +148,7 @@ std::shared_ptr<const float> PushStaging::take(PushId push) {
     const auto at = find_here(push);
     if (at == pushes_.end()) {
         fail<PeerError>({.where = describe(push),
-                         .what = "an update wants it and it is not here",
+                         .what = "an update needs it and it has not been received",
                          .hint = "this is a fault of the program"});
     }
     std::shared_ptr<const float> data = at->second.data;

@@ -14,8 +14,8 @@ class WorkerExecutor;
 
 /// A worker's whole life, as protocol.hpp numbers it: parameters from servers, a gradient back; or
 /// rounds of a ring. To be made before anybody can send to this rank's worker port, run on the
-/// thread that computes, and to live until run() has returned: parameters that are under way are
-/// written into its memory.
+/// thread that computes, and to live until run() has returned: parameters in flight are written
+/// into its memory.
 ///
 /// With servers, each complete set of parameters permits one mini-batch, on the newest set
 /// (StartPermit says what a lease that is taken back changes); sets that carry an evaluation order

@@ -28,13 +28,13 @@ public:
     /// @param context, layout outlive it. Errors: DeviceError.
     PushBuffers(WorkerContext& context, const ShardedLayout& layout);
 
-    /// A place for the push of a lease; nothing while all buffers are on their way.
+    /// A place for the push of a lease; nothing while all buffers are in flight.
     /// @param version of the parameters in use
     [[nodiscard]] std::optional<PushBuffer> find_free(const LeaseOrder& lease,
                                                       std::int64_t version);
     /// `push` is written there from now on.
     void use(const PushBuffer& place, const PushId& push);
-    /// It came to nothing before anybody had heard of it.
+    /// The push came to nothing before it was announced.
     void give_back(const PushBuffer& place);
     /// Writes all of it at once, and from a buffer it leaves.
     /// @param values  [parameters, batch statistics]
@@ -44,7 +44,7 @@ public:
     /// Transfers of the oldest push, by server.
     [[nodiscard]] const Transfers& oldest() const noexcept { return buffers_->oldest(); }
 
-    /// The worker begins anew. What is on its way may never end, and keeps its memory.
+    /// The worker restarts. Pushes in flight may never end, and keep their memory.
     void renew();
     /// Throws what has gone wrong on other threads.
     void check() const;

@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-/// Memory for pushes on their way out, in ShardedLayout. A buffer is used again when all of its
+/// Memory for outgoing pushes, in ShardedLayout. A buffer is used again when all of its
 /// transfers are done; two are enough unless the network is slower than training.
 class SendBuffers {
 public:

@@ -95,7 +95,7 @@ void ServersExecutor::join(const JoinOrder& order) {
     joined_ = true;
 }
 
-/// What was on its way to the servers may never end, and keeps its memory.
+/// Pushes in flight to the servers may never end, and keep their memory.
 void ServersExecutor::begin_incarnation() {
     joined_ = false;
     pushes_ = 0;
@@ -140,7 +140,7 @@ void ServersExecutor::await_something() {
             },
             CoordinatorLink::from_coordinator(), WaitLimit::kNone);
     } else {
-        // Nobody owes the first ones by a time: servers may restore theirs from a checkpoint.
+        // The first ones are not due by a time: servers may restore theirs from a checkpoint.
         context_.coordinator().await(
             "parameters", pushes_, [&] { return news() || permit_.held(); },
             [this] { return inbox_.missing(); },
