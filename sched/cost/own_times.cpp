@@ -285,7 +285,7 @@ void OwnTimes::find_levels() {
     }
 }
 
-double OwnTimes::allowed_s(int worker, const RunningIterations& running) const {
+double OwnTimes::allowed_s(int worker, const ActiveIterations& running) const {
     const Row& row = rows_[static_cast<std::size_t>(worker)];
     const double batches = static_cast<double>(running.samples(worker)) / batch_;
     const double level_s = std::exp(row.level);
@@ -297,7 +297,7 @@ double OwnTimes::allowed_s(int worker, const RunningIterations& running) const {
 }
 
 /// When most are late it is nobody's fault.
-void OwnTimes::find_late(const RunningIterations& running, double now_s) {
+void OwnTimes::find_late(const ActiveIterations& running, double now_s) {
     std::vector<int> late;
     for (const int worker : live_) {
         Row& row = rows_[static_cast<std::size_t>(worker)];
@@ -326,7 +326,7 @@ void OwnTimes::find_late(const RunningIterations& running, double now_s) {
     }
 }
 
-std::optional<double> OwnTimes::wake_at(const RunningIterations& running) const {
+std::optional<double> OwnTimes::wake_at(const ActiveIterations& running) const {
     std::optional<double> first_s;
     if (!ready()) {
         return first_s;

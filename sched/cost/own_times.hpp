@@ -71,7 +71,7 @@ public:
     [[nodiscard]] double variation() const noexcept { return variation_; }
 
     /// When a running iteration will have lasted too long, seconds of training; none: none can.
-    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const;
+    [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const;
 
 private:
     static constexpr std::size_t kShares = 11;  ///< fixed shares that are weighed: 0, 0.1, ... 1
@@ -109,9 +109,9 @@ private:
     void read(Row& row, int worker, const TelemetryHistory& history) const;
     void measure_noise();
     void find_state(Row& row) const;
-    void find_late(const RunningIterations& running, double now_s);
+    void find_late(const ActiveIterations& running, double now_s);
     void find_levels();
-    [[nodiscard]] double allowed_s(int worker, const RunningIterations& running) const;
+    [[nodiscard]] double allowed_s(int worker, const ActiveIterations& running) const;
 
     double batch_;
     double pull_bytes_;

@@ -74,8 +74,7 @@ public:
     /// When decide() is to be asked although no update is made, seconds of training; none: not
     /// before the next one. What it answers holds until a worker begins an iteration or ends one,
     /// and once decide() was asked at that time it lies later.
-    [[nodiscard]] virtual std::optional<double> wake_at(
-        const RunningIterations& /*running*/) const {
+    [[nodiscard]] virtual std::optional<double> wake_at(const ActiveIterations& /*running*/) const {
         return std::nullopt;
     }
     /// Whether decide() looks at forecasts (Telemetry::load): only then are some made.

@@ -38,7 +38,7 @@ Decision AdaptivePolicy::start() {
 }
 
 /// Before the first look: as soon as most have had an iteration and wait for the others.
-std::optional<double> AdaptivePolicy::wake_at(const RunningIterations& running) const {
+std::optional<double> AdaptivePolicy::wake_at(const ActiveIterations& running) const {
     if (times_.ready()) {
         return times_.wake_at(running);
     }

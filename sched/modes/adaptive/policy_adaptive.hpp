@@ -34,7 +34,7 @@ public:
         return counts.pushes >= next_look_;
     }
     [[nodiscard]] bool wants_gradients() const override { return true; }
-    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override;
+    [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const override;
     void switched(const SwitchReport& report) override;
 
     static constexpr double kLasts = 2;

@@ -20,7 +20,7 @@ public:
 
     Decision start() override;
     /// When the adviser wants to be asked: measuring alone changes nothing.
-    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override {
+    [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const override {
         return adviser_->wake_at(running);
     }
     [[nodiscard]] bool wants_load() const override { return adviser_->wants_load(); }
@@ -40,7 +40,7 @@ protected:
     [[nodiscard]] std::optional<RateWindow> measure(const Telemetry& telemetry);
     void restart_window() { window_s_ = window_samples_ = predicted_ = 0; }
     /// When this policy would want to be asked if it decided itself.
-    [[nodiscard]] std::optional<double> own_wake_at(const RunningIterations& running) const {
+    [[nodiscard]] std::optional<double> own_wake_at(const ActiveIterations& running) const {
         return AdaptivePolicy::wake_at(running);
     }
     /// To be asked all the time: it follows what happens.

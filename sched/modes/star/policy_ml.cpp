@@ -33,7 +33,7 @@ public:
                          : RateRegressor::start_weights()) {}
 
     /// The heuristic does not ask who is late.
-    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override {
+    [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const override {
         return leads_ ? own_wake_at(running) : std::nullopt;
     }
 

@@ -12,9 +12,9 @@
 #include "cohort/core/error.hpp"
 #include "core/system/launch_env.hpp"
 #include "core/system/process_usage.hpp"
+#include "train/protocol/complete_transfers.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/protocol/protocol_node.hpp"
-#include "train/protocol/settle.hpp"
 #include "train/server/order_line.hpp"
 #include "train/server/server_checkpoints.hpp"
 #include "train/server/server_shard.hpp"
@@ -254,7 +254,7 @@ void ServerLoop::Impl::save(const std::string& checkpoint) {
 }
 
 void ServerLoop::Impl::receive_last_pushes() {
-    settle(
+    complete_transfers(
         links, Port::kServer, "last pushes", [this] { return shard.staging().coming_from(); },
         [this](const Message& message) {
             if (static_cast<MessageKind>(message.kind) == MessageKind::kPush) {

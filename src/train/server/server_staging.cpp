@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "train/protocol/complete_transfers.hpp"
 #include "train/protocol/protocol_node.hpp"
-#include "train/protocol/settle.hpp"
 
 namespace cohort {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "train/protocol/settle.hpp"
+#include "train/protocol/complete_transfers.hpp"
 #include "train/worker/ring/worker_ring_executor.hpp"
 
 namespace cohort {
@@ -140,7 +140,7 @@ void RingExecutor::run() {
 /// Nobody writes into this worker's memory any more when this returns.
 void RingExecutor::end() {
     const auto* membership = context_.links().membership;
-    settle(
+    complete_transfers(
         context_.links(), Port::kWorker, "last gradients and parameters",
         [this, membership] {
             std::vector<int> ranks;

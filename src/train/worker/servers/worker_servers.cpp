@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "train/protocol/settle.hpp"
+#include "train/protocol/complete_transfers.hpp"
 #include "train/worker/servers/push_step.hpp"
 #include "train/worker/servers/start_permit.hpp"
 
@@ -117,7 +117,7 @@ void ServersExecutor::run() {
         }
     }
     places_.end();  // servers may need its sums before they stop
-    settle(
+    complete_transfers(
         links_, Port::kWorker, "last parameters", [this] { return inbox_.coming(); },
         [this](const Message& message) {
             if (static_cast<MessageKind>(message.kind) == MessageKind::kParameters) {

@@ -9,21 +9,22 @@
 
 namespace cohort {
 
-/// Makes sure that nobody writes into a role's memory any more: called by the role that has the
-/// port, at its end, before its TransferSink and that memory go. On return the port has no sink and
-/// all that the sink had accepted is complete. Messages that still come are lost but for `arrived`,
-/// so whoever calls has had all that matters to it (kStop; a coordinator: the farewells).
+/// Makes sure that no transfer writes into a role's memory any more: called by the role that has
+/// the port, at its end, before its TransferSink and that memory go. On return the port has no sink
+/// and all that the sink had accepted is complete. Messages that still come are lost but for
+/// `arrived`, so the caller has received all that matters to it (kStop; a coordinator: the final
+/// reports).
 ///
 /// @param name of the wait, e.g. "last parameters"; peers owe the rest, so a stall is fatal
 /// @param still_coming world ranks whose transfers the sink has accepted and that are not
-///        complete; any thread may ask while this call lasts. Who is excluded from the job is not
-///        waited for
+///        complete; any thread may ask while this call lasts. Ranks that are excluded from the job
+///        are not waited for
 /// @param arrived takes every message that still comes out of the mailbox, so that the sink's owner
 ///        can strike complete transfers off its list: announcements of transfers that the sink
 ///        never saw, or had refused, are among them, and so are messages of other kinds
-void settle(const Links& links, Port port, std::string_view name,
-            const std::function<std::vector<int>()>& still_coming,
-            const std::function<void(const Message&)>& arrived);
+void complete_transfers(const Links& links, Port port, std::string_view name,
+                        const std::function<std::vector<int>()>& still_coming,
+                        const std::function<void(const Message&)>& arrived);
 
 /// Memory of a transfer that did not arrive because its sender was lost: it stays until the process
 /// ends, since the communication thread may still have receives posted on it. Thread safe.
