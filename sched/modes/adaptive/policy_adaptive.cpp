@@ -70,7 +70,7 @@ void AdaptivePolicy::forget_gone() {
     }
 }
 
-Decision AdaptivePolicy::begin_anew(const Telemetry& telemetry, std::string reason) {
+Decision AdaptivePolicy::restart(const Telemetry& telemetry, std::string reason) {
     forget_gone();
     ModeSetting now = setting();
     now.continued = true;
@@ -140,12 +140,12 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
         return false;
     }
     if (!ranking_.kept() || ++looks_ >= kOften || ranking_.moved(times_.estimate(), live())) {
-        rate_anew(telemetry);
+        rate_again(telemetry);
     }
     return true;
 }
 
-void AdaptivePolicy::rate_anew(const Telemetry& telemetry) {
+void AdaptivePolicy::rate_again(const Telemetry& telemetry) {
     ranking_.set_load(times_.estimate());
     looks_ = 0;
     const auto workers = static_cast<std::int64_t>(live().size());

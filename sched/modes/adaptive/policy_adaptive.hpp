@@ -43,19 +43,19 @@ public:
 protected:
     Decision adapt(const Telemetry& telemetry) override;
     Decision regroup(const Telemetry& telemetry, std::string reason) override {
-        return begin_anew(telemetry, std::move(reason));
+        return restart(telemetry, std::move(reason));
     }
 
     /// Restarts with the plan in force for the present workers and equal batches: all plans are to
     /// be rated again.
-    [[nodiscard]] Decision begin_anew(const Telemetry& telemetry, std::string reason);
+    [[nodiscard]] Decision restart(const Telemetry& telemetry, std::string reason);
     /// Looks when it is time to, and rates all plans again when that shows something new.
     /// @return false: too little is known
     [[nodiscard]] bool observe(const Telemetry& telemetry);
     /// Changes to the best plan if that pays.
     [[nodiscard]] Decision choose(const Telemetry& telemetry);
     /// Rates all plans again: value() has changed.
-    void rate_anew(const Telemetry& telemetry);
+    void rate_again(const Telemetry& telemetry);
     /// A plan that another policy made. @param batches  by worker; empty: equal ones
     [[nodiscard]] PlanOption option_of(const SyncPlan& plan,
                                        std::vector<std::int64_t> batches) const;

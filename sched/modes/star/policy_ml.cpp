@@ -137,7 +137,7 @@ Decision StarMlPolicy::adapt(const Telemetry& telemetry) {
     const std::optional<RateWindow> window = known ? measure(telemetry) : std::nullopt;
     if (window) {
         judge(*window);
-        rate_anew(telemetry);
+        rate_again(telemetry);
         if (hands_over()) {
             return begin_lead(telemetry);
         }
@@ -152,7 +152,7 @@ Decision StarMlPolicy::regroup(const Telemetry& telemetry, std::string reason) {
     restart_window();
     Decision advice = ask_adviser(telemetry);
     if (leads_) {
-        return begin_anew(telemetry, std::move(reason));
+        return restart(telemetry, std::move(reason));
     }
     forget_gone();
     return follow_heuristic(std::move(advice));
