@@ -275,10 +275,7 @@ TrainSummary Coordinator::summarize() {
     summary.exposed_s = spent_.exposed_s / batches;
     summary.exchange_s = spent_.exchange_s / batches;
     if (refiner_) {
-        const RefinerUse use = refiner_->use();
-        summary.refiner_cpu_s = use.cpu_s;
-        summary.refiner_steps = use.steps;
-        summary.refiner_renewals = use.renewals;
+        summary.refiner = refiner_->use();
     }
     summary.outputs_saved = outputs_saved_ && metrics_->failures() == 0;
     return summary;
