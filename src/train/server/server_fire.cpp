@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::int64_t kBlock =
     std::int64_t{16} * 1024;  // floats: sum, parameters, velocity in the L2 cache
-constexpr std::int64_t kStep = std::int64_t{64} * 1024;  // floats: what becomes final at once
+constexpr std::int64_t kFinalFloats =
+    std::int64_t{64} * 1024;  // floats: what becomes final at once
 
 /// Steps that end in any order, reported as a growing first part.
 class Progress {
@@ -90,7 +91,7 @@ GradientAnswer FireRunner::run_steps(const Job& job,
                                      const std::function<void(std::int64_t)>& final) {
     const bool elsewhere = store_.other_device() != nullptr;
     const std::int64_t parameters = store_.range().parameters();
-    const std::int64_t wide = elsewhere ? ShardDevice::kPiece : kStep;
+    const std::int64_t wide = elsewhere ? ShardDevice::kPiece : kFinalFloats;
     const std::int64_t steps = (parameters + wide - 1) / wide;
     const std::function<void(std::int64_t)> report = [&](std::int64_t done) {
         final(done == steps ? store_.range().floats() : done * wide);

@@ -10,10 +10,6 @@
 namespace cohort {
 namespace {
 
-std::size_t bytes_of(std::int64_t floats) {
-    return static_cast<std::size_t>(floats) * sizeof(float);
-}
-
 void check_fit(const ShardSnapshot& snapshot, const ShardRange& range,
                const std::vector<OptimizerSlot>& slots) {
     const auto fits = [](const std::vector<float>& values, std::int64_t floats) {
@@ -46,7 +42,8 @@ ShardStore::ShardStore(const Graph& graph, const ShardRange& range,
     : graph_(graph),
       range_(range),
       kind_(optimizer.kind),
-      theta_(host.allocate(std::max<std::size_t>(bytes_of(range.floats()), 64))),
+      theta_(host.allocate(
+          std::max<std::size_t>(static_cast<std::size_t>(range.floats()) * sizeof(float), 64))),
       optimizer_(device ? nullptr
                         : make_optimizer(optimizer, graph.parameters(), range.begin, range.end,
                                          host, stream)),
