@@ -75,9 +75,6 @@ public:
         }
     }
 
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
-    void bind(const KernelBinding& binding) override { binding_ = binding; }
-
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         KernelMemory memory;
         if (spec_.add && !(residual_ == format_)) {
@@ -221,8 +218,6 @@ private:
     ChannelAffine affine_;
     GradientFactors factors_;
     std::vector<Sums> sums_;
-    KernelTraits traits_;
-    KernelBinding binding_;
 };
 
 }  // namespace

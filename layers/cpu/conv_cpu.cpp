@@ -85,9 +85,6 @@ public:
         traits_.weight_bytes = plan_.canonical_weights().get_size();
     }
 
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
-    void bind(const KernelBinding& binding) override { binding_ = binding; }
-
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         KernelMemory memory;
         for (const std::int64_t samples : slice_sizes) {
@@ -241,8 +238,6 @@ private:
     ThreadTeam& team_;
     bool training_;
     bool input_gradient_;
-    KernelTraits traits_;
-    KernelBinding binding_;
     Reorders reorders_;
     std::vector<char> used_;  ///< per member: has written its sums
 };

@@ -142,8 +142,6 @@ public:
             static_cast<std::size_t>(form(input_.type).elements()) * element_bytes(input_.type);
     }
 
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
-
     void bind(const KernelBinding& binding) override {
         binding_ = binding;
         weight_ = support_.want_weight(binding.parameters[0], form(input_.type));
@@ -311,8 +309,6 @@ private:
     bool training_;
     bool input_gradient_;
     int multiprocessors_;
-    KernelTraits traits_;
-    KernelBinding binding_;
     int weight_ = -1;  ///< number of the copy of the filters
     std::map<std::int64_t, Plans> plans_;
 };
