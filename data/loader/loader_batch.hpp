@@ -49,4 +49,20 @@ struct LoadedBatch::Content {
     ~Content() { pool->give_back(std::move(memory)); }
 };
 
+/// Makes batches of samples from their chunks. Thread safe.
+class BatchBuilder {
+public:
+    BatchBuilder(const SampleSetInfo& info, const LoaderOptions& options);
+
+    /// @param chunk_ids  of the lease's samples, increasing  @param chunks  in the same order
+    [[nodiscard]] std::unique_ptr<LoadedBatch::Content> build(
+        const Lease& lease, const std::vector<std::int64_t>& chunk_ids,
+        const std::vector<std::shared_ptr<const RawChunk>>& chunks) const;
+
+private:
+    const SampleSetInfo& info_;
+    SampleTransform transform_;
+    std::shared_ptr<BatchPool> pool_;
+};
+
 }  // namespace cohort

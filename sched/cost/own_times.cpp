@@ -284,7 +284,7 @@ void OwnTimes::find_levels() {
     }
 }
 
-double OwnTimes::allowed_s(int worker, const RunningIterations& running) const {
+double OwnTimes::allowed_s(int worker, const ActiveIterations& running) const {
     const Row& row = rows_[static_cast<std::size_t>(worker)];
     const double batches = static_cast<double>(running.samples(worker)) / batch_;
     const double level_s = std::exp(row.level);
@@ -295,8 +295,8 @@ double OwnTimes::allowed_s(int worker, const RunningIterations& running) const {
            std::max(running.beside_s(worker), 0.0) + kSure * running.beside_noise_s(worker);
 }
 
-/// When most workers are late, the cause is common and no worker counts as late.
-void OwnTimes::find_late(const RunningIterations& running, double now_s) {
+/// When most are late it is nobody's fault.
+void OwnTimes::find_late(const ActiveIterations& running, double now_s) {
     std::vector<int> late;
     for (const int worker : live_) {
         Row& row = rows_[static_cast<std::size_t>(worker)];
@@ -325,7 +325,7 @@ void OwnTimes::find_late(const RunningIterations& running, double now_s) {
     }
 }
 
-std::optional<double> OwnTimes::wake_at(const RunningIterations& running) const {
+std::optional<double> OwnTimes::wake_at(const ActiveIterations& running) const {
     std::optional<double> first_s;
     if (!ready()) {
         return first_s;

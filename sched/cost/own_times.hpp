@@ -71,9 +71,8 @@ public:
     /// Standard deviation of the logarithms within a worker's state, mean over the workers.
     [[nodiscard]] double variation() const noexcept { return variation_; }
 
-    /// Time at which the next running iteration becomes late, seconds of training; none: no
-    /// iteration can become late.
-    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const;
+    /// When a running iteration will have lasted too long, seconds of training; none: none can.
+    [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const;
 
 private:
     static constexpr std::size_t kShares = 11;  ///< fixed shares that are compared: 0, 0.1, ... 1
@@ -111,9 +110,9 @@ private:
     void read(Row& row, int worker, const TelemetryHistory& history) const;
     void measure_noise();
     void find_state(Row& row) const;
-    void find_late(const RunningIterations& running, double now_s);
+    void find_late(const ActiveIterations& running, double now_s);
     void find_levels();
-    [[nodiscard]] double allowed_s(int worker, const RunningIterations& running) const;
+    [[nodiscard]] double allowed_s(int worker, const ActiveIterations& running) const;
 
     double batch_;
     double pull_bytes_;

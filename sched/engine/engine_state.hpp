@@ -65,11 +65,18 @@ struct CohortState {
 /// Interruptions or refusals in a row; the push after them is admitted.
 inline constexpr int kSetbacks = 2;
 
-/// The engine's state and the steps of its events. An event changes the state of one worker or of
-/// all workers; then settle() fires the cohorts that can fire and releases the workers that nothing
-/// holds back.
-struct UpdateEngine::Impl {
-    Impl(const EngineOptions& engine_options, SyncPlan first_plan);
+/// What the parts of an engine work on.
+struct EngineState {
+    EngineState(const EngineOptions& engine_options, SyncPlan first_plan);
+
+    [[nodiscard]] WorkerState& worker(int index);
+    /// The cohort may fire: it is to be looked at.
+    void touch(std::size_t cohort);
+    [[nodiscard]] bool over_bound(double lag) const noexcept;
+    /// Reference batches that so many samples are.
+    [[nodiscard]] double batches_of(std::int64_t samples) const noexcept {
+        return static_cast<double>(samples) / static_cast<double>(options.reference_batch);
+    }
 
     EngineOptions options;
     SyncPlan plan;
@@ -77,64 +84,127 @@ struct UpdateEngine::Impl {
     std::vector<WorkerState> workers;
     std::vector<CohortState> cohorts;
     std::deque<std::size_t> touched;  ///< cohorts, in order
-    std::vector<WorkerState*> ready;  ///< scratch of release_ready
-    std::vector<PendingPush> firing;  ///< scratch of fire
     int live_workers;
-    std::int64_t pending = 0;
-    std::int64_t slowest = 0;    ///< with a gate: smallest clock of the active workers
-    std::uint64_t arrivals = 0;  ///< number of the next push or worker that begins to wait
+    std::int64_t pending = 0;  ///< pushes
     EngineAccounts accounts;
     double noise_scale = 0;  ///< phi; 0: not known
+};
 
+/// Which workers can still push, which ones a gate or an unfired push holds back, and the leases
+/// that are taken back from them.
+class WorkerGate {
+public:
     using Effects = std::vector<Effect>;
 
-    // Places (engine_install.cpp).
-    void place_workers();
-    void rehome(std::vector<PendingPush> grandfathered);
-    void install(SyncPlan next, Effects& effects);
-    void fire_foreign(Work work, Effects& effects);
+    explicit WorkerGate(EngineState& state) : s_(state) {}
 
-    // Workers (engine_workers.cpp).
-    [[nodiscard]] WorkerState& worker(int index);
-    [[nodiscard]] bool releasable(const WorkerState& w) const;
+    /// Brings a worker's, or every worker's, share in its cohort's `able` up to date.
     void refresh(WorkerState& w);
     void refresh_all();
-    void touch(std::size_t cohort);
+    /// The worker has or will have a lease.
     void wake(WorkerState& w);
-    void rebase(WorkerState& w);
+    /// The worker has pushed.
     void wait(WorkerState& w);
+    /// Neither an unfired push nor the gate holds the worker back.
+    [[nodiscard]] bool releasable(const WorkerState& w) const;
     void release(WorkerState& w) const;
     void release_one(WorkerState& w, Effects& effects) const;
+    /// Releases all workers that nothing holds back any more, longest waiting first.
     void release_ready(Effects& effects);
     void give_back(WorkerState& w, const OpenLease& lease, ReturnReason reason, Effects& effects);
     void give_back_all(WorkerState& w, ReturnReason reason, Effects& effects);
+    /// The worker gives up its lease and starts on the next with the newest parameters.
     void interrupt(WorkerState& w, Effects& effects);
-    /// Fires cohorts and releases workers. @param w  worker whose state has changed; null: any
-    void settle(WorkerState* w, Effects& effects);
 
-    // Pushes (engine_push.cpp).
-    void push(const PushTicket& ticket, Effects& effects);
-    [[nodiscard]] std::optional<OpenLease> take_lease(WorkerState& w, std::uint64_t id);
-    [[nodiscard]] std::optional<ReturnReason> judge(WorkerState& w, const PushTicket& ticket);
-    [[nodiscard]] bool too_late(const WorkerState& w, std::int64_t version) const;
-    void accept(WorkerState& w, const PushTicket& ticket, Effects& effects);
-    void add_pending(WorkerState& w, const PendingPush& push, bool counts);
+private:
+    void rebase(WorkerState& w);
+
+    EngineState& s_;
+    std::vector<WorkerState*> ready_;  ///< scratch of release_ready
+    std::int64_t slowest_ = 0;         ///< least clock of the active workers, with a gate
+    std::uint64_t arrivals_ = 0;       ///< numbers those that begin to wait
+};
+
+/// The pushes that wait for their cohorts to fire.
+class PendingPushes {
+public:
+    using Effects = std::vector<Effect>;
+
+    PendingPushes(EngineState& state, WorkerGate& gate) : s_(state), gate_(gate) {}
+
+    /// @param counts towards the quorum, if it is a member's
+    void add(WorkerState& w, const PendingPush& push, bool counts);
+    /// Makes the plan's cohorts, empty. A worker without a place becomes a rider of the first.
+    void place_workers();
+    /// The pushes of all cohorts.
+    [[nodiscard]] std::vector<PendingPush> all() const;
+    /// Puts pushes, by arrival, into their workers' cohorts, where they count whatever their
+    /// version. The cohort is looked at first whose newest push is the oldest.
+    void rehome(std::vector<PendingPush> carried_over);
+    /// Pushes of lost workers that cannot be applied any more; the others are counted again.
     void withdraw(const std::vector<PushId>& gone, Effects& effects);
-    void drop_pending(Effects& effects);
+    /// The end: no pending push is applied any more.
+    void drop_all(Effects& effects);
 
-    // Fires (engine_fire.cpp).
-    [[nodiscard]] bool over_bound(double lag) const noexcept;
-    [[nodiscard]] double batches_of(std::int64_t samples) const noexcept;
-    [[nodiscard]] double worth(std::int64_t samples, Work work) const noexcept;
-    [[nodiscard]] bool fires(const CohortState& cohort) const noexcept;
+private:
+    void refuse(const PendingPush& push, ReturnReason reason, Effects& effects);
+
+    EngineState& s_;
+    WorkerGate& gate_;
+};
+
+/// Fires: when, what an update is worth and weighs, which workers go on with its version. Cost:
+/// linear in the pushes of the fire; with a lag rule also in the workers.
+class Firing {
+public:
+    using Effects = std::vector<Effect>;
+
+    Firing(EngineState& state, WorkerGate& gate) : s_(state), gate_(gate) {}
+
+    [[nodiscard]] static bool fires(const CohortState& cohort) noexcept;
     void fire(CohortState& cohort, Effects& effects);
+    /// Makes an update of these pushes.
     void apply(const std::vector<PendingPush>& pushes, int quorum, Effects& effects);
+    /// Workers that compute on parameters over the bound give up, unless their next push is
+    /// admitted anyway.
+    void interrupt_laggards(Effects& effects);
+
+private:
+    [[nodiscard]] double worth(std::int64_t samples, Work work) const noexcept;
     void weigh(Fire& update, int quorum);
     void account(const Fire& update);
     void release_contributors(Fire& update);
     void interrupt_others(const CohortState& cohort, Effects& effects);
-    void interrupt_laggards(Effects& effects);
     void forget_versions();
+
+    EngineState& s_;
+    WorkerGate& gate_;
+    std::vector<PendingPush> firing_;  ///< scratch of fire
+};
+
+/// The steps that the engine's events are made of. An event changes the state of one worker or of
+/// all, then settle() lets fire what can fire and releases the workers that nothing holds back.
+struct UpdateEngine::Impl {
+    using Effects = std::vector<Effect>;
+
+    Impl(const EngineOptions& engine_options, SyncPlan first_plan);
+
+    void install(SyncPlan next, Effects& effects);
+    void push(const PushTicket& ticket, Effects& effects);
+    /// @param w whose state has changed; null: any worker's
+    void settle(WorkerState* w, Effects& effects);
+
+    EngineState state;
+    WorkerGate gate{state};
+    PendingPushes pushes{state, gate};
+    Firing firing{state, gate};
+
+private:
+    void fire_foreign(Work work, Effects& effects);
+    [[nodiscard]] static std::optional<OpenLease> take_lease(WorkerState& w, std::uint64_t id);
+    [[nodiscard]] std::optional<ReturnReason> judge(WorkerState& w, const PushTicket& ticket);
+    [[nodiscard]] bool too_late(const WorkerState& w, std::int64_t version) const;
+    void accept(WorkerState& w, const PushTicket& ticket, Effects& effects);
 };
 
 }  // namespace cohort

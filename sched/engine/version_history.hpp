@@ -5,9 +5,9 @@
 
 namespace cohort {
 
-/// The amounts applied up to each version: samples in reference batches, by which lag is measured,
-/// and the sum of f, by which the optimizer advances. Keeps the versions that a worker may still
-/// compute on.
+/// What had been applied when a version was made: samples in reference batches, by which lag is
+/// measured, and the sum of f, by which the optimizer moves on. Keeps the versions that a worker
+/// may still compute on.
 class VersionHistory {
 public:
     VersionHistory(std::int64_t version, double reference_batches)

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "sched/cost/speeds.hpp"
+#include "sched/cost/worker_grouping.hpp"
 #include "sched/modes/mode_table.hpp"
 #include "sched/modes/policies.hpp"
 

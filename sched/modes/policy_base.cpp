@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "sched/cost/speeds.hpp"
+#include "sched/cost/worker_grouping.hpp"
 
 namespace cohort {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "sched/cost/speeds.hpp"
+#include "sched/cost/worker_grouping.hpp"
 #include "sched/modes/policies.hpp"
 #include "sched/modes/policy_base.hpp"
 

@@ -25,7 +25,7 @@ int producer_of(const std::vector<Graph::Node>& nodes, int value) {
     return -1;
 }
 
-/// The node that makes `value` if only one consumer reads it, else -1.
+/// The node that makes `value` when only one consumer reads it, else -1.
 int private_producer(const std::vector<Graph::Node>& nodes, int value) {
     return consumers_of(nodes, value) == 1 ? producer_of(nodes, value) : -1;
 }

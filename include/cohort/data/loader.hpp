@@ -54,6 +54,7 @@ public:
 
 private:
     friend class Loader;
+    friend class BatchBuilder;
     struct Content;
     explicit LoadedBatch(std::unique_ptr<Content> content) noexcept;
     std::unique_ptr<Content> content_;

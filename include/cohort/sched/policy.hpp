@@ -71,11 +71,10 @@ public:
     /// False: decide() would change nothing now and needs no telemetry, unless workers were lost or
     /// joined. Constant cost.
     [[nodiscard]] virtual bool looks(const RunCounts& /*counts*/) const { return true; }
-    /// Time at which decide() is to be called without an update, seconds of training; none: not
-    /// before the next update. The time is valid until a worker begins or ends an iteration; after
-    /// decide() was called at that time, a later time is returned.
-    [[nodiscard]] virtual std::optional<double> wake_at(
-        const RunningIterations& /*running*/) const {
+    /// When decide() is to be asked although no update is made, seconds of training; none: not
+    /// before the next one. What it answers holds until a worker begins an iteration or ends one,
+    /// and once decide() was asked at that time it lies later.
+    [[nodiscard]] virtual std::optional<double> wake_at(const ActiveIterations& /*running*/) const {
         return std::nullopt;
     }
     /// Whether decide() uses forecasts (Telemetry::load): only then forecasts are made.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -29,6 +30,13 @@ struct TrainEnvironment {
     std::string tuning_file;
 };
 
+/// What the thread that refines the predictor's model has done.
+struct RefinerUse {
+    double cpu_s = 0;
+    std::int64_t steps = 0;     ///< of training
+    std::int64_t renewals = 0;  ///< better models
+};
+
 /// The outcome of a run; also the last line of metrics.jsonl.
 struct TrainSummary {
     StopReason reason = StopReason::kBudget;
@@ -54,11 +62,7 @@ struct TrainSummary {
     std::uint64_t snapshot_bytes = 0;  ///< peak memory for parameters being sent, largest server
     std::uint64_t bytes_sent = 0;      ///< between ranks, all ranks together
     std::uint64_t bytes_received = 0;
-    /// The thread that refines the predictor's model: its processor time, training steps, and
-    /// better models put into use.
-    double refiner_cpu_s = 0;
-    std::int64_t refiner_steps = 0;
-    std::int64_t refiner_renewals = 0;
+    RefinerUse refiner;
     double comm_cpu_seconds = 0;  ///< of the communication threads, all ranks together
     /// Mean seconds per mini-batch of a worker (rings: worker 0's): in forward and backward, from
     /// the end of backward until the next start, and, with rings, of the whole exchange with its

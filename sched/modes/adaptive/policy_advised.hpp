@@ -19,8 +19,8 @@ public:
     AdvisedPolicy(std::string mode, const std::string& adviser, const ModeSetting& setting);
 
     Decision start() override;
-    /// The adviser's wake_at(): measuring alone needs no extra calls.
-    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override {
+    /// When the adviser wants to be asked: measuring alone changes nothing.
+    [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const override {
         return adviser_->wake_at(running);
     }
     [[nodiscard]] bool wants_load() const override { return adviser_->wants_load(); }
@@ -40,8 +40,8 @@ protected:
     /// take_windows().
     [[nodiscard]] std::optional<RateWindow> measure(const Telemetry& telemetry);
     void restart_window() { window_s_ = window_samples_ = predicted_ = 0; }
-    /// wake_at() of this policy if it decided itself.
-    [[nodiscard]] std::optional<double> own_wake_at(const RunningIterations& running) const {
+    /// When this policy would want to be asked if it decided itself.
+    [[nodiscard]] std::optional<double> own_wake_at(const ActiveIterations& running) const {
         return AdaptivePolicy::wake_at(running);
     }
     /// Calls the adviser; must be called at every decision, as the adviser keeps its own state.
@@ -53,7 +53,7 @@ private:
     std::unique_ptr<ModePolicy> adviser_;
     PlanOption advised_;
     std::vector<RateWindow> windows_;
-    // The present window.
+    // The window in progress.
     double window_s_ = 0;
     double window_samples_ = 0;
     double predicted_ = 0;

@@ -32,8 +32,8 @@ public:
                          ? RateRegressor::weights_of(*setting.chooser.rate_weights)
                          : RateRegressor::start_weights()) {}
 
-    /// The heuristic does not react to late workers.
-    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override {
+    /// The heuristic does not ask who is late.
+    [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const override {
         return leads_ ? own_wake_at(running) : std::nullopt;
     }
 
@@ -114,7 +114,7 @@ Decision StarMlPolicy::begin_lead(const Telemetry& telemetry) {
     }
     first.record->reason = first.reason;
     settles_at_ = telemetry.samples_applied +
-                  static_cast<std::int64_t>(kWindowRounds * rater().reference_batch());
+                  static_cast<std::int64_t>(kWindowRounds * ranking().rater().reference_batch());
     return first;
 }
 
@@ -137,7 +137,7 @@ Decision StarMlPolicy::adapt(const Telemetry& telemetry) {
     const std::optional<RateWindow> window = known ? measure(telemetry) : std::nullopt;
     if (window) {
         judge(*window);
-        rate_anew(telemetry);
+        rate_again(telemetry);
         if (hands_over()) {
             return begin_lead(telemetry);
         }
@@ -152,7 +152,7 @@ Decision StarMlPolicy::regroup(const Telemetry& telemetry, std::string reason) {
     restart_window();
     Decision advice = ask_adviser(telemetry);
     if (leads_) {
-        return begin_anew(telemetry, std::move(reason));
+        return restart(telemetry, std::move(reason));
     }
     forget_gone();
     return follow_heuristic(std::move(advice));

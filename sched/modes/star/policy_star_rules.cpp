@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "sched/cost/speeds.hpp"
+#include "sched/cost/worker_grouping.hpp"
 #include "sched/modes/batch_balance.hpp"
 #include "sched/modes/policies.hpp"
 #include "sched/modes/star/policy_star.hpp"

@@ -35,15 +35,17 @@ void Injector::start() {
 }
 
 void Injector::replay(Replay recording, int worker) {
-    replay_ = std::move(recording);
-    worker_ = worker;
+    replayed_.emplace(Replayed{.recording = std::move(recording), .worker = worker});
 }
 
 void Injector::begin_step() {
     if (!idle()) {
         mark_ = busy_->now();
         delay_ = Clock::Seconds(draw_delay((wall_->now() - started_).count()));
-        delay_ += Clock::Seconds(replay_ ? replay_->delay_s(worker_, moment_++) : 0);
+        if (replayed_) {
+            delay_ += Clock::Seconds(
+                replayed_->recording.delay_s(replayed_->worker, replayed_->moment++));
+        }
     }
 }
 

@@ -36,9 +36,13 @@ public:
 
     /// Every mini-batch is also delayed by the recording's time for its moment.
     void replay(Replay recording, int worker);
-    /// The next mini-batch uses the recording's row of this moment, counted from 0; without another
-    /// call the mini-batch after it uses the next row.
-    void replay_at(std::uint64_t moment) noexcept { moment_ = moment; }
+    /// The next mini-batch has the recording's row of this moment, counted from 0; without a word
+    /// the one after it has the next row.
+    void replay_at(std::uint64_t moment) noexcept {
+        if (replayed_) {
+            replayed_->moment = moment;
+        }
+    }
     /// Training begins now.
     void start();
     /// A mini-batch begins: earlier work of the thread is not stretched. Draws the delay of the
@@ -49,21 +53,25 @@ public:
     /// Between two groups of layers: sleeps as due.
     /// @param give_up  called during a delay, which ends when it returns true; none: never
     void pause(const std::function<bool()>& give_up = {});
-    /// True when no fault is injected into this rank.
-    [[nodiscard]] bool idle() const noexcept { return mine_.empty() && !replay_; }
+    /// True when nothing is asked of this rank.
+    [[nodiscard]] bool idle() const noexcept { return mine_.empty() && !replayed_; }
 
 private:
+    struct Replayed {
+        Replay recording;
+        int worker = 0;            ///< of the recording
+        std::uint64_t moment = 0;  ///< the next one
+    };
+
     [[nodiscard]] double share(Clock::Seconds now) const noexcept;
     [[nodiscard]] double draw_delay(double seconds);
     void wait_out_delay(const std::function<bool()>& give_up);
 
     std::vector<Injection> mine_;
     std::uint64_t seed_;
-    std::uint32_t steps_ = 0;  ///< mini-batches begun
-    std::optional<Replay> replay_;
-    int worker_ = 0;            ///< column of the recording
-    std::uint64_t moment_ = 0;  ///< next row of the recording
-    Clock::Seconds delay_{0};   ///< of this mini-batch, still to be slept
+    std::uint32_t steps_ = 0;  ///< begun
+    std::optional<Replayed> replayed_;
+    Clock::Seconds delay_{0};  ///< of this mini-batch, still to be slept
     std::shared_ptr<const Clock> wall_;
     std::shared_ptr<const Clock> busy_;
     Sleep sleep_;

@@ -1,4 +1,4 @@
-#include "sched/cost/speeds.hpp"
+#include "sched/cost/worker_grouping.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -9,25 +9,25 @@
 
 namespace cohort {
 
-/// Iterations that workers are computing, and since when, as the coordinator sees them: a worker is
-/// in an iteration when it has a lease and has parameters for it, or is receiving them. A worker
-/// that waits for others is in no iteration.
+/// Which workers are at an iteration, and since when, as the coordinator sees it: a worker that has
+/// something to compute and has parameters for it, or gets them now. A worker that waits for others
+/// is at none.
 ///
-/// For the coordinator an iteration takes longer than the worker's own time: servers work on the
-/// update that precedes it, other workers use the network. The additional time is measured with
-/// every record. Pure; one thread.
-class RunningIterations {
+/// Seen from the coordinator an iteration takes longer than the local step time: servers work on
+/// the update that it begins with, others use the network. How much longer is measured with every
+/// record. Pure; one thread.
+class ActiveIterations {
 public:
-    explicit RunningIterations(int workers) : rows_(static_cast<std::size_t>(workers)) {}
+    explicit ActiveIterations(int workers) : rows_(static_cast<std::size_t>(workers)) {}
 
     /// A worker begins an iteration, which replaces the one it was in, if any. @param now_s seconds
     /// of training @param samples  of its mini-batch
     void begun(int worker, double now_s, std::int64_t samples);
     /// The worker is in no iteration: it gave up its mini-batch and has no other.
     void stopped(int worker) { row(worker).begun_s.reset(); }
-    /// The worker's push arrived with this record: it is in no iteration.
+    /// Its push was received, with this record: it is at none.
     void ended(const IterationRecord& record);
-    /// The worker was lost or has joined again: discards its measured times.
+    /// It has left, or restarts: what its iterations took counts no more.
     void forget(int worker) { row(worker) = {}; }
 
     [[nodiscard]] int workers() const noexcept { return static_cast<int>(rows_.size()); }
@@ -39,8 +39,8 @@ public:
     [[nodiscard]] std::int64_t samples(int worker) const {
         return rows_.at(static_cast<std::size_t>(worker)).samples;
     }
-    /// Seconds that a worker's iterations take in addition to its own time, and their mean
-    /// deviation (means over about ten iterations).
+    /// Seconds that a worker's iterations take beside its local step time, and how far from that
+    /// they are (means of some ten).
     [[nodiscard]] double beside_s(int worker) const {
         return rows_.at(static_cast<std::size_t>(worker)).beside_s;
     }
