@@ -51,7 +51,7 @@ public:
     /// Makes a forecast when there is enough news for one.
     [[nodiscard]] const LoadView& view();
     [[nodiscard]] const TelemetryHistory& history() const noexcept { return history_; }
-    [[nodiscard]] const RunningIterations& running() const noexcept { return running_; }
+    [[nodiscard]] const ActiveIterations& running() const noexcept { return running_; }
     [[nodiscard]] const StragglerDetector& stragglers() const noexcept { return stragglers_; }
     /// What there is to tell of them.
     [[nodiscard]] StragglerNews& straggler_news() noexcept { return straggler_news_; }
@@ -65,7 +65,7 @@ private:
     TelemetryHistory history_;
     StragglerDetector stragglers_;
     StragglerNews straggler_news_;
-    RunningIterations running_;
+    ActiveIterations running_;
     std::unique_ptr<Predictor> predictor_;
     std::optional<PredictorScores> scores_;
     std::optional<std::int64_t> forecast_at_;  ///< records then

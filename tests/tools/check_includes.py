@@ -21,7 +21,7 @@ ARROWS = {
     "optim": ["tensor"],
     "data": ["core"],
     "comm": ["core", "tensor"],
-    "sched": ["core", "model"],
+    "sched": ["core", "model", "optim"],
     "session": ["core", "data", "sched"],
     "sim": ["model", "optim", "session"],
     "report": ["sim"],

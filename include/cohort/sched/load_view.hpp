@@ -1,7 +1,7 @@
 #pragma once
 
+#include "cohort/sched/active_iterations.hpp"
 #include "cohort/sched/predictor.hpp"
-#include "cohort/sched/running.hpp"
 #include "cohort/sched/stragglers.hpp"
 #include "cohort/sched/telemetry.hpp"
 
@@ -20,7 +20,7 @@ struct GradientFacts {
 struct LoadView {
     const TelemetryHistory* history = nullptr;
     const StragglerDetector* stragglers = nullptr;
-    const RunningIterations* running = nullptr;  ///< null: nobody says who is at one
+    const ActiveIterations* running = nullptr;  ///< null: nobody says who is at one
     Forecast forecast;  ///< empty while the mode in charge looks at none, see ModePolicy
     GradientFacts gradients;
 };

@@ -5,8 +5,8 @@
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
 #include "train/coordinator/coordinator.hpp"
+#include "train/protocol/complete_transfers.hpp"
 #include "train/protocol/send_order.hpp"
-#include "train/protocol/settle.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
 #include "train/run/run_space.hpp"
@@ -174,7 +174,7 @@ void Coordinator::dismiss() {
     if (links_.membership != nullptr) {
         links_.membership->watch({});  // who is lost from here on owes nothing
     }
-    settle(
+    complete_transfers(
         links_, Port::kCoordinator, "last snapshots",
         [this] { return gathering_.coming(); },  // servers are the ranks 0.., as are their parts
         [this](const Message& message) {
@@ -226,10 +226,7 @@ TrainSummary Coordinator::summarize() {
     summary.compute_s = spent_.compute_s / batches;
     summary.exposed_s = spent_.exposed_s / batches;
     summary.exchange_s = spent_.exchange_s / batches;
-    const RefinerUse use = consultation_->use();
-    summary.refiner_cpu_s = use.cpu_s;
-    summary.refiner_steps = use.steps;
-    summary.refiner_renewals = use.renewals;
+    summary.refiner = consultation_->use();
     summary.outputs_saved = outputs_saved_ && reporter_.metrics().failures() == 0;
     return summary;
 }
