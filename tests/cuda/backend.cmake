@@ -3,7 +3,7 @@
 option(COHORT_GPU_REQUIRED "Tests that find no GPU fail instead of being skipped" OFF)
 
 # What tests that run on every backend share.
-add_library(cohort_test_gpu STATIC support/gpu_backend.cpp support/gpu_cases.cpp)
+add_library(cohort_test_gpu STATIC support/gpu/gpu_backend.cpp support/gpu/gpu_cases.cpp)
 target_link_libraries(cohort_test_gpu PUBLIC cohort_test_reference PRIVATE cohort_build_settings)
 set_target_properties(cohort_test_gpu PROPERTIES CXX_EXTENSIONS OFF)
 if(COHORT_GPU_REQUIRED)

@@ -3,7 +3,7 @@
 # cohort_cuda_on_cpu(OUT FILE.cu...)
 #
 # Adds to the list `OUT` a C++ file for each of these CUDA files, in which kernels run on the CPU
-# (see support/cuda_on_cpu.hpp).
+# (see support/gpu/cuda_on_cpu.hpp).
 function(cohort_cuda_on_cpu out)
   set(made)
   foreach(file ${ARGN})

@@ -25,7 +25,7 @@ import time
 import fault_support
 from fault_support import Job, Mode
 
-sys.path.insert(0, str(fault_support.ROOT / "tests/support"))
+sys.path.insert(0, str(fault_support.ROOT / "tests/support/comm"))
 from netns_hosts import Hosts, in_own_process_space  # noqa: E402
 
 HOSTS, SLOTS = 3, 2

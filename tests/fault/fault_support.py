@@ -14,7 +14,7 @@ import time
 import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/tools"))
+sys.path.insert(0, str(ROOT / "tests/cli"))
 import cli_support  # noqa: E402
 
 RANKS = 8  # of a job; servers: one of them

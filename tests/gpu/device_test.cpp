@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
-#include "support/gpu_backend.hpp"
-#include "support/gpu_vector.hpp"
+#include "support/gpu/gpu_backend.hpp"
+#include "support/gpu/gpu_vector.hpp"
 
 namespace cohort::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "support/gpu_cases.hpp"
+#include "support/gpu/gpu_cases.hpp"
 
 namespace cohort::test {
 namespace {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "cohort/model/zoo.hpp"
-#include "support/gpu_backend.hpp"
-#include "support/reference_structures.hpp"
+#include "support/gpu/gpu_backend.hpp"
+#include "support/layers/reference_structures.hpp"
 
 namespace cohort::test {
 namespace {

@@ -19,9 +19,11 @@ import subprocess
 import sys
 import tempfile
 
-import cli_support
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TESTS / "cli"))
+import cli_support  # noqa: E402
 
-GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
+GOLDEN = TESTS / "golden"
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery",
           "--mca", "pml", "ob1", "--mca", "btl_tcp_if_include", "lo", "--mca",
           "oob_tcp_if_include", "lo", "--mca", "btl", "self,vader,tcp"]

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "support/temp_folder.hpp"
+#include "support/core/temp_folder.hpp"
 
 namespace cohort {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "optim/rules.hpp"
 #include "optim/update_units.hpp"
-#include "support/optimizer_run.hpp"
-#include "support/update_rules.hpp"
+#include "support/gpu/update_rules.hpp"
+#include "support/optim/optimizer_run.hpp"
 
 namespace cohort {
 namespace {

@@ -6,7 +6,7 @@
 #include "cohort/model/zoo.hpp"
 #include "model/loss_scale.hpp"
 #include "model/whole_batch_plan.hpp"
-#include "support/whole_batch_rig.hpp"
+#include "support/gpu/whole_batch_rig.hpp"
 
 namespace cohort::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "layers/tuning.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/temp_folder.hpp"
 
 namespace cohort {
 namespace {

@@ -2,7 +2,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
 
-#include "support/temp_folder.hpp"
+#include "support/core/temp_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

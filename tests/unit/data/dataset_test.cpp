@@ -1,8 +1,8 @@
 #include "cohort/data/dataset.hpp"
 #include "cohort/core/error.hpp"
 
-#include "support/child_process.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/child_process.hpp"
+#include "support/core/temp_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
-#include "support/memory_source.hpp"
+#include "support/data/memory_source.hpp"
 
 namespace cohort {
 namespace {

@@ -11,7 +11,7 @@
 #include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
 #include "data/hdf5/file_io.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/temp_folder.hpp"
 
 namespace cohort {
 namespace {

@@ -8,7 +8,7 @@
 #include "jobs/cli/command_line.hpp"
 #include "jobs/cli/config_file.hpp"
 #include "jobs/cli/train_options.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/temp_folder.hpp"
 
 namespace cohort {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/core/rng.hpp"
-#include "support/reference_check.hpp"
+#include "support/layers/reference_check.hpp"
 
 namespace cohort::test {
 namespace {

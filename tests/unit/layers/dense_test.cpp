@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "support/reference_check.hpp"
+#include "support/layers/reference_check.hpp"
 
 namespace cohort::test {
 namespace {

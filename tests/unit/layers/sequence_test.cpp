@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "cohort/core/error.hpp"
-#include "support/reference_check.hpp"
+#include "support/layers/reference_check.hpp"
 
 namespace cohort::test {
 namespace {

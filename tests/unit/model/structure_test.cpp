@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "cohort/core/error.hpp"
-#include "support/reference_check.hpp"
-#include "support/reference_structures.hpp"
+#include "support/layers/reference_check.hpp"
+#include "support/layers/reference_structures.hpp"
 
 namespace cohort::test {
 namespace {

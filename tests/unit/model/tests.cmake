@@ -1,7 +1,4 @@
-foreach(topic executor random structure zoo)
-  cohort_add_unit_test(NAME model_${topic}_test SOURCES unit/model/${topic}_test.cpp
-    LIBS cohort_test_reference)
-endforeach()
+cohort_add_unit_tests(model LIBS cohort_test_reference TOPICS executor random structure zoo)
 
 # Machines without AVX-512 have other kernels and other memory orders (blocks of 8, or none).
 foreach(test model_random_test model_structure_test)

@@ -6,7 +6,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/model/zoo.hpp"
-#include "support/reference_check.hpp"
+#include "support/layers/reference_check.hpp"
 
 namespace cohort::test {
 namespace {

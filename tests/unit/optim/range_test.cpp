@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "cohort/core/error.hpp"
-#include "support/optimizer_run.hpp"
+#include "support/optim/optimizer_run.hpp"
 
 namespace cohort {
 namespace {

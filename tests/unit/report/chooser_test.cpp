@@ -12,8 +12,8 @@
 #include "report/fit/chooser_training.hpp"
 #include "sim/formats/chooser_file.hpp"
 #include "sim/formats/efficiency_file.hpp"
-#include "support/temp_folder.hpp"
-#include "support/virtual_runs.hpp"
+#include "support/core/temp_folder.hpp"
+#include "support/sim/virtual_runs.hpp"
 
 namespace cohort {
 namespace {

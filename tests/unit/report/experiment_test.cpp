@@ -6,7 +6,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/report/experiment.hpp"
 #include "data/dataset/text_file.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/temp_folder.hpp"
 
 namespace cohort {
 namespace {

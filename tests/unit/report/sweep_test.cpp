@@ -18,7 +18,7 @@
 #include "data/dataset/text_file.hpp"
 #include "data/hdf5/store.hpp"
 #include "report/sweep/sweep.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/temp_folder.hpp"
 
 // The program that the sweeps here start is this test itself: with the word `simulate` it writes a
 // result that it makes up from its options.
