@@ -126,4 +126,40 @@ public:
     BatchResult result;  ///< of the last gradient
 };
 
+/// A synchronous update of workers that all begin with the current parameters.
+inline double synchronous_update(Learner& learner, const std::vector<LeaseSlice>& slices,
+                                 std::int64_t version, double fraction) {
+    const Learner::Released released = learner.release(0, 0, kLr, false);
+    Learner::Update update{.version = version, .fraction = fraction, .lr = kLr};
+    double samples = 0;
+    for (const LeaseSlice& one : slices) {
+        samples += static_cast<double>(one.count);
+        update.samples += one.count;
+    }
+    for (const LeaseSlice& one : slices) {
+        const int worker = static_cast<int>(update.terms.size());
+        update.terms.push_back(
+            {.work = learner.start({.worker = worker, .slice = one, .parameters = released}),
+             .coefficient = static_cast<double>(one.count) / samples,
+             .worker = worker,
+             .version = version - 1});
+    }
+    update.question.norm = true;
+    return learner.apply(update).squares;
+}
+
+/// The same update of that one.
+inline void lone_update(LoneTrainer& lone, const std::vector<LeaseSlice>& slices, double fraction) {
+    std::vector<float> sum;
+    double samples = 0;
+    for (const LeaseSlice& one : slices) {
+        samples += static_cast<double>(one.count);
+    }
+    for (const LeaseSlice& one : slices) {
+        LoneTrainer::add(sum, lone.gradient(one),
+                         static_cast<float>(static_cast<double>(one.count) / samples));
+    }
+    lone.update(sum, fraction, kLr);
+}
+
 }  // namespace cohort::test

@@ -10,22 +10,14 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/element.hpp"
+#include "support/core/message_of.hpp"
 #include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {
 
+using test::message_of;
 using testing::HasSubstr;
-
-template <class E, class F>
-std::string message_of(F&& f) {
-    try {
-        f();
-    } catch (const E& error) {
-        return error.what();
-    }
-    return "";
-}
 
 TEST(CudaStatus, SaysWhatThereIs) {
     const CudaStatus status = cuda_status();

@@ -102,18 +102,10 @@ TEST(TextFile, ATemporaryFileThatIsExchangedIsFoundOut) {
 
 TEST(TextFile, ErrorsNameThePath) {
     const TempFolder folder;
-    const auto message = [&](const auto& action) -> std::string {
-        try {
-            action();
-        } catch (const FileError& error) {
-            return error.what();
-        }
-        return "no error";
-    };
-    EXPECT_THAT(message([&] { replace_text_file(folder.file("no/a.txt"), "x"); }),
-                testing::HasSubstr("no/a.txt"));
-    EXPECT_THAT(message([&] { (void)read_text_file(folder.file("b.txt")); }),
-                testing::HasSubstr("b.txt"));
+    EXPECT_THAT([&] { replace_text_file(folder.file("no/a.txt"), "x"); },
+                testing::ThrowsMessage<FileError>(testing::HasSubstr("no/a.txt")));
+    EXPECT_THAT([&] { (void)read_text_file(folder.file("b.txt")); },
+                testing::ThrowsMessage<FileError>(testing::HasSubstr("b.txt")));
 }
 
 TEST(TextFile, OnlyRegularFilesOfSensibleLengthAreRead) {

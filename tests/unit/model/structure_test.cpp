@@ -1,12 +1,13 @@
 // Networks whose difficulty is their shape: values with several consumers, residual blocks, joins
 // of different memory orders, views, dropout. The reference is built from the unfused description,
 // so fusion is under test as well.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 #include <functional>
 
 #include "cohort/core/error.hpp"
+#include "support/core/message_of.hpp"
 #include "support/layers/reference_check.hpp"
 #include "support/layers/reference_structures.hpp"
 
@@ -96,12 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, DropoutMask, ::testing::Values(1, 3));
 TEST(Builder, NamesTheLayerInShapeErrors) {
     const auto message = [](const std::function<void(GraphBuilder&)>& describe) {
         GraphBuilder net("net", Shape{3, 8, 8});
-        try {
-            describe(net);
-        } catch (const ShapeError& error) {
-            return std::string(error.what());
-        }
-        return std::string("no error");
+        return test::message_of<ShapeError>([&] { describe(net); });
     };
     const auto expect_names = [&](const std::string& layer,
                                   const std::function<void(GraphBuilder&)>& describe) {
@@ -135,12 +131,8 @@ TEST(Builder, RefusesALayerThatLeadsNowhere) {
     const Value x = net.linear(net.input(), {.features = 6});
     net.relu(net.linear(x, {.features = 7}));
     const Value logits = net.linear(x, {.features = 3});
-    try {
-        static_cast<void>(net.finish(logits));
-        FAIL() << "finish took a network with an unread value";
-    } catch (const UsageError& error) {
-        EXPECT_NE(std::string(error.what()).find("relu1"), std::string::npos) << error.what();
-    }
+    EXPECT_THAT([&] { static_cast<void>(net.finish(logits)); },
+                testing::ThrowsMessage<UsageError>(testing::HasSubstr("relu1")));
 }
 
 TEST(Builder, RefusesANetworkWithoutParameters) {

@@ -27,6 +27,7 @@ namespace cohort {
 namespace {
 
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 SimulateOptions options_of(const OptionList& list) {
     SimulateOptions options;
@@ -317,12 +318,11 @@ TEST_F(SweepRun, OptionsThatCannotBeAreFoundBeforeTheFirstRun) {
         }
         return {.no_train = true};
     };
-    try {
-        check_experiment(small_experiment({"healthy", "other"}), checking);
-        FAIL() << "no error";
-    } catch (const UsageError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("[mode two, pattern other] cannot be simulated"));
-    }
+    EXPECT_THAT(
+        [&] {
+            check_experiment(small_experiment({"healthy", "other"}), checking);
+        },
+        ThrowsMessage<UsageError>(HasSubstr("[mode two, pattern other] cannot be simulated")));
 }
 
 TEST(SweepTable, ListsOfSeveralLengthsAreRefused) {

@@ -12,6 +12,7 @@
 #include "data/dataset/text_file.hpp"
 #include "sim/formats/base64.hpp"
 #include "sim/formats/predictor_file.hpp"
+#include "support/core/message_of.hpp"
 #include "support/core/temp_folder.hpp"
 
 namespace cohort {
@@ -104,12 +105,7 @@ TEST(PredictorFiles, WhatIsWrongIsNamed) {
         std::string text = good;
         text.replace(text.find(from), from.size(), to);
         std::ofstream(file) << text;
-        try {
-            (void)read_predictor(file);
-        } catch (const FileError& error) {
-            return std::string(error.what());
-        }
-        return std::string("accepted");
+        return test::message_of<FileError>([&] { return read_predictor(file); });
     };
     EXPECT_NE(message("cohort-predictor 1", "cohort-predictor 9").find("format"),
               std::string::npos);

@@ -13,7 +13,9 @@ namespace {
 using cohort::ClusterProfile;
 using cohort::load_profile;
 using cohort::Workload;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 const std::string kSmall = R"(name = "small"
 cores = 2
@@ -88,24 +90,17 @@ TEST(Profile, RefusesNumbersOutOfRange) {
 }
 
 TEST(Profile, AnUnknownNameListsTheShippedOnes) {
-    try {
-        static_cast<void>(load_profile("9gpu"));
-        FAIL();
-    } catch (const cohort::UsageError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("8gpu-10g, 8gpu-100g, laptop"));
-        EXPECT_THAT(error.what(), HasSubstr("got '9gpu'"));
-    }
+    EXPECT_THAT([&] { static_cast<void>(load_profile("9gpu")); },
+                ThrowsMessage<cohort::UsageError>(
+                    AllOf(HasSubstr("8gpu-10g, 8gpu-100g, laptop"), HasSubstr("got '9gpu'"))));
     EXPECT_THROW(static_cast<void>(load_profile("missing.toml")), cohort::FileError);
 }
 
 TEST(Profile, AnUnknownWorkloadListsTheOnesThereAre) {
     const ClusterProfile profile = load_profile("8gpu-10g");
-    try {
-        static_cast<void>(profile.workload("resnet18"));
-        FAIL();
-    } catch (const cohort::UsageError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("expected alexnet, inception3, lenet, resnet152"));
-    }
+    EXPECT_THAT([&] { static_cast<void>(profile.workload("resnet18")); },
+                ThrowsMessage<cohort::UsageError>(
+                    HasSubstr("expected alexnet, inception3, lenet, resnet152")));
 }
 
 void expect_equal(const ClusterProfile& a, const ClusterProfile& b) {

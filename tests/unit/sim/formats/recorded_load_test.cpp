@@ -92,12 +92,10 @@ TEST(RecordedLoad, NumbersBeyondTheirRangeAreRefusedWithLineAndColumn) {
                                       {"64,1,2.5,3,", "iteration"}}) {
         std::string text = good;
         replace_text_file(file, text.replace(text.find(row), row.size(), bad));
-        try {
-            (void)read_recorded_load(file);
-            ADD_FAILURE() << bad;
-        } catch (const FileError& error) {
-            EXPECT_THAT(error.what(), testing::HasSubstr(std::string("line 2, ") + column));
-        }
+        EXPECT_THAT(
+            [&] { (void)read_recorded_load(file); },
+            testing::ThrowsMessage<FileError>(testing::HasSubstr(std::string("line 2, ") + column)))
+            << bad;
     }
 }
 
@@ -134,13 +132,10 @@ TEST(RecordedLoad, SaysWhichOptionOfTheRunIsMissingOrWrong) {
         if (*value == 0) {
             broken.options.erase("nodes");
         }
-        try {
-            (void)make_replay_predictor(broken, "oracle", "");
-            ADD_FAILURE() << value;
-        } catch (const FileError& error) {
-            EXPECT_THAT(error.what(), testing::HasSubstr("--nodes"));
-            EXPECT_THAT(error.what(), testing::HasSubstr(folder.path()));
-        }
+        EXPECT_THAT([&] { (void)make_replay_predictor(broken, "oracle", ""); },
+                    testing::ThrowsMessage<FileError>(testing::AllOf(
+                        testing::HasSubstr("--nodes"), testing::HasSubstr(folder.path()))))
+            << value;
     }
 }
 

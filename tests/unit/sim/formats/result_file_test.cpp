@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/hdf5_thread.hpp"
@@ -21,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 /// Every field has a value that no other field has.
 class Numbers {
@@ -288,12 +288,9 @@ TEST(ResultFileTest, RefusesOtherFiles) {
         StoreWriter other(folder.file("other.h5"), {"cohort-checkpoint", 1}, thread);
         other.commit();
     }
-    try {
-        (void)read_result(folder.file("other.h5"));
-        FAIL() << "no error";
-    } catch (const FileError& error) {
-        EXPECT_THAT(error.what(), AllOf(HasSubstr("other.h5"), HasSubstr("cohort-simulation")));
-    }
+    EXPECT_THAT(
+        [&] { (void)read_result(folder.file("other.h5")); },
+        ThrowsMessage<FileError>(AllOf(HasSubstr("other.h5"), HasSubstr("cohort-simulation"))));
     EXPECT_THROW((void)read_result(folder.file("none.h5")), FileError);
 }
 
@@ -303,12 +300,8 @@ TEST(ResultFileTest, FoldersAreCheckedBeforeARun) {
     EXPECT_NO_THROW(check_result_folder(folder.path(), false));
     write_result(folder.path(), {});
     EXPECT_NO_THROW(check_result_folder(folder.path(), true));
-    try {
-        check_result_folder(folder.path(), false);
-        FAIL() << "no error";
-    } catch (const UsageError& error) {
-        EXPECT_THAT(error.what(), AllOf(HasSubstr("result.h5"), HasSubstr("--overwrite")));
-    }
+    EXPECT_THAT([&] { check_result_folder(folder.path(), false); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("result.h5"), HasSubstr("--overwrite"))));
     EXPECT_THROW(check_result_folder(folder.file("result.h5") + "/below", true), FileError);
 }
 

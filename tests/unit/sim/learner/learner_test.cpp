@@ -14,46 +14,13 @@ namespace {
 
 using test::kBatch;
 using test::kLr;
+using test::lone_update;
 using test::LoneTrainer;
 using test::parameters_of;
 using test::slice;
 using test::state_of;
+using test::synchronous_update;
 using test::tiny_options;
-
-/// A synchronous update of workers that all begin with the current parameters.
-double synchronous_update(Learner& learner, const std::vector<LeaseSlice>& slices,
-                          std::int64_t version, double fraction) {
-    const Learner::Released released = learner.release(0, 0, kLr, false);
-    Learner::Update update{.version = version, .fraction = fraction, .lr = kLr};
-    double samples = 0;
-    for (const LeaseSlice& one : slices) {
-        samples += static_cast<double>(one.count);
-        update.samples += one.count;
-    }
-    for (const LeaseSlice& one : slices) {
-        const int worker = static_cast<int>(update.terms.size());
-        update.terms.push_back(
-            {.work = learner.start({.worker = worker, .slice = one, .parameters = released}),
-             .coefficient = static_cast<double>(one.count) / samples,
-             .worker = worker,
-             .version = version - 1});
-    }
-    update.question.norm = true;
-    return learner.apply(update).squares;
-}
-
-void lone_update(LoneTrainer& lone, const std::vector<LeaseSlice>& slices, double fraction) {
-    std::vector<float> sum;
-    double samples = 0;
-    for (const LeaseSlice& one : slices) {
-        samples += static_cast<double>(one.count);
-    }
-    for (const LeaseSlice& one : slices) {
-        LoneTrainer::add(sum, lone.gradient(one),
-                         static_cast<float>(static_cast<double>(one.count) / samples));
-    }
-    lone.update(sum, fraction, kLr);
-}
 
 class SynchronousTraining : public testing::TestWithParam<LearnerOptions> {};
 
@@ -355,89 +322,6 @@ TEST(Learner, BuffersAreUsedAgain) {
     }
     EXPECT_GT(most, 0U);
     EXPECT_EQ(learner->buffer_bytes_most(), most);
-}
-
-TEST(Learner, EvaluatesAsAReplicaDoes) {
-    LearnerOptions options = tiny_options("resnet20");
-    options.threads = 2;
-    const std::unique_ptr<Learner> learner = make_learner(options);
-    LoneTrainer lone(options);
-    for (int i = 0; i < 3; ++i) {
-        synchronous_update(*learner, {slice(i * kBatch)}, i + 1, 1);
-        lone_update(lone, {slice(i * kBatch)}, 1);
-    }
-    const SampleMemory test = test::tiny_samples("test");
-    for (const std::int64_t most : {std::int64_t{0}, std::int64_t{37}, std::int64_t{100000}}) {
-        const std::int64_t samples = most == 37 ? most : static_cast<std::int64_t>(test::kTinyTest);
-        SampleBatch batch;
-        std::vector<std::int64_t> ids;
-        for (std::int64_t id = 0; id < samples; ++id) {
-            ids.push_back(id);
-        }
-        test.load(ids, 0, batch);
-        const BatchResult wanted = lone.replica.evaluate(batch.view());
-        const Learner::Accuracy accuracy = learner->evaluate(most);
-        EXPECT_EQ(accuracy.samples, samples);
-        EXPECT_EQ(accuracy.accuracy,
-                  static_cast<double>(wanted.correct) / static_cast<double>(samples));
-        EXPECT_NEAR(accuracy.loss, wanted.loss_sum / static_cast<double>(samples), 1e-5);
-    }
-}
-
-/// All versions so far, each with the weight of its samples; from the time constant on the newest
-/// counts with its share of that.
-TEST(ParameterStore, AveragesItsVersions) {
-    constexpr double kTimeConstant = 40;
-    LearnerOptions options = tiny_options("resnet20");
-    LoneTrainer lone(options);
-    ParameterStore store(lone.graph(), {.kind = OptimizerKind::kSgd, .momentum = 0.9}, 7,
-                         kTimeConstant);
-    LearnerPool pool(lone.graph(), 2);
-    std::vector<double> mean;
-    double samples = 0;
-    std::int64_t version = 0;
-    for (const std::int64_t count : {12, 6, 12, 30, 80}) {
-        const std::vector<float> gradient = lone.gradient(slice(version * kBatch));
-        const std::shared_ptr<float> values = store.take_buffer();
-        std::copy(gradient.begin(), gradient.end(), values.get());
-        const ParameterStore::Push push{.values = values};
-        store.apply(
-            {.version = ++version, .samples = count, .lr = kLr, .terms = {{.coefficient = 1}}},
-            std::span(&push, 1), pool);
-        const Learner::Released now = store.release(0, 0);
-        std::vector<float> newest = parameters_of(lone.graph(), now);
-        const std::vector<float> state = state_of(lone.graph(), now);
-        newest.insert(newest.end(), state.begin(), state.end());
-        samples += static_cast<double>(count);
-        mean.resize(newest.size());
-        const double weight =
-            std::min(1.0, static_cast<double>(count) / std::min(samples, kTimeConstant));
-        const Learner::Released averaged = store.average();
-        std::vector<float> found = parameters_of(lone.graph(), averaged);
-        const std::vector<float> found_state = state_of(lone.graph(), averaged);
-        found.insert(found.end(), found_state.begin(), found_state.end());
-        for (std::size_t i = 0; i < mean.size(); ++i) {
-            mean[i] += weight * (static_cast<double>(newest[i]) - mean[i]);
-            ASSERT_NEAR(found[i], mean[i], 1e-5 + 1e-5 * std::abs(mean[i])) << version << ' ' << i;
-        }
-    }
-}
-
-TEST(Learner, EvaluatesTheMeanOfItsParameters) {
-    LearnerOptions options = tiny_options();
-    options.average_samples = 1;  // the newest version alone
-    const std::unique_ptr<Learner> newest = make_learner(options);
-    options.average_samples = 1000;
-    const std::unique_ptr<Learner> mean = make_learner(options);
-    for (int i = 0; i < 4; ++i) {
-        synchronous_update(*newest, {slice(i * kBatch)}, i + 1, 1);
-        synchronous_update(*mean, {slice(i * kBatch)}, i + 1, 1);
-    }
-    EXPECT_EQ(newest->evaluate_average(0).loss, newest->evaluate(0).loss);
-    EXPECT_EQ(newest->evaluate_average(37).samples, 37);
-    EXPECT_NE(mean->evaluate_average(0).loss, mean->evaluate(0).loss);
-    EXPECT_EQ(mean->evaluate(0).loss, newest->evaluate(0).loss);
-    EXPECT_EQ(mean->digest(), newest->digest()) << "it only watches";
 }
 
 TEST(Learner, WhatIsNotFiniteIsSaid) {

@@ -6,6 +6,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/sim/simulation.hpp"
+#include "support/core/message_of.hpp"
 
 namespace cohort {
 namespace {
@@ -23,24 +24,17 @@ SimulateOptions usable() {
 std::string error_of(const std::function<void(SimulateOptions&)>& change) {
     SimulateOptions options = usable();
     change(options);
-    try {
-        check_options(options);
-    } catch (const UsageError& error) {
-        return error.what();
-    }
-    return "no error";
+    return test::message_of<UsageError>([&] { check_options(options); });
 }
 
 TEST(SimulateOptionsTest, UsableOnesPass) {
     EXPECT_NO_THROW(check_options(usable()));
-    EXPECT_EQ(error_of([](auto& o) { o.arch = "ring"; }), "no error");
-    EXPECT_EQ(error_of([](auto& o) { o.mode = "static:4", o.pattern = "persistent:2"; }),
-              "no error");
-    EXPECT_EQ(error_of([](auto& o) { o.mode_schedule = "0:ssgd,1000:asgd"; }), "no error");
-    EXPECT_EQ(error_of([](auto& o) { o.data = "", o.no_train = true, o.samples = 1000; }),
-              "no error");
-    EXPECT_EQ(error_of([](auto& o) { o.trace = "trace.csv"; }), "no error");
-    EXPECT_EQ(error_of([](auto& o) { o.workers = 64, o.nodes = 8; }), "no error");
+    EXPECT_EQ(error_of([](auto& o) { o.arch = "ring"; }), "");
+    EXPECT_EQ(error_of([](auto& o) { o.mode = "static:4", o.pattern = "persistent:2"; }), "");
+    EXPECT_EQ(error_of([](auto& o) { o.mode_schedule = "0:ssgd,1000:asgd"; }), "");
+    EXPECT_EQ(error_of([](auto& o) { o.data = "", o.no_train = true, o.samples = 1000; }), "");
+    EXPECT_EQ(error_of([](auto& o) { o.trace = "trace.csv"; }), "");
+    EXPECT_EQ(error_of([](auto& o) { o.workers = 64, o.nodes = 8; }), "");
 }
 
 struct Wrong {

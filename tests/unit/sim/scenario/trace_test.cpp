@@ -18,6 +18,8 @@ using cohort::TraceRow;
 using cohort::TraceTarget;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StrEq;
+using testing::ThrowsMessage;
 
 TraceTarget worker(int index) {
     return {.kind = TraceTarget::Kind::kWorker, .index = index};
@@ -136,14 +138,10 @@ TEST(Trace, AScenarioGivesItsRowsInOrder) {
 TEST(Trace, TargetsMustBeThere) {
     const std::vector<TraceRow> rows{{.time_s = 1.5, .target = worker(3), .shares = {}}};
     EXPECT_NO_THROW(cohort::check_targets(rows, 4, 1, "--trace"));
-    try {
-        cohort::check_targets(rows, 3, 8, "--trace");
-        FAIL();
-    } catch (const cohort::UsageError& error) {
-        EXPECT_STREQ(error.what(),
-                     "[--trace] a row at 1.5 s concerns a worker that is not there; expected "
-                     "worker:0 to worker:2, got worker:3");
-    }
+    EXPECT_THAT([&] { cohort::check_targets(rows, 3, 8, "--trace"); },
+                ThrowsMessage<cohort::UsageError>(
+                    StrEq("[--trace] a row at 1.5 s concerns a worker that is not there; expected "
+                          "worker:0 to worker:2, got worker:3")));
 }
 
 TEST(Shape, WorkersAndServersAreSpreadEvenly) {

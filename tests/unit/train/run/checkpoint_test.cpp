@@ -10,12 +10,12 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <thread>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
 #include "support/core/child_process.hpp"
+#include "support/core/message_of.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/train/checkpoint_shards.hpp"
 #include "train/run/run_folder.hpp"
@@ -25,6 +25,7 @@ namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
+using test::message_of;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -38,18 +39,8 @@ std::vector<std::string> files_in(const std::string& folder) {
     return names;
 }
 
-/// The message of the FileError that `work` ends with.
-std::string error_of(const std::function<void()>& work) {
-    try {
-        work();
-    } catch (const FileError& error) {
-        return error.what();
-    }
-    return "no error";
-}
-
 std::string read_error(const std::string& manifest, Hdf5Thread& hdf5) {
-    return error_of([&] { (void)read_manifest(manifest, kTestIdentity, hdf5); });
+    return message_of<FileError>([&] { return read_manifest(manifest, kTestIdentity, hdf5); });
 }
 
 void flip_byte(const std::string& path, std::int64_t at) {
@@ -132,9 +123,9 @@ TEST(CheckpointShards, StateIsReadOnlyWhenWanted) {
     EXPECT_TRUE(read_checkpoint_range(path, 0, 500, false, hdf5).state.empty());
     EXPECT_EQ(read_checkpoint_range(path, 600, 700, true, hdf5).state,
               test_values(1, 3, 0, kTestState));
-    EXPECT_THAT(
-        error_of([&] { (void)read_checkpoint_range(path, 0, kTestParameters + 1, true, hdf5); }),
-        HasSubstr("parameters 0 to 1001, got 1000 in all"));
+    EXPECT_THAT(message_of<FileError>(
+                    [&] { (void)read_checkpoint_range(path, 0, kTestParameters + 1, true, hdf5); }),
+                HasSubstr("parameters 0 to 1001, got 1000 in all"));
 }
 
 TEST(CheckpointShards, DamagedOnesAreRefusedByName) {
@@ -158,7 +149,7 @@ TEST(CheckpointShards, DamagedOnesAreRefusedByName) {
     EXPECT_THAT(read_error(path, hdf5),
                 testing::AllOf(HasSubstr(shard), HasSubstr("is not there")));
     restore();
-    EXPECT_EQ(read_error(path, hdf5), "no error");
+    EXPECT_EQ(read_error(path, hdf5), "");
     fs::resize_file(path, fs::file_size(path) - 1);
     EXPECT_THAT(read_error(path, hdf5), testing::AllOf(HasSubstr(path), HasSubstr("truncated")));
 }
@@ -182,7 +173,7 @@ TEST(CheckpointShards, ForeignOnesAreRefused) {
     fs::remove(shard);
     fs::copy_file(path, shard);
     EXPECT_THAT(read_error(path, hdf5), HasSubstr("holds something else"));
-    EXPECT_THAT(error_of([&] {
+    EXPECT_THAT(message_of<FileError>([&] {
                     (void)read_manifest(path, {{"model", "resnet20"}}, hdf5);
                 }),
                 testing::AllOf(HasSubstr("model differs"), HasSubstr("resnet20")));
@@ -197,7 +188,8 @@ TEST(CheckpointShards, NoManifestOverShardsThatDoNotFit) {
         for (const ShardSnapshot& shard : shards) {
             files.push_back(write_shard(path, shard, hdf5));
         }
-        const std::string error = error_of([&] { write_manifest(path, test_run(1, files), hdf5); });
+        const std::string error =
+            message_of<FileError>([&] { write_manifest(path, test_run(1, files), hdf5); });
         EXPECT_TRUE(files_in(folder.path()).empty()) << "no manifest, and no shards without one";
         return error;
     };
@@ -211,8 +203,9 @@ TEST(CheckpointShards, NoManifestOverShardsThatDoNotFit) {
                 HasSubstr("another version"));
     EXPECT_THAT(refused({test_shard(1, 0, 0, 600), test_shard(1, 0, 600, 1000)}),
                 HasSubstr("more than one shard"));
-    EXPECT_THAT(error_of([&] { write_manifest(path, test_run(1, {"none.h5"}), hdf5); }),
-                HasSubstr("none.h5"));
+    EXPECT_THAT(
+        message_of<FileError>([&] { write_manifest(path, test_run(1, {"none.h5"}), hdf5); }),
+        HasSubstr("none.h5"));
 }
 
 TEST(CheckpointShards, ThoseOfAFailedAttemptAreDiscarded) {
@@ -236,7 +229,8 @@ TEST(CheckpointShards, OptimizersThatDisagreeAreNotMixed) {
                        test_run(version, {write_shard(path, test_shard(version, 0, 0, 400), hdf5),
                                           write_shard(path, second, hdf5)}),
                        hdf5);
-        return error_of([&] { (void)read_checkpoint_range(path, 0, 1000, false, hdf5); });
+        return message_of<FileError>(
+            [&] { (void)read_checkpoint_range(path, 0, 1000, false, hdf5); });
     };
     ShardSnapshot second = test_shard(1, 1, 400, 1000);
     second.optimizer_scalars[0].second += 1e-9;
@@ -336,14 +330,14 @@ bool survives_limit(const std::string& folder, rlim_t limit) {
     const rlimit low{limit, RLIM_INFINITY};
     ::setrlimit(RLIMIT_FSIZE, &low);
     const std::string path = checkpoint_path(folder, 20);
-    const std::string error =
-        error_of([&] { (void)write_shard(path, test_shard(2, 0, 0, kTestParameters), hdf5); });
+    const std::string error = message_of<FileError>(
+        [&] { (void)write_shard(path, test_shard(2, 0, 0, kTestParameters), hdf5); });
     const rlimit high{RLIM_INFINITY, RLIM_INFINITY};
     ::setrlimit(RLIMIT_FSIZE, &high);
     const std::string shard = write_shard(path, test_shard(2, 0, 0, kTestParameters), hdf5);
     ::setrlimit(RLIMIT_FSIZE, &low);
     const std::string manifest_error =
-        error_of([&] { write_manifest(path, test_run(2, {shard}), hdf5); });
+        message_of<FileError>([&] { write_manifest(path, test_run(2, {shard}), hdf5); });
     ::setrlimit(RLIMIT_FSIZE, &high);
     return error.find("File too large") != std::string::npos &&
            manifest_error.find("File too large") != std::string::npos &&

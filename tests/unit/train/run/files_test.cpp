@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include "cohort/core/error.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "data/hdf5/store.hpp"
 #include "support/core/child_process.hpp"
+#include "support/core/file_bytes.hpp"
 #include "support/core/temp_folder.hpp"
 #include "train/protocol/lease_codec.hpp"
 #include "train/run/run_folder.hpp"
@@ -21,13 +21,8 @@ namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
+using test::read_bytes;
 using testing::ElementsAre;
-
-std::string content(const std::string& path) {
-    std::stringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-}
 
 TEST(LeaseCodec, StateSurvives) {
     const LeaseState state = decode_lease_state(encode_lease_state(
@@ -56,7 +51,7 @@ TEST(MetricsFile, ResumedFileIsCutAtTheCheckpoint) {
     std::ofstream(path, std::ios::app) << "{torn";
     MetricsFile metrics(path, position);
     metrics.write(R"({"a":3})");
-    EXPECT_EQ(content(path), "{\"a\":1}\n{\"a\":3}\n");
+    EXPECT_EQ(read_bytes(path), "{\"a\":1}\n{\"a\":3}\n");
     EXPECT_EQ(metrics.failures(), 0);
 }
 
@@ -80,7 +75,7 @@ TEST(MetricsFile, FullDiskIsCountedAndLeavesWholeLines) {
         metrics.write(R"({"third":3})");
         return metrics.failures() == 2;
     }));
-    EXPECT_EQ(content(path), "{\"first\":1}\n");
+    EXPECT_EQ(read_bytes(path), "{\"first\":1}\n");
 }
 
 TEST(RunFolderTest, ResultsAreNeverReplacedUnasked) {

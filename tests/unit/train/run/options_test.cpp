@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "cohort/core/error.hpp"
+#include "support/core/message_of.hpp"
 #include "train/run/train_parts.hpp"
 
 namespace cohort {
@@ -20,16 +21,11 @@ TrainOptions good() {
     return options;
 }
 
-/// The message of the UsageError that these options raise; empty when they pass.
+/// The message of the UsageError that these options raise.
 std::string complaint(const std::function<void(TrainOptions&)>& change, int world_size = 1) {
     TrainOptions options = good();
     change(options);
-    try {
-        check_options(options, world_size);
-    } catch (const UsageError& error) {
-        return error.what();
-    }
-    return "";
+    return test::message_of<UsageError>([&] { check_options(options, world_size); });
 }
 
 TEST(TrainOptions, DefaultsPassWithDataAndOut) {

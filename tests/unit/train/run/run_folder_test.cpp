@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <thread>
 #include <vector>
 
+#include "support/core/file_bytes.hpp"
 #include "support/core/temp_folder.hpp"
 #include "train/run/run_folder.hpp"
 
@@ -16,26 +15,21 @@ namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
+using test::read_bytes;
 using testing::AnyOf;
 using testing::HasSubstr;
-
-std::string content(const std::string& path) {
-    std::stringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-}
 
 TEST(ExitCodeFile, HoldsCodeAndReason) {
     const TempFolder folder;
     EXPECT_TRUE(write_exit_code(folder.path(), ExitCode::kRequeue, "stopped by a signal"));
-    EXPECT_EQ(content(RunFolder(folder.path()).exit_code), "75\nstopped by a signal\n");
+    EXPECT_EQ(read_bytes(RunFolder(folder.path()).exit_code), "75\nstopped by a signal\n");
 }
 
 TEST(ExitCodeFile, TheReasonIsOneLine) {
     const TempFolder folder;
     EXPECT_TRUE(write_exit_code(folder.path(), ExitCode::kPeer,
                                 "rank 2 is lost\nits last\toperations\n" + std::string(9000, 'x')));
-    const std::string text = content(RunFolder(folder.path()).exit_code);
+    const std::string text = read_bytes(RunFolder(folder.path()).exit_code);
     EXPECT_THAT(text, HasSubstr("4\nrank 2 is lost its last operations xxx"));
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
     EXPECT_LT(text.size(), 4096U);
@@ -52,7 +46,7 @@ TEST(ExitCodeFile, TheFirstOfManyWins) {
         thread.join();
     }
     EXPECT_EQ(winners, 1);
-    EXPECT_THAT(content(RunFolder(folder.path()).exit_code),
+    EXPECT_THAT(read_bytes(RunFolder(folder.path()).exit_code),
                 AnyOf("4\nwhy\n", "5\nwhy\n", "3\nwhy\n"));
     EXPECT_FALSE(write_exit_code(folder.path(), ExitCode::kDone, "done"));
 }
@@ -65,7 +59,7 @@ TEST(ExitCodeFile, ARunBeginsWithoutOne) {
     (void)prepare_run_folder(options);
     EXPECT_FALSE(fs::exists(RunFolder(options.out).exit_code));
     EXPECT_TRUE(write_exit_code(options.out, ExitCode::kDone, "done"));
-    EXPECT_EQ(content(RunFolder(options.out).exit_code), "0\ndone\n");
+    EXPECT_EQ(read_bytes(RunFolder(options.out).exit_code), "0\ndone\n");
 }
 
 TEST(ExitCodeFile, WhatCannotBeWrittenIsNotThrown) {

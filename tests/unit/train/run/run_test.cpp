@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
+using testing::ThrowsMessage;
 
 constexpr std::int64_t kTrain = 300;
 constexpr std::int64_t kTest = 100;
@@ -279,12 +280,7 @@ TEST_F(TrainRun, ResumeRefusesAnotherModel) {
     train(o);
     o.resume = true;
     o.model = "softmax";
-    try {
-        train(o);
-        FAIL() << "accepted";
-    } catch (const FileError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("model differs"));
-    }
+    EXPECT_THAT([&] { train(o); }, ThrowsMessage<FileError>(HasSubstr("model differs")));
 }
 
 TEST_F(TrainRun, LongerBudgetContinuesAFinishedRun) {
