@@ -94,6 +94,19 @@ function(cohort_add_unit_tests module)
   endforeach()
 endfunction()
 
+# cohort_test_other_kernels(TEST [ARGUMENT...])
+#
+# Entries for machines without AVX-512, which have other kernels and other memory orders (blocks of 8,
+# or none).
+function(cohort_test_other_kernels test)
+  foreach(isa AVX2 SSE41)
+    string(TOLOWER ${test}_${isa} name)
+    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E env ONEDNN_MAX_CPU_ISA=${isa}
+      $<TARGET_FILE:${test}> ${ARGN})
+    cohort_test_properties(${name} TIMEOUT 300)
+  endforeach()
+endfunction()
+
 # cohort_add_benchmark(NAME conv_bench SOURCES bench/conv_bench.cpp LIBS cohort::layers)
 #
 # A Google Benchmark executable; built with the rest, run by hand.

@@ -3,9 +3,7 @@ cohort_add_benchmark(NAME optim_bench SOURCES bench/optim_bench.cpp LIBS cohort:
 cohort_add_benchmark(NAME engine_bench SOURCES bench/engine_bench.cpp LIBS cohort::sched)
 cohort_add_benchmark(NAME server_bench SOURCES bench/server_bench.cpp LIBS cohort::train)
 cohort_add_benchmark(NAME sim_bench SOURCES bench/sim_bench.cpp LIBS cohort::sim)
-# Run by hand. learner_bench's arguments are a dataset, a model and a number of threads.
-add_executable(all_reduce_bench bench/all_reduce_bench.cpp)
-target_link_libraries(all_reduce_bench PRIVATE cohort::comm cohort_build_settings)
+# Run by hand: its arguments are a dataset, a model and a number of threads.
 add_executable(learner_bench bench/learner_bench.cpp)
 target_link_libraries(learner_bench PRIVATE cohort::sim fmt::fmt cohort_build_settings)
-set_target_properties(all_reduce_bench learner_bench PROPERTIES CXX_EXTENSIONS OFF)
+set_target_properties(learner_bench PROPERTIES CXX_EXTENSIONS OFF)

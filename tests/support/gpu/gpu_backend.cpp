@@ -12,9 +12,10 @@ std::unique_ptr<Device> Backend::device(int threads) const {
     return cuda ? make_cuda_device(0) : make_cpu_device(threads);
 }
 
-std::unique_ptr<OwnedReplica> Backend::replica(const Graph& graph, ReplicaOptions options) const {
+std::unique_ptr<OwnedReplica> Backend::replica(const Graph& graph, ReplicaOptions options,
+                                               int threads) const {
     options.precision = precision;
-    return std::make_unique<OwnedReplica>(graph, device(), options);
+    return std::make_unique<OwnedReplica>(graph, device(threads), options);
 }
 
 std::ostream& operator<<(std::ostream& out, const Backend& backend) {

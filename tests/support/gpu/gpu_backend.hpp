@@ -19,9 +19,11 @@ struct Backend {
 
     /// Errors: those of make_cuda_device.
     [[nodiscard]] std::unique_ptr<Device> device(int threads = 2) const;
-    /// A replica of its own device. @param options  all but the precision
+    /// A replica of its own device. @param options  all but the precision @param threads  on the
+    /// CPU
     [[nodiscard]] std::unique_ptr<OwnedReplica> replica(const Graph& graph,
-                                                        ReplicaOptions options = {}) const;
+                                                        ReplicaOptions options = {},
+                                                        int threads = 2) const;
     /// Activations have fewer bits than single precision.
     [[nodiscard]] bool is_short() const noexcept {
         return activation_type(precision) != ElementType::kF32;

@@ -63,6 +63,7 @@ std::vector<ConvCase> conv_shapes() {
             {3, 11, 13, {.channels = 16, .kernel = 7, .stride = 2, .padding = 3}, true},
             {16, 8, 9, {.channels = 17, .stride = 3}},
             {32, 8, 8, {.channels = 32, .padding = 1}, true},
+            {33, 8, 7, {.channels = 33, .padding = 1}},
             {3, 3, 3, {.channels = 20, .kernel = 3}},
             {8, 4, 4, {.channels = 8, .kernel = 2, .stride = 2}},
             {5, 4, 6, {.channels = 9, .kernel = 4, .padding = 3}},
@@ -79,7 +80,9 @@ std::vector<ConvCase> conv_shapes() {
             {17, 9, 11, {.channels = 16, .stride = 2, .dilation = 3}},
             {16, 7, 7, {.channels = 20, .kernel = 2, .dilation = 2}},
             {8, 8, 9, {.channels = 8, .padding = 2, .dilation = 2, .groups = 8}},
-            // many weights
+            // many weights, whose reordering and sums threads share
+            {128, 3, 4, {.channels = 64, .padding = 1}},
+            {130, 3, 3, {.channels = 70, .padding = 1}},
             {128, 4, 5, {.channels = 80, .stride = 2, .padding = 1}},
             {256, 3, 2, {.channels = 272, .kernel = 1}}};
 }
@@ -190,23 +193,28 @@ std::vector<NetworkCase> conv_cases() {
     std::vector<NetworkCase> cases;
     for (const ConvCase& c : conv_shapes()) {
         const std::string name = conv_name(c);
+        const ConvOptions& o = c.options;
+        const bool direct = o.kernel != 3 || o.stride != 1 || o.dilation != 1 || o.groups != 1;
         cases.push_back({"conv_" + name,
                          [c] { return conv_between_layers(c); },
                          {7, 2},
                          kWinogradFactor,
-                         c.every_precision});
+                         c.every_precision,
+                         direct});
         cases.push_back({"conv_relu_of_input_" + name,
                          [c] { return conv_of_input(c); },
                          {5, 1},
-                         kWinogradFactor});
+                         kWinogradFactor,
+                         false,
+                         direct});
     }
     return cases;
 }
 
 std::vector<NetworkCase> map_cases() {
     std::vector<NetworkCase> cases;
-    for (const Shape& map :
-         {Shape{1, 5, 3}, Shape{3, 4, 7}, Shape{8, 3, 3}, Shape{17, 3, 5}, Shape{33, 2, 3}}) {
+    for (const Shape& map : {Shape{1, 5, 3}, Shape{3, 4, 7}, Shape{8, 3, 3}, Shape{16, 5, 2},
+                             Shape{17, 3, 5}, Shape{33, 2, 3}}) {
         // The one bias of one channel has a gradient of one sum, which may nearly cancel: not so
         // here.
         const std::vector<std::int64_t> sizes{map[0] == 1 ? 11 : 13, 4};
@@ -232,7 +240,7 @@ std::vector<NetworkCase> map_cases() {
 
 std::vector<NetworkCase> feature_cases() {
     std::vector<NetworkCase> cases;
-    for (const std::int64_t features : {1, 3, 8, 17, 100}) {
+    for (const std::int64_t features : {1, 3, 8, 16, 17, 100}) {
         for (const Named& layer : feature_layers()) {
             cases.push_back({layer.name + "_" + text(features),
                              [layer, features] {

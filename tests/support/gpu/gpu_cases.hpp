@@ -19,6 +19,8 @@ struct NetworkCase {
     double factor = 1;
     /// Shown in every precision; the others in f32 and bf16 alone.
     bool every_precision = false;
+    /// The CPU computes it without Winograd: no more than the limit there, whatever the factor.
+    bool direct = false;
 };
 
 [[nodiscard]] std::vector<NetworkCase> conv_cases();

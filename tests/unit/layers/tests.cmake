@@ -12,14 +12,6 @@ target_link_libraries(cohort_test_reference
   PUBLIC cohort::model GTest::gtest PRIVATE cohort_build_settings)
 set_target_properties(cohort_test_reference PROPERTIES CXX_EXTENSIONS OFF)
 
-cohort_add_unit_tests(layers LIBS cohort_test_reference TOPICS conv dense reference sequence)
-
-# Machines without AVX-512 have other kernels and other memory orders (blocks of 8, or none).
-foreach(test layers_conv_test layers_dense_test layers_sequence_test)
-  foreach(isa AVX2 SSE41)
-    string(TOLOWER ${test}_${isa} name)
-    add_test(NAME ${name}
-      COMMAND ${CMAKE_COMMAND} -E env ONEDNN_MAX_CPU_ISA=${isa} $<TARGET_FILE:${test}>)
-    cohort_test_properties(${name})
-  endforeach()
-endforeach()
+cohort_add_unit_tests(layers LIBS cohort_test_reference TOPICS conv reference sequence)
+cohort_test_other_kernels(layers_conv_test)
+cohort_test_other_kernels(layers_sequence_test)

@@ -111,28 +111,6 @@ INSTANTIATE_TEST_SUITE_P(Models, ZooStep, ::testing::ValuesIn(train_cases()), []
     return name;
 });
 
-class ZooLearning : public ::testing::TestWithParam<const char*> {};
-
-TEST_P(ZooLearning, LearnsASmallBatchByHeart) {
-    const Graph graph = make_model(GetParam(), Shape{3, 16, 16}, 4);
-    OwnedReplica owned(graph, 1, true);
-    Replica& replica = owned.replica;
-    replica.initialise(1);
-    const OwnedBatch batch = random_batch(graph, 16, 1);
-    const double first = replica.train_step(batch.view()).loss_sum;
-    double last = first;
-    for (int step = 0; step < 30; ++step) {
-        constexpr float kRate = 0.05F;
-        for (std::size_t i = 0; i < replica.parameters().size(); ++i) {
-            replica.parameters()[i] -= kRate * replica.gradients()[i];
-        }
-        last = replica.train_step(batch.view()).loss_sum;
-    }
-    EXPECT_LT(last, 0.5 * first);
-}
-
-INSTANTIATE_TEST_SUITE_P(Models, ZooLearning, ::testing::Values("smallcnn", "lenet", "resnet20"));
-
 TEST(Zoo, RefusesUnknownNamesAndListsTheKnown) {
     const std::string text = test::message_of<UsageError>([] {
         return make_model("resnet18", Shape{3, 32, 32}, 10);
