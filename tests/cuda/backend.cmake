@@ -116,6 +116,6 @@ if(COHORT_HAVE_CUDA AND COHORT_PARTS STREQUAL "all")
         -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
         -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}
       --test-command ${PROJECT_BINARY_DIR}/without_cuda/tests/gpu_device_test
-        --gtest_filter=Choice.*:*/cpu)
+        --gtest_filter=*/cpu)
   cohort_test_properties(build_without_cuda LABELS build TIMEOUT 900 PROCESSORS 2)
 endif()
