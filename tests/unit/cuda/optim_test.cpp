@@ -1,7 +1,7 @@
 // The table by which a GPU tells what to do with a float of an update.
 #include <gtest/gtest.h>
 
-#include "optim/range_optimizer.hpp"
+#include "optim/updates.hpp"
 #include "optim/update_units.hpp"
 #include "support/optim/optimizer_run.hpp"
 
