@@ -41,6 +41,7 @@ CASES = [
     ("trian", 2, "'trian'", "train, simulate"),
     ("bench engin", 2, "'engin'", "engine, exchange"),
     ("trace", 2, "--help"),
+    ("trace draw", 2, "make, show"),
     ("train --bogus 1", 2, "--bogus"),
     ("train --batch", 2, "--batch"),
     ("train", 2, "--data", "a dataset file"),
@@ -250,6 +251,7 @@ CASES = [
     ("efficiency score {folder}", 3, "folder"),
     ("efficiency score {untrained}", 2, "no plan can be compared with ssgd"),
     ("report {folder}/never", 3, "never"),
+    ("report {folder}", 3, "no results here"),
     ("report {data}", 3, "data.h5"),
     ("report {pipe}", 3, "a pipe"),
     # Config files and experiments.
@@ -274,6 +276,7 @@ CASES = [
     ("sweep {pipe} --out {out}", 3, "a pipe"),
     ("sweep {data} --out {out}", 2, "data.h5, line 1"),
     ("sweep {toml:title = \"x\"} --out {out}", 2, "[[mode]]"),
+    ("sweep {toml:[job];no-train = 1;[[mode]];mode = \"ssgd\"} --out {out}", 2, "line 2, no-train] not a truth value"),
     ("sweep {toml:[[mode]];mode = \"asgdd\"} --out {out} --set no-train=true --set samples=320", 2, "lb-bsp"),
     ("sweep {toml:[job];batch = 0;[[mode]];mode = \"asgd\"} --out {out}", 2, "line 2, batch]", "1 to 1000000"),
     ("sweep {toml:[job];samples = 1e16;[[mode]];mode = \"asgd\"} --out {out}", 2, "line 2, samples]"),

@@ -53,9 +53,6 @@ class Choosers(unittest.TestCase):
         self.assertNotEqual(decisions("--chooser-file", self.weights), decisions())
 
     def test_what_is_missing_or_wrong_is_named(self):
-        self.assertIn("--runs", run("chooser", "train", "--out", self.weights, code=2).stderr)
-        self.assertIn("--out", run("chooser", "train", self.folder / "asgd", code=2).stderr)
-        self.assertIn("result.h5", run("chooser", "score", self.folder, code=3).stderr)
         plain = self.folder / "plain"
         simulate("--mode", "ssgd", "--out", plain)
         self.assertIn("--record-rates", run("chooser", "score", plain, code=2).stderr)

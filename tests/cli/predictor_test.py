@@ -68,11 +68,6 @@ class Predictors(unittest.TestCase):
         self.assertEqual(len(text.splitlines()), 4)
 
     def test_what_is_missing_is_named(self):
-        self.assertIn("--runs", run("predictor", "score", code=2).stderr)
-        self.assertIn("--out", run("predictor", "train", self.folder / "run1", code=2).stderr)
-        self.assertIn("result.h5", run("predictor", "score", self.folder, code=3).stderr)
-        text = run("predictor", "score", self.folder / "run1", "--predictors", "stars", code=2)
-        self.assertIn("stars", text.stderr)
         plain = self.folder / "plain"
         run("simulate", "--no-train", "--samples", 2000, "--out", plain)
         self.assertIn("--record-load", run("predictor", "score", plain, code=3).stderr)

@@ -2,7 +2,6 @@
 """`cohort sweep` and `cohort report` from outside: real simulations, killed and gone on with."""
 
 import csv
-import pathlib
 import re
 import shutil
 import signal
@@ -251,27 +250,11 @@ class SweepTest(cli_support.ProgramTest):
         self.assertLess(float(found["0.02", "asgd@0.25"][0][1]),
                         float(found["0.02", "asgd@0.5"][0][1]), "the rate is far from the best")
 
-    def test_errors_name_line_and_key(self):
+    def test_an_option_that_is_none_is_named(self):
         wrong = self.out().with_suffix(".toml")
-
-        def error_of(text, code=2):
-            wrong.write_text(text, encoding="utf-8")
-            return run("sweep", wrong, "--out", self.out(), code=code).stderr
-        mode = '[[mode]]\nmode = "ssgd"\n'
+        wrong.write_text('[job]\nwrokers = 3\n[[mode]]\nmode = "ssgd"\n', encoding="utf-8")
         self.assertIn("line 2, wrokers] 'wrokers' is not an option",
-                      error_of("[job]\nwrokers = 3\n" + mode))
-        self.assertIn("line 2, workers]", error_of('[job]\nworkers = "many"\n' + mode))
-        self.assertIn("line 2, no-train] not a truth value", error_of("[job]\nno-train = 1\n" + mode))
-        self.assertIn("mode nonsense, pattern healthy", error_of(
-            '[job]\nno-train = true\nsamples = 10\n[[mode]]\nmode = "nonsense"\n'))
-        self.assertIn("NAME=VALUE", run("sweep", wrong, "--out", "x", "--set", "a", code=2).stderr)
-        self.assertIn("needed", run("sweep", wrong, code=2).stderr)
-        run("sweep", pathlib.Path("/nowhere.toml"), "--out", self.out(), code=3)
-        self.assertIn("nothing to report on", run("report", code=2).stderr)
-        run("report", "/nowhere", code=3)
-        empty = self.out()
-        empty.mkdir()
-        self.assertIn("no results here", run("report", empty, code=3).stderr)
+                      run("sweep", wrong, "--out", self.out(), code=2).stderr)
 
 
 if __name__ == "__main__":

@@ -90,23 +90,6 @@ class Traces(ProgramTest):
                       run("trace", "make", "--pattern", "storm", "--out", trace).stderr)
         self.assertTrue(rows(trace))
 
-    def test_errors_have_their_codes_and_name_the_place(self):
-        trace = self.file("t.csv")
-        for arguments, word in ((["show"], "--pattern"), (["make"], "--out"),
-                                (["show", trace, "--pattern", "half"], "one of"),
-                                (["show", "--pattern", "steady"], "transient"),
-                                (["show", "--pattern", "half:0.5"], "from 1"),
-                                (["show", "--pattern", "half", "--length-s", 0], "--length-s"),
-                                (["show", "--pattern", "half", "--workers", 0], "--workers"),
-                                (["make", "--pattern", "half", "--iteration-s", -1, "--out",
-                                  trace], "--iteration-s"), (["draw"], "make, show")):
-            self.assertIn(word, run("trace", *arguments, code=2).stderr)
-        trace.write_text("time_s,target,cpu_share\n0,worker:0,2\n")
-        self.assertIn("line 2, cpu_share", run("trace", "show", trace, code=3).stderr)
-        run("trace", "show", self.folder / "missing.csv", code=3)
-        self.assertIn("--pattern nope:2", run("trace", "show", "nope:2", code=3).stderr)
-        run("trace", "make", "--pattern", "half", "--out", self.folder / "no" / "t.csv", code=3)
-
 
 class Recorded(ProgramTest):
 
