@@ -57,7 +57,7 @@ TEST(CheckInvariant, IsSilentWhileItHolds) {
 TEST(CheckInvariant, NamesTheFactAndThePlace) {
     EXPECT_THAT([&] { check_invariant(false, "ranges do not overlap"); },
                 ThrowsMessage<std::logic_error>(
-                    AllOf(HasSubstr("ranges do not overlap"), HasSubstr("core_error_test.cpp"))));
+                    AllOf(HasSubstr("ranges do not overlap"), HasSubstr("error_test.cpp"))));
 }
 
 }  // namespace

@@ -161,20 +161,6 @@ TEST(Adaptive, AfterAStragglerEverybodyGetsEqualBatchesAgain) {
     EXPECT_NEAR((static_cast<double>(run.samples) - before) / 100, 8 * 64, 8);
 }
 
-TEST(Adaptive, RunsAreRepeatable) {
-    const auto slow = [](double at_s) { return std::fmod(at_s, 90) > 50; };
-    ChooserRun first("adaptive", 8, slow_third(2, slow, 0.05));
-    ChooserRun second("adaptive", 8, slow_third(2, slow, 0.05));
-    first.until(500);
-    second.until(500);
-    EXPECT_EQ(first.samples, second.samples);
-    ASSERT_EQ(first.changes.size(), second.changes.size());
-    for (std::size_t i = 0; i < first.changes.size(); ++i) {
-        EXPECT_EQ(first.changes[i].at_s, second.changes[i].at_s);
-        EXPECT_EQ(first.changes[i].batches, second.changes[i].batches);
-    }
-}
-
 TEST(Adaptive, WorkersMayLeaveAndCome) {
     for (const std::string mode : {"adaptive", "star-ml"}) {
         ChooserRun run(mode, 6, slow_third(2, [](double at_s) { return at_s >= 20; }));

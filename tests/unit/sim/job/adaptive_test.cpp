@@ -106,12 +106,5 @@ TEST(AdaptiveRun, RingsAreAskedAfterTheRound) {
     EXPECT_GT(late.switches.front().train_seconds, 5 + 49 * 0.1);
 }
 
-TEST(AdaptiveRun, IsRepeatable) {
-    for (const std::string mode : {"adaptive", "star-ml"}) {
-        const SimulationResult first = simulate(job(mode, "storm"), {});
-        EXPECT_EQ(first.digest, simulate(job(mode, "storm"), {}).digest) << mode;
-    }
-}
-
 }  // namespace
 }  // namespace cohort::test
