@@ -1,8 +1,10 @@
 #pragma once
 
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -30,6 +32,14 @@ inline bool in_child(const std::function<bool()>& action) {
     }
     int status = 0;
     return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/// In a child process: from now on files cannot grow beyond this, as on a full disk; again without
+/// a limit: RLIM_INFINITY.
+inline void limit_file_size(rlim_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
 }
 
 /// In a child process: gives up root's rights over files. False when that fails.

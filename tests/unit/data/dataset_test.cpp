@@ -12,7 +12,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -374,10 +373,8 @@ TEST(DatasetFailureTest, NoPermissionIsAnError) {
 }
 
 bool full_disk_is_an_error(const TempFolder& folder, rlim_t limit) {
-    std::signal(SIGXFSZ, SIG_IGN);
     Hdf5Thread thread;
-    const rlimit low{limit, RLIM_INFINITY};
-    ::setrlimit(RLIMIT_FSIZE, &low);
+    limit_file_size(limit);
     const std::string error = message_of<FileError>([&] {
         DatasetSpec spec;
         spec.sample_shape = {1000};

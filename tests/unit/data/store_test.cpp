@@ -12,7 +12,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -234,15 +233,13 @@ TEST(StoreFailureTest, ReadOnlyFolderIsAnError) {
 
 /// Writes with at most `limit` bytes per file and expects the error, no rest, and the old file.
 bool survives_limit(const TempFolder& folder, rlim_t limit) {
-    std::signal(SIGXFSZ, SIG_IGN);
     Hdf5Thread thread;
     {
         StoreWriter writer(folder.file("a.h5"), kFormat, thread);
         writer.put("/x", std::vector<float>{1, 2, 3});
         writer.commit();
     }
-    const rlimit low{limit, RLIM_INFINITY};
-    ::setrlimit(RLIMIT_FSIZE, &low);
+    limit_file_size(limit);
     const std::string error = message_of<FileError>([&] {
         StoreWriter writer(folder.file("a.h5"), kFormat, thread);
         for (int i = 0; i < 40; ++i) {
@@ -250,8 +247,7 @@ bool survives_limit(const TempFolder& folder, rlim_t limit) {
         }
         writer.commit();
     });
-    const rlimit high{RLIM_INFINITY, RLIM_INFINITY};
-    ::setrlimit(RLIMIT_FSIZE, &high);
+    limit_file_size(RLIM_INFINITY);
     const auto files =
         std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator{});
     const bool kept = StoreReader(folder.file("a.h5"), thread).get<float>("/x").size() == 3;

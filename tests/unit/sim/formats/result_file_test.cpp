@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -12,6 +10,7 @@
 #include "cohort/sim/simulation.hpp"
 #include "data/hdf5/store.hpp"
 #include "support/core/child_process.hpp"
+#include "support/core/message_of.hpp"
 #include "support/core/temp_folder.hpp"
 
 namespace cohort {
@@ -309,17 +308,12 @@ TEST(ResultFileTest, ADiskThatIsFullLeavesTheOldFile) {
     const TempFolder folder;
     write_result(folder.path(), {});
     EXPECT_TRUE(in_child([&] {
-        std::signal(SIGXFSZ, SIG_IGN);
-        const rlimit limit{4096, 4096};
-        ::setrlimit(RLIMIT_FSIZE, &limit);
-        try {
-            SimulationResult large = full_result();
-            large.lag_histogram.assign(100000, 1);
-            write_result(folder.path(), large);
-        } catch (const FileError& error) {
-            return std::string(error.what()).find("result.h5") != std::string::npos;
-        }
-        return false;
+        limit_file_size(4096);
+        SimulationResult large = full_result();
+        large.lag_histogram.assign(100000, 1);
+        const std::string error =
+            test::message_of<FileError>([&] { write_result(folder.path(), large); });
+        return error.find("result.h5") != std::string::npos;
     }));
     EXPECT_EQ(read_result(folder.file("result.h5")).command, "");
     EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator{}), 1);

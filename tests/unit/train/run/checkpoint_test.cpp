@@ -324,21 +324,18 @@ TEST(CheckpointManifests, ShardsWithoutOneGoAtTheNextStart) {
 
 /// In a child process: checkpoint 2 does not fit on the disk, checkpoint 1 stays.
 bool survives_limit(const std::string& folder, rlim_t limit) {
-    std::signal(SIGXFSZ, SIG_IGN);
     Hdf5Thread hdf5;
     const std::string first = write_test_checkpoint(folder, 1, hdf5, {500});
-    const rlimit low{limit, RLIM_INFINITY};
-    ::setrlimit(RLIMIT_FSIZE, &low);
+    limit_file_size(limit);
     const std::string path = checkpoint_path(folder, 20);
     const std::string error = message_of<FileError>(
         [&] { (void)write_shard(path, test_shard(2, 0, 0, kTestParameters), hdf5); });
-    const rlimit high{RLIM_INFINITY, RLIM_INFINITY};
-    ::setrlimit(RLIMIT_FSIZE, &high);
+    limit_file_size(RLIM_INFINITY);
     const std::string shard = write_shard(path, test_shard(2, 0, 0, kTestParameters), hdf5);
-    ::setrlimit(RLIMIT_FSIZE, &low);
+    limit_file_size(limit);
     const std::string manifest_error =
         message_of<FileError>([&] { write_manifest(path, test_run(2, {shard}), hdf5); });
-    ::setrlimit(RLIMIT_FSIZE, &high);
+    limit_file_size(RLIM_INFINITY);
     return error.find("File too large") != std::string::npos &&
            manifest_error.find("File too large") != std::string::npos &&
            files_in(folder).size() == 3 && reads_as_written(first, 1, 0, kTestParameters, hdf5);

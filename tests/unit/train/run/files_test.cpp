@@ -1,8 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -64,11 +62,7 @@ TEST(MetricsFile, FullDiskIsCountedAndLeavesWholeLines) {
     const TempFolder folder;
     const std::string path = folder.file("m.jsonl");
     EXPECT_TRUE(in_child([&] {
-        std::signal(SIGXFSZ, SIG_IGN);
-        const rlimit limit{20, 20};
-        if (setrlimit(RLIMIT_FSIZE, &limit) != 0) {
-            return false;
-        }
+        limit_file_size(20);
         MetricsFile metrics(path, 0);
         metrics.write(R"({"first":1})");
         metrics.write(R"({"second":2})");
