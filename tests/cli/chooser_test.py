@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What runs' plans achieved, and the regressor of star-ml trained on it.
 
-chooser_test.py COHORT [UNITTEST-OPTION...]
+chooser_test.py COHORT [-- UNITTEST-OPTION...]
 """
 
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """experiments/ci.toml from beginning to end: every run ends, and who must win by far wins.
 
-ci_sweep_test.py COHORT [UNITTEST-OPTION...]
+ci_sweep_test.py COHORT [-- UNITTEST-OPTION...]
 
 Only differences that are larger than chance are asserted: those of pace, where one mode waits for a worker
 that is two or three times slower and the other does not, and the samples that stale gradients with whole

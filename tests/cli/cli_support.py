@@ -12,23 +12,36 @@ import h5py
 import numpy as np
 
 PROGRAM = None
+MPIRUN = []  # the command that starts ranks, where a test is given one
 
 
 def main():
-    """Runs the tests of the calling file on the program named by its first argument."""
+    """Runs the tests of the calling file: TEST COHORT [MPIRUN MPIRUN-OPTION...] [-- UNITTEST-OPTION...]"""
     global PROGRAM
-    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
-    unittest.main()
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    PROGRAM = pathlib.Path(sys.argv[1]).resolve()
+    MPIRUN[:] = sys.argv[2:end]
+    unittest.main(argv=[sys.argv[0], *sys.argv[end + 1:]])
 
 
-def run(*arguments, code=0, environment=None, **options):
-    """Runs `cohort` and checks its exit code."""
-    done = subprocess.run(
-        [str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=120,
-        env={**os.environ, **(environment or {})}, **options)
+def call(command, code=0, timeout=120, environment=None, **options):
+    """Runs a command to its end and checks its exit code."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout,
+                          check=False, env={**os.environ, "OMP_WAIT_POLICY": "passive", **(environment or {})},
+                          **options)
     assert done.returncode == code, (
-        f"exit code {done.returncode}, expected {code}: {arguments}\n{done.stdout}{done.stderr}")
+        f"exit code {done.returncode}, expected {code}: {command}\n{done.stdout}{done.stderr}")
     return done
+
+
+def run(*arguments, **options):
+    """Runs `cohort`."""
+    return call([PROGRAM, *arguments], **options)
+
+
+def run_ranks(ranks, *arguments, **options):
+    """Runs `cohort` on many ranks."""
+    return call([*MPIRUN, "-n", ranks, PROGRAM, *arguments], **options)
 
 
 def images(count, seed):

@@ -5,16 +5,13 @@ data_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 """
 
 import os
-import subprocess
-import sys
 
 import h5py
 import numpy as np
 
 import cli_support
-from cli_support import ProgramTest, events, images, run
+from cli_support import ProgramTest, call, events, images, run
 
-MPIRUN = []
 JOB = ["--model", "smallcnn", "--batch", 20, "--threads", 1]
 
 
@@ -39,15 +36,11 @@ class DataTest(ProgramTest):
 
     def ranks(self, *programs):
         """A job of ranks with different arguments, one list of them for each; its log."""
-        words = [*MPIRUN]
+        words = [*cli_support.MPIRUN]
         for index, arguments in enumerate(programs):
             words += [*([":"] if index else []), "-n", 1, cli_support.PROGRAM, "train", *JOB,
                       "--epochs", 1, *arguments]
-        done = subprocess.run([str(word) for word in words], capture_output=True, text=True,
-                              timeout=120, check=False,
-                              env={**os.environ, "OMP_WAIT_POLICY": "passive"})
-        self.assertEqual(done.returncode, 3, done.stderr)
-        return done.stderr
+        return call(words, code=3).stderr
 
     def check_blames_sample(self, log, data, group):
         self.assertRegex(log, rf"\[{data}:/{group}/samples\] sample 177 holds a value that is not "
@@ -126,7 +119,4 @@ class DataTest(ProgramTest):
 
 
 if __name__ == "__main__":
-    SPLIT = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    MPIRUN = sys.argv[2:SPLIT]
-    sys.argv = [*sys.argv[:2], *sys.argv[SPLIT + 1:]]
     cli_support.main()

@@ -1,36 +1,25 @@
 #!/usr/bin/env python3
 """The learner of virtual runs ends with the parameters of ranks that train, bit for bit.
 
-    learner_test.py COHORT LEARNER_REFERENCE MPIEXEC OPTION...
+    learner_test.py COHORT LEARNER_REFERENCE MPIRUN [MPIRUN-OPTION...]
 """
 
-import os
-import subprocess
 import sys
 
 import numpy as np
 
 import cli_support
-from cli_support import ProgramTest, tensors
+from cli_support import ProgramTest, call, run_ranks, tensors
 
 REFERENCE = None
-MPIRUN = []
-
-
-def call(command):
-    command = [str(word) for word in command]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False,
-                          env={**os.environ, "OMP_WAIT_POLICY": "passive"})
-    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
 
 
 class LearnerAsManyRanks(ProgramTest):
 
     def check_same(self, job, *mode, workers=3, local_steps=0):
         ranks = self.out()
-        call([*MPIRUN, "-n", workers + 1, cli_support.PROGRAM, "train", "--data", self.data,
-              "--out", ranks, "--threads", 1, "--deterministic", "--arch", "servers",
-              "--checkpoint-every-s", 0, *mode, *job])
+        run_ranks(workers + 1, "train", "--data", self.data, "--out", ranks, "--threads", 1,
+                  "--deterministic", "--arch", "servers", "--checkpoint-every-s", 0, *mode, *job)
         expected = tensors(ranks)
         for threads in (1, 2):
             alone = self.folder / f"{ranks.name}-{threads}"
@@ -59,6 +48,4 @@ class LearnerAsManyRanks(ProgramTest):
 
 if __name__ == "__main__":
     REFERENCE = sys.argv.pop(2)
-    MPIRUN = sys.argv[2:]
-    del sys.argv[2:]
     cli_support.main()

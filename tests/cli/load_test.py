@@ -4,14 +4,10 @@
 load_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 """
 
-import pathlib
 import re
 import statistics
-import sys
 import time
-import unittest
 
-import modes_test
 import cli_support
 from modes_test import LIMIT, Job
 from cli_support import ProgramTest, events
@@ -142,7 +138,4 @@ class Load(ProgramTest):
 
 
 if __name__ == "__main__":
-    split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    cli_support.PROGRAM = pathlib.Path(sys.argv[1]).resolve()
-    modes_test.MPIRUN = [*sys.argv[2:split], "--enable-recovery"]
-    unittest.main(argv=[sys.argv[0], *sys.argv[split + 1:]])
+    cli_support.main()

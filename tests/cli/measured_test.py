@@ -5,17 +5,12 @@ measured_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 """
 
 import json
-import os
 import re
-import subprocess
-import sys
 
 import h5py
 
 import cli_support
-from cli_support import ProgramTest, events, run
-
-MPIRUN = []
+from cli_support import ProgramTest, events, run, run_ranks
 
 
 class Measured(ProgramTest):
@@ -23,11 +18,8 @@ class Measured(ProgramTest):
     def train(self, ranks, *arguments, folder=None):
         """A run to its end. Returns its folder."""
         out = folder or self.out()
-        words = [*MPIRUN, "-n", ranks, cli_support.PROGRAM, "train", "--data", self.data, "--out", out,
-                 "--threads", 1, "--checkpoint-every-s", 0, *arguments]
-        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=150,
-                              check=False, env={**os.environ, "OMP_WAIT_POLICY": "passive"})
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        run_ranks(ranks, "train", "--data", self.data, "--out", out, "--threads", 1, "--checkpoint-every-s", 0,
+                  *arguments, timeout=150)
         return out
 
     def test_a_recorded_run_trains_a_predictor(self):
@@ -134,8 +126,4 @@ class Measured(ProgramTest):
 
 
 if __name__ == "__main__":
-    rest = sys.argv[2:]
-    cut = rest.index("--") if "--" in rest else len(rest)
-    MPIRUN = rest[:cut]
-    sys.argv[2:] = rest[cut + 1:]
     cli_support.main()

@@ -6,16 +6,12 @@ modes_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 """
 
 import os
-import pathlib
 import subprocess
-import sys
 import time
-import unittest
 
 import cli_support
 from cli_support import ProgramTest, events, run
 
-MPIRUN = []
 LIMIT = 120
 
 
@@ -24,8 +20,8 @@ class Job:
 
     def __init__(self, test, ranks, *arguments):
         self.out = test.out()
-        command = [*MPIRUN, "-n", ranks, cli_support.PROGRAM, "train", "--data", test.data, "--out",
-                   self.out, "--model", "softmax", "--batch", 10, "--threads", 1,
+        command = [*cli_support.MPIRUN, "--enable-recovery", "-n", ranks, cli_support.PROGRAM, "train",
+                   "--data", test.data, "--out", self.out, "--model", "softmax", "--batch", 10, "--threads", 1,
                    "--checkpoint-every-s", 0, *arguments]
         self.process = subprocess.Popen([str(word) for word in command], text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -149,7 +145,4 @@ class Modes(ProgramTest):
 
 
 if __name__ == "__main__":
-    split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    cli_support.PROGRAM = pathlib.Path(sys.argv[1]).resolve()
-    MPIRUN = [*sys.argv[2:split], "--enable-recovery"]
-    unittest.main(argv=[sys.argv[0], *sys.argv[split + 1:]])
+    cli_support.main()

@@ -4,19 +4,12 @@
 nodes_test.py COHORT MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 """
 
-import os
-import pathlib
-import subprocess
-import sys
-import unittest
 
 import numpy as np
 
 import cli_support
-from cli_support import ProgramTest, events, tensors
+from cli_support import ProgramTest, call, events, tensors
 
-MPIRUN = []
-LIMIT = 120
 
 
 class NodeStaging(ProgramTest):
@@ -24,12 +17,9 @@ class NodeStaging(ProgramTest):
     def job(self, name, ranks, *arguments):
         """A run's folder, its summary and what it said."""
         out = self.folder / f"{self.id().rsplit('.', 1)[-1]}-{name}"
-        done = subprocess.run(
-            [str(word) for word in (*MPIRUN, "-n", ranks, cli_support.PROGRAM, "train", "--data",
-                                    self.data, "--out", out, "--arch", "servers", "--threads", 1,
-                                    "--checkpoint-every-s", 0, *arguments)],
-            capture_output=True, text=True, timeout=LIMIT, check=False,
-            env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+        done = call([*cli_support.MPIRUN, "--enable-recovery", "-n", ranks, cli_support.PROGRAM, "train",
+                     "--data", self.data, "--out", out, "--arch", "servers", "--threads", 1,
+                     "--checkpoint-every-s", 0, *arguments])
         text = done.stdout + done.stderr
         self.assertEqual((out / "exit_code").read_text().splitlines()[0], "0", text)
         summary = events(out, "summary")[-1]
@@ -102,7 +92,4 @@ class NodeStaging(ProgramTest):
 
 
 if __name__ == "__main__":
-    at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    cli_support.PROGRAM = pathlib.Path(sys.argv[1]).resolve()
-    MPIRUN = [*sys.argv[2:at], "--enable-recovery"]
-    unittest.main(argv=[sys.argv[0], *sys.argv[at + 1:]])
+    cli_support.main()

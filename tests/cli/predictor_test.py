@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records of virtual runs; predictors trained and scored on them.
 
-predictor_test.py COHORT [UNITTEST-OPTION...]
+predictor_test.py COHORT [-- UNITTEST-OPTION...]
 """
 
 import json

@@ -1,18 +1,14 @@
 #!/usr/bin/env python3
 """`cohort profile` writes profiles that simulations take.
 
-    profile_test.py COHORT MPIEXEC OPTION...
+    profile_test.py COHORT MPIRUN [MPIRUN-OPTION...]
 """
 
-import os
-import subprocess
-import sys
 import tomllib
 
 import cli_support
-from cli_support import ProgramTest, run
+from cli_support import ProgramTest, run, run_ranks
 
-MPIRUN = []
 QUICK = ("--repetitions", 7, "--batch", 32)
 
 
@@ -50,12 +46,7 @@ class Profile(ProgramTest):
 
     def test_two_ranks_measure_their_messages(self):
         out = self.out().with_suffix(".toml")
-        command = [*MPIRUN, "-n", 2, cli_support.PROGRAM, "profile", "--loopback-network", "--out",
-                   out, *QUICK]
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                              timeout=120, check=False,
-                              env={**os.environ, "OMP_WAIT_POLICY": "passive"})
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = run_ranks(2, "profile", "--loopback-network", "--out", out, *QUICK)
         self.assertIn("messages between two ranks of this host", done.stdout)
         profile = read(out)
         self.assertEqual(profile["nic_bytes_per_s"], profile["local_bytes_per_s"])
@@ -72,6 +63,4 @@ class Profile(ProgramTest):
 
 
 if __name__ == "__main__":
-    MPIRUN = sys.argv[2:]
-    del sys.argv[2:]
     cli_support.main()

@@ -5,33 +5,20 @@ ranks_test.py COHORT REFERENCE MPIRUN [MPIRUN-OPTION...] [-- UNITTEST-OPTION...]
 """
 
 import json
-import os
 import pathlib
 import shutil
-import subprocess
 import sys
-import unittest
 
 import numpy as np
 
 import cli_support
-from cli_support import ProgramTest, events, tensors
+from cli_support import ProgramTest, call, events, run_ranks, tensors
 
 REFERENCE = None
-MPIRUN = []
 
 # Three epochs of mini-batches that do not divide them, so that rounds have tails.
 JOB = ["--model", "mlp", "--batch", 26, "--lr", 0.05, "--momentum", 0.9, "--weight-decay", 1e-3,
        "--augment", "pad-crop:1,flip", "--seed", 3]
-
-
-def call(command, code=0, timeout=120):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                          timeout=timeout, check=False,
-                          env={**os.environ, "OMP_WAIT_POLICY": "passive"})
-    assert done.returncode == code, (
-        f"exit code {done.returncode}, expected {code}: {command}\n{done.stdout}{done.stderr}")
-    return done
 
 
 class ManyRanks(ProgramTest):
@@ -44,8 +31,8 @@ class ManyRanks(ProgramTest):
 
     def many(self, name, ranks, *arguments, deterministic=("--deterministic",), **options):
         out = self.folder / f"{self.id().rsplit('.', 1)[-1]}-{name}"
-        call([*MPIRUN, "-n", ranks, cli_support.PROGRAM, "train", "--data", self.data, "--out", out,
-              "--threads", 1, *deterministic, "--checkpoint-every-s", 0, *arguments], **options)
+        run_ranks(ranks, "train", "--data", self.data, "--out", out, "--threads", 1, *deterministic,
+                  "--checkpoint-every-s", 0, *arguments, **options)
         return out
 
     def check_same(self, out, expected):
@@ -228,21 +215,18 @@ class ManyRanks(ProgramTest):
                 (4, ("--arch", "servers", "--mode", "asgd", "--deterministic"), "--deterministic")):
             with self.subTest(arguments):
                 out = self.folder / "never"
-                done = call([*MPIRUN, "-n", ranks, cli_support.PROGRAM, "train", "--data",
-                             self.data, "--out", out, *arguments], code=2)
+                done = run_ranks(ranks, "train", "--data", self.data, "--out", out, *arguments,
+                                 code=2)
                 self.assertIn(word, done.stderr)
                 self.assertEqual(done.stderr.count(" error "), 1, "one rank talks")
                 self.assertFalse(out.exists())
 
     def test_a_missing_file_is_said_once(self):
-        done = call([*MPIRUN, "-n", 3, cli_support.PROGRAM, "train", "--data",
-                     self.folder / "no.h5", "--out", self.folder / "never"], code=3)
+        done = run_ranks(3, "train", "--data", self.folder / "no.h5", "--out", self.folder / "never",
+                         code=3)
         self.assertEqual(done.stderr.count("no.h5"), 1)
 
 
 if __name__ == "__main__":
-    rest = sys.argv[sys.argv.index("--"):] if "--" in sys.argv else ["--"]
-    given = sys.argv[1:len(sys.argv) - len(rest) + ("--" not in sys.argv)]
-    REFERENCE, MPIRUN = given[1], given[2:]
-    sys.argv[1:] = [given[0], *rest[1:]]
+    REFERENCE = sys.argv.pop(2)
     cli_support.main()

@@ -1,18 +1,14 @@
 #!/usr/bin/env python3
 """cohort simulate from outside: what it prints, writes, refuses and how it stops.
 
-simulate_test.py COHORT [UNITTEST-OPTION...]
+simulate_test.py COHORT [-- UNITTEST-OPTION...]
 """
 
 import json
-import os
-import pathlib
 import resource
 import signal
 import subprocess
-import sys
 import time
-import unittest
 
 import h5py
 
@@ -178,6 +174,4 @@ class Simulate(ProgramTest):
 
 
 if __name__ == "__main__":
-    cli_support.PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    unittest.main()
+    cli_support.main()

@@ -9,14 +9,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 import xml.dom.minidom
 
 import cli_support
-from cli_support import ProgramTest, events, run
+from cli_support import ProgramTest, call, events, run
 
-MPIRUN = []
 SHADES = "·░▒▓█"
 
 
@@ -94,17 +92,14 @@ class Traces(ProgramTest):
 class Recorded(ProgramTest):
 
     def command(self, ranks, *arguments, trace=None):
-        words = [*MPIRUN, "-n", ranks, cli_support.PROGRAM, "train", "--data", self.data, "--out",
+        words = [*cli_support.MPIRUN, "-n", ranks, cli_support.PROGRAM, "train", "--data", self.data, "--out",
                  self.out(), "--model", "softmax", "--batch", 10, "--threads", 1,
                  "--checkpoint-every-s", 0, "--compute", "sleep:20ms", "--overwrite", "--record-trace",
                  trace or self.folder / "t.csv", *arguments]
         return [str(word) for word in words]
 
     def train(self, ranks, *arguments, code=0, trace=None):
-        done = subprocess.run(self.command(ranks, *arguments, trace=trace), capture_output=True, text=True,
-                              timeout=100, check=False,
-                              env={**os.environ, "OMP_WAIT_POLICY": "passive"})
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        done = call(self.command(ranks, *arguments, trace=trace), code=code)
         return done.stdout + done.stderr
 
     def lines_logged(self):
@@ -165,7 +160,4 @@ class Recorded(ProgramTest):
 
 
 if __name__ == "__main__":
-    split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    MPIRUN = sys.argv[2:split]
-    sys.argv = [*sys.argv[:2], *sys.argv[split + 1:]]
     cli_support.main()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The virtual cluster goes as fast as real ranks: three modes, two kinds of slowness, four workers.
 
-validity_test.py COHORT [UNITTEST-OPTION...]
+validity_test.py COHORT [-- UNITTEST-OPTION...]
 
 tests/bench/validity.py has all modes and absolute rates; here modes are compared with ssgd within a
 run, which a busy machine disturbs less. A cell that is off is measured again, up to three times in all:
