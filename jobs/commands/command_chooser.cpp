@@ -10,8 +10,8 @@
 #include "jobs/cli/output_option.hpp"
 #include "jobs/commands/commands.hpp"
 #include "report/fit/chooser_training.hpp"
-#include "sim/formats/chooser_file.hpp"
-#include "sim/formats/efficiency_file.hpp"
+#include "formats/chooser_file.hpp"
+#include "formats/efficiency_file.hpp"
 
 namespace cohort {
 namespace {

@@ -11,7 +11,7 @@
 #include "jobs/cli/output_option.hpp"
 #include "jobs/commands/commands.hpp"
 #include "report/fit/efficiency_training.hpp"
-#include "sim/formats/efficiency_file.hpp"
+#include "formats/efficiency_file.hpp"
 
 namespace cohort {
 namespace {

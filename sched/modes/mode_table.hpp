@@ -54,23 +54,13 @@ struct ModeEntry {
     std::vector<ModeParameter> parameters;
     SyncPlan (*plan)(const ModeRequest& request) = nullptr;
     /// Makes the policy; null: the plan stays as it is.
-    std::unique_ptr<ModePolicy> (*policy)(std::string mode, const ModeSetting& setting,
-                                          const std::vector<double>& values) = nullptr;
+    std::unique_ptr<ModePolicy> (*policy)(Mode mode, const ModeSetting& setting) = nullptr;
     char separator = ':';  ///< between parameters
     bool chooses = false;  ///< which plan suits the workers best: nothing to do with one of them
 };
 
-/// A mode as the command line writes it, understood.
-struct ParsedMode {
-    const ModeEntry* entry = nullptr;
-    std::vector<double> values;
-    std::string_view unscaled;       ///< the text without "@SCALE"
-    std::optional<double> lr_scale;  ///< the SCALE
-};
-
 /// All modes, in the order of docs/modes.md.
 [[nodiscard]] const std::vector<ModeEntry>& mode_table();
-[[nodiscard]] ParsedMode parse_mode(std::string_view mode, const ModeSetting& setting);
 /// The setting for plans with this scale of the learning rate.
 [[nodiscard]] ModeSetting scaled(ModeSetting setting, double lr_scale);
 

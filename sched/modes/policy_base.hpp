@@ -14,7 +14,7 @@ namespace cohort {
 /// pushed a few times. What they want to change they must want at two looks in a row.
 class PolicyBase : public ModePolicy {
 public:
-    PolicyBase(std::string mode, const ModeSetting& setting);
+    PolicyBase(Mode mode, const ModeSetting& setting);
 
     Decision start() override;
     Decision decide(const Telemetry& telemetry) final;
@@ -41,7 +41,7 @@ protected:
     /// Carries it out.
     [[nodiscard]] virtual Decision change() { return {}; }
 
-    [[nodiscard]] const std::string& mode() const noexcept { return mode_; }
+    [[nodiscard]] const Mode& mode() const noexcept { return mode_; }
     [[nodiscard]] const ModeSetting& setting() const noexcept { return setting_; }
     [[nodiscard]] const std::vector<int>& live() const noexcept { return live_; }
     /// Own times, in the order of live().
@@ -51,7 +51,7 @@ private:
     bool note(const Telemetry& telemetry);
     void index_live();
 
-    std::string mode_;
+    Mode mode_;
     ModeSetting setting_;
     std::vector<int> live_;
     std::vector<double> times_;

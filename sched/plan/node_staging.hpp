@@ -1,8 +1,8 @@
 #pragma once
 
-#include <string_view>
 #include <vector>
 
+#include "cohort/sched/job_options.hpp"
 #include "cohort/sched/plan.hpp"
 
 namespace cohort {
@@ -14,10 +14,8 @@ struct NodeRanks {
 };
 
 /// Nodes whose workers stage their pushes there and send their sum, see docs/servers.md; by node.
-/// @param choice --node-staging: "off"; "on": nodes with several workers; "auto": those of them
-/// without a server, if not `deterministic` (a sum of sums rounds otherwise than one sum)
 [[nodiscard]] std::vector<bool> staging_nodes(const std::vector<NodeRanks>& nodes,
-                                              std::string_view choice, bool deterministic);
+                                              NodeStaging choice, bool deterministic);
 
 /// Whether a worker's pushes may be summed before they are sent: where updates are made of several
 /// pushes that wait for each other. Compensated and compared gradients are needed one by one.

@@ -13,7 +13,7 @@
 #include "cohort/model/replica.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/report/comparison.hpp"
-#include "cohort/sim/profile.hpp"
+#include "cohort/formats/profile.hpp"
 #include "cohort/tensor/device.hpp"
 
 namespace {

@@ -47,7 +47,7 @@ std::string enumerated(const std::vector<int>& workers) {
 
 }  // namespace
 
-AdaptivePolicy::AdaptivePolicy(std::string mode, const ModeSetting& setting)
+AdaptivePolicy::AdaptivePolicy(Mode mode, const ModeSetting& setting)
     : PolicyBase(std::move(mode), setting),
       times_(static_cast<int>(setting.live.size()), setting.batch, setting.job.parameter_bytes),
       rater_(setting),
@@ -108,7 +108,7 @@ Decision AdaptivePolicy::begin_anew(const Telemetry& telemetry, std::string reas
     predicted_samples_s_ = 0;
     next_look_ = 0;
     paces_.restart();
-    DecisionRecord record{.chooser = mode(), .reason = reason};
+    DecisionRecord record{.chooser = mode().text, .reason = reason};
     if (telemetry.load != nullptr) {
         record.stragglers = times_.slow();
     }
@@ -311,7 +311,7 @@ Decision AdaptivePolicy::take(std::size_t choice, const Telemetry& /*telemetry*/
                               std::string reason) {
     RatedPlan best = std::move(others_[choice]);
     others_[choice] = *std::exchange(kept_, std::nullopt);
-    DecisionRecord record{.chooser = mode(),
+    DecisionRecord record{.chooser = mode().text,
                           .reason = reason,
                           .candidates = {best.candidate},
                           .stragglers = times_.slow()};
@@ -332,8 +332,7 @@ Decision AdaptivePolicy::take(std::size_t choice, const Telemetry& /*telemetry*/
             .record = std::move(record)};
 }
 
-std::unique_ptr<ModePolicy> make_adaptive_policy(std::string mode, const ModeSetting& setting,
-                                                 const std::vector<double>& /*values*/) {
+std::unique_ptr<ModePolicy> make_adaptive_policy(Mode mode, const ModeSetting& setting) {
     return std::make_unique<AdaptivePolicy>(std::move(mode), setting);
 }
 

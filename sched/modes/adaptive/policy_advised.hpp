@@ -15,8 +15,8 @@ namespace cohort {
 /// that was seen. Windows end with their plan, and where the load changes.
 class AdvisedPolicy : public AdaptivePolicy {
 public:
-    /// @param adviser  whose word counts, as `--mode` writes it
-    AdvisedPolicy(std::string mode, const std::string& adviser, const ModeSetting& setting);
+    /// @param adviser  whose word counts
+    AdvisedPolicy(Mode mode, const Mode& adviser, const ModeSetting& setting);
 
     Decision start() override;
     /// When the adviser wants to be asked: whoever only measures changes nothing.

@@ -9,7 +9,7 @@
 
 #include "cohort/core/error.hpp"
 #include "report/sweep/experiment_base.hpp"
-#include "report/sweep/toml_reader.hpp"
+#include "formats/toml_reader.hpp"
 
 namespace cohort {
 namespace {

@@ -22,7 +22,7 @@ public:
         if (!profiles_.contains(options.profile)) {
             profiles_.emplace(options.profile, load_profile(options.profile));
         }
-        check_options(options, profiles_.at(options.profile));
+        check_profile(options, profiles_.at(options.profile));
         if (!options.trace.empty()) {
             const ClusterShape shape{.workers = options.workers, .nodes = options.nodes};
             if (traces_.insert({options.trace, shape.workers, shape.nodes}).second) {
@@ -56,7 +56,7 @@ void check_experiment(const Experiment& experiment, const SweepHooks& hooks) {
     Files files;
     for (const PlannedRun& run : runs) {
         try {
-            files.check(resolved(hooks.options(run)));
+            files.check(hooks.options(run));
         } catch (const UsageError& error) {
             fail<UsageError>({.where = fmt::format("mode {}, pattern {}",
                                                    experiment.modes[run.mode].name, run.pattern),

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "cohort/sched/predictor.hpp"
-#include "cohort/sim/profile.hpp"
+#include "cohort/formats/profile.hpp"
 #include "sim/scenario/trace.hpp"
 
 namespace cohort {

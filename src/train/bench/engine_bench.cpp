@@ -69,7 +69,7 @@ EngineBenchResult bench_engine(const EngineBenchOptions& options) {
     check(options);
     const std::unique_ptr<Device> device = make_device(options.device, options.threads);
     Replica replica(make_bench_model(options.model), *device,
-                    replica_options(*device, parse_precision(options.precision),
+                    replica_options(*device, options.precision,
                                     options.deterministic, options.tuning_file));
     replica.initialise(1);
     const FlatLayout& layout = replica.graph().parameters();

@@ -15,7 +15,7 @@ struct EngineBenchOptions {
     std::int64_t steps = 20;        ///< timed steps
     std::int64_t warmup_steps = 3;  ///< before them
     std::string device = "auto";
-    std::string precision = "f32";
+    Precision precision = Precision::kF32;
     std::string tuning_file;  ///< as TrainEnvironment has it
     bool deterministic = false;
     bool profile = false;  ///< time every layer (costs some percent)

@@ -18,8 +18,6 @@
 
 namespace cohort {
 
-/// The optimizer that the options ask for.
-[[nodiscard]] OptimizerOptions optimizer_options(const TrainOptions& options);
 
 /// Tells a set from others as far as its content is known (chunks shape the order of an epoch),
 /// never by its path.

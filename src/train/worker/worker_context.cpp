@@ -45,7 +45,7 @@ WorkerContext::WorkerContext(Links links, JobParts& job, const TrainEnvironment&
           device_of_this_rank(job.options.device, links.map, links.map.rank_of_worker(worker)),
           job.options.threads > 0 ? job.options.threads : environment.cores)),
       replica_(job.graph, *device_,
-               replica_options(*device_, parse_precision(job.options.precision),
+               replica_options(*device_, job.options.precision,
                                job.options.deterministic, environment.tuning_file)),
       train_loader_(job.train_set, loader_options(job, job.augment, job.order, *device_)),
       test_loader_(job.test_set, loader_options(job, {}, {.shuffle = false}, *device_)),

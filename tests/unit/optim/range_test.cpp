@@ -211,9 +211,9 @@ TEST(MakeOptimizer, RefusesOptionsOutOfRange) {
 }
 
 TEST(OptimizerKind, TextGoesBothWays) {
-    EXPECT_EQ(parse_optimizer_kind("sgd"), OptimizerKind::kSgd);
-    EXPECT_EQ(parse_optimizer_kind("adamw"), OptimizerKind::kAdamW);
-    EXPECT_THROW(static_cast<void>(parse_optimizer_kind("adam")), UsageError);
+    EXPECT_EQ(parse_word<OptimizerKind>("sgd", "--optimizer"), OptimizerKind::kSgd);
+    EXPECT_EQ(parse_word<OptimizerKind>("adamw", "--optimizer"), OptimizerKind::kAdamW);
+    EXPECT_THROW(static_cast<void>(parse_word<OptimizerKind>("adam", "--optimizer")), UsageError);
 }
 
 }  // namespace

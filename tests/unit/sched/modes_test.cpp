@@ -405,12 +405,10 @@ TEST(Modes, ErrorsSayWhatIsPossible) {
                 ThrowsMessage<UsageError>(HasSubstr("ACTION one of refresh, drop, discount")));
     EXPECT_THAT(make("asgd", kRing), ThrowsMessage<UsageError>(HasSubstr("--arch servers")));
     EXPECT_THAT(make("ring", kServers), ThrowsMessage<UsageError>(HasSubstr("ssgd")));
-    EXPECT_THROW((void)parse_architecture("rings"), UsageError);
-    EXPECT_THROW((void)parse_stale_momentum("ahead"), UsageError);
-    EXPECT_THROW((void)parse_lr_rule("linear"), UsageError);
-    EXPECT_EQ(parse_architecture("servers"), kServers);
-    EXPECT_EQ(parse_stale_momentum("keep"), StaleMomentum::kKeep);
-    EXPECT_EQ(parse_lr_rule("adascale"), SyncPlan::LrUnit::kAdaScale);
+    EXPECT_THROW((void)parse_word<Architecture>("rings", "--arch"), UsageError);
+    EXPECT_EQ(parse_word<Architecture>("servers", "--arch"), kServers);
+    EXPECT_EQ(parse_word<StaleMomentum>("keep", "--stale-momentum"), StaleMomentum::kKeep);
+    EXPECT_EQ(word_of(SyncPlan::LrUnit::kAdaScale), "adascale");
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ TEST(AdaptiveRun, ALatePushIsNotLost) {
 TEST(AdaptiveRun, RingsAreAskedAfterTheRound) {
     VirtualRuns runs;
     SimulateOptions ring = with_a_late_worker(runs, 1000);
-    ring.arch = "ring";
+    ring.arch = Architecture::kRing;
     ring.servers = 0;
     const SimulationResult late = simulate(ring, {});
     ASSERT_THAT(late.switches, SizeIs(Ge(1U)));

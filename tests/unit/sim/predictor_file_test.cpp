@@ -11,7 +11,7 @@
 #include "cohort/core/rng.hpp"
 #include "data/dataset/text_file.hpp"
 #include "sim/formats/base64.hpp"
-#include "sim/formats/predictor_file.hpp"
+#include "formats/predictor_file.hpp"
 #include "support/temp_folder.hpp"
 
 namespace cohort {

@@ -206,7 +206,7 @@ TEST(Evaluation, OfTheMeanStandsBesideAndDecidesIfAsked) {
     }
     ASSERT_NE(first, nullptr);
     options.target_accuracy = 0.5;
-    options.target_on = "average";
+    options.target_on = TargetOn::kAverage;
     const SimulationResult aimed = simulate(options, {});
     ASSERT_EQ(aimed.stop_reason, "target");
     EXPECT_EQ(aimed.samples_to_target.value_or(0), first->samples_applied);

@@ -29,7 +29,7 @@ protected:
                                        int nodes = 1) const {
         SimulateOptions options = runs.options(mode, 8, std::int64_t{8} * 20);
         options.nodes = nodes;
-        options.server_nodes = "own";
+        options.server_nodes = ServerNodes::kOwn;
         options.node_staging = staging;
         return simulate(options, {});
     }
