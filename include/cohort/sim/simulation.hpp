@@ -157,6 +157,8 @@ struct SimulationProgress {
     std::optional<SwitchReport> change;         ///< the same
 };
 
+/// The options with what others decide filled in: mode, servers, nodes, time_as.
+[[nodiscard]] SimulateOptions resolved(SimulateOptions options);
 /// All of them as text, by the names of the command line, in its order.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> option_values(
     const SimulateOptions& options);
@@ -168,11 +170,11 @@ struct SimulationProgress {
 /// @param options  checked
 [[nodiscard]] bool judges_gradients(const SimulateOptions& options);
 
-/// The options with what can be known without opening a file checked, and mode, modes, servers,
-/// nodes and time_as filled in. Errors: UsageError.
+/// The options resolved, with `modes` filled in and what can be known without opening a file
+/// checked. Errors: UsageError.
 [[nodiscard]] SimulateOptions checked(SimulateOptions options);
 /// Checks what depends on the profile: that it knows the workload and that its nodes have room.
-/// @param options  checked  Errors: UsageError.
+/// @param options  resolved  Errors: UsageError.
 void check_profile(const SimulateOptions& options, const ClusterProfile& profile);
 /// Runs it in this thread (gradients on others). Deterministic: two runs have the same digest.
 /// @param progress called about every thousand events and whenever something is new; true: stop

@@ -36,7 +36,7 @@ bool matters(const std::string& name) {
 /// An option that the result does not know, as an older program made it, had its default.
 bool same_options(const SimulateOptions& wanted, const SimulationResult& result) {
     const OptionList defaults = option_values({});
-    for (const auto& [name, value] : option_values(wanted)) {
+    for (const auto& [name, value] : option_values(resolved(wanted))) {
         const OptionList& had = has_option(result.options, name) ? result.options : defaults;
         if (matters(name) && option_of(had, name) != value) {
             return false;

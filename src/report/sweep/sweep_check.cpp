@@ -56,7 +56,7 @@ void check_experiment(const Experiment& experiment, const SweepHooks& hooks) {
     Files files;
     for (const PlannedRun& run : runs) {
         try {
-            files.check(hooks.options(run));
+            files.check(resolved(hooks.options(run)));
         } catch (const UsageError& error) {
             fail<UsageError>({.where = fmt::format("mode {}, pattern {}",
                                                    experiment.modes[run.mode].name, run.pattern),

@@ -92,6 +92,18 @@ void check_training(const SimulateOptions& o) {
 
 }  // namespace
 
+SimulateOptions resolved(SimulateOptions options) {
+    if (options.mode_text().empty()) {
+        options.mode = default_mode(options.arch);
+    }
+    if (options.arch == Architecture::kServers) {
+        options.servers = std::max(options.servers, 1);
+    }
+    options.nodes = options.nodes == 0 ? options.workers : options.nodes;
+    options.time_as = options.time_as.empty() ? options.model : options.time_as;
+    return options;
+}
+
 std::vector<std::pair<std::string, std::string>> option_values(const SimulateOptions& options) {
     std::vector<std::pair<std::string, std::string>> values;
     each_option(options, ListValues{values});
@@ -134,11 +146,7 @@ SimulateOptions checked(SimulateOptions options) {
     check_training(options);
     check_chooser_options(options);
     check_scenario(options);
-    if (options.arch == Architecture::kServers) {
-        options.servers = std::max(options.servers, 1);
-    }
-    options.nodes = options.nodes == 0 ? options.workers : options.nodes;
-    options.time_as = options.time_as.empty() ? options.model : options.time_as;
+    options = resolved(std::move(options));
     understand_modes(options, mode_setting(options));
     (void)all_plans(options);
     const std::vector<std::string> shipped = shipped_profiles();

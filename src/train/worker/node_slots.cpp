@@ -36,7 +36,7 @@ std::vector<bool> staging_nodes(const RankMap& map, NodeStaging choice, bool det
         NodeRanks& node = nodes.at(static_cast<std::size_t>(one.node));
         ++(one.rank < map.servers ? node.servers : node.workers);
     }
-    return staging_nodes(nodes, map.servers > 0 ? choice : "off", deterministic);
+    return staging_nodes(nodes, map.servers > 0 ? choice : NodeStaging::kOff, deterministic);
 }
 
 SlotMemory::SlotMemory(NodeMemory memory, std::int64_t floats)

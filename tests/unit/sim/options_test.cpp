@@ -116,12 +116,12 @@ TEST(SimulateOptionsTest, AProfileMustKnowTheWorkloadAndHaveRoom) {
     SimulateOptions options = usable();
     options.time_as = "mlp";
     options.nodes = 4;
-    EXPECT_NO_THROW(check_profile(checked(options), profile));
+    EXPECT_NO_THROW(check_profile(resolved(options), profile));
     options.nodes = 3;
-    EXPECT_THROW(check_profile(checked(options), profile), UsageError);
+    EXPECT_THROW(check_profile(resolved(options), profile), UsageError);
     options.nodes = 4;
     options.time_as = "";
-    EXPECT_THROW(check_profile(checked(options), profile), UsageError) << "the model's own name";
+    EXPECT_THROW(check_profile(resolved(options), profile), UsageError) << "the model's own name";
 }
 
 TEST(SimulateOptionsTest, WhatOthersDecideIsFilledIn) {
