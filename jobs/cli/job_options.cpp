@@ -13,13 +13,14 @@ void check_momentum(const CommandContext& context, const LearningOptions& option
     const auto given = [](const EffectiveOption& option) {
         return option.name == "momentum" && option.origin == "command line";
     };
-    const bool asked =
-        options.momentum != standard || std::any_of(context.options.begin(), context.options.end(), given);
+    const bool asked = options.momentum != standard ||
+                       std::any_of(context.options.begin(), context.options.end(), given);
     if (asked && options.optimizer != OptimizerKind::kSgd) {
-        fail<UsageError>({.where = "--momentum",
-                          .what = fmt::format("{} has no momentum to set", word_of(options.optimizer)),
-                          .expected = "--optimizer sgd",
-                          .got = fmt::format("{}", options.momentum)});
+        fail<UsageError>(
+            {.where = "--momentum",
+             .what = fmt::format("{} has no momentum to set", word_of(options.optimizer)),
+             .expected = "--optimizer sgd",
+             .got = fmt::format("{}", options.momentum)});
     }
 }
 

@@ -55,7 +55,6 @@ struct DeclareOptions {
 
 /// What the optimizer would not read must not seem to count. @param standard --momentum's default
 /// Errors: UsageError.
-void check_momentum(const CommandContext& context, const LearningOptions& options,
-                    double standard);
+void check_momentum(const CommandContext& context, const LearningOptions& options, double standard);
 
 }  // namespace cohort

@@ -13,10 +13,10 @@
 #include "cohort/sched/job_limits.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
+#include "formats/predictor_file.hpp"
 #include "jobs/cli/option_value.hpp"
 #include "jobs/cli/output_option.hpp"
 #include "jobs/commands/commands.hpp"
-#include "formats/predictor_file.hpp"
 #include "sim/result/replay.hpp"
 #include "train/fit/predictor_training.hpp"
 

@@ -152,7 +152,8 @@ private:
         add({"VIRTUAL TIME: seconds below are those of a cluster that is computed, not run",
              fmt::format("{} worker(s), {} server(s) on {} node(s) of {}, mode {}, {} samples per "
                          "worker and step",
-                         job.workers, job.servers, job.nodes, job.profile, job.mode_text(), job.batch),
+                         job.workers, job.servers, job.nodes, job.profile, job.mode_text(),
+                         job.batch),
              fmt::format("times and bytes of {}; {}", job.time_as,
                          job.trace.empty() ? "pattern " + job.pattern : "trace " + job.trace)});
         if (job.no_train) {
@@ -164,7 +165,8 @@ private:
             log_info("{}", line);
         }
         if (job.no_train && judges_gradients(job)) {
-            log_warn("mode {} accepts every push: there are no gradients to compare", job.mode_text());
+            log_warn("mode {} accepts every push: there are no gradients to compare",
+                     job.mode_text());
         }
     }
 

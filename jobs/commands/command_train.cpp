@@ -102,7 +102,8 @@ private:
         add({fmt::format("{} worker(s), {} server(s), mode {}, {} samples per worker and step",
                          map.workers(), map.servers, options_.mode_text(), options_.batch)});
         if (!computes_network(options_)) {
-            add({"NO TRAINING: --compute " + options_.compute + " only takes time; nothing is learned"});
+            add({"NO TRAINING: --compute " + options_.compute +
+                 " only takes time; nothing is learned"});
         }
         if (!options_.inject.empty()) {
             add({"faults on purpose: " + options_.inject});

@@ -10,7 +10,8 @@ std::vector<bool> staging_nodes(const std::vector<NodeRanks>& nodes, NodeStaging
         choice == NodeStaging::kOff || (choice == NodeStaging::kAuto && deterministic);
     std::vector<bool> staging;
     for (const NodeRanks& node : nodes) {
-        staging.push_back(!none && node.workers > 1 && (node.servers == 0 || choice == NodeStaging::kOn));
+        staging.push_back(!none && node.workers > 1 &&
+                          (node.servers == 0 || choice == NodeStaging::kOn));
     }
     return staging;
 }

@@ -7,6 +7,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/hdf5_thread.hpp"
+#include "data/dataset/text_file.hpp"
 #include "data/hdf5/store.hpp"
 #include "formats/shipped.hpp"
 
@@ -67,12 +68,11 @@ void write_predictor(const OutputFile& file, const PredictorFile& predictor) {
 }
 
 PredictorFile read_predictor(const std::string& file) {
-    if (file.ends_with(".toml")) {
+    if (read_text_file(file).starts_with("format = \"cohort-predictor")) {
         fail<FileError>({.where = file,
-                         .what = "predictors are HDF5 files since version 0.2.0",
-                         .expected = "a file of cohort predictor train",
-                         .got = "a TOML file",
-                         .hint = "train it again: cohort predictor train RUNS --out NEW.h5"});
+                         .what = "a predictor of a version before 0.2.0, which wrote TOML",
+                         .expected = "an HDF5 file",
+                         .hint = "cohort predictor train RUNS --out NEW.h5"});
     }
     Hdf5Thread thread;
     return read_predictor(StoreReader(file, thread));
@@ -80,9 +80,9 @@ PredictorFile read_predictor(const std::string& file) {
 
 PredictorFile shipped_predictor() {
     Hdf5Thread thread;
-    return read_predictor(StoreReader(StoreImage{.name = "the shipped predictor",
-                                                 .bytes = shipped_predictors().front().bytes},
-                                      thread));
+    return read_predictor(StoreReader(
+        StoreImage{.name = "the shipped predictor", .bytes = shipped_predictors().front().bytes},
+        thread));
 }
 
 std::shared_ptr<const LstmModel> load_predictor(const std::string& file) {

@@ -210,8 +210,9 @@ std::string run_optimizer(Device& device, const Options& options, const std::str
     FlatLayout layout;
     layout.add("weight", Shape{floats}, true);
     const auto count = static_cast<std::size_t>(layout.total());
-    const auto optimizer = make_optimizer(optimizer_options({.optimizer = kind, .weight_decay = 5e-4}), layout, 0,
-                                          layout.total(), device, *stream);
+    const auto optimizer =
+        make_optimizer(optimizer_options({.optimizer = kind, .weight_decay = 5e-4}), layout, 0,
+                       layout.total(), device, *stream);
     const Buffer theta = device.allocate(count * sizeof(float));
     const Buffer gradient = device.allocate(count * sizeof(float));
     stream->fill_zero(theta.data(), theta.bytes());

@@ -204,8 +204,9 @@ Options parse(int count, char** arguments) {
     take("--train", [&](const std::string& value) { options.train = value; });
     take("--test", [&](const std::string& value) { options.test = value; });
     take("--device", [&](const std::string& value) { options.device = value; });
-    take("--precision",
-         [&](const std::string& value) { options.precision = parse_word<Precision>(value, "--precision"); });
+    take("--precision", [&](const std::string& value) {
+        options.precision = parse_word<Precision>(value, "--precision");
+    });
     take("--seed", [&](const std::string& value) { options.seed = std::stoull(value); });
     take("--epochs", [&](const std::string& value) { options.epochs = std::stoi(value); });
     take("--samples", [&](const std::string& value) { options.samples = std::stoll(value); });

@@ -15,8 +15,8 @@ namespace cohort {
 /// Where choosers take the cost of staleness from.
 enum class EfficiencySource : std::uint8_t { kModel, kPrior };
 template <>
-inline constexpr auto kWords<EfficiencySource> =
-    std::to_array<std::string_view>({"model", "prior"});
+inline constexpr auto kWords<EfficiencySource> = std::to_array<std::string_view>({"model",
+                                                                                  "prior"});
 
 /// How a chooser forms its opinion.
 struct ChooserOptions {

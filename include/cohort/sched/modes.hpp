@@ -17,8 +17,7 @@ namespace cohort {
 enum class Architecture : std::uint8_t { kServers, kRing };
 
 template <>
-inline constexpr auto kWords<Architecture> =
-    std::to_array<std::string_view>({"servers", "ring"});
+inline constexpr auto kWords<Architecture> = std::to_array<std::string_view>({"servers", "ring"});
 
 /// What workers get whose pushes lag behind, for momentum's sake.
 enum class StaleMomentum : std::uint8_t {
@@ -27,8 +26,8 @@ enum class StaleMomentum : std::uint8_t {
 };
 
 template <>
-inline constexpr auto kWords<StaleMomentum> =
-    std::to_array<std::string_view>({"look-ahead", "keep"});
+inline constexpr auto kWords<StaleMomentum> = std::to_array<std::string_view>({"look-ahead",
+                                                                               "keep"});
 template <>
 inline constexpr auto kWords<SyncPlan::LrUnit> =
     std::to_array<std::string_view>({"per-sample", "published", "adascale"});
@@ -60,9 +59,9 @@ struct ModeEntry;  // of the table of modes
 
 /// A mode as `--mode` writes it, understood.
 struct Mode {
-    std::string text;                    ///< "static:4", "hier:2:8", "asgd@0.5"
-    const ModeEntry* entry = nullptr;    ///< what it is called in the table
-    std::vector<double> values = {};     ///< of its parameters, in range
+    std::string text;                     ///< "static:4", "hier:2:8", "asgd@0.5"
+    const ModeEntry* entry = nullptr;     ///< what it is called in the table
+    std::vector<double> values = {};      ///< of its parameters, in range
     std::optional<double> lr_scale = {};  ///< the SCALE behind '@'
 
     /// The text without the scale.

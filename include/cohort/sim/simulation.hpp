@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/formats/profile.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "cohort/sched/chooser.hpp"
 #include "cohort/sched/chooser_options.hpp"
@@ -17,7 +18,6 @@
 #include "cohort/sched/rate_regressor.hpp"
 #include "cohort/sched/reports.hpp"
 #include "cohort/sched/stragglers.hpp"
-#include "cohort/formats/profile.hpp"
 
 namespace cohort {
 

@@ -26,8 +26,8 @@ enum class Precision : std::uint8_t {
 };
 
 template <>
-inline constexpr auto kWords<Precision> =
-    std::to_array<std::string_view>({"f32", "tf32", "bf16", "f16"});
+inline constexpr auto kWords<Precision> = std::to_array<std::string_view>({"f32", "tf32", "bf16",
+                                                                           "f16"});
 
 [[nodiscard]] std::string_view to_text(ElementType type) noexcept;
 

@@ -28,17 +28,17 @@ template <class Options, class Visit>
 void each_of_job(Options& o, const Visit& visit) {
     visit({"--data", "Dataset file (HDF5, see docs/data.md); required but with --no-train", "FILE"},
           o.data);
-    visit({"--model", fmt::format("Network that learns: {}", fmt::join(model_names(), ", ")),
-           "NAME"},
-          o.model);
+    visit(
+        {"--model", fmt::format("Network that learns: {}", fmt::join(model_names(), ", ")), "NAME"},
+        o.model);
     visit({"--out", "Folder for result.h5; empty: none is written", "DIR"}, o.out);
     visit({"--overwrite", "Replace the result that --out holds"}, o.overwrite);
     visit({"--record-load",
            "The result holds what every iteration took and could use: for cohort predictor"},
           o.record_load);
-    visit({"--record-rates",
-           "Measure whatever the mode what its plans achieve: for cohort chooser"},
-          o.record_rates);
+    visit(
+        {"--record-rates", "Measure whatever the mode what its plans achieve: for cohort chooser"},
+        o.record_rates);
     visit({"--no-train", "Time only: gradients are not computed, nothing is learned"}, o.no_train);
 }
 
@@ -61,9 +61,9 @@ void each_of_cluster(Options& o, const Visit& visit) {
                        fmt::join(shipped_profiles(), ", ")),
            "NAME"},
           o.profile);
-    visit({"--time-as", "Workload of the profile that sets times and bytes; empty: --model",
-           "NAME"},
-          o.time_as);
+    visit(
+        {"--time-as", "Workload of the profile that sets times and bytes; empty: --model", "NAME"},
+        o.time_as);
     visit({"--pattern",
            fmt::format("What slows the cluster down, with a strength or not (docs/patterns.md): {}",
                        fmt::join(pattern_names(), ", ")),

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string_view>
 
-#include "cohort/sched/predictor.hpp"
 #include "cohort/formats/profile.hpp"
+#include "cohort/sched/predictor.hpp"
 #include "sim/scenario/trace.hpp"
 
 namespace cohort {

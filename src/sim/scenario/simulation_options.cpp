@@ -126,12 +126,12 @@ std::string command_text(const SimulateOptions& options) {
 }
 
 ModeSetting mode_setting(const SimulateOptions& options) {
-    return mode_setting(
-        options, {.live = std::vector<bool>(static_cast<std::size_t>(options.workers), true),
-                  .batch = options.batch,
-                  .workers_at_start = options.workers,
-                  .own_seconds = {},
-                  .chooser = static_cast<const ChooserOptions&>(options)});
+    return mode_setting(options,
+                        {.live = std::vector<bool>(static_cast<std::size_t>(options.workers), true),
+                         .batch = options.batch,
+                         .workers_at_start = options.workers,
+                         .own_seconds = {},
+                         .chooser = static_cast<const ChooserOptions&>(options)});
 }
 
 bool judges_gradients(const SimulateOptions& options) {

@@ -198,9 +198,8 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
         chooser_ = setting.chooser;
         predictor_model_ = model_of(chooser_);  // a file that cannot be read ends the run here
     }
-    modes_.emplace(
-        ModeChoice{.modes = options().modes, .deterministic = options().deterministic},
-        std::move(setting), progress_.samples_applied);
+    modes_.emplace(ModeChoice{.modes = options().modes, .deterministic = options().deterministic},
+                   std::move(setting), progress_.samples_applied);
     SyncPlan first = modes_->start();
     keep_forecasts();
     const std::int64_t steps = first.work == Work::kDelta ? first.local_steps : 1;

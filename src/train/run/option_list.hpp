@@ -31,15 +31,13 @@ void each_of_job(Options& o, const Visit& visit) {
     visit({"--model", fmt::format("Network: {}", fmt::join(model_names(), ", ")), "NAME"}, o.model);
     visit({"--out", "Folder for model.h5, metrics.jsonl and checkpoints; required", "DIR"}, o.out);
     visit({"--resume", "Continue from the newest valid checkpoint in --out"}, o.resume);
-    visit({"--overwrite",
-           "Replace the results that --out holds, and files that are recorded anew"},
+    visit({"--overwrite", "Replace the results that --out holds, and files that are recorded anew"},
           o.overwrite);
 }
 
 template <class Options, class Visit>
 void each_of_exchange(Options& o, const Visit& visit) {
-    visit({"--servers",
-           "Parameter server ranks, the first of the job; 0: one with --arch servers"},
+    visit({"--servers", "Parameter server ranks, the first of the job; 0: one with --arch servers"},
           o.servers, kServersLimits);
     each_mode_option(o, visit, "; can be changed while the job runs (cohort ctl)");
     each_chooser_option(o, visit, {"last", "ewma", "episodes", "lstm", "auto"});
@@ -71,9 +69,9 @@ void each_of_waiting(Options& o, const Visit& visit) {
     visit({"--lost-after-s",
            "Seconds of silence after which a rank is lost; not above --stall-limit-s"},
           o.lost_after_s, kSomeSecondsLimits);
-    visit({"--max-lost",
-           "Workers that may be lost before the job ends with code 4; -1: all but one"},
-          o.max_lost, kMaxLostLimits);
+    visit(
+        {"--max-lost", "Workers that may be lost before the job ends with code 4; -1: all but one"},
+        o.max_lost, kMaxLostLimits);
     visit({"--compute",
            "network, or sleep:40ms: mini-batches that only take that long, to study modes; either "
            "with +recorded:NAME or +recorded:FILE: a recording's times on top (docs/patterns.md)",
@@ -96,8 +94,7 @@ void each_of_learning(Options& o, const Visit& visit) {
           o.target_accuracy, kTargetLimits);
     visit({"--batch", "Samples per step and worker"}, o.batch, kBatchLimits);
     each_rate_option(o, visit);
-    visit({"--warmup-samples",
-           "Samples over which the learning rate grows to its value; 0: none"},
+    visit({"--warmup-samples", "Samples over which the learning rate grows to its value; 0: none"},
           o.warmup_samples, kSamplesLimits);
     each_optimizer_option(o, visit);
     visit({"--nesterov", "Nesterov's momentum (sgd)"}, o.nesterov);
@@ -111,7 +108,8 @@ void each_of_machine(Options& o, const Visit& visit) {
           kSeedLimits);
     visit({"--deterministic", "The same bits in every run (docs/runs.md)"}, o.deterministic);
     each_device_option(o, visit, "What workers compute on");
-    visit({"--server-device", "Where servers keep their shards", nullptr, {"cpu", "cuda"}}, o.server_device);
+    visit({"--server-device", "Where servers keep their shards", nullptr, {"cpu", "cuda"}},
+          o.server_device);
     visit({"--threads", "Threads that compute; 0: all cores, shared by the workers of a host"},
           o.threads, kThreadsLimits);
     visit({"--loader-threads", "Threads that prepare batches"}, o.loader_threads,

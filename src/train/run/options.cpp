@@ -98,12 +98,13 @@ TrainOptions checked(TrainOptions options, int world_size) {
 }
 
 ModeSetting mode_setting(const TrainOptions& options, int workers) {
-    return mode_setting(options, {.live = std::vector<bool>(static_cast<std::size_t>(workers), true),
-                                  .batch = options.batch,
-                                  .workers_at_start = workers,
-                                  .continued = options.resume,
-                                  .own_seconds = {},
-                                  .chooser = static_cast<const ChooserOptions&>(options)});
+    return mode_setting(options,
+                        {.live = std::vector<bool>(static_cast<std::size_t>(workers), true),
+                         .batch = options.batch,
+                         .workers_at_start = workers,
+                         .continued = options.resume,
+                         .own_seconds = {},
+                         .chooser = static_cast<const ChooserOptions&>(options)});
 }
 
 }  // namespace cohort

@@ -102,9 +102,12 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
     const TrainProgress& progress = summary.progress;
     const EvaluationReport test = summary.test.value_or(EvaluationReport());
     const bool tested = summary.test.has_value();
-    Json line{{"event", "summary"},         {"mode", summary.mode},
-              {"arch", word_of(options.arch)},       {"workers", summary.workers},
-              {"servers", summary.servers}, {"samples_applied", progress.samples_applied}};
+    Json line{{"event", "summary"},
+              {"mode", summary.mode},
+              {"arch", word_of(options.arch)},
+              {"workers", summary.workers},
+              {"servers", summary.servers},
+              {"samples_applied", progress.samples_applied}};
     line.update(accounts_json(summary.accounts));
     line["updates"] = progress.updates;
     line.update(pushes_json(summary.cluster.total()));

@@ -18,7 +18,6 @@
 
 namespace cohort {
 
-
 /// Tells a set from others as far as its content is known (chunks shape the order of an epoch),
 /// never by its path.
 [[nodiscard]] std::string set_identity(const SampleSetInfo& set);

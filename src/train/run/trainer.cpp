@@ -233,8 +233,7 @@ Trainer::Trainer(const TrainOptions& options, const TrainEnvironment& environmen
     ExitCode code = ExitCode::kDone;
     std::string message;
     try {
-        const TrainOptions all =
-            options.modes.empty() ? checked(options, world.size()) : options;
+        const TrainOptions all = options.modes.empty() ? checked(options, world.size()) : options;
         if (world.rank() == 0) {
             check_run_folder(all);
         }

@@ -183,7 +183,7 @@ TEST_P(EveryOptimizer, WrongArgumentsAreRefused) {
 }
 
 std::string parameter_name(const testing::TestParamInfo<std::pair<OptimizerKind, bool>>& info) {
-    return std::string(to_text(info.param.first)) + (info.param.second ? "Decoupled" : "Coupled");
+    return std::string(word_of(info.param.first)) + (info.param.second ? "Decoupled" : "Coupled");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryOptimizer,

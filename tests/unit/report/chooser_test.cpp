@@ -9,9 +9,9 @@
 
 #include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
-#include "report/fit/chooser_training.hpp"
 #include "formats/chooser_file.hpp"
 #include "formats/efficiency_file.hpp"
+#include "report/fit/chooser_training.hpp"
 #include "support/temp_folder.hpp"
 #include "support/virtual_runs.hpp"
 

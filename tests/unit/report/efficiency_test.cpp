@@ -8,8 +8,8 @@
 
 #include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
-#include "report/fit/efficiency_training.hpp"
 #include "formats/efficiency_file.hpp"
+#include "report/fit/efficiency_training.hpp"
 #include "support/temp_folder.hpp"
 
 namespace cohort {

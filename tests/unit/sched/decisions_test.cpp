@@ -91,7 +91,8 @@ ModeDesk desk_of(const char* mode, const ModeSetting& setting) {
 }
 
 TEST(DecisionDesk, RecordsWhatAChooserChanges) {
-    ModeDesk desk = desk_of("star-h", {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}});
+    ModeDesk desk =
+        desk_of("star-h", {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}});
     EXPECT_EQ(desk.start().name, "ssgd");
     std::int64_t round = 1;
     std::optional<PlanChange> change;
@@ -118,7 +119,8 @@ TEST(DecisionDesk, RecordsWhatAChooserChanges) {
 }
 
 TEST(DecisionDesk, ARequestEndsWhatAChooserAnswersFor) {
-    ModeDesk desk = desk_of("star-h", {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}});
+    ModeDesk desk =
+        desk_of("star-h", {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}});
     (void)desk.start();
     for (std::int64_t round = 1; round < 20; ++round) {
         (void)desk.ask(at(round, 0.3));
@@ -131,7 +133,8 @@ TEST(DecisionDesk, ARequestEndsWhatAChooserAnswersFor) {
 }
 
 TEST(DecisionDesk, PlainModesDecideNothing) {
-    ModeDesk desk = desk_of("dynamic", {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}});
+    ModeDesk desk =
+        desk_of("dynamic", {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}});
     (void)desk.start();
     for (std::int64_t round = 1; round < 20; ++round) {
         (void)desk.ask(at(round, 0.3));
@@ -146,7 +149,9 @@ TEST(DecisionDesk, OneWorkerLeavesNothingToChoose) {
         EXPECT_FALSE(desk.wants_load()) << mode;
         EXPECT_EQ(desk.start().name, "ssgd");
     }
-    ModeDesk recording = desk_of("star-h", {.live = {true}, .batch = 8, .own_seconds = {}, .chooser = {.record_rates = true}});
+    ModeDesk recording =
+        desk_of("star-h",
+                {.live = {true}, .batch = 8, .own_seconds = {}, .chooser = {.record_rates = true}});
     EXPECT_TRUE(recording.wants_gradients()) << "what its plan achieves is measured all the same";
 }
 

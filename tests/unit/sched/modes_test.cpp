@@ -354,7 +354,8 @@ TEST(Modes, AScaleIsSaidBehindTheName) {
 /// All plans that a mode changes to have it.
 TEST(Modes, AScaleStaysWithThePolicy) {
     ModeSetting setting{.live = {true, true, true, true}, .own_seconds = {}};
-    for (const SyncPlan& plan : plans_of_mode("sync-switch:0.5@0.25", setting)) {
+    for (const SyncPlan& plan :
+         plans_of_mode(parse_mode("sync-switch:0.5@0.25", setting), setting)) {
         EXPECT_EQ(plan.lr_scale, 0.25) << plan.name;
     }
     const auto cutoff = make_policy("cutoff@0.5", setting);

@@ -1,5 +1,6 @@
 // Policies: what they change and when, and that they leave a healthy cluster alone.
 #include "cohort/sched/policy.hpp"
+#include "cohort/sched/mode_options.hpp"
 
 #include <gmock/gmock.h>
 

@@ -48,7 +48,7 @@ TEST(AdaptiveRun, RingsToo) {
         SimulateOptions adaptive = job("adaptive", pattern);
         SimulateOptions ring = job("ring", pattern);
         for (SimulateOptions* o : {&adaptive, &ring}) {
-            o->arch = "ring";
+            o->arch = Architecture::kRing;
             o->servers = 0;
         }
         EXPECT_GT(pace(simulate(adaptive, {})), 1.3 * pace(simulate(ring, {}))) << pattern;

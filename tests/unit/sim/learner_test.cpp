@@ -94,11 +94,13 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(LearnerOptions{.model = "smallcnn", .momentum = 0.9, .weight_decay = 5e-4},
                     LearnerOptions{.model = "smallcnn", .momentum = 0.9, .nesterov = true},
                     LearnerOptions{.model = "smallcnn", .augment = "pad-crop:2,flip"},
-                    LearnerOptions{.model = "mlp", .optimizer = OptimizerKind::kAdamW, .weight_decay = 0.01},
+                    LearnerOptions{
+                        .model = "mlp", .optimizer = OptimizerKind::kAdamW, .weight_decay = 0.01},
                     LearnerOptions{.model = "lenet", .momentum = 0},
                     LearnerOptions{.model = "resnet20", .momentum = 0.9}),
     [](const auto& one) {
-        return one.param.model + one.param.optimizer + std::to_string(one.index);
+        return one.param.model + std::string(word_of(one.param.optimizer)) +
+               std::to_string(one.index);
     });
 
 /// Everything that a run with overlapping work may do; its digest.

@@ -323,19 +323,19 @@ TEST(ServerUse, IsHigherUnderAsgd) {
         return std::pair(use.cpu_core_s / result.virtual_s,
                          (use.rx_bytes + use.tx_bytes) / result.virtual_s);
     };
-    const auto run = [&runs](const std::string& mode, const std::string& where) {
+    const auto run = [&runs](const std::string& mode, ServerNodes where) {
         SimulateOptions options = runs.options(mode, 8, 1600);
         options.server_nodes = where;
         return simulate(options, {});
     };
-    const auto ssgd = per_second(run("ssgd", "own"));
-    const auto asgd = per_second(run("asgd", "own"));
+    const auto ssgd = per_second(run("ssgd", ServerNodes::kOwn));
+    const auto asgd = per_second(run("asgd", ServerNodes::kOwn));
     EXPECT_NEAR(asgd.second / ssgd.second, 75.0 / 40, 0.1) << "pushes per second";
     EXPECT_GT(asgd.first / ssgd.first, 75.0 / 40 * 2) << "each is an update of its own";
-    const SimulationResult result = run("ssgd", "own");
+    const SimulationResult result = run("ssgd", ServerNodes::kOwn);
     EXPECT_NEAR(result.servers.at(0).rx_bytes, 1600 * 1e5, 1);
     EXPECT_NEAR(result.servers.at(0).tx_bytes, 1600 * 1e5, 1);
-    EXPECT_NEAR(run("ssgd", "shared").servers.at(0).rx_bytes, 1400 * 1e5, 1)
+    EXPECT_NEAR(run("ssgd", ServerNodes::kShared).servers.at(0).rx_bytes, 1400 * 1e5, 1)
         << "what stays on the node does not count";
     EXPECT_NEAR(result.worker_bytes.at(3), 200 * 2e5, 2e5);
     EXPECT_NEAR(result.worker_busy_s.at(3), 200 * 0.1, 0.1);

@@ -39,7 +39,8 @@ TEST(TrainOptions, DefaultsPassWithDataAndOut) {
 TEST(TrainOptions, RolesNeedRanksAndModesAnArchitecture) {
     EXPECT_EQ(complaint([](TrainOptions&) {}, 4), "");
     EXPECT_EQ(complaint([](TrainOptions& o) { o.arch = Architecture::kServers; }, 2), "");
-    EXPECT_THAT(complaint([](TrainOptions& o) { o.arch = Architecture::kServers; }), HasSubstr("--arch ring"));
+    EXPECT_THAT(complaint([](TrainOptions& o) { o.arch = Architecture::kServers; }),
+                HasSubstr("--arch ring"));
     EXPECT_THAT(complaint([](TrainOptions& o) { o.servers = 1; }, 4), HasSubstr("--servers"));
     EXPECT_THAT(complaint([](TrainOptions& o) { o.mode = "asgd"; }, 4), HasSubstr("asgd"));
     const auto two_servers = [](TrainOptions& o) {
@@ -81,7 +82,8 @@ TEST(TrainOptions, ServersComputeNothingThatCouldBeSlower) {
     };
     EXPECT_THAT(with("rank=0,cpu=0.5", Architecture::kServers), HasSubstr("rank 0, a server"));
     EXPECT_THAT(with("rank=0,delay=5ms", Architecture::kServers), HasSubstr("ranks 1 and up"));
-    EXPECT_EQ(with("rank=0,bw=20MB/s;rank=0,freeze=1s..2s;rank=1,cpu=0.5", Architecture::kServers), "");
+    EXPECT_EQ(with("rank=0,bw=20MB/s;rank=0,freeze=1s..2s;rank=1,cpu=0.5", Architecture::kServers),
+              "");
     EXPECT_EQ(with("rank=0,cpu=0.5", Architecture::kRing), "");
 }
 
