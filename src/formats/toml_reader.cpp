@@ -46,10 +46,11 @@ toml::table TomlReader::parse(std::string_view text) const {
         return toml::parse(text, path_);
     } catch (const toml::parse_error& error) {
         const std::string line = fmt::format("{}, line {}", path_, error.source().begin.line);
-        fail_by(kind_, {.where = line,
-                        .what = "the line cannot be understood",
-                        .expected = "TOML: name = value, texts in quotes",
-                        .got = error.description()});
+        fail_by(kind_,
+                {.where = line,
+                 .what = kind_ == Kind::kData ? "not a TOML file" : "the line cannot be understood",
+                 .expected = "TOML: name = value, texts in quotes",
+                 .got = error.description()});
     }
 }
 

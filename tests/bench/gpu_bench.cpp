@@ -26,6 +26,7 @@
 #include "cohort/core/statistics.hpp"
 #include "cohort/model/replica.hpp"
 #include "cohort/model/zoo.hpp"
+#include "cohort/optim/learning_options.hpp"
 #include "cohort/optim/optimizer.hpp"
 
 namespace cohort {
