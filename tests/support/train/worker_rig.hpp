@@ -251,7 +251,7 @@ private:
         TrainOptions o;
         o.data = folder.file("data.h5");
         o.model = model;
-        o.arch = servers > 0 ? "servers" : "ring";
+        o.arch = servers > 0 ? Architecture::kServers : Architecture::kRing;
         o.servers = servers;
         o.batch = 16;
         o.lr = 0.05;
