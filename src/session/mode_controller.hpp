@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/sched/mode_options.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sched/reports.hpp"
 #include "session/decision_log.hpp"
@@ -26,14 +27,13 @@ struct PlanChange {
 class ModeController {
 public:
     /// The mode in charge is the one that was chosen for `samples` applied.
-    /// Errors: UsageError for a mode.
     ModeController(const ModeChoice& choice, ModeSetting setting, std::int64_t samples);
 
     /// The first plan, which is in force at once, with --batch samples for every worker.
     [[nodiscard]] SyncPlan start();
     /// Puts another mode in charge with the next ask(). Errors: UsageError for a mode that cannot
     /// be; nothing happens then.
-    void request(const std::string& mode);
+    void request(const std::string& text);
     /// After an update: whether ask() has anything to look at. Constant cost.
     [[nodiscard]] bool looks(const RunCounts& counts) const;
     /// When to ask() although no update was made, seconds of training; none: not before the next
@@ -64,7 +64,7 @@ public:
     [[nodiscard]] std::vector<RateWindow> take_windows() { return policy_->take_windows(); }
 
     /// The mode in charge, as `--mode` writes it.
-    [[nodiscard]] const std::string& mode() const noexcept { return mode_; }
+    [[nodiscard]] const std::string& mode() const noexcept { return mode_.text; }
     /// What is in force: "static:4", or "lb-bsp (ssgd)" when the plan has a name of its own.
     [[nodiscard]] const std::string& in_force() const noexcept { return label_; }
     [[nodiscard]] bool synchronous() const { return is_synchronous(plan_); }
@@ -80,9 +80,8 @@ private:
     };
 
     [[nodiscard]] std::optional<Decision> next(const Telemetry& telemetry);
-    [[nodiscard]] std::unique_ptr<ModePolicy> policy_of(const std::string& mode) const;
-    [[nodiscard]] std::optional<Decision> take_charge(const std::string& mode,
-                                                      const std::string& why);
+    [[nodiscard]] std::unique_ptr<ModePolicy> policy_of(const Mode& mode) const;
+    [[nodiscard]] std::optional<Decision> take_charge(const Mode& mode, const std::string& why);
     void refresh(const Telemetry& telemetry);
     void note(Decision& decision, const Telemetry& telemetry);
     void close();
@@ -91,9 +90,9 @@ private:
     bool deterministic_;
     std::vector<ScheduledMode> schedule_;
     std::size_t entry_ = 0;  ///< of the schedule that counts
-    std::string mode_;
+    Mode mode_;
     std::unique_ptr<ModePolicy> policy_;
-    std::optional<std::string> requested_;
+    std::optional<Mode> requested_;
     SyncPlan plan_;                   ///< in force
     std::string label_;               ///< of it
     std::optional<SyncPlan> coming_;  ///< asked for, not in force

@@ -23,9 +23,10 @@ ARROWS = {
     "comm": ["core", "tensor"],
     "sched": ["core", "model", "optim"],
     "session": ["core", "data", "sched"],
-    "sim": ["model", "optim", "session"],
+    "formats": ["data", "sched"],
+    "sim": ["model", "optim", "session", "formats"],
     "report": ["sim"],
-    "train": ["model", "optim", "data", "comm", "session", "sim"],
+    "train": ["model", "optim", "data", "comm", "session", "formats"],
     "jobs": ["report", "train"],
 }
 # Folders of the tree's top level that are modules; the others are below src/ and include/cohort/.
@@ -37,7 +38,7 @@ EXTERNAL = (
     ("NCCL", re.compile(r"nccl(_net)?\.h$"), ("comm",)),
     ("HDF5", re.compile(r"(hdf5|hdf5_hl|H5\w*)\.h$"), ("data",)),
     ("CLI11", re.compile(r"CLI(11\.hpp$|/)"), ("jobs",)),
-    ("toml++", re.compile(r"toml\+\+/"), ("sim", "report", "jobs")),
+    ("toml++", re.compile(r"toml\+\+/"), ("formats", "report", "jobs")),
     ("CUDA", re.compile(r"(cuda\w*|cublas\w*|cudnn\w*|curand\w*|nvrtc)\.h$|(cub|thrust|cuda)/"), ()),
 )
 # Files of the CUDA backend: those below a folder cuda/, the NCCL files of comm, kernels.

@@ -9,9 +9,9 @@
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
 #include "core/system/live_line.hpp"
-#include "sim/formats/chooser_file.hpp"
-#include "sim/formats/efficiency_file.hpp"
-#include "sim/formats/predictor_file.hpp"
+#include "formats/chooser_file.hpp"
+#include "formats/efficiency_file.hpp"
+#include "formats/predictor_file.hpp"
 #include "train/protocol/lease_codec.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
@@ -175,10 +175,7 @@ void Coordinator::open_session(const LeaseState& leases, const SampleAccounts& a
                                SessionCounts start) {
     const int workers = links_.map.workers();
     ModeSetting setting = mode_setting(options(), workers);
-    if (options().efficiency == "model") {
-        setting.chooser.coefficients = load_efficiency(options().efficiency_file);
-    }
-    setting.chooser.rate_weights = load_rate_weights(options().chooser_file);
+    load_chooser_files(setting.chooser);
     setting.workers_at_start = std::max<std::int64_t>(1, parts_.reference_batch / options().batch);
     if (workers < setting.workers_at_start) {
         log_warn(
@@ -210,7 +207,8 @@ void Coordinator::open_session(const LeaseState& leases, const SampleAccounts& a
                 [workers, model, batch = options().batch, name = setting.chooser.predictor] {
                     return make_predictor(name, workers, batch, model);
                 }},
-        ModeController(mode_choice(options()), setting, start.samples_applied),
+        ModeController({.modes = options().modes, .deterministic = options().deterministic},
+                       setting, start.samples_applied),
         LeaseLedger(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),
         accounts, start);
     consultation_.emplace(*session_, reporter_.clock(), model);

@@ -97,7 +97,7 @@ public:
         : world_(world),
           environment_(on_this_rank(environment, world)),
           links_{world.messenger(), world.operations(), world.map(), &world.membership()},
-          parts_(resolved(options), world.map().workers()) {
+          parts_(options, world.map().workers()) {
         if (world.role() == Role::kServer) {
             server_.emplace(links_, parts_, world.rank());
         } else {
@@ -234,11 +234,11 @@ Trainer::Trainer(const TrainOptions& options, const TrainEnvironment& environmen
     ExitCode code = ExitCode::kDone;
     std::string message;
     try {
-        check_options(options, world.size());
+        const TrainOptions all = options.modes.empty() ? checked(options, world.size()) : options;
         if (world.rank() == 0) {
-            check_run_folder(options);
+            check_run_folder(all);
         }
-        run_ = std::make_unique<Run>(options, environment, world);
+        run_ = std::make_unique<Run>(all, environment, world);
     } catch (const Error& error) {
         if (world.size() == 1) {
             throw;

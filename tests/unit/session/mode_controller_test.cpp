@@ -86,9 +86,13 @@ TEST(SwitchReport, IsASentence) {
               "mode ssgd -> adaptive (ssgd) after 9 samples (request), overtaken by the next one");
 }
 
+ModeController desk_of(const char* mode, const ModeSetting& setting) {
+    return {{.modes = {{.mode = parse_mode(mode, setting)}}}, setting, 0};
+}
+
 TEST(ModeController, RecordsWhatAChooserChanges) {
-    ModeController desk({.mode = "star-h", .mode_schedule = ""},
-                        {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}}, 0);
+    ModeController desk =
+        desk_of("star-h", {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}});
     EXPECT_EQ(desk.start().name, "ssgd");
     std::int64_t round = 1;
     std::optional<PlanChange> change;
@@ -115,8 +119,8 @@ TEST(ModeController, RecordsWhatAChooserChanges) {
 }
 
 TEST(ModeController, ARequestEndsWhatAChooserAnswersFor) {
-    ModeController desk({.mode = "star-h", .mode_schedule = ""},
-                        {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}}, 0);
+    ModeController desk =
+        desk_of("star-h", {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}});
     (void)desk.start();
     for (std::int64_t round = 1; round < 20; ++round) {
         (void)desk.ask(at(round, 0.3));
@@ -129,8 +133,8 @@ TEST(ModeController, ARequestEndsWhatAChooserAnswersFor) {
 }
 
 TEST(ModeController, PlainModesDecideNothing) {
-    ModeController desk({.mode = "dynamic", .mode_schedule = ""},
-                        {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}}, 0);
+    ModeController desk =
+        desk_of("dynamic", {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}});
     (void)desk.start();
     for (std::int64_t round = 1; round < 20; ++round) {
         (void)desk.ask(at(round, 0.3));
@@ -141,20 +145,19 @@ TEST(ModeController, PlainModesDecideNothing) {
 
 TEST(ModeController, OneWorkerLeavesNothingToChoose) {
     for (const char* mode : {"adaptive", "star-h", "star-h-exact", "star-ml", "ssgd-or-asgd"}) {
-        ModeController desk({.mode = mode, .mode_schedule = ""},
-                            {.live = {true}, .batch = 8, .own_seconds = {}}, 0);
+        ModeController desk = desk_of(mode, {.live = {true}, .batch = 8, .own_seconds = {}});
         EXPECT_FALSE(desk.wants_load()) << mode;
         EXPECT_EQ(desk.start().name, "ssgd");
     }
-    ModeController recording(
-        {.mode = "star-h", .mode_schedule = ""},
-        {.live = {true}, .batch = 8, .own_seconds = {}, .chooser = {.record_rates = true}}, 0);
+    ModeController recording =
+        desk_of("star-h",
+                {.live = {true}, .batch = 8, .own_seconds = {}, .chooser = {.record_rates = true}});
     EXPECT_TRUE(recording.wants_gradients()) << "what its plan achieves is measured all the same";
 }
 
 TEST(ModeController, LooksWhenAScheduleOrARequestIsDue) {
     const ModeSetting setting{.live = {true, true}, .batch = 10};
-    ModeController desk({.mode = "", .mode_schedule = "0:ssgd,100:asgd"}, setting, 0);
+    ModeController desk({.modes = parse_mode_schedule("0:ssgd,100:asgd", setting)}, setting, 0);
     (void)desk.start();
     EXPECT_FALSE(desk.looks({.updates = 1, .pushes = 2, .samples_applied = 20}));
     EXPECT_TRUE(desk.looks({.updates = 1, .pushes = 2, .samples_applied = 100}));

@@ -1,0 +1,240 @@
+// What the coordinator keeps: leases, evaluations, checkpoints, snapshots from shards.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "cohort/core/error.hpp"
+#include "support/core/temp_folder.hpp"
+#include "train/coordinator/checkpoint_desk.hpp"
+#include "train/coordinator/evaluation_desk.hpp"
+#include "train/coordinator/gathering.hpp"
+
+namespace cohort {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TrainProgress at(std::int64_t samples) {
+    TrainProgress progress;
+    progress.samples_applied = samples;
+    progress.train_seconds = 3;
+    return progress;
+}
+
+TEST(EvaluationDesk, IsDueOncePerPeriodEvenWhenUpdatesStraddle) {
+    EvaluationDesk desk(100, 0);
+    EXPECT_FALSE(desk.due(90));
+    EXPECT_TRUE(desk.due(120));
+    const std::uint64_t id = desk.start();
+    desk.taken(at(120), 120, 1, true);
+    EXPECT_FALSE(desk.due(230)) << "one at a time";
+    EXPECT_TRUE(desk.part({.id = id, .part = 0, .samples = 1}));
+    EXPECT_FALSE(desk.due(180));
+    EXPECT_TRUE(desk.due(230));
+    EXPECT_TRUE(EvaluationDesk(100, 90).due(130)) << "the run stopped before it could be done";
+}
+
+TEST(EvaluationDesk, PartsAddUpInAnyOrder) {
+    EvaluationDesk desk(100, 0);
+    const std::uint64_t id = desk.start();
+    desk.taken(at(110), 110, 2, true);
+    EXPECT_THAT(desk.missing(), ElementsAre(0, 1));
+    EXPECT_FALSE(desk.part({.id = id + 1, .part = 0, .samples = 50})) << "another evaluation's";
+    EXPECT_FALSE(desk.part(
+        {.id = id, .part = 1, .loss_sum = 30, .correct = 10, .samples = 20, .seconds = 2}));
+    EXPECT_THAT(desk.missing(), ElementsAre(0));
+    const auto report = desk.part(
+        {.id = id, .part = 0, .loss_sum = 10, .correct = 20, .samples = 20, .seconds = 1});
+    ASSERT_TRUE(report);
+    EXPECT_DOUBLE_EQ(report->accuracy, 0.75);
+    EXPECT_DOUBLE_EQ(report->loss, 1);
+    EXPECT_EQ(report->samples, 40);
+    EXPECT_DOUBLE_EQ(report->seconds, 2) << "training waited for the slowest";
+    EXPECT_EQ(report->samples_applied, 110);
+    EXPECT_DOUBLE_EQ(report->train_seconds, 3);
+    EXPECT_FALSE(desk.running());
+}
+
+TEST(EvaluationDesk, KeepsPartsThatOvertakeTheNewsOfTheirRound) {
+    EvaluationDesk desk(100, 0);
+    const std::uint64_t id = desk.start();
+    EXPECT_FALSE(desk.part({.id = id, .part = 1, .correct = 10, .samples = 20}));
+    desk.taken(at(110), 110, 3, true);
+    EXPECT_THAT(desk.missing(), ElementsAre(0, 2));
+    EXPECT_FALSE(desk.part({.id = id, .part = 2, .correct = 20, .samples = 20}));
+    const auto report = desk.part({.id = id, .part = 0, .correct = 0, .samples = 20});
+    ASSERT_TRUE(report);
+    EXPECT_DOUBLE_EQ(report->accuracy, 0.5);
+    EXPECT_EQ(report->samples_applied, 110);
+}
+
+TEST(EvaluationDesk, IsDueAgainWhenItIsGivenUp) {
+    EvaluationDesk desk(100, 0);
+    const std::uint64_t id = desk.start();
+    EXPECT_TRUE(desk.pausing());
+    desk.taken(at(110), 110, 2, true);
+    EXPECT_TRUE(desk.pausing());
+    desk.give_up();
+    EXPECT_FALSE(desk.running());
+    EXPECT_FALSE(desk.part({.id = id, .part = 0, .samples = 20})) << "of the one that was given up";
+    EXPECT_TRUE(desk.due(120));
+    const std::uint64_t reserved = desk.start();
+    desk.give_up();
+    EXPECT_TRUE(desk.due(120));
+    EXPECT_NE(desk.start(), reserved);
+    desk.taken(at(120), 120, 1, false);
+    EXPECT_FALSE(desk.pausing()) << "somebody does it beside training";
+}
+
+class CheckpointDeskTest : public testing::Test {
+protected:
+    /// A shard of a run of 8 parameters, as its owner writes it.
+    SavedPart save(const std::string& path, std::int32_t part, int parts) {
+        ShardSnapshot shard{
+            .part = part, .begin = part * 8 / parts, .end = (part + 1) * 8 / parts, .version = 5};
+        shard.parameters.assign(static_cast<std::size_t>(shard.end - shard.begin), 1.5F);
+        return {.checkpoint = path,
+                .part = part,
+                .file = write_shard(path, shard, hdf5),
+                .write_s = 0.25};
+    }
+
+    static RunSnapshot snapshot(std::int64_t samples) {
+        RunSnapshot run;
+        run.identity = {{"model", "tiny"}};
+        run.progress.samples_applied = samples;
+        run.version = 5;
+        run.reference_batch = 4;
+        run.lease_state = {0, 0, samples, 1};
+        run.parameters = 8;
+        return run;
+    }
+
+    std::optional<CheckpointReport> wait(CheckpointDesk& desk, double now) {
+        for (int tries = 0; tries < 1000; ++tries) {
+            if (auto report = desk.collect(Clock::Seconds(now))) {
+                return report;
+            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+        return std::nullopt;
+    }
+
+    TempFolder folder;
+    Hdf5Thread hdf5;
+    TrainOptions options;
+};
+
+TEST_F(CheckpointDeskTest, ManifestComesWhenTheLastShardIsThere) {
+    options.checkpoint_every_s = 0;
+    options.checkpoint_every_samples = 100;
+    CheckpointDesk desk(options, folder.file("c"), 2, hdf5);
+    desk.begin(0, Clock::Seconds(0));
+    EXPECT_FALSE(desk.due(99, Clock::Seconds(1)));
+    ASSERT_TRUE(desk.due(100, Clock::Seconds(1)));
+    const std::string path = desk.start(100);
+    EXPECT_FALSE(desk.due(200, Clock::Seconds(1))) << "one at a time";
+    desk.captured(snapshot(100), Clock::Seconds(1));
+    desk.saved(save(path, 1, 2));
+    EXPECT_FALSE(desk.collect(Clock::Seconds(1)));
+    EXPECT_THAT(desk.missing(), ElementsAre(0));
+    EXPECT_THAT(list_checkpoints(folder.file("c")), IsEmpty());
+    desk.saved(save(path, 0, 2));
+    const auto report = wait(desk, 2);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->error, "");
+    EXPECT_THAT(list_checkpoints(folder.file("c")), ElementsAre(path));
+    EXPECT_EQ(read_manifest(path, {{"model", "tiny"}}, hdf5).progress.samples_applied, 100);
+    EXPECT_FALSE(desk.wanted_at_end(StopReason::kBudget, 100));
+    EXPECT_TRUE(desk.wanted_at_end(StopReason::kBudget, 120));
+}
+
+TEST_F(CheckpointDeskTest, AShardThatFailsIsReportedAndTriedAgain) {
+    options.checkpoint_every_s = 10;
+    CheckpointDesk desk(options, folder.file("c"), 2, hdf5);
+    desk.begin(0, Clock::Seconds(0));
+    EXPECT_FALSE(desk.due(50, Clock::Seconds(9)));
+    ASSERT_TRUE(desk.due(50, Clock::Seconds(10)));
+    const std::string path = desk.start(50);
+    desk.captured(snapshot(50), Clock::Seconds(10));
+    desk.saved(save(path, 0, 2));
+    desk.saved({.checkpoint = path, .part = 1, .error = "no space left"});
+    const auto report = wait(desk, 10);
+    ASSERT_TRUE(report);
+    EXPECT_THAT(report->error, HasSubstr("no space left"));
+    EXPECT_THAT(list_checkpoints(folder.file("c")), IsEmpty());
+    EXPECT_TRUE(std::filesystem::is_empty(folder.file("c"))) << "nothing is left behind";
+    EXPECT_FALSE(desk.due(60, Clock::Seconds(19)));
+    EXPECT_TRUE(desk.due(60, Clock::Seconds(20)));
+    EXPECT_TRUE(desk.wanted_at_end(StopReason::kBudget, 50));
+}
+
+TEST_F(CheckpointDeskTest, AwaitsTheCaptureOfItsOwnPathOnce) {
+    options.checkpoint_every_s = 0;
+    options.checkpoint_every_samples = 100;
+    CheckpointDesk desk(options, folder.file("c"), 1, hdf5);
+    desk.begin(0, Clock::Seconds(0));
+    EXPECT_FALSE(desk.awaits(""));
+    const std::string path = desk.start(100);
+    EXPECT_TRUE(desk.awaits(path));
+    EXPECT_FALSE(desk.awaits(path + "x"));
+    desk.give_up();  // the round that carried it is void
+    EXPECT_FALSE(desk.running());
+    EXPECT_FALSE(desk.awaits(path));
+    ASSERT_TRUE(desk.due(110, Clock::Seconds(1))) << "it is tried again";
+    EXPECT_EQ(desk.start(100), path);
+    desk.captured(snapshot(100), Clock::Seconds(1));
+    EXPECT_FALSE(desk.awaits(path));
+    desk.give_up();
+    EXPECT_TRUE(desk.running()) << "what is captured will be saved";
+    desk.saved({.checkpoint = path, .part = 0, .error = "no space left"});
+    EXPECT_TRUE(wait(desk, 1));
+    EXPECT_FALSE(desk.awaits(path));
+}
+
+TEST(Gathering, PutsShardsTogetherWithTheStateOfTheFirst) {
+    Gathering gathering({{.part = 0, .begin = 0, .end = 2, .state = 1},
+                         {.part = 1, .begin = 2, .end = 5, .state = 0}});
+    const auto announce = [](std::int32_t part, std::int64_t version) {
+        return Message{.body =
+                           encode(GatheredHeader{.gather = 7, .version = version, .part = part})};
+    };
+    const auto deliver = [&](std::int32_t part, const std::vector<float>& floats) {
+        const auto bytes = std::as_bytes(std::span(floats));
+        const auto to = gathering.accept(announce(part, 3), bytes.size());
+        ASSERT_EQ(to.size(), bytes.size());
+        std::copy(bytes.begin(), bytes.end(), to.begin());
+    };
+    deliver(1, {3, 4, 5});
+    EXPECT_FALSE(gathering.arrived(announce(1, 3)));
+    EXPECT_THAT(gathering.missing(7), ElementsAre(0));
+    deliver(0, {1, 2, 9});
+    const auto whole = gathering.arrived(announce(0, 3));
+    ASSERT_TRUE(whole);
+    EXPECT_EQ(whole->version, 3);
+    EXPECT_THAT(whole->parameters, ElementsAre(1, 2, 3, 4, 5));
+    EXPECT_THAT(whole->state, ElementsAre(9));
+}
+
+TEST(Gathering, RefusesWrongSizesAndMixedVersions) {
+    Gathering gathering({{.part = 0, .begin = 0, .end = 2, .state = 0},
+                         {.part = 1, .begin = 2, .end = 4, .state = 0}});
+    const auto announce = [](std::int32_t part, std::int64_t version) {
+        return Message{.body =
+                           encode(GatheredHeader{.gather = 1, .version = version, .part = part})};
+    };
+    EXPECT_TRUE(gathering.accept(announce(0, 1), 12).empty());
+    EXPECT_FALSE(gathering.accept(announce(0, 1), 8).empty());
+    EXPECT_FALSE(gathering.arrived(announce(0, 1)));
+    EXPECT_FALSE(gathering.accept(announce(1, 2), 8).empty());
+    EXPECT_THROW((void)gathering.arrived(announce(1, 2)), PeerError);
+}
+
+}  // namespace
+}  // namespace cohort
