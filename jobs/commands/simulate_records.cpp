@@ -11,7 +11,7 @@
 #include "cohort/sched/policy.hpp"
 #include "cohort/train/events.hpp"
 #include "core/units.hpp"
-#include "train/coordinator/decision_json.hpp"
+#include "train/coordinator/modes/decision_json.hpp"
 #include "train/fit/predictor_scores_text.hpp"
 
 namespace cohort {

@@ -16,7 +16,7 @@
 #include "train/coordinator/control_desk.hpp"
 #include "train/coordinator/evaluation_desk.hpp"
 #include "train/coordinator/gathering.hpp"
-#include "train/coordinator/mode_consultation.hpp"
+#include "train/coordinator/modes/mode_consultation.hpp"
 #include "train/coordinator/roster.hpp"
 #include "train/coordinator/run_reporter.hpp"
 #include "train/coordinator/run_wait.hpp"

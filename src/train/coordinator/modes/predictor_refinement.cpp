@@ -1,4 +1,4 @@
-#include "train/coordinator/predictor_refinement.hpp"
+#include "train/coordinator/modes/predictor_refinement.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "train/coordinator/decision_json.hpp"
+#include "train/coordinator/modes/decision_json.hpp"
 
 #include <nlohmann/json.hpp>
 

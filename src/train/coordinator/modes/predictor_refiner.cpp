@@ -1,4 +1,4 @@
-#include "train/coordinator/predictor_refiner.hpp"
+#include "train/coordinator/modes/predictor_refiner.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -7,7 +7,7 @@
 #include "cohort/core/clock.hpp"
 #include "core/log.hpp"
 #include "core/system/thread_priority.hpp"
-#include "train/coordinator/predictor_refinement.hpp"
+#include "train/coordinator/modes/predictor_refinement.hpp"
 
 namespace cohort {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "cohort/core/clock.hpp"
 #include "session/training_session.hpp"
-#include "train/coordinator/predictor_refiner.hpp"
+#include "train/coordinator/modes/predictor_refiner.hpp"
 
 namespace cohort {
 

@@ -1,4 +1,4 @@
-#include "train/coordinator/mode_consultation.hpp"
+#include "train/coordinator/modes/mode_consultation.hpp"
 
 #include <utility>
 
