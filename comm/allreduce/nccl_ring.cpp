@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::chrono::microseconds kPause{50};
 /// How long after a sum was asked for its queueing is looked for without a sleep.
-constexpr std::chrono::milliseconds kLooking{2};
+constexpr std::chrono::milliseconds kDevicePolling{2};
 
 RingSetting of_one_float(const RingSetting& setting) {
     RingSetting tails = setting;
@@ -210,7 +210,7 @@ private:
         while (posted_ < arrived_ && ready()) {
             const FloatRange range = setting_.buckets.range(posted_);
             sums_->all_reduce(buffer_ + range.begin, range.size(), *own_);
-            look_until_ = std::chrono::steady_clock::now() + kLooking;
+            look_until_ = std::chrono::steady_clock::now() + kDevicePolling;
             ++posted_;
             const std::uint64_t bytes = traffic_of(setting_, range);
             const std::uint64_t messages = 2 * (setting_.members.size() - 1);

@@ -18,7 +18,7 @@ constexpr std::uint64_t kRounds = 7;
 constexpr std::uint64_t kWarmUp = 2;
 
 /// Least seconds of a round of one bucket.
-double measure(const RingSetting& setting, RingEngine& engine) {
+double measure_engine(const RingSetting& setting, RingEngine& engine) {
     const SteadyClock clock;
     std::vector<double> seconds;
     for (std::uint64_t round = 1; round <= kRounds; ++round) {
@@ -83,7 +83,7 @@ AllReduceAlgorithm choose_all_reduce(const RingSetting& setting, const NcclPlace
     RingSetting trial = setting;
     trial.buckets.floats = std::min(setting.buckets.floats, setting.buckets.size);
     const std::vector<SetUpRecord> of_ring = gather_times(
-        trial, measure(trial, *make_shared_engine(trial, AllReduceAlgorithm::kRing)), place);
+        trial, measure_engine(trial, *make_shared_engine(trial, AllReduceAlgorithm::kRing)), place);
     const std::optional<std::string> against = against_nccl(setting, of_ring);
     if (!against) {
         if (setting.self == 0) {
@@ -92,7 +92,8 @@ AllReduceAlgorithm choose_all_reduce(const RingSetting& setting, const NcclPlace
         return AllReduceAlgorithm::kNccl;
     }
     const double ring = slowest(of_ring);
-    const double mpi = slowest(gather_times(trial, measure(trial, *make_mpi_engine(trial)), {}));
+    const double mpi =
+        slowest(gather_times(trial, measure_engine(trial, *make_mpi_engine(trial)), {}));
     const auto chosen = ring <= mpi ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kMpi;
     if (setting.self == 0) {
         log_info("All-reduce: {} (a bucket of {}: ring {:.0f} us, mpi {:.0f} us{})",

@@ -33,9 +33,9 @@ constexpr int kPresenceTag = 3;  // on the ring communicator
 constexpr int kLastGroupTag = 1 << 30;
 constexpr int kGroupTags = 16;
 constexpr int kGroups = (1 << 29) / kGroupTags;
-constexpr std::chrono::milliseconds kPatience{250};
+constexpr std::chrono::milliseconds kPresencePatience{250};
 /// How long the thread keeps looking after something has moved: others move at the same time.
-constexpr std::chrono::microseconds kLooking{200};
+constexpr std::chrono::microseconds kMpiPolling{200};
 
 struct TailRecord {
     std::uint64_t round = 0;
@@ -197,7 +197,7 @@ public:
         } else if (tail_posted_) {
             watch_presence(ordinal, now);
         }
-        return moved || (!requests_.empty() && now - last_move_ < kLooking);
+        return moved || (!requests_.empty() && now - last_move_ < kMpiPolling);
     }
 
     bool moving() const override { return !requests_.empty() && !broken_.load(); }
@@ -296,7 +296,7 @@ private:
     /// This member waits: after a while it says so to the others, and listens to them.
     void watch_presence(std::uint64_t ordinal, steady_clock::time_point now) {
         MPI_Comm ring = setting_.thread.communicators().ring;
-        if (!presence_sent_ && told() && now - handed_at_ > kPatience) {
+        if (!presence_sent_ && told() && now - handed_at_ > kPresencePatience) {
             presence_sent_ = true;
             held_->presence = {exchange_, ordinal, setting_.self};
             present_[static_cast<std::size_t>(setting_.self)].store(ordinal);

@@ -22,9 +22,9 @@
 namespace cohort {
 namespace {
 
-constexpr std::int64_t kLanes = 3;
+constexpr std::int64_t kPairLanes = 3;
 
-struct Lane {
+struct PairLane {
     bool summed = false;
     bool sums_posted = false;
     bool told_sent = false;
@@ -64,7 +64,7 @@ public:
             next_ = 0;
         }
         bool moved = false;
-        while (next_ < arrived && next_ < first_ + kLanes) {
+        while (next_ < arrived && next_ < first_ + kPairLanes) {
             start(next_++);
             moved = true;
         }
@@ -82,8 +82,10 @@ public:
     [[nodiscard]] bool quiet() const override { return first_ == next_; }
 
 private:
-    Lane& lane(std::int64_t bucket) { return lanes_[static_cast<std::size_t>(bucket % kLanes)]; }
-    static int tag(std::int64_t bucket) { return static_cast<int>(2 * (bucket % kLanes)); }
+    PairLane& lane(std::int64_t bucket) {
+        return lanes_[static_cast<std::size_t>(bucket % kPairLanes)];
+    }
+    static int tag(std::int64_t bucket) { return static_cast<int>(2 * (bucket % kPairLanes)); }
 
     /// Who of a node takes a foreign owner's sum.
     [[nodiscard]] int fetcher(int node, int owner) const {
@@ -108,7 +110,7 @@ private:
     }
 
     void start(std::int64_t bucket) {
-        Lane& lane = this->lane(bucket);
+        PairLane& lane = this->lane(bucket);
         lane.summed = false;
         lane.sums_posted = false;
         lane.told_sent = false;
@@ -132,7 +134,7 @@ private:
     }
 
     bool step(std::int64_t bucket) {
-        Lane& lane = this->lane(bucket);
+        PairLane& lane = this->lane(bucket);
         bool moved = false;
         std::erase_if(lane.contributions_in,
                       [&](RingRequest& request) { return messages_.received(request); });
@@ -161,7 +163,7 @@ private:
         }
     }
 
-    void sum(Lane& lane, std::int64_t bucket) {
+    void sum(PairLane& lane, std::int64_t bucket) {
         lane.summed = true;
         const FloatRange mine = segment(bucket, self_);
         if (mine.size() == 0) {
@@ -198,7 +200,7 @@ private:
         }
     }
 
-    void post_sums(Lane& lane, std::int64_t bucket) {
+    void post_sums(PairLane& lane, std::int64_t bucket) {
         lane.sums_posted = true;
         for (std::size_t i = 0; i < fetched_.size(); ++i) {
             const FloatRange range = segment(bucket, fetched_[i]);
@@ -211,7 +213,7 @@ private:
         }
     }
 
-    bool take_sums(Lane& lane, std::int64_t bucket) {
+    bool take_sums(PairLane& lane, std::int64_t bucket) {
         bool moved = false;
         for (std::size_t i = 0; i < fetched_.size(); ++i) {
             if (lane.sums_taken[i] == 0 && messages_.received(lane.sums_in[i])) {
@@ -229,7 +231,7 @@ private:
         return requests.empty();
     }
 
-    bool finished(Lane& lane) {
+    bool finished(PairLane& lane) {
         return lane.summed && lane.told_sent && lane.sums_posted && all_ended(lane.sums_out) &&
                std::all_of(lane.sums_taken.begin(), lane.sums_taken.end(),
                            [](char taken) { return taken != 0; });
@@ -247,7 +249,7 @@ private:
     std::uint64_t ordinal_ = 0;
     std::int64_t first_ = 0;  ///< buckets from here to next_ are under way
     std::int64_t next_ = 0;
-    std::array<Lane, kLanes> lanes_;
+    std::array<PairLane, kPairLanes> lanes_;
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 /// Blocks that a communication thread does before it looks at other things.
 constexpr int kBlocksPerPoll = 8;
 /// How long a communication thread keeps looking after a message has moved.
-constexpr std::chrono::microseconds kLooking{100};
+constexpr std::chrono::microseconds kMemoryPolling{100};
 constexpr int kAllBlocks = 1 << 30;
 /// From this many blocks on a bucket is worth waking others for.
 constexpr std::int64_t kWorthHelp = 8;
@@ -170,7 +170,7 @@ private:
         }
         const auto now = std::chrono::steady_clock::now();
         last_move_ = moved ? now : last_move_;
-        return now - last_move_ < kLooking;
+        return now - last_move_ < kMemoryPolling;
     }
     [[nodiscard]] int rank_of(int member) const {
         return setting_.members[static_cast<std::size_t>(member)];

@@ -12,9 +12,9 @@ namespace {
 using std::chrono::steady_clock;
 
 /// After this long a node tells which of its members are there, and again when more have come.
-constexpr std::chrono::milliseconds kPatience{250};
+constexpr std::chrono::milliseconds kTellPeriod{250};
 
-struct TailRecord {
+struct NodeTail {
     std::uint64_t ordinal = 0;  ///< of the round that it belongs to; another: not handed in yet
     std::uint64_t round = 0;
     RingTail tail;
@@ -23,7 +23,7 @@ struct TailRecord {
 struct Peer {
     int rank = 0;  ///< in the world
     std::vector<int> members;
-    std::vector<TailRecord> incoming;
+    std::vector<NodeTail> incoming;
     RingRequest receive;
     RingRequest send;
     bool posted = false;
@@ -95,7 +95,7 @@ private:
             static_cast<std::size_t>(std::count_if(local.begin(), local.end(), [&](int member) {
                 return node_.handed_in(ordinal, member);
             }));
-        const bool due = here == local.size() || steady_clock::now() - last_told_ > kPatience;
+        const bool due = here == local.size() || steady_clock::now() - last_told_ > kTellPeriod;
         if (!idle || here <= told_ || !due) {
             return false;
         }
@@ -110,7 +110,7 @@ private:
         }
         last_told_ = steady_clock::now();
         for (Peer& peer : peers_) {
-            peer.send = messages_.send(outgoing_.data(), outgoing_.size() * sizeof(TailRecord),
+            peer.send = messages_.send(outgoing_.data(), outgoing_.size() * sizeof(NodeTail),
                                        peer.rank, RingMessages::kTailTag);
         }
         return true;
@@ -122,7 +122,7 @@ private:
         }
         if (!peer.posted) {
             peer.receive =
-                messages_.receive(peer.incoming.data(), peer.incoming.size() * sizeof(TailRecord),
+                messages_.receive(peer.incoming.data(), peer.incoming.size() * sizeof(NodeTail),
                                   peer.rank, RingMessages::kTailTag);
             peer.posted = true;
         }
@@ -132,7 +132,7 @@ private:
         peer.posted = false;
         peer.complete = true;
         for (std::size_t i = 0; i < peer.members.size(); ++i) {
-            const TailRecord& record = peer.incoming[i];
+            const NodeTail& record = peer.incoming[i];
             if (record.ordinal != ordinal) {
                 peer.complete = false;
             } else if (!node_.handed_in(ordinal, peer.members[i])) {
@@ -144,7 +144,7 @@ private:
 
     NodePart& node_;
     RingMessages messages_;
-    std::vector<TailRecord> outgoing_;
+    std::vector<NodeTail> outgoing_;
     std::vector<Peer> peers_;
     std::uint64_t ordinal_ = 0;
     std::size_t told_ = 0;  ///< tails of this node that the others have

@@ -10,6 +10,7 @@
 #include <exception>
 #include <utility>
 
+#include "comm/base/running_time.hpp"
 #include "comm/base/silent_links.hpp"
 #include "core/bytes.hpp"
 #include "core/log.hpp"
@@ -29,8 +30,6 @@ constexpr std::chrono::microseconds kLongestSleepBell = 20ms;
 constexpr std::chrono::microseconds kLongestSleepMoving = 250us;
 constexpr auto kMovingFor = 20ms;
 constexpr auto kLookEvery = 100ms;
-/// A pause between two looks that was not a wait for others: the process was stopped or starved.
-constexpr auto kOwnPause = 500ms;
 /// How long MPI may hold the thread after a worker's death.
 constexpr auto kStuckWithTheDead = 2s;
 

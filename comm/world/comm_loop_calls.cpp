@@ -22,7 +22,7 @@ double seconds_of(clockid_t clock) {
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-constexpr std::chrono::milliseconds kLook{50};
+constexpr std::chrono::milliseconds kStartPoll{50};
 /// From here on a wait for the communication thread has a name.
 constexpr std::chrono::milliseconds kWorthAName{100};
 
@@ -43,7 +43,7 @@ void CommLoop::start() {
     const double stall_limit = options_.stall_limit_s > 0 ? options_.stall_limit_s : 60;
     const std::chrono::duration<double> limit(2 * stall_limit);
     RunningTime time;
-    while (uses_mpi_ && started.wait_for(kLook) != std::future_status::ready) {
+    while (uses_mpi_ && started.wait_for(kStartPoll) != std::future_status::ready) {
         const bool begun = mpi_started_.load();  // then the ranks' meeting has limits of its own
         if (time.look() > (begun ? 3 * limit : limit)) {
             leave_at_once(fmt::format("rank {}: {}: not all ranks came within {:.0f} s",

@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 
 /// For the second agreement.
 constexpr auto kFarewell = 5s;
-constexpr std::chrono::milliseconds kLook{50};
+constexpr std::chrono::milliseconds kEndPoll{50};
 
 /// Called by exit().
 void end_process(int status, void* abort) {
@@ -136,7 +136,7 @@ void CommLoop::join_thread() {
     const std::chrono::duration<double> limit(3 * options_.stall_limit_s);
     auto ended = std::async(std::launch::async, [this] { thread_.join(); });
     RunningTime time;
-    while (ended.wait_for(kLook) != std::future_status::ready) {
+    while (ended.wait_for(kEndPoll) != std::future_status::ready) {
         if (time.look() > limit) {
             log_error("rank {}: MPI does not end within {:.0f} s", rank(), limit.count());
             ::_exit(static_cast<int>(ExitCode::kPeer));

@@ -1,5 +1,5 @@
 // Activations on the CPU: ReLU by our own loops (from its output alone), the others by oneDNN.
-#include "layers/cpu/dnnl_support.hpp"
+#include "layers/cpu/dnnl_version.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/cpu/format_cpu.hpp"
 #include "layers/cpu/primitive_cache.hpp"
@@ -88,16 +88,14 @@ private:
             made.data = {{samples * traits_.output.sample_floats()},
                          dnnl::memory::data_type::f32,
                          dnnl::memory::format_tag::a};
-            const dnnl::eltwise_forward::primitive_desc forward(
-                {training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
-                 algorithm_of(kind_), made.data, 0.0F, 0.0F},
-                user_scratchpad(), dnnl_engine());
+            const auto forward = describe_eltwise(
+                training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
+                algorithm_of(kind_), made.data);
             made.forward = dnnl::eltwise_forward(forward);
             made.forward_scratch = forward.scratchpad_desc();
             if (training_) {
-                const dnnl::eltwise_backward::primitive_desc backward(
-                    {algorithm_of(kind_), made.data, made.data, 0.0F, 0.0F}, user_scratchpad(),
-                    dnnl_engine(), forward);
+                const auto backward =
+                    describe_eltwise_backward(forward, algorithm_of(kind_), made.data);
                 made.backward = dnnl::eltwise_backward(backward);
                 made.backward_scratch = backward.scratchpad_desc();
             }

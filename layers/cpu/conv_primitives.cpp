@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "layers/cpu/dnnl_version.hpp"
+
 namespace cohort {
 namespace {
 
@@ -76,7 +78,7 @@ ConvPlan::ConvPlan(const ConvSpec& spec, const KernelContext& context)
 /// Groups must divide the true channels, so grouped convolutions leave padding to oneDNN.
 Desc ConvPlan::activation(const TensorFormat& format, std::int64_t samples) const {
     Desc desc = describe(format, samples);
-    if (spec_.options.groups > 1 && desc.dims()[1] != format.shape[0]) {
+    if (spec_.options.groups > 1 && dims_of(desc)[1] != format.shape[0]) {
         const Tag tag = format.block == 16 ? Tag::nChw16c : Tag::nChw8c;
         desc = Desc({samples, format.shape[0], format.shape[1], format.shape[2]}, kF32, tag);
     }
@@ -100,28 +102,24 @@ dnnl::convolution_forward::primitive_desc ConvPlan::forward_desc(const Problem& 
     // samples, so it could not serve a second slice size.
     const auto kind = training_ || algorithm == kWinograd ? dnnl::prop_kind::forward_training
                                                           : dnnl::prop_kind::forward_inference;
-    return {{kind, algorithm, p.source, weights, p.bias, p.output, p.strides, p.dilation, p.padding,
-             p.padding},
-            user_scratchpad(),
-            dnnl_engine()};
+    return describe_forward<dnnl::convolution_forward>(kind, algorithm, p.source, weights, p.bias,
+                                                       p.output, p.strides, p.dilation, p.padding,
+                                                       p.padding);
 }
 
 dnnl::convolution_backward_data::primitive_desc ConvPlan::data_desc(const Problem& p,
                                                                     dnnl::algorithm algorithm,
                                                                     const Desc& weights) const {
-    return {{algorithm, p.source, weights, p.output, p.strides, p.dilation, p.padding, p.padding},
-            user_scratchpad(),
-            dnnl_engine(),
-            forward_desc(p, algorithm, any_weights_)};
+    return describe_backward<dnnl::convolution_backward_data>(
+        forward_desc(p, algorithm, any_weights_), algorithm, p.source, weights, p.output, p.strides,
+        p.dilation, p.padding, p.padding);
 }
 
 dnnl::convolution_backward_weights::primitive_desc ConvPlan::weights_desc(
     const Problem& p, dnnl::algorithm algorithm, const Desc& weights) const {
-    return {{algorithm, p.source, weights, p.bias, p.output, p.strides, p.dilation, p.padding,
-             p.padding},
-            user_scratchpad(),
-            dnnl_engine(),
-            forward_desc(p, algorithm, any_weights_)};
+    return describe_backward<dnnl::convolution_backward_weights>(
+        forward_desc(p, algorithm, any_weights_), algorithm, p.source, weights, p.bias, p.output,
+        p.strides, p.dilation, p.padding, p.padding);
 }
 
 bool ConvPlan::winograd_possible() const {

@@ -13,7 +13,7 @@ namespace {
 constexpr double kLeastNoise = 0.05;   ///< of logarithms: what a clock and a scheduler add
 constexpr double kRunningNoise = 0.1;  ///< the same while an iteration runs: others get in the way
 constexpr double kFirstNoise = 0.1;    ///< assumed before any is known...
-constexpr double kFirstWeight = 8;     ///< ...as if seen so often
+constexpr double kPriorWeight = 8;     ///< ...as if seen so often
 constexpr double kPooled = 16;         ///< weight of all workers' noise in each one's, records
 constexpr std::ptrdiff_t kAround = 4;  ///< records on either side that make a local mean
 constexpr int kBlock = 8;              ///< iterations that are drawn together
@@ -223,8 +223,8 @@ void OwnTimes::read(Row& row, int worker, const TelemetryHistory& history) const
 /// Of successive times, so that changes of level count twice only; those of all workers in place of
 /// what few of one cannot tell.
 void OwnTimes::measure_noise() {
-    double pooled = kFirstWeight * kFirstNoise * kFirstNoise;
-    double weight = kFirstWeight;
+    double pooled = kPriorWeight * kFirstNoise * kFirstNoise;
+    double weight = kPriorWeight;
     for (const int worker : live_) {
         Row& row = rows_[static_cast<std::size_t>(worker)];
         row.noise = 0;

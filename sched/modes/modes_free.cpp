@@ -8,7 +8,7 @@
 namespace cohort {
 namespace {
 
-constexpr double kClockBound = 3;       ///< ssp, in pushes
+constexpr double kSspClockBound = 3;    ///< ssp, in pushes
 constexpr double kCompensation = 0.04;  ///< dcasgd, Zheng et al. 2017
 constexpr double kLagBound = 2;         ///< saps, in reference batches; auto: at the start
 constexpr double kLeastCosine = 0.01;   ///< zeno++: rho / gamma of its authors' runs
@@ -86,7 +86,7 @@ SyncPlan zeno(const ModeRequest& request) {
 std::vector<ModeEntry> free_modes() {
     return {
         {.name = "asgd", .parameters = {}, .plan = asgd},
-        {.name = "ssp", .parameters = {{.name = "S", .fallback = kClockBound}}, .plan = ssp},
+        {.name = "ssp", .parameters = {{.name = "S", .fallback = kSspClockBound}}, .plan = ssp},
         {.name = "dynsgd", .parameters = {}, .plan = dynsgd},
         {.name = "adadelay",
          .parameters = {{.name = "L", .least = 1e-6, .fallback = 1, .whole = false},

@@ -91,8 +91,8 @@ private:
                       .got = fmt::format("'{}'", name)});
 }
 
-std::unique_ptr<WorkerPredictor> make_lstm(int workers,
-                                           const std::shared_ptr<const LstmModel>& model) {
+std::unique_ptr<WorkerPredictor> lstm_of_model(int workers,
+                                               const std::shared_ptr<const LstmModel>& model) {
     if (model == nullptr) {
         fail<UsageError>({.where = "--predictor",
                           .what = "lstm needs a model",
@@ -108,7 +108,7 @@ std::unique_ptr<WorkerPredictor> make_auto(int workers,
     candidates.push_back(make_last_predictor(workers));
     candidates.push_back(make_episodes_predictor(workers));
     if (model != nullptr) {
-        candidates.push_back(make_lstm(workers, model));
+        candidates.push_back(lstm_of_model(workers, model));
     }
     return make_auto_predictor(workers, std::move(candidates));
 }
@@ -147,7 +147,7 @@ std::unique_ptr<Predictor> make_predictor(std::string_view name, int workers, st
     } else if (name == "episodes") {
         each = make_episodes_predictor(workers);
     } else if (name == "lstm") {
-        each = make_lstm(workers, model);
+        each = lstm_of_model(workers, model);
     } else if (name == "auto") {
         each = make_auto(workers, model);
     } else {

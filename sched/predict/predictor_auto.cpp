@@ -11,11 +11,11 @@
 namespace cohort {
 namespace {
 
-constexpr int kEvery = 4;        ///< records of a worker between two questions, at least
-constexpr int kAsked = 32;       ///< workers that are asked about in an iteration, about, at most
-constexpr int kRecent = 256;     ///< iterations that errors are averaged over, about
-constexpr int kEnough = 32;      ///< iterations before errors are compared
-constexpr double kBetter = 0.9;  ///< of its error lets another one take over
+constexpr int kEvery = 4;          ///< records of a worker between two questions, at least
+constexpr int kAsked = 32;         ///< workers that are asked about in an iteration, about, at most
+constexpr int kRecent = 256;       ///< iterations that errors are averaged over, about
+constexpr int kEnoughErrors = 32;  ///< iterations before errors are compared
+constexpr double kBetter = 0.9;    ///< of its error lets another one take over
 
 class AutoPredictor final : public WorkerPredictor {
 public:
@@ -121,7 +121,7 @@ private:
     }
 
     void choose() {
-        if (static_cast<double>(settled_.back()) < in(kEnough)) {
+        if (static_cast<double>(settled_.back()) < in(kEnoughErrors)) {
             return;
         }
         const auto best = static_cast<std::size_t>(

@@ -21,7 +21,7 @@ constexpr double kOtherLevel = 1.15;  ///< times the phase's level, or less than
 constexpr double kAlike = 1.25;       ///< the same for phases that are compared
 constexpr double kUsual = 0.2;        ///< quantile of own times
 constexpr std::size_t kPhases = 64;   ///< that are remembered: of a worker, and slow ones of all
-constexpr std::size_t kEnough = 2;    ///< phases from which lengths are told
+constexpr std::size_t kEnoughPhases = 2;  ///< phases from which lengths are told
 constexpr double kRegular = 0.3;  ///< quartiles apart, over the median: lasts about equally long
 constexpr double kOverdue = 1.2;  ///< times the longest: it is none of these after all
 
@@ -67,14 +67,14 @@ double quantile(const Lengths& sorted, double share) {
 }
 
 bool regular(const Lengths& sorted) {
-    return sorted.size() >= kEnough &&
+    return sorted.size() >= kEnoughPhases &&
            quantile(sorted, 0.75) - quantile(sorted, 0.25) < kRegular * quantile(sorted, 0.5);
 }
 
 /// What is left of a phase of an age: the median of those that lasted longer.
 /// @return none: nobody knows
 std::optional<double> left_of(const Lengths& sorted, double age_s) {
-    if (sorted.size() < kEnough || age_s > kOverdue * sorted.back()) {
+    if (sorted.size() < kEnoughPhases || age_s > kOverdue * sorted.back()) {
         return std::nullopt;
     }
     const Lengths longer(std::upper_bound(sorted.begin(), sorted.end(), age_s), sorted.end());
@@ -193,7 +193,7 @@ private:
         if (!phase.slow()) {
             return regular(own) ? left_of(own, age_s) : std::nullopt;
         }
-        return left_of(own.size() >= kEnough ? own : lengths(slow_, phase), age_s);
+        return left_of(own.size() >= kEnoughPhases ? own : lengths(slow_, phase), age_s);
     }
 
     /// After slowness comes what came before it, or the usual; after that, the last slow phase.

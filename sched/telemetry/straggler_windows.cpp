@@ -10,7 +10,7 @@ namespace {
 
 /// Until something is known.
 constexpr double kFirstSigma = 0.05;
-constexpr double kFirstWeight = 16;
+constexpr double kFirstWindowWeight = 16;
 /// Steps that are remembered.
 constexpr double kMemory = 512;
 /// A change of pace is no noise: a step counts up to here.
@@ -42,7 +42,7 @@ void LeastOf::set(std::size_t index, double value) {
 }
 
 StragglerWindows::StragglerWindows()
-    : steps_(kFirstWeight), mean_step_(kFirstSigma * kMeanDifference) {
+    : steps_(kFirstWindowWeight), mean_step_(kFirstSigma * kMeanDifference) {
     set_thresholds();
 }
 

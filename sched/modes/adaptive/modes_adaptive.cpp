@@ -5,7 +5,7 @@
 namespace cohort {
 namespace {
 
-constexpr double kClockBound = 3;  ///< flexrr, as ssp
+constexpr double kFlexClockBound = 3;  ///< flexrr, as ssp
 /// star-h-exact: in median own times; the published 50 ms for iterations of 100 ms.
 constexpr double kStarRelativeCut = 0.5;
 
@@ -41,7 +41,7 @@ std::vector<ModeEntry> adaptive_modes() {
          .plan = sync_switch,
          .policy = make_sync_switch_policy},
         {.name = "flexrr",
-         .parameters = {{.name = "S", .fallback = kClockBound}},
+         .parameters = {{.name = "S", .fallback = kFlexClockBound}},
          .plan = flexrr,
          .policy = make_flexrr_policy},
         {.name = "ssgd-or-asgd",

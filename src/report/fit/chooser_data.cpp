@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kMetricsFile = "metrics.jsonl";
 
-std::string option_of(const SimulationResult& result, std::string_view name) {
+std::string option_text(const SimulationResult& result, std::string_view name) {
     const auto found = std::find_if(result.options.begin(), result.options.end(),
                                     [name](const auto& option) { return option.first == name; });
     return found == result.options.end() ? std::string() : found->second;
@@ -52,8 +52,8 @@ RateRun run_of_result(const std::string& file) {
     for (std::size_t row = 0; row < result.windows.size(); ++row) {
         check_window(result.windows[row], fmt::format("{}:/windows, row {}", file, row));
     }
-    const std::string trace = option_of(result, "trace");
-    const std::string pattern = option_of(result, "pattern");
+    const std::string trace = option_text(result, "trace");
+    const std::string pattern = option_text(result, "pattern");
     return {.file = file,
             .pattern = trace.empty() ? pattern.substr(0, pattern.find(':')) : trace,
             .windows = std::move(result.windows)};

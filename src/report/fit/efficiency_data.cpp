@@ -15,7 +15,7 @@
 namespace cohort {
 namespace {
 
-constexpr double kWorst = 20;        ///< nats: a loss that is not finite, or a run that diverged
+constexpr double kWorstLoss = 20;    ///< nats: a loss that is not finite, or a run that diverged
 constexpr std::size_t kSkipped = 2;  ///< points at the beginning that say little
 constexpr int kLevels = 8;           ///< losses at which curves are compared
 constexpr double kBeyond = 0.1;      ///< of the loss
@@ -81,8 +81,8 @@ std::vector<double> curve_of(const Runs& runs) {
         std::vector<double>& curve = curves.emplace_back();
         for (const EvaluationPoint& point : run.evaluations) {
             if (point.test_samples == fewest->test_samples) {
-                const bool good = std::isfinite(point.loss) && point.loss < kWorst;
-                curve.push_back(std::log(good ? std::max(point.loss, 1e-6) : kWorst));
+                const bool good = std::isfinite(point.loss) && point.loss < kWorstLoss;
+                curve.push_back(std::log(good ? std::max(point.loss, 1e-6) : kWorstLoss));
             }
         }
         points = std::max(points, curve.size());
@@ -90,7 +90,7 @@ std::vector<double> curve_of(const Runs& runs) {
     for (std::size_t i = 0; i < points; ++i) {
         double sum = 0;
         for (const std::vector<double>& curve : curves) {
-            sum += i < curve.size() ? curve[i] : std::log(kWorst);  // it had diverged by then
+            sum += i < curve.size() ? curve[i] : std::log(kWorstLoss);  // it had diverged by then
         }
         mean.push_back(sum / static_cast<double>(curves.size()));
     }

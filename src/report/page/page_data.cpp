@@ -8,7 +8,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::size_t kColours = 7;
+constexpr std::size_t kModeColours = 7;
 
 /// Near the target a subset of the test set and then all of it are evaluated at one moment: what
 /// the larger one says counts.
@@ -62,8 +62,8 @@ PageData read_page_data(SweepResults results) {
 }
 
 std::string mode_class(std::size_t mode) {
-    const std::size_t dash = mode / kColours;
-    return fmt::format("c{}{}", mode % kColours, dash > 0 ? fmt::format(" d{}", dash) : "");
+    const std::size_t dash = mode / kModeColours;
+    return fmt::format("c{}{}", mode % kModeColours, dash > 0 ? fmt::format(" d{}", dash) : "");
 }
 
 }  // namespace cohort

@@ -9,7 +9,7 @@
 namespace cohort {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoRatio = std::numeric_limits<double>::quiet_NaN();
 
 /// By seed: the sum of some numbers, and how many they are.
 struct SeedSum {
@@ -23,7 +23,7 @@ double mean_of(const std::vector<SeedSum>& sums, std::span<const std::uint32_t> 
         all.sum += sums[seed].sum;
         all.count += sums[seed].count;
     }
-    return all.count > 0 ? all.sum / all.count : kNone;
+    return all.count > 0 ? all.sum / all.count : kNoRatio;
 }
 
 std::size_t index_of_seed(const SweepResults& results, const ExperimentSeed& seed) {
@@ -202,7 +202,7 @@ Regret RunPairs::regret(std::size_t mode, const OracleChoices& oracle) const {
                     means.push_back(mean);
                 }
             }
-            return means.empty() ? kNone : statistic(std::move(means));
+            return means.empty() ? kNoRatio : statistic(std::move(means));
         });
     };
     if (regret.patterns > 0) {

@@ -98,12 +98,12 @@ private:
 };
 
 /// Adds the calling thread's core seconds to a sum.
-class OwnTime {
+class OwnTimeScope {
 public:
-    explicit OwnTime(double& sum) : sum_(sum), begin_(clock_.now()) {}
-    OwnTime(const OwnTime&) = delete;
-    OwnTime& operator=(const OwnTime&) = delete;
-    ~OwnTime() { sum_ += (clock_.now() - begin_).count(); }
+    explicit OwnTimeScope(double& sum) : sum_(sum), begin_(clock_.now()) {}
+    OwnTimeScope(const OwnTimeScope&) = delete;
+    OwnTimeScope& operator=(const OwnTimeScope&) = delete;
+    ~OwnTimeScope() { sum_ += (clock_.now() - begin_).count(); }
 
 private:
     ThreadCpuClock clock_;
@@ -133,7 +133,7 @@ TrainingLearner::TrainingLearner(const LearnerOptions& options)
 
 Learner::Released TrainingLearner::release(int worker, double lag, double lr,
                                            bool delay_compensated) {
-    const OwnTime time(own_s_);
+    const OwnTimeScope time(own_s_);
     return delay_compensated ? store_.release_compensated(worker, lag, lr)
                              : store_.release(lag, lr);
 }
@@ -239,7 +239,7 @@ GradientAnswer TrainingLearner::apply(const Update& update) {
                           .worker = term.worker,
                           .version = term.version});
     }
-    const OwnTime time(own_s_);
+    const OwnTimeScope time(own_s_);
     const GradientAnswer answer = store_.apply(update, pushes, pool_);
     for (const Update::Term& term : update.terms) {
         entries_.erase(term.work);

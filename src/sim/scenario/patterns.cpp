@@ -278,8 +278,8 @@ const std::vector<Pattern>& known_patterns() {
     return all;
 }
 
-[[noreturn]] void refuse(std::string_view what, const std::string& expected,
-                         std::string_view pattern) {
+[[noreturn]] void refuse_pattern(std::string_view what, const std::string& expected,
+                                 std::string_view pattern) {
     fail<UsageError>({.where = "--pattern",
                       .what = what,
                       .expected = expected,
@@ -294,7 +294,7 @@ const Pattern& find_pattern(std::string_view name, std::string_view text) {
         }
         names += (names.empty() ? "" : ", ") + pattern.info.name;
     }
-    refuse("there is no such pattern", names + ", each with :STRENGTH or without", text);
+    refuse_pattern("there is no such pattern", names + ", each with :STRENGTH or without", text);
 }
 
 double strength_of(const Pattern& pattern, std::string_view text) {
@@ -308,10 +308,11 @@ double strength_of(const Pattern& pattern, std::string_view text) {
     const auto [end, error] = std::from_chars(text.data() + colon + 1, last, strength);
     const bool number = error == std::errc() && end == last;
     if (!number || !(strength >= 1) || strength > kMost) {
-        refuse("the strength cannot be used", fmt::format("a number from 1 to {}", kMost), text);
+        refuse_pattern("the strength cannot be used", fmt::format("a number from 1 to {}", kMost),
+                       text);
     }
     if (pattern.build == nullptr && strength != 1) {
-        refuse("a healthy cluster has no strength", "healthy", text);
+        refuse_pattern("a healthy cluster has no strength", "healthy", text);
     }
     return strength;
 }

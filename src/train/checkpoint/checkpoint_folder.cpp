@@ -19,17 +19,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kStep = "step-";
+constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kShard = ".shard-";
 constexpr std::string_view kEnd = ".h5";
 
 /// "step-000000012800" of the name of a manifest or a shard; nothing of other names.
 std::optional<std::string> step_of(std::string_view name) {
-    if (!name.starts_with(kStep) || !name.ends_with(kEnd)) {
+    if (!name.starts_with(kStepPrefix) || !name.ends_with(kEnd)) {
         return std::nullopt;
     }
-    const std::size_t end = name.find_first_not_of("0123456789", kStep.size());
-    if (end == std::string_view::npos || end == kStep.size()) {
+    const std::size_t end = name.find_first_not_of("0123456789", kStepPrefix.size());
+    if (end == std::string_view::npos || end == kStepPrefix.size()) {
         return std::nullopt;
     }
     return std::string(name.substr(0, end));
@@ -100,7 +100,7 @@ bool put_aside(const std::string& path) {
 }  // namespace
 
 std::string checkpoint_path(const std::string& folder, std::int64_t samples_applied) {
-    return fmt::format("{}/{}{:012}{}", folder, kStep, samples_applied, kEnd);
+    return fmt::format("{}/{}{:012}{}", folder, kStepPrefix, samples_applied, kEnd);
 }
 
 std::vector<std::string> list_checkpoints(const std::string& folder) {

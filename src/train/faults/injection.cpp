@@ -10,7 +10,7 @@ namespace cohort {
 namespace {
 
 /// Shorter sleeps cost more in waking up than they say.
-constexpr Clock::Seconds kShortestSleep{1e-3};
+constexpr Clock::Seconds kShortestDelay{1e-3};
 /// Somebody who wants the mini-batch given up is heard this soon.
 constexpr Clock::Seconds kLongestSleep{5e-3};
 
@@ -92,7 +92,7 @@ void Injector::pause(const std::function<bool()>& give_up) {
     const double speed = share(now - started_);
     if (speed < 1) {
         debt_ += (busy_->now() - mark_) * (1 / speed - 1);
-        if (debt_ >= kShortestSleep) {
+        if (debt_ >= kShortestDelay) {
             sleep_(debt_);
             debt_ -= wall_->now() - now;
         }

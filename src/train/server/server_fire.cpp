@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::int64_t kBlock =
     std::int64_t{16} * 1024;  // floats: sum, parameters, velocity in the L2 cache
-constexpr std::int64_t kStep = std::int64_t{64} * 1024;  // floats: what becomes final at once
+constexpr std::int64_t kFinalFloats =
+    std::int64_t{64} * 1024;  // floats: what becomes final at once
 
 /// Steps that end in any order, reported as a growing first part.
 class Progress {
@@ -53,7 +54,7 @@ void ServerShard::prepare_scratch(int threads) {
 
 void ServerShard::run_steps(const Job& job, const std::function<void(std::int64_t)>& final) {
     const std::int64_t parameters = range_.parameters();
-    const std::int64_t wide = other_ ? ShardDevice::kPiece : kStep;
+    const std::int64_t wide = other_ ? ShardDevice::kPiece : kFinalFloats;
     const std::int64_t steps = (parameters + wide - 1) / wide;
     const std::function<void(std::int64_t)> report = [&](std::int64_t done) {
         final(done == steps ? range_.floats() : done * wide);

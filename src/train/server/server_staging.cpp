@@ -12,7 +12,7 @@
 namespace cohort {
 namespace {
 
-std::string describe(const PushId& push) {
+std::string push_text(const PushId& push) {
     if (is_node_sum(push)) {
         return fmt::format("the sum of node {} for version {}", node_of_sum(push), push.sequence);
     }
@@ -55,14 +55,14 @@ bool PushStaging::arrived(PushId push) {
     check_invariant(at != pushes_.end(), "a push arrives after its announcement");
     Entry& entry = at->second;
     if (entry.bytes != bytes_) {
-        fail<PeerError>({.where = describe(push),
+        fail<PeerError>({.where = push_text(push),
                          .what = "it does not fit the shard",
                          .expected = fmt::format("{} bytes", bytes_),
                          .got = std::to_string(entry.bytes),
                          .hint = "the same options on all ranks"});
     }
     if (entry.repeated) {
-        fail<PeerError>({.where = describe(push), .what = "it came twice"});
+        fail<PeerError>({.where = push_text(push), .what = "it came twice"});
     }
     if (entry.discarded) {
         pushes_.erase(at);
@@ -147,7 +147,7 @@ std::shared_ptr<const float> PushStaging::take(PushId push) {
     const std::lock_guard lock(mutex_);
     const auto at = find_here(push);
     if (at == pushes_.end()) {
-        fail<PeerError>({.where = describe(push),
+        fail<PeerError>({.where = push_text(push),
                          .what = "an update wants it and it is not here",
                          .hint = "this is a fault of the program"});
     }
