@@ -77,15 +77,9 @@ CLASS_EXCEPTIONS = {
     "Outgoing": ((4, 13), APART),
 }
 FILE_EXCEPTIONS = {
-    "tests/tools/launch_test.py": (508, "several topics, to be split"),
-    "tests/unit/sched/stragglers_test.cpp": (454, "several topics, to be split"),
-    "tests/unit/sim/learner_test.cpp": (504, "several topics, to be split"),
+    "tests/cli/launch_test.py": (508, "several topics, to be split"),
 }
 FOLDER_EXCEPTIONS = {
-    "tests/support": (61, ROOMS),
-    "tests/tools": (57, ROOMS),
-    "tests/unit/sched": (32, ROOMS),
-    "tests/unit/train": (41, ROOMS),
 }
 
 LITERAL = re.compile(

@@ -14,6 +14,10 @@ add_test(NAME unnamed_names_self_test
 add_test(NAME format COMMAND Python3::Interpreter ${tools}/check_format.py ${PROJECT_SOURCE_DIR})
 add_test(NAME script_syntax
   COMMAND Python3::Interpreter ${tools}/check_scripts.py ${PROJECT_SOURCE_DIR})
+add_test(NAME docs_links
+  COMMAND Python3::Interpreter ${tools}/check_docs.py ${PROJECT_SOURCE_DIR})
+add_test(NAME docs_links_self_test
+  COMMAND Python3::Interpreter ${tools}/check_docs.py --self-test)
 
 set_tests_properties(format PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME options_documented COMMAND Python3::Interpreter ${tools}/check_options.py
@@ -24,8 +28,8 @@ add_test(NAME options_documented_self_test
 add_test(NAME fill_results_test COMMAND Python3::Interpreter ${tools}/fill_results_test.py)
 
 foreach(check include_directions include_directions_self_test house house_self_test unnamed_names
-    unnamed_names_self_test format script_syntax options_documented options_documented_self_test
-    fill_results_test)
+    unnamed_names_self_test format script_syntax docs_links docs_links_self_test options_documented
+    options_documented_self_test fill_results_test)
   cohort_test_properties(${check})
 endforeach()
 
