@@ -21,8 +21,9 @@ std::shared_ptr<const NamedWeights> load_rate_weights(const std::string& file) {
     if (file == kNoChooserFile) {
         return nullptr;
     }
-    return file.empty() ? parse_chooser(shipped_choosers().front().bytes, "the shipped weights of star-ml")
-                        : parse_chooser(read_text_file(file), file);
+    return file.empty()
+               ? parse_chooser(shipped_choosers().front().bytes, "the shipped weights of star-ml")
+               : parse_chooser(read_text_file(file), file);
 }
 
 void load_chooser_files(ChooserOptions& options) {

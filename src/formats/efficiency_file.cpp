@@ -17,8 +17,9 @@ EfficiencyCoefficients parse_efficiency(std::string_view text, const std::string
 
 std::shared_ptr<const EfficiencyCoefficients> load_efficiency(const std::string& file) {
     return std::make_shared<const EfficiencyCoefficients>(
-        file.empty() ? parse_efficiency(shipped_efficiencies().front().bytes, "the shipped efficiency model")
-                     : parse_efficiency(read_text_file(file), file));
+        file.empty()
+            ? parse_efficiency(shipped_efficiencies().front().bytes, "the shipped efficiency model")
+            : parse_efficiency(read_text_file(file), file));
 }
 
 }  // namespace cohort

@@ -15,7 +15,7 @@
 namespace cohort {
 namespace {
 
-constexpr double kWorstLoss = 20;        ///< nats: a loss that is not finite, or a run that diverged
+constexpr double kWorstLoss = 20;    ///< nats: a loss that is not finite, or a run that diverged
 constexpr std::size_t kSkipped = 2;  ///< points at the beginning that are left out
 constexpr int kLevels = 8;           ///< losses at which curves are compared
 constexpr double kBeyond = 0.1;      ///< of the loss
@@ -90,7 +90,8 @@ std::vector<double> curve_of(const Runs& runs) {
     for (std::size_t i = 0; i < points; ++i) {
         double sum = 0;
         for (const std::vector<double>& curve : curves) {
-            sum += i < curve.size() ? curve[i] : std::log(kWorstLoss);  // the run had diverged before
+            sum +=
+                i < curve.size() ? curve[i] : std::log(kWorstLoss);  // the run had diverged before
         }
         mean.push_back(sum / static_cast<double>(curves.size()));
     }
