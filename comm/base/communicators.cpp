@@ -56,6 +56,12 @@ int mpi_count(std::uint64_t count, std::source_location where) {
     return static_cast<int>(count);
 }
 
+bool ended(MPI_Request& request) {
+    int done = 0;
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    return done != 0;
+}
+
 void Communicators::open_world() {
     check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));

@@ -17,6 +17,9 @@ void check_mpi(int code, std::source_location where = std::source_location::curr
 [[nodiscard]] int mpi_count(std::uint64_t count,
                             std::source_location where = std::source_location::current());
 
+/// Whether a request has completed; a null request has.
+[[nodiscard]] bool ended(MPI_Request& request);
+
 /// The communicators of a rank, by role; MPI_COMM_NULL where this rank has no part. All of them
 /// return errors. To be used on the communication thread only.
 struct Communicators {

@@ -85,10 +85,10 @@ public:
     void send(int rank, const PacketHeader& header, std::span<const std::byte> body = {});
     /// Hands what has arrived to `deliver`, in the order of each sender. True when anything moved.
     bool poll(const std::function<void(Packet&&)>& deliver);
-    /// Nothing is being sent or received, but for what is left alone.
+    /// Nothing is being sent or received, but for abandoned ones.
     [[nodiscard]] bool quiet() const noexcept;
-    /// Nobody waits any more for what is under way to or from `rank`.
-    void leave_alone(int rank);
+    /// Nobody waits any more for what is in flight to or from `rank`.
+    void abandon(int rank);
 
     [[nodiscard]] Instant last_sent(int rank) const { return last_sent_[index(rank)]; }
     [[nodiscard]] Instant last_heard(int rank) const { return last_heard_[index(rank)]; }
@@ -103,7 +103,7 @@ private:
         std::vector<std::byte> bytes;
         MPI_Request request = MPI_REQUEST_NULL;
         bool complete = false;
-        bool left_alone = false;
+        bool abandoned = false;
     };
     static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
     bool match_one();

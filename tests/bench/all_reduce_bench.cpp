@@ -13,29 +13,21 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/statistics.hpp"
-#include "comm/allreduce/ring_exchange.hpp"
+#include "comm/allreduce/all_reduce.hpp"
 #include "core/system/process_usage.hpp"
 
 namespace {
 
 using namespace cohort;
 
-std::vector<RingTail> round_of(RingExchange& ring, std::uint64_t round, double seconds_before) {
+/// @return the longest of the members' `seconds`
+double round_of(AllReduce& ring, std::uint64_t round, double seconds) {
     static_cast<void>(ring.begin(round));
-    ring.finish({.compute_s = seconds_before});
-    return ring.wait().value();
+    ring.finish(pack_summary(seconds));
+    return std::ranges::max(unpack_summaries<double>(ring.wait()).value());
 }
 
-/// What the members' tails say of the round before, the longest.
-double slowest(const std::vector<RingTail>& tails) {
-    double most = 0;
-    for (const RingTail& tail : tails) {
-        most = std::max(most, tail.compute_s);
-    }
-    return most;
-}
-
-void print(const World& world, const RingExchange& ring, std::int64_t bytes,
+void print(const World& world, const AllReduce& ring, std::int64_t bytes,
            const std::vector<double>& seconds, double cpu) {
     const double n = world.size();
     const double typical = median(seconds);
@@ -48,32 +40,32 @@ void print(const World& world, const RingExchange& ring, std::int64_t bytes,
     std::fflush(stdout);
 }
 
-void measure(World& world, std::int64_t bytes, const RingOptions& options) {
+void measure(World& world, std::int64_t bytes, const AllReduceOptions& options) {
     const SteadyClock clock;
     std::vector<int> members(static_cast<std::size_t>(world.size()));
     std::iota(members.begin(), members.end(), 0);
-    RingOptions barrier_options = options;
+    AllReduceOptions barrier_options = options;
     barrier_options.algorithm = AllReduceAlgorithm::kRing;
-    RingExchange barrier(world, members, 1, barrier_options);
-    RingExchange ring(world, members, bytes / 4, options);
+    const auto barrier = make_all_reduce(world, members, 1, barrier_options);
+    const auto ring = make_all_reduce(world, members, bytes / 4, options);
     const auto repetitions = static_cast<std::uint64_t>(
         std::clamp<std::int64_t>((std::int64_t{256} << 20) / bytes, 10, 400));
     std::vector<double> seconds;
     double last = 0;
     double cpu = 0;
     for (std::uint64_t round = 1; round <= repetitions + 5; ++round) {
-        const std::vector<RingTail> tails = round_of(barrier, round, last);
+        const double slowest = round_of(*barrier, round, last);
         if (round > 5) {
-            seconds.push_back(slowest(tails));
+            seconds.push_back(slowest);
         }
         const double cpu_before = process_cpu_seconds();
         const Clock::Seconds start = clock.now();
-        static_cast<void>(round_of(ring, round, 0));
+        static_cast<void>(round_of(*ring, round, 0));
         last = (clock.now() - start).count();
         cpu += round > 4 ? process_cpu_seconds() - cpu_before : 0;
     }
     if (world.rank() == 0) {
-        print(world, ring, bytes, seconds, cpu);
+        print(world, *ring, bytes, seconds, cpu);
     }
 }
 
@@ -82,7 +74,7 @@ void measure(World& world, std::int64_t bytes, const RingOptions& options) {
 int main(int argc, char** argv) {
     try {
         World world({});
-        RingOptions options;
+        AllReduceOptions options;
         options.algorithm = parse_all_reduce(argc > 1 ? argv[1] : "ring");
         const std::int64_t most = argc > 2 ? std::atoll(argv[2]) : 64 << 20;
         for (int i = 3; i < argc; ++i) {

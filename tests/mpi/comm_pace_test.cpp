@@ -86,8 +86,8 @@ TEST(Pace, ATransferTakesItsTimeWhoeverIsSlow) {
 double ring_seconds(AllReduceAlgorithm algorithm, const std::vector<int>& nodes, double pace) {
     World& world = test_world();
     const auto ranks = all_ranks();
-    RingExchange ring(world, ranks, kFloats,
-                      {.algorithm = algorithm, .bucket_bytes = 256 << 10, .nodes = nodes});
+    const auto ring = make_all_reduce(
+        world, ranks, kFloats, {.algorithm = algorithm, .bucket_bytes = 256 << 10, .nodes = nodes});
     static_cast<void>(run_round(ring, 1, exact_value, false));
     if (world.rank() == 1) {
         world.messenger().set_pace(pace);

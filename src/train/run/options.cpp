@@ -9,7 +9,7 @@
 #include "cohort/sched/job_limits.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/tensor/element.hpp"
-#include "comm/allreduce/ring_exchange.hpp"
+#include "comm/allreduce/all_reduce.hpp"
 #include "train/faults/inject.hpp"
 #include "train/worker/sleep_compute.hpp"
 

@@ -222,7 +222,7 @@ double WorkerContext::own_seconds(double host_s) const {
     return device_seconds().value_or(host_s);
 }
 
-RoundScope WorkerContext::on_this_device(RoundScope scope) {
+AllReduceScope WorkerContext::on_this_device(AllReduceScope scope) {
     if (worker_device_) {
         scope.device = device_.get();
         scope.stream = &replica_.stream();
@@ -230,7 +230,7 @@ RoundScope WorkerContext::on_this_device(RoundScope scope) {
     return scope;
 }
 
-void WorkerContext::fill_zero(const RoundExchange& exchange, std::span<float> buffer) {
+void WorkerContext::fill_zero(const AllReduce& exchange, std::span<float> buffer) {
     if (exchange.on_device()) {
         replica_.stream().fill_zero(buffer.data(), buffer.size_bytes());
     } else {

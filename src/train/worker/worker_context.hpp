@@ -12,13 +12,13 @@
 
 #include "cohort/data/slice_reader.hpp"
 #include "cohort/train/trainer.hpp"
+#include "comm/allreduce/all_reduce.hpp"
 #include "train/faults/injection.hpp"
 #include "train/protocol/links.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/run/job_parts.hpp"
 #include "train/worker/iteration_meter.hpp"
 #include "train/worker/servers/worker_device.hpp"
-#include "train/worker/servers/worker_rounds.hpp"
 #include "train/worker/sleep_compute.hpp"
 
 namespace cohort {
@@ -48,7 +48,7 @@ public:
     /// Of a replica that does not lie in host memory.
     [[nodiscard]] WorkerDevice& worker_device() { return worker_device_.value(); }
     /// The scope of an exchange whose buffer may lie where the replica does.
-    [[nodiscard]] RoundScope on_this_device(RoundScope scope);
+    [[nodiscard]] AllReduceScope on_this_device(AllReduceScope scope);
     [[nodiscard]] static Address coordinator() noexcept { return {0, Port::kCoordinator}; }
 
     /// Who gets the orders that are not the context's own (leases, kStop). kBegin goes to both.
@@ -119,7 +119,7 @@ public:
     /// Host memory to device memory or back, at once.
     void copy(std::span<float> to, std::span<const float> from);
     /// The buffer of `exchange` becomes zero, wherever it lies.
-    void fill_zero(const RoundExchange& exchange, std::span<float> buffer);
+    void fill_zero(const AllReduce& exchange, std::span<float> buffer);
 
     void say_farewell();
 

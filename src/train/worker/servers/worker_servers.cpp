@@ -32,7 +32,7 @@ constexpr Clock::Seconds kPollTransfers{2e-3};
 /// given up between two layers. What has begun to leave leaves to its end, and is discarded.
 class ServersExecutor final : public WorkerExecutor {
 public:
-    ServersExecutor(WorkerContext& context, RoundExchangeFactory rounds)
+    ServersExecutor(WorkerContext& context, AllReduceFactory rounds)
         : context_(context),
           links_(context.links()),
           layout_(cut_shards(context.replica().graph(), links_.map.servers)),
@@ -387,7 +387,7 @@ std::optional<PushPlace> ServersExecutor::free_place() {
 }  // namespace
 
 std::unique_ptr<WorkerExecutor> make_servers_executor(WorkerContext& context,
-                                                      RoundExchangeFactory rounds) {
+                                                      AllReduceFactory rounds) {
     return std::make_unique<ServersExecutor>(context, std::move(rounds));
 }
 
