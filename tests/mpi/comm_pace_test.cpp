@@ -88,13 +88,13 @@ double ring_seconds(AllReduceAlgorithm algorithm, const std::vector<int>& nodes,
     const auto ranks = all_ranks();
     const auto ring = make_all_reduce(
         world, ranks, kFloats, {.algorithm = algorithm, .bucket_bytes = 256 << 10, .nodes = nodes});
-    static_cast<void>(run_round(ring, 1, exact_value, false));
+    static_cast<void>(run_round(*ring, 1, exact_value, false));
     if (world.rank() == 1) {
         world.messenger().set_pace(pace);
     }
     meet();
     const double start = now();
-    const auto sums = run_round(ring, 2, exact_value, true);
+    const auto sums = run_round(*ring, 2, exact_value, true);
     const double seconds = now() - start;
     EXPECT_EQ(sums, serial_sum(ranks, kFloats, 2, exact_value));
     meet();
