@@ -29,7 +29,7 @@ enum class PacketType : std::uint8_t {
     kAgreed,      ///< agreement: from rank 0
     kAbort,       ///< the job ends
     kAbortSeen,   ///< answers kAbort: logged and recorded
-    kMembership,  ///< from rank 0: who is excluded
+    kMembership,  ///< from rank 0: the excluded ranks
     kSuspect,     ///< to rank 0: a rank seems to be lost
     kProbe,       ///< from rank 0 to an excluded rank: does it still run?
     kProbeSeen    ///< answers kProbe

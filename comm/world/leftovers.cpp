@@ -1,4 +1,4 @@
-// The kernel grants a write lease on a file only when nobody else has it open or mapped, in
+// The kernel grants a write lease on a file only when no other process has it open or mapped, in
 // whatever container. That is how a leftover is told from a file in use.
 #include "comm/world/leftovers.hpp"
 
@@ -30,13 +30,13 @@ bool is_old(const fs::path& path, mode_t kind, std::chrono::seconds age) {
            status.st_uid == ::geteuid() && std::time(nullptr) - status.st_mtime >= age.count();
 }
 
-/// A file of this user that somebody has open or mapped, or of which that is not known.
+/// A file of this user that a process has open or mapped, or of which that is not known.
 bool is_used(const fs::path& file) {
     const int descriptor = ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     if (descriptor < 0) {
         return true;
     }
-    // Who opens the file meanwhile sends a signal; this one is ignored unless asked for.
+    // A process that opens the file meanwhile sends a signal; this one is ignored by default.
     const bool free =
         ::fcntl(descriptor, F_SETSIG, SIGURG) == 0 && ::fcntl(descriptor, F_SETLEASE, F_WRLCK) == 0;
     ::close(descriptor);

@@ -41,7 +41,7 @@ public:
     [[nodiscard]] bool ends_the_job(int rank) const;
 
     // On the communication thread:
-    /// Rank 0 has told who is excluded.
+    /// Rank 0 has told the excluded ranks.
     void apply(const MembershipState& state);
     /// Another rank has found a loss.
     void suspect(const PeerWatch::Loss& loss);

@@ -226,7 +226,6 @@ Roster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& co
     const std::vector<Introduction> cards = exchange(own, comms.world, size, limit);
     roster.map = make_map(options, cards);
     roster.tag_limit = highest_tag();
-    comms.open_roles(roster.map);
     if (own.leader == roster.own_rank) {
         remove_leftovers();
     }

@@ -16,7 +16,7 @@ public:
         kWorking,  ///< being made, or still queueing the last all_reduce(): neither another may be
                    ///< called yet, nor is what is queued on its stream now behind it
         kReady,
-        kFailed  ///< a member is gone, or the library has failed: only abort() is left
+        kFailed  ///< a member is lost, or the library has failed: only abort() may follow
     };
     DeviceSums() = default;
     DeviceSums(const DeviceSums&) = delete;
@@ -29,7 +29,7 @@ public:
     /// Queues on `on`: buffer[0, floats) becomes the sum over all members. The same calls in the
     /// same order on all of them.
     virtual void all_reduce(float* buffer, std::int64_t floats, Stream& on) = 0;
-    /// Ends what is under way, on this member, without the others. Called before destruction when a
+    /// Ends what is in flight, on this member, without the others. Called before destruction when a
     /// member was lost or it could not be made; otherwise the destructor waits for the others to
     /// let go too, for some seconds at most.
     virtual void abort() noexcept = 0;

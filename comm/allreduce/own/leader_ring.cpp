@@ -1,7 +1,7 @@
 // The ring between nodes. Idea: a bucket is cut into as many segments as there are nodes; in n-1
 // steps every leader passes a partial sum to its right neighbour and adds what comes from the left
 // (reduce-scatter), in n-1 more the finished segments go round (all-gather). Segments travel in
-// chunks that are passed on as they come, several buckets are under way at once, so the link is
+// chunks that are passed on as they come, several buckets are in flight at once, so the link is
 // busy without a pause. Cost per leader and bucket of B bytes: 2 (n-1)/n B sent and received, in
 // 2 (n-1) chunks per segment at least; memory: kLanes * kWindow chunks. Source: Patarasuk and
 // Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.

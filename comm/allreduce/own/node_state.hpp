@@ -83,7 +83,7 @@ private:
     State* states_;
 };
 
-/// Where each bucket of a node is on its way: written, summed, published, copied.
+/// How far each bucket of a node is: written, summed, published, copied.
 class NodeBuckets {
 public:
     struct alignas(64) State {

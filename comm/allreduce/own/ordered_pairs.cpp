@@ -1,9 +1,9 @@
 // The ordered form between nodes. Idea: member j owns segment j of a bucket. Every member sends
 // its own contribution to that segment straight to the owner; the owner adds all of them in the
 // order of the members, as one node does in its shared memory, and sends the sum to one member of
-// each other node, which copies it to its neighbours. The bits do not depend on who is where.
-// Cost per member and bucket of B bytes, n members on m nodes of n/m each: sent and received
-// (1 - 1/m) B of contributions and (m-1)/n B of sums; at most 2n messages.
+// each other node, which copies it to its neighbours. The bits do not depend on the placement of
+// the ranks. Cost per member and bucket of B bytes, n members on m nodes of n/m each: sent and
+// received (1 - 1/m) B of contributions and (m-1)/n B of sums; at most 2n messages.
 //
 // The steps of a bucket:
 //  1. contributions leave, receives of the others' contributions to the own segment are posted

@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-/// A gradient with its batch statistics that goes into a round with somebody else's.
+/// A gradient with its batch statistics that a member adds to its own in a round.
 struct AddedPush {
     std::shared_ptr<const float> values;  ///< as long as the round's buffer
     float weight = 0;

@@ -109,7 +109,7 @@ RoundSummary MemberRounds::train_into(const LoadedBatch& batch, float weight, Al
     return train(batch, observer);
 }
 
-/// What a member without samples of its own hands in.
+/// The contribution of a member without samples of its own.
 RoundSummary MemberRounds::pass_on(const AllReduce& sum, std::span<float> buffer,
                                    std::span<const AddedPush> added) {
     context_.fill_zero(sum, buffer);
@@ -198,7 +198,7 @@ std::optional<RoundSummary> MemberRounds::step_locally(const RoundOrder& order,
                         .gradient_norm = std::sqrt(done->squares)};
 }
 
-/// A member without samples in the steps of its group; they end early when somebody's numbers are
+/// A member without samples in the steps of its group; they end early when a member's numbers are
 /// not finite. False when the group broke.
 bool MemberRounds::pass_on_steps(const RoundOrder& order, AllReduce& group) const {
     for (std::int32_t step = 0; step < order.steps; ++step) {

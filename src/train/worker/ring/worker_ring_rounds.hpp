@@ -19,7 +19,7 @@ namespace cohort {
 [[nodiscard]] double share(const RoundOrder& order, std::int64_t samples) noexcept;
 
 /// A member's part in the sums of rounds: the exchanges over member lists, by name, and what it
-/// computes and hands in. Only the computing thread uses it.
+/// computes and submits. Only the computing thread uses it.
 class MemberRounds {
 public:
     MemberRounds(WorkerContext& context, AllReduceFactory make);
