@@ -58,6 +58,18 @@ def tensors(folder):
     return found
 
 
+def make_data(folder):
+    """A data set of images() in a new file of the folder."""
+    inputs = []
+    for group, count in (("train", 600), ("test", 200)):
+        samples, labels = images(count, len(inputs))
+        for kind, values in (("images", samples), ("labels", labels)):
+            inputs += ["--input", folder / f"{group}_{kind}.npy"]
+            np.save(inputs[-1], values)
+    run("import", *inputs, "--output", folder / "data.h5")
+    return folder / "data.h5"
+
+
 class ProgramTest(unittest.TestCase):
     """A folder with a data set, imported once per test class."""
 
@@ -66,14 +78,7 @@ class ProgramTest(unittest.TestCase):
         cls.temporary = tempfile.TemporaryDirectory(prefix="cohort-cli-")
         cls.addClassCleanup(cls.temporary.cleanup)
         cls.folder = pathlib.Path(cls.temporary.name)
-        inputs = []
-        for group, count in (("train", 600), ("test", 200)):
-            samples, labels = images(count, len(inputs))
-            for kind, values in (("images", samples), ("labels", labels)):
-                inputs += ["--input", cls.folder / f"{group}_{kind}.npy"]
-                np.save(inputs[-1], values)
-        cls.data = cls.folder / "data.h5"
-        run("import", *inputs, "--output", cls.data)
+        cls.data = make_data(cls.folder)
 
     def out(self):
         """A folder name that no other test uses."""
