@@ -186,6 +186,13 @@ void CommThread::deliver(Packet&& packet) {
         case PacketType::kAgreed:
             parts_.agreement.agreed(header.sequence, decode<Verdict>(packet.body));
             return;
+        default: deliver_news(packet, from_excluded);
+    }
+}
+
+/// Of the members, and of the end of the job.
+void CommThread::deliver_news(const Packet& packet, bool from_excluded) {
+    switch (packet.header.type) {
         case PacketType::kMembership:
             parts_.membership.apply(decode<MembershipState>(packet.body));
             return;
@@ -201,14 +208,13 @@ void CommThread::deliver(Packet&& packet) {
             }
             return;
         case PacketType::kProbe:
-            network.control->send(packet.source,
-                                  {.type = PacketType::kProbeSeen, .sequence = header.sequence});
+            parts_.network.control->send(packet.source, {.type = PacketType::kProbeSeen,
+                                                         .sequence = packet.header.sequence});
             return;
         case PacketType::kProbeSeen:
-            parts_.membership.answered(packet.source, header.sequence);
+            parts_.membership.answered(packet.source, packet.header.sequence);
             return;
-        case PacketType::kAbortSeen:
-        case PacketType::kHeartbeat: return;
+        default: return;  // a sign of life
     }
 }
 

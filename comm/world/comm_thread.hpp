@@ -1,15 +1,50 @@
 #pragma once
 
+#include <pthread.h>
+
 #include <chrono>
+#include <ctime>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <thread>
 
-#include "comm/world/thread_clock.hpp"
 #include "comm/world/watchdog.hpp"
 #include "comm/world/world_parts.hpp"
 
 namespace cohort {
+
+/// Processor time of one thread, which other threads can read while it runs and after its end.
+class ThreadClock {
+public:
+    /// On that thread.
+    void start() {
+        const std::lock_guard lock(mutex_);
+        runs_ = ::pthread_getcpuclockid(::pthread_self(), &clock_) == 0;
+    }
+    /// Before the thread ends.
+    void stop() {
+        const std::lock_guard lock(mutex_);
+        seconds_ = runs_ ? now() : 0;
+        runs_ = false;
+    }
+    [[nodiscard]] double seconds() const {
+        const std::lock_guard lock(mutex_);
+        return runs_ ? now() : seconds_;
+    }
+
+private:
+    [[nodiscard]] double now() const {
+        timespec time{};
+        ::clock_gettime(clock_, &time);
+        return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+    }
+
+    mutable std::mutex mutex_;
+    bool runs_ = false;
+    clockid_t clock_{};
+    double seconds_ = 0;
+};
 
 /// The communication thread: the only one that calls MPI. From the start of MPI to its end.
 class CommThread {
@@ -32,6 +67,7 @@ private:
     [[nodiscard]] bool open(std::promise<void>& ready);
     void close() noexcept;
     void deliver(Packet&& packet);
+    void deliver_news(const Packet& packet, bool from_excluded);
     void look_after(Instant now, Instant::duration since);
     void start_watchdog();
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cohort/comm/rank_map.hpp"
+#include "comm/base/node_processes.hpp"
 #include "comm/transfer/control.hpp"
 #include "comm/world/members.hpp"
-#include "comm/world/node_processes.hpp"
 
 namespace cohort {
 

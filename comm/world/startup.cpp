@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
-#include "comm/world/leftovers.hpp"
+#include "comm/base/leftovers.hpp"
 #include "core/bytes.hpp"
 
 namespace cohort {

@@ -1,4 +1,4 @@
-#include "comm/world/node_processes.hpp"
+#include "comm/base/node_processes.hpp"
 
 #include <poll.h>
 #include <sys/syscall.h>

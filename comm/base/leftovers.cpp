@@ -1,6 +1,6 @@
 // The kernel grants a write lease on a file only when no other process has it open or mapped, in
 // whatever container. That is how a leftover is told from a file in use.
-#include "comm/world/leftovers.hpp"
+#include "comm/base/leftovers.hpp"
 
 #include <fcntl.h>
 #include <linux/magic.h>
