@@ -18,7 +18,7 @@ constexpr std::uint64_t kRounds = 7;
 constexpr std::uint64_t kWarmUp = 2;
 
 /// Least seconds of a round of one bucket.
-double measure(const AllReduceSetting& setting, AllReduce& exchange) {
+double measure_exchange(const AllReduceSetting& setting, AllReduce& exchange) {
     const SteadyClock clock;
     std::vector<double> seconds;
     for (std::uint64_t round = 1; round <= kRounds; ++round) {
@@ -83,7 +83,8 @@ AllReduceAlgorithm choose_all_reduce(const AllReduceSetting& setting, const Nccl
     AllReduceSetting trial = setting;
     trial.buckets.floats = std::min(setting.buckets.floats, setting.buckets.size);
     const std::vector<SetUpRecord> of_ring = gather_times(
-        trial, measure(trial, *make_shared_all_reduce(trial, AllReduceAlgorithm::kRing)), place);
+        trial, measure_exchange(trial, *make_shared_all_reduce(trial, AllReduceAlgorithm::kRing)),
+        place);
     const std::optional<std::string> against = against_nccl(setting, of_ring);
     if (!against) {
         if (setting.self == 0) {
@@ -93,7 +94,7 @@ AllReduceAlgorithm choose_all_reduce(const AllReduceSetting& setting, const Nccl
     }
     const double ring = slowest(of_ring);
     const double mpi =
-        slowest(gather_times(trial, measure(trial, *make_mpi_all_reduce(trial)), {}));
+        slowest(gather_times(trial, measure_exchange(trial, *make_mpi_all_reduce(trial)), {}));
     const auto chosen = ring <= mpi ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kMpi;
     if (setting.self == 0) {
         log_info("All-reduce: {} (a bucket of {}: ring {:.0f} us, mpi {:.0f} us{})",

@@ -63,6 +63,19 @@ bool any_used(const fs::path& folder) {
     });
 }
 
+/// Whether this folder of mpirun or its daemon was old, unused and could be removed.
+bool remove_unused_session(const fs::path& path, std::chrono::seconds age) {
+    // Open for as long as mpirun or its daemon lives: no other file is touched before.
+    const fs::path topology = path / "hwloc.sm";
+    if (!is_old(path, S_IFDIR, age) || !is_old(topology, S_IFREG, age) || is_used(topology) ||
+        any_used(path)) {
+        return false;
+    }
+    std::error_code error;
+    fs::remove_all(path, error);
+    return !error;
+}
+
 }  // namespace
 
 std::size_t remove_unused_segments(const fs::path& folder, std::chrono::seconds age) {
@@ -70,7 +83,7 @@ std::size_t remove_unused_segments(const fs::path& folder, std::chrono::seconds 
     if (::statfs(folder.c_str(), &system) != 0 || system.f_type != TMPFS_MAGIC) {
         return 0;
     }
-    const std::regex name("vader_segment\\..+\\." + std::to_string(::geteuid()) +
+    const std::regex name("(vader|sm)_segment\\..+\\." + std::to_string(::geteuid()) +
                           "\\.[0-9a-f]+\\.[0-9]+");
     std::size_t removed = 0;
     for (const fs::path& path : entries(folder)) {
@@ -83,21 +96,21 @@ std::size_t remove_unused_segments(const fs::path& folder, std::chrono::seconds 
 }
 
 std::size_t remove_unused_sessions(const fs::path& folder, std::chrono::seconds age) {
-    const std::regex host("ompi\\..+\\." + std::to_string(::geteuid()));
-    const std::regex session("(pid|jf)\\.[0-9]+");
+    const std::string user = std::to_string(::geteuid());
+    const std::regex host("ompi\\..+\\." + user);  // of Open MPI 4, with a folder per job
+    const std::regex job("(pid|jf)\\.[0-9]+");
+    const std::regex session("(prterun|prted)\\..+\\.[0-9]+\\." + user);  // of Open MPI 5
     std::size_t removed = 0;
-    for (const fs::path& parent : entries(folder)) {
-        if (!std::regex_match(parent.filename().string(), host)) {
-            continue;
-        }
-        for (const fs::path& path : entries(parent)) {
-            // Open for as long as mpirun or its daemon lives: no other file is touched before.
-            const fs::path topology = path / "hwloc.sm";
-            if (std::regex_match(path.filename().string(), session) && is_old(path, S_IFDIR, age) &&
-                is_old(topology, S_IFREG, age) && !is_used(topology) && !any_used(path)) {
-                std::error_code error;
-                fs::remove_all(path, error);
-                removed += error ? 0 : 1;
+    for (const fs::path& path : entries(folder)) {
+        const std::string name = path.filename().string();
+        if (std::regex_match(name, session)) {
+            removed += remove_unused_session(path, age) ? 1 : 0;
+        } else if (std::regex_match(name, host)) {
+            for (const fs::path& below : entries(path)) {
+                removed += std::regex_match(below.filename().string(), job) &&
+                                   remove_unused_session(below, age)
+                               ? 1
+                               : 0;
             }
         }
     }

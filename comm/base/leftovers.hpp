@@ -16,8 +16,9 @@ std::size_t remove_leftovers() noexcept;
 /// least this old. Does nothing in a folder that is not in memory. Returns how many.
 std::size_t remove_unused_segments(const std::filesystem::path& folder, std::chrono::seconds age);
 
-/// Removes folders of mpirun and its daemons, of this user and at least this old, below folders
-/// ompi.HOST.USER, when nobody uses a file in them. Returns how many.
+/// Removes folders of mpirun and its daemons, of this user and at least this old, when nobody uses
+/// a file in them: those below ompi.HOST.USER (Open MPI 4), prterun.HOST.PROCESS.USER and
+/// prted.HOST.PROCESS.USER (5). Returns how many.
 std::size_t remove_unused_sessions(const std::filesystem::path& folder, std::chrono::seconds age);
 
 }  // namespace cohort

@@ -52,8 +52,9 @@ void wait_all(std::vector<MPI_Request>& requests) {
 }
 
 /// Times `once(repetition)`, on all ranks at once, and collects on rank 0.
-BaselineTimes measure(const MpiSession& mpi, const BaselinePattern& pattern,
-                      const std::function<void(int)>& once, const std::function<bool()>& correct) {
+BaselineTimes measure_pattern(const MpiSession& mpi, const BaselinePattern& pattern,
+                              const std::function<void(int)>& once,
+                              const std::function<bool()>& correct) {
     const SteadyClock clock;
     BaselineTimes times{.rank = mpi.rank, .ranks = mpi.size};
     double cpu = 0;
@@ -156,7 +157,7 @@ BaselineTimes mpi_baseline_streams(const BaselinePattern& pattern) {
                           .hint = "mpirun -n"});
     }
     Streams streams(mpi, pattern);
-    return measure(
+    return measure_pattern(
         mpi, pattern, [&streams](int repetition) { streams.once(repetition); },
         [&streams] { return streams.correct(); });
 }
@@ -170,7 +171,7 @@ BaselineTimes mpi_baseline_all_reduce(const BaselinePattern& pattern) {
     for (std::size_t i = 0; i < floats; ++i) {
         sent[i] = static_cast<float>((mpi.rank + 1) * static_cast<int>(i % 5));
     }
-    return measure(
+    return measure_pattern(
         mpi, pattern,
         [&](int) {
             check_mpi(MPI_Allreduce(sent.data(), sums.data(), static_cast<int>(floats), MPI_FLOAT,

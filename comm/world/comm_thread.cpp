@@ -18,8 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kLook{50};
-/// A pause between two looks that was not a wait for others: the process was stopped or starved.
-constexpr auto kOwnPause = 500ms;
 /// How long MPI may hold the thread after a worker's death.
 constexpr auto kStuckWithTheDead = 2s;
 

@@ -22,12 +22,12 @@ using namespace std::chrono_literals;
 
 constexpr auto kGrace = 1s;
 /// Past this the process ends whatever still blocks it.
-constexpr auto kPatience = 6s;
+constexpr auto kEndPatience = 6s;
 constexpr std::size_t kOperationsLogged = 16;
 
 void leave_for_sure(ExitCode code) {
     std::thread([code] {
-        std::this_thread::sleep_for(kPatience);
+        std::this_thread::sleep_for(kEndPatience);
         ::_exit(static_cast<int>(code));  // nothing that could wait for a lock
     }).detach();
 }

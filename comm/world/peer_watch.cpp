@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/base/running_time.hpp"
+
 namespace cohort {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLookEvery = 100ms;
-/// A pause of this thread that was not a wait for others: the process was stopped or starved.
-constexpr auto kOwnPause = 500ms;
+constexpr auto kCheckPeriod = 100ms;
 /// Heartbeats that may fail to come before a link is in doubt.
 constexpr int kBeatsInDoubt = 3;
 
@@ -136,7 +136,7 @@ std::vector<PeerWatch::Loss> PeerWatch::check(Instant now) {
     }
     last_check_ = now;
     std::vector<Loss> losses;
-    if (now - last_look_ >= kLookEvery) {
+    if (now - last_look_ >= kCheckPeriod) {
         last_look_ = now;
         beat(now);
         find_new_dead(losses);

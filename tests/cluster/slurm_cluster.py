@@ -59,7 +59,7 @@ class SlurmCluster:
                    if not shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")]
         if missing:
             raise RuntimeError(f"{', '.join(missing)} missing; install Debian's packages "
-                               "slurm-wlm and munge (jobs/install_deps.sh)")
+                               "slurm-wlm and munge (jobs/install_deps.sh --dev)")
         self.nodes = nodes
         self._temporary = tempfile.TemporaryDirectory(prefix="cohort-slurm-")
         self.folder = pathlib.Path(self._temporary.name)

@@ -230,7 +230,7 @@ private:
     ModeSetting setting_;
     std::unique_ptr<ModePolicy> policy_;
     TelemetryHistory history_;
-    RunningIterations running_;
+    ActiveIterations running_;
     StragglerDetector detector_;
     LoadView view_;
     std::unique_ptr<Predictor> predictor_;

@@ -21,7 +21,7 @@
 #include "support/tiny_dataset.hpp"
 #include "train/coordinator/update_flow.hpp"
 #include "train/run/job_parts.hpp"
-#include "train/worker/servers/worker_leave.hpp"
+#include "train/worker/servers/start_permit.hpp"
 
 namespace cohort::test {
 
@@ -69,7 +69,7 @@ public:
     using GroupKey = std::pair<std::uint64_t, std::vector<std::int32_t>>;
     /// What a worker knows; see ServersExecutor.
     struct Worker {
-        StartLeave leave;
+        StartPermit leave;
         std::deque<LeaseOrder> leases;
         std::set<std::uint64_t> revoked;
         std::uint64_t revoked_up_to = 0;

@@ -69,10 +69,14 @@ inline bool stage(ServerShard& shard, const TestPush& push) {
     return shard.staging().arrived(push.id);
 }
 
-/// Carries an order out. @return what it left
-inline FireOutput fire(ServerShard& shard, const FireOrder& order) {
+/// Carries an order out. @param answer  adds what the order asked  @return what it left
+inline FireOutput fire(ServerShard& shard, const FireOrder& order,
+                       GradientAnswer* answer = nullptr) {
     FireOutput output = shard.prepare(order);
-    shard.fire(order, output, [](std::int64_t) {});
+    const GradientAnswer said = shard.fire(order, output, [](std::int64_t) {});
+    if (answer != nullptr) {
+        answer->add(said);
+    }
     return output;
 }
 
@@ -87,26 +91,30 @@ public:
         }
     }
 
-    void update(const std::vector<TestPush>& pushes, const FireOrder& order) {
+    /// @return what all shards together say of what the order asked
+    GradientAnswer update(const std::vector<TestPush>& pushes, const FireOrder& order) {
+        GradientAnswer answer;
         for (const auto& shard : shards_) {
             for (const TestPush& push : pushes) {
                 if (!stage(*shard, push)) {
                     throw std::logic_error("a push was discarded");
                 }
             }
-            fire(*shard, order);
+            fire(*shard, order, &answer);
         }
+        return answer;
     }
 
     [[nodiscard]] std::vector<float> parameters() const {
         std::vector<float> all;
         for (const auto& shard : shards_) {
-            all.insert(all.end(), shard->parameters().begin(), shard->parameters().end());
+            const std::span<const float> part = shard->store().parameters();
+            all.insert(all.end(), part.begin(), part.end());
         }
         return all;
     }
     [[nodiscard]] std::vector<float> state() const {
-        const std::span<const float> state = shards_.front()->state();
+        const std::span<const float> state = shards_.front()->store().state();
         return {state.begin(), state.end()};
     }
     [[nodiscard]] ServerShard& shard(std::size_t index) { return *shards_.at(index); }

@@ -7,6 +7,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -361,7 +362,7 @@ class UnreachableHosts(LaunchTest):
 
     def test_a_daemon_that_does_not_begin_is_their_fault(self):
         for said in self.start_with("exit 97"):  # of daemon.sh
-            self.assertIn("cannot reach far: its orted has ended without having reached", said)
+            self.assertRegex(said, "cannot reach far: its (orted|prted) has ended without having reached")
 
 
 class CommandLine(LaunchTest):
@@ -372,10 +373,11 @@ class CommandLine(LaunchTest):
         return done.stdout.replace("\\", "")
 
     def test_the_agent_keeps_its_options_apart_from_host_and_command(self):
-        done = subprocess.run([ROOT / "jobs/launch/agent.sh", "-p", "22", "far", " orted", "--tree-spawn"],
-                              env={**os.environ, "COHORT_AGENT": "printf %s|"}, text=True,
-                              capture_output=True, check=True)
-        self.assertEqual(done.stdout, "-p|22|far| orted|--tree-spawn|")
+        for daemon in (" orted", "PRTE_PREFIX=/usr;export PRTE_PREFIX;/usr/bin/prted", "/usr/bin/prted"):
+            done = subprocess.run([ROOT / "jobs/launch/agent.sh", "-p", "22", "far", daemon, "--tree-spawn"],
+                                  env={**os.environ, "COHORT_AGENT": "printf %s|"}, text=True,
+                                  capture_output=True, check=True)
+            self.assertEqual(done.stdout, f"-p|22|far|{daemon}|--tree-spawn|")
 
     def test_ranks_see_quiet_threads(self):
         self.launch("assert os.environ['OMP_WAIT_POLICY'] == 'passive'"
@@ -406,7 +408,8 @@ class CommandLine(LaunchTest):
         for options in (["-n", "2"], ["--hosts", f"localhost:2,{os.uname().nodename}"]):
             line, said = self.dry_alone(*options)
             self.assertIn("--mca btl_tcp_if_include 127.0.0.1/8", line)
-            self.assertIn("--mca oob_tcp_if_include 127.0.0.1/8", line)
+            if shutil.which("prte_info") is None:  # Open MPI 5 does not let daemons have that one alone
+                self.assertIn("--mca oob_tcp_if_include 127.0.0.1/8", line)
             self.assertNotIn("keepalive", line)
             self.assertEqual(said, "")
         self.assertNotIn("127.0.0.1/8", self.dry_alone("-n", "2", PBS_JOBID="7")[0])

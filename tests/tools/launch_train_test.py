@@ -49,7 +49,7 @@ def segments(pids):
     """The files of memory that Open MPI shares between these processes."""
     texts = (pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8") for pid in pids)
     return {pathlib.Path(name) for text in texts
-            for name in re.findall(r"/dev/shm/vader_segment\S+", text)}
+            for name in re.findall(r"/dev/shm/(?:vader|sm)_segment\S+", text)}
 
 
 class LaunchTrain(ProgramTest):

@@ -24,9 +24,9 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::size_t kWindow = 8;
-constexpr std::chrono::milliseconds kPatience{250};
+constexpr std::chrono::milliseconds kPresencePatience{250};
 /// How long the thread keeps looking after something has moved: others move at the same time.
-constexpr std::chrono::microseconds kLooking{200};
+constexpr std::chrono::microseconds kMpiPolling{200};
 
 struct SummaryRecord {
     std::uint64_t round = 0;
@@ -99,7 +99,7 @@ public:
         } else if (submitted_at_) {
             tell_presence(now);
         }
-        return moved || (!requests_.empty() && now - last_move_ < kLooking);
+        return moved || (!requests_.empty() && now - last_move_ < kMpiPolling);
     }
 
     [[nodiscard]] bool moving() const override {
@@ -166,7 +166,7 @@ private:
 
     /// This member waits: after a while it says so to the others, and listens to them.
     void tell_presence(steady_clock::time_point now) {
-        if (!told_ && presence_.all_sent() && now - *submitted_at_ > kPatience) {
+        if (!told_ && presence_.all_sent() && now - *submitted_at_ > kPresencePatience) {
             told_ = true;
             presence_.tell(ordinal_);
         }

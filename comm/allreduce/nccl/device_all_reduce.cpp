@@ -33,7 +33,7 @@ namespace {
 
 constexpr std::chrono::microseconds kPause{50};
 /// How long after a sum was requested the thread looks, without sleeping, whether it is queued.
-constexpr std::chrono::milliseconds kLooking{2};
+constexpr std::chrono::milliseconds kDevicePolling{2};
 
 /// Of one float: it carries the summaries.
 std::unique_ptr<AllReduce> make_summaries(AllReduceSetting setting) {
@@ -208,7 +208,7 @@ private:
         while (posted_ < arrived_ && takes_more()) {
             const FloatRange range = buckets().range(posted_);
             sums_->all_reduce(buffer_ + range.begin, range.size(), *own_);
-            look_until_ = std::chrono::steady_clock::now() + kLooking;
+            look_until_ = std::chrono::steady_clock::now() + kDevicePolling;
             ++posted_;
             setting_.count_traffic(range);
         }

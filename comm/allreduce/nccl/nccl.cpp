@@ -43,11 +43,11 @@ void check_nccl(const NcclTable& nccl, ncclResult_t result, ncclComm_t comm,
     }
 }
 
-constexpr std::chrono::seconds kPatience{2};
+constexpr std::chrono::seconds kAbortPatience{2};
 
 /// True: it may be destroyed.
 bool finalized(const NcclTable& nccl, ncclComm_t comm) noexcept {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
+    const auto end = std::chrono::steady_clock::now() + kAbortPatience;
     ncclResult_t result = nccl.finalize(comm);
     while (result == ncclInProgress && std::chrono::steady_clock::now() < end) {
         std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -80,7 +80,7 @@ void end_communicator(const NcclTable& nccl, ncclComm_t comm, int gpu, Ending ho
         std::packaged_task<void()> task([=] { end_here(nccl, comm, gpu, how); });
         const std::future<void> ended = task.get_future();
         std::thread(std::move(task)).detach();
-        static_cast<void>(ended.wait_for(kPatience));
+        static_cast<void>(ended.wait_for(kAbortPatience));
     } catch (const std::exception& error) {  // no thread to be had: the process is near its end
         log_warn("a communicator of NCCL is left behind: {}", error.what());
     }

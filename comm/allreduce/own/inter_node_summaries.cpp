@@ -14,9 +14,9 @@ namespace {
 using std::chrono::steady_clock;
 
 /// After this long a node tells which of its members have submitted, and again when more have.
-constexpr std::chrono::milliseconds kPatience{250};
+constexpr std::chrono::milliseconds kTellPeriod{250};
 
-struct SummaryRecord {
+struct NodeSummary {
     std::uint64_t ordinal = 0;  ///< of the round that it belongs to; another: not submitted yet
     std::uint64_t round = 0;
     SummaryBytes summary{};
@@ -25,7 +25,7 @@ struct SummaryRecord {
 struct Peer {
     int rank = 0;  ///< in the world
     std::vector<int> members;
-    std::vector<SummaryRecord> incoming;
+    std::vector<NodeSummary> incoming;
     MessageRequest receive;
     MessageRequest send;
     bool posted = false;
@@ -99,7 +99,8 @@ private:
             static_cast<std::size_t>(std::count_if(local.begin(), local.end(), [&](int member) {
                 return summaries.submitted(ordinal, member);
             }));
-        const bool due = submitted == local.size() || steady_clock::now() - last_told_ > kPatience;
+        const bool due =
+            submitted == local.size() || steady_clock::now() - last_told_ > kTellPeriod;
         if (!idle || submitted <= told_ || !due) {
             return false;
         }
@@ -114,7 +115,7 @@ private:
         }
         last_told_ = steady_clock::now();
         for (Peer& peer : peers_) {
-            peer.send = messages_.send(outgoing_.data(), outgoing_.size() * sizeof(SummaryRecord),
+            peer.send = messages_.send(outgoing_.data(), outgoing_.size() * sizeof(NodeSummary),
                                        peer.rank, MessageStream::kSummaryTag);
         }
         return true;
@@ -125,9 +126,9 @@ private:
             return false;
         }
         if (!peer.posted) {
-            peer.receive = messages_.receive(peer.incoming.data(),
-                                             peer.incoming.size() * sizeof(SummaryRecord),
-                                             peer.rank, MessageStream::kSummaryTag);
+            peer.receive =
+                messages_.receive(peer.incoming.data(), peer.incoming.size() * sizeof(NodeSummary),
+                                  peer.rank, MessageStream::kSummaryTag);
             peer.posted = true;
         }
         if (!messages_.received(peer.receive)) {
@@ -136,7 +137,7 @@ private:
         peer.posted = false;
         peer.complete = true;
         for (std::size_t i = 0; i < peer.members.size(); ++i) {
-            const SummaryRecord& record = peer.incoming[i];
+            const NodeSummary& record = peer.incoming[i];
             if (record.ordinal != ordinal) {
                 peer.complete = false;
             } else if (!node_.summaries().submitted(ordinal, peer.members[i])) {
@@ -148,7 +149,7 @@ private:
 
     NodeReducer& node_;
     MessageStream messages_;
-    std::vector<SummaryRecord> outgoing_;
+    std::vector<NodeSummary> outgoing_;
     std::vector<Peer> peers_;
     std::uint64_t ordinal_ = 0;
     std::size_t told_ = 0;  ///< summaries of this node that the others have

@@ -3,8 +3,8 @@
 // (reduce-scatter), in n-1 more the finished segments go round (all-gather). Segments travel in
 // chunks that are passed on as they come, several buckets are in flight at once, so the link is
 // busy without a pause. Cost per leader and bucket of B bytes: 2 (n-1)/n B sent and received, in
-// 2 (n-1) chunks per segment at least; memory: kLanes * kWindow chunks. Source: Patarasuk and
-// Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
+// 2 (n-1) chunks per segment at least; memory: kLeaderLanes * kLeaderWindow chunks. Source:
+// Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
 //
 // A bucket's pieces, in the order in which a leader gets them: the chunks of its own segment, then
 // the chunks received in step 0, 1, ... 2n-3. A chunk received in one step is sent in the next, so
@@ -22,11 +22,11 @@
 namespace cohort {
 namespace {
 
-constexpr std::int64_t kLanes = 3;
-constexpr std::size_t kWindow = 4;
+constexpr std::int64_t kLeaderLanes = 3;
+constexpr std::size_t kLeaderWindow = 4;
 constexpr std::int64_t kChunkFloats = 64 << 10;
 
-struct Lane {
+struct LeaderLane {
     std::int64_t bucket = -1;  ///< in flight, or done and not published; -1: none
     float* data = nullptr;
     std::vector<FloatRange> pieces;  ///< within the bucket
@@ -38,7 +38,7 @@ struct Lane {
     std::size_t sent = 0;
     std::deque<MessageRequest> receives;
     std::deque<MessageRequest> sends;
-    std::vector<float> landing;  ///< kWindow chunks, for partial sums
+    std::vector<float> landing;  ///< kLeaderWindow chunks, for partial sums
 
     [[nodiscard]] bool done() const {
         return bucket >= 0 && complete == pieces.size() && sent == to_send;
@@ -64,7 +64,7 @@ public:
         }
         const std::int64_t count = node_.shape().buckets.count();
         bool moved = false;
-        while (next_start_ < count && next_start_ < next_publish_ + kLanes &&
+        while (next_start_ < count && next_start_ < next_publish_ + kLeaderLanes &&
                node_.buckets().summed(ordinal, next_start_)) {
             start(next_start_++);
             moved = true;
@@ -81,21 +81,23 @@ public:
 
     [[nodiscard]] bool quiet() const override {
         return std::all_of(lanes_.begin(), lanes_.end(),
-                           [](const Lane& lane) { return lane.bucket < 0; });
+                           [](const LeaderLane& lane) { return lane.bucket < 0; });
     }
 
 private:
     static int leader(const AllReduceSetting& setting, const NodeGroups& groups, int node) {
         return setting.rank_of(groups.on(node % groups.count())[0]);
     }
-    Lane& lane(std::int64_t bucket) { return lanes_[static_cast<std::size_t>(bucket % kLanes)]; }
+    LeaderLane& lane(std::int64_t bucket) {
+        return lanes_[static_cast<std::size_t>(bucket % kLeaderLanes)];
+    }
 
     void start(std::int64_t bucket) {
         const FloatRange range = node_.shape().buckets.range(bucket);
-        Lane& lane = this->lane(bucket);
+        LeaderLane& lane = this->lane(bucket);
         lane.bucket = bucket;
         lane.data = node_.buffer(0, ordinal_) + range.begin;
-        lane.landing.resize(kWindow * kChunkFloats);
+        lane.landing.resize(kLeaderWindow * kChunkFloats);
         lane.pieces.clear();
         for (int step = -1; step <= 2 * nodes_ - 3; ++step) {
             if (step == nodes_ - 1) {
@@ -114,7 +116,7 @@ private:
         lane.sent = 0;
     }
 
-    void append_chunks(Lane& lane, std::int64_t floats, int segment) const {
+    void append_chunks(LeaderLane& lane, std::int64_t floats, int segment) const {
         const Part part = part_of(floats, segment, nodes_);
         for (std::int64_t at = part.begin; at < part.end; at += kChunkFloats) {
             lane.pieces.push_back({at, std::min<std::int64_t>(part.end, at + kChunkFloats)});
@@ -122,8 +124,8 @@ private:
     }
 
     bool step(std::int64_t bucket) {
-        Lane& lane = this->lane(bucket);
-        const int tag = static_cast<int>(bucket % kLanes);
+        LeaderLane& lane = this->lane(bucket);
+        const int tag = static_cast<int>(bucket % kLeaderLanes);
         bool moved = take_sent(lane);
         moved = post_receives(lane, tag) || moved;
         while (!lane.receives.empty() && messages_.received(lane.receives.front())) {
@@ -135,7 +137,7 @@ private:
         return start_sends(lane, tag) || moved;
     }
 
-    bool take_sent(Lane& lane) {
+    bool take_sent(LeaderLane& lane) {
         bool moved = false;
         while (!lane.sends.empty() && messages_.ended(lane.sends.front())) {
             lane.sends.pop_front();
@@ -145,13 +147,13 @@ private:
         return moved;
     }
 
-    static float* landing(Lane& lane, std::size_t piece) {
-        return lane.landing.data() + piece % kWindow * kChunkFloats;
+    static float* landing(LeaderLane& lane, std::size_t piece) {
+        return lane.landing.data() + piece % kLeaderWindow * kChunkFloats;
     }
 
-    bool post_receives(Lane& lane, int tag) {
+    bool post_receives(LeaderLane& lane, int tag) {
         bool moved = false;
-        while (lane.posted < lane.pieces.size() && lane.receives.size() < kWindow) {
+        while (lane.posted < lane.pieces.size() && lane.receives.size() < kLeaderWindow) {
             const FloatRange piece = lane.pieces[lane.posted];
             const bool partial = lane.posted < lane.scatter;
             if (!partial && lane.sent <= lane.posted - lane.scatter) {
@@ -166,7 +168,7 @@ private:
     }
 
     /// The next piece is received.
-    static void take(Lane& lane) {
+    static void take(LeaderLane& lane) {
         const FloatRange piece = lane.pieces[lane.complete];
         if (lane.complete < lane.scatter) {
             add_into(lane.data + piece.begin, landing(lane, lane.complete),
@@ -175,10 +177,10 @@ private:
         ++lane.complete;
     }
 
-    bool start_sends(Lane& lane, int tag) {
+    bool start_sends(LeaderLane& lane, int tag) {
         bool moved = false;
         while (lane.started < std::min(lane.complete, lane.to_send) &&
-               lane.sends.size() < kWindow) {
+               lane.sends.size() < kLeaderWindow) {
             const FloatRange piece = lane.pieces[lane.started];
             lane.sends.push_back(
                 messages_.send(lane.data + piece.begin, piece.bytes(), right_, tag));
@@ -197,7 +199,7 @@ private:
     std::uint64_t ordinal_ = 0;
     std::int64_t next_start_ = 0;
     std::int64_t next_publish_ = 0;
-    std::array<Lane, kLanes> lanes_;
+    std::array<LeaderLane, kLeaderLanes> lanes_;
 };
 
 }  // namespace

@@ -23,9 +23,9 @@
 namespace cohort {
 namespace {
 
-constexpr std::int64_t kLanes = 3;
+constexpr std::int64_t kPairLanes = 3;
 
-struct Lane {
+struct PairLane {
     bool summed = false;
     bool sums_posted = false;
     bool told_sent = false;
@@ -60,7 +60,7 @@ public:
             next_ = 0;
         }
         bool moved = false;
-        while (next_ < arrived && next_ < first_ + kLanes) {
+        while (next_ < arrived && next_ < first_ + kPairLanes) {
             start(next_++);
             moved = true;
         }
@@ -78,8 +78,10 @@ public:
     [[nodiscard]] bool quiet() const override { return first_ == next_; }
 
 private:
-    Lane& lane(std::int64_t bucket) { return lanes_[static_cast<std::size_t>(bucket % kLanes)]; }
-    static int tag(std::int64_t bucket) { return static_cast<int>(2 * (bucket % kLanes)); }
+    PairLane& lane(std::int64_t bucket) {
+        return lanes_[static_cast<std::size_t>(bucket % kPairLanes)];
+    }
+    static int tag(std::int64_t bucket) { return static_cast<int>(2 * (bucket % kPairLanes)); }
 
     /// The member of a node that receives a foreign owner's sum.
     [[nodiscard]] int fetcher(int node, int owner) const {
@@ -102,7 +104,7 @@ private:
     }
 
     void start(std::int64_t bucket) {
-        Lane& lane = this->lane(bucket);
+        PairLane& lane = this->lane(bucket);
         lane.summed = false;
         lane.sums_posted = false;
         lane.told_sent = false;
@@ -126,7 +128,7 @@ private:
     }
 
     bool step(std::int64_t bucket) {
-        Lane& lane = this->lane(bucket);
+        PairLane& lane = this->lane(bucket);
         bool moved = false;
         std::erase_if(lane.contributions_in,
                       [&](MessageRequest& request) { return messages_.received(request); });
@@ -157,7 +159,7 @@ private:
         }
     }
 
-    void sum(Lane& lane, std::int64_t bucket) {
+    void sum(PairLane& lane, std::int64_t bucket) {
         lane.summed = true;
         const FloatRange mine = segment(bucket, setting_.self);
         if (mine.size() == 0) {
@@ -195,7 +197,7 @@ private:
         }
     }
 
-    void post_sums(Lane& lane, std::int64_t bucket) {
+    void post_sums(PairLane& lane, std::int64_t bucket) {
         lane.sums_posted = true;
         for (std::size_t i = 0; i < fetched_.size(); ++i) {
             const FloatRange range = segment(bucket, fetched_[i]);
@@ -208,7 +210,7 @@ private:
         }
     }
 
-    bool take_sums(Lane& lane, std::int64_t bucket) {
+    bool take_sums(PairLane& lane, std::int64_t bucket) {
         bool moved = false;
         for (std::size_t i = 0; i < fetched_.size(); ++i) {
             if (lane.sums_taken[i] == 0 && messages_.received(lane.sums_in[i])) {
@@ -227,7 +229,7 @@ private:
         return requests.empty();
     }
 
-    bool finished(Lane& lane) {
+    bool finished(PairLane& lane) {
         return lane.summed && lane.told_sent && lane.sums_posted && all_ended(lane.sums_out) &&
                std::all_of(lane.sums_taken.begin(), lane.sums_taken.end(),
                            [](char taken) { return taken != 0; });
@@ -242,7 +244,7 @@ private:
     std::uint64_t ordinal_ = 0;
     std::int64_t first_ = 0;  ///< buckets from this one to next_ are in flight
     std::int64_t next_ = 0;
-    std::array<Lane, kLanes> lanes_;
+    std::array<PairLane, kPairLanes> lanes_;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 /// Blocks that a communication thread does before it looks at other things.
 constexpr int kBlocksPerPoll = 8;
 /// How long a communication thread keeps looking after a message has moved.
-constexpr std::chrono::microseconds kLooking{100};
+constexpr std::chrono::microseconds kMemoryPolling{100};
 
 NodeShape shape_of(const AllReduceSetting& setting, const NodeGroups& groups, bool ordered) {
     const std::vector<int>& local = groups.local();
@@ -129,7 +129,7 @@ bool SharedProgress::look_again(bool moved) {
     }
     const auto now = std::chrono::steady_clock::now();
     last_move_ = moved ? now : last_move_;
-    return now - last_move_ < kLooking;
+    return now - last_move_ < kMemoryPolling;
 }
 
 /// Paced: the communication thread lets buckets arrive as they would over a network.

@@ -8,7 +8,7 @@
 namespace cohort {
 namespace {
 
-std::shared_ptr<const NamedWeights> parse(std::string_view text, const std::string& file) {
+std::shared_ptr<const NamedWeights> parse_chooser(std::string_view text, const std::string& file) {
     NamedWeights named = parse_weights(text, file, "cohort chooser train");
     (void)RateRegressor::weights_of(named, file);  // refuses what it does not know
     return std::make_shared<const NamedWeights>(std::move(named));
@@ -20,8 +20,8 @@ std::shared_ptr<const NamedWeights> load_rate_weights(const std::string& file) {
     if (file == kNoChooserFile) {
         return nullptr;
     }
-    return file.empty() ? parse(shipped_chooser_text(), "the shipped weights of star-ml")
-                        : parse(read_text_file(file), file);
+    return file.empty() ? parse_chooser(shipped_chooser_text(), "the shipped weights of star-ml")
+                        : parse_chooser(read_text_file(file), file);
 }
 
 }  // namespace cohort

@@ -17,7 +17,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::string_view kFormat = "cohort-predictor 1";
+constexpr std::string_view kPredictorFormat = "cohort-predictor 1";
 constexpr double kMostWhole = std::numeric_limits<std::int16_t>::max();
 
 std::string numbers(std::span<const float> values) {
@@ -54,8 +54,8 @@ public:
         : table_(table), file_(file) {}
 
     PredictorFile read() {
-        if (text("format") != kFormat) {
-            refuse("format", "not a predictor that this program knows", kFormat);
+        if (text("format") != kPredictorFormat) {
+            refuse("format", "not a predictor that this program knows", kPredictorFormat);
         }
         PredictorFile read;
         read.trained_on = text("trained_on");
@@ -143,7 +143,7 @@ void write_predictor(const OutputFile& file, const PredictorFile& predictor) {
         fmt::format("format = \"{}\"\ntrained_on = \"{}\"\n"
                     "feature_mean = [{}]\nfeature_deviation = [{}]\n"
                     "time_mean_deviation = [{}, {}]\nunit = [{}]\nparameters = \"\"\"\n{}\"\"\"\n",
-                    kFormat, trained_on, numbers(model.feature_mean),
+                    kPredictorFormat, trained_on, numbers(model.feature_mean),
                     numbers(model.feature_deviation), model.time_mean, model.time_deviation, unit,
                     packed(model.parameters, unit)));
 }

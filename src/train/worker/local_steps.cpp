@@ -100,7 +100,7 @@ std::optional<LocalSteps::Result> LocalSteps::run(const LoadedBatch& batch, cons
                                                   const std::function<bool()>& give_up) {
     Impl& my = *impl_;
     check_invariant(delta.size() == my.average.size() && work.steps >= 1, "a delta has its size");
-    my.context.copy(my.start, my.replica.parameters());
+    my.context.compute().copy(my.start, my.replica.parameters());
     std::fill(my.statistics.begin(), my.statistics.end(), 0.0);
     my.counted = 0;
     my.run = {};
@@ -132,7 +132,7 @@ std::optional<LocalSteps::Result> LocalSteps::run(const LoadedBatch& batch, cons
 
 LocalSteps::Impl::End LocalSteps::Impl::step(const BatchView& piece, double lr,
                                              const std::function<bool()>& give_up) {
-    AloneObserver observer(context.step_parts());
+    AloneObserver observer(context.compute().step_parts());
     const RoundSummary summary = compute(piece, observer, give_up);
     if (summary.samples == 0) {
         return End::kGivenUp;
@@ -141,7 +141,7 @@ LocalSteps::Impl::End LocalSteps::Impl::step(const BatchView& piece, double lr,
         return End::kNotFinite;
     }
     std::vector<float> batch_state(statistics.size());
-    context.copy(batch_state, replica.batch_state());
+    context.compute().copy(batch_state, replica.batch_state());
     keep(batch_state, piece.size);
     update(lr);
     return End::kDone;
@@ -158,24 +158,24 @@ LocalSteps::Impl::End LocalSteps::Impl::group_step(const BatchView& piece, doubl
     RoundSummary summary;
     if (piece.size > 0) {
         const std::vector<AddedPush> nobody_else;
-        RingObserver observer(context.step_parts(), group, buffer, static_cast<float>(piece.size),
-                              nobody_else);
+        RingObserver observer(context.compute().step_parts(), group, buffer,
+                              static_cast<float>(piece.size), nobody_else);
         summary = compute(piece, observer, give_up);
     } else {
-        context.fill_zero(group, buffer);
+        context.compute().fill_zero(group, buffer);
     }
     group.finish(pack_summary(summary));
     const auto summaries = unpack_summaries<RoundSummary>(group.wait());
     std::span<const float> sum = buffer;
     if (summaries && group.on_device()) {
         summed.resize(buffer.size());
-        context.copy(summed, buffer);
+        context.compute().copy(summed, buffer);
         sum = summed;
     }
     const End end = summaries ? average_of(*summaries, sum) : End::kGivenUp;
     if (end == End::kDone && std::any_of(summaries->begin(), summaries->end(),
                                          [](const RoundSummary& one) { return one.samples > 0; })) {
-        context.copy(replica.gradients(), std::span(average).first(start.size()));
+        context.compute().copy(replica.gradients(), std::span(average).first(start.size()));
         update(lr);
     }
     return end;
@@ -186,7 +186,7 @@ RoundSummary LocalSteps::Impl::compute(const BatchView& piece, GradientObserver&
                                        const std::function<bool()>& give_up) {
     const Clock::Seconds before = context.clock().now();
     Watched watched(observer, give_up);
-    const std::optional<BatchResult> result = context.train_step(piece, watched);
+    const std::optional<BatchResult> result = context.compute().train_step(piece, watched);
     RoundSummary summary;
     summary.finite = false;
     if (result) {
@@ -201,7 +201,7 @@ RoundSummary LocalSteps::Impl::compute(const BatchView& piece, GradientObserver&
         run.result.correct += result->correct;
         run.result.samples += piece.size;
     }
-    summary.compute_s = context.own_seconds((context.clock().now() - before).count());
+    summary.compute_s = context.compute().own_seconds((context.clock().now() - before).count());
     run.compute_s += summary.compute_s;
     return summary;
 }
@@ -247,14 +247,14 @@ void LocalSteps::Impl::keep(std::span<const float> batch_state, std::int64_t sam
 /// The change so far into `delta`; the replica is as it was.
 void LocalSteps::Impl::finish(std::span<float> delta) {
     const std::span<float> change = delta.first(start.size());
-    context.copy(change, replica.parameters());
+    context.compute().copy(change, replica.parameters());
     for (std::size_t i = 0; i < start.size(); ++i) {
         change[i] -= start[i];
     }
     const double weight = counted > 0 ? 1 / static_cast<double>(counted) : 0;
     std::transform(statistics.begin(), statistics.end(), delta.subspan(start.size()).begin(),
                    [weight](double sum) { return static_cast<float>(weight * sum); });
-    context.copy(replica.parameters(), start);
+    context.compute().copy(replica.parameters(), start);
 }
 
 }  // namespace cohort

@@ -17,8 +17,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-TEST(RunningIterations, WhoWaitsIsAtNone) {
-    RunningIterations running(2);
+TEST(ActiveIterations, WhoWaitsIsAtNone) {
+    ActiveIterations running(2);
     EXPECT_FALSE(running.begun_s(0));
     running.begun(0, 10, 64);
     running.begun(1, 11, 32);
@@ -31,8 +31,8 @@ TEST(RunningIterations, WhoWaitsIsAtNone) {
 }
 
 /// What an iteration takes beside the worker's own time, and one with an evaluation in it.
-TEST(RunningIterations, MeasuresWhatIterationsTakeBeside) {
-    RunningIterations running(1);
+TEST(ActiveIterations, MeasuresWhatIterationsTakeBeside) {
+    ActiveIterations running(1);
     double now_s = 0;
     const auto iteration = [&](double beside_s) {
         running.begun(0, now_s, 64);
@@ -144,7 +144,7 @@ TEST(AdaptiveOverdue, IsNotWokenAgainBeforeEnoughIsKnown) {
 TEST(AdaptiveOverdue, DeterministicRunsAreNotWoken) {
     const auto policy = make_policy("adaptive", {.live = {true, true}, .own_seconds = {}});
     (void)policy->start();
-    RunningIterations running(2);
+    ActiveIterations running(2);
     running.begun(0, 0, 64);
     Telemetry telemetry;
     telemetry.workers.resize(2);

@@ -52,7 +52,7 @@ public:
         look(static_cast<double>(iteration_));
     }
     void look(double now_s) { times.look(view_, live_, now_s); }
-    [[nodiscard]] RunningIterations& running() { return running_; }
+    [[nodiscard]] ActiveIterations& running() { return running_; }
     [[nodiscard]] double expected_s(int worker, std::int64_t samples = kBatch) const {
         return times.estimate().own_s(static_cast<std::size_t>(worker), samples);
     }
@@ -62,7 +62,7 @@ public:
 
 private:
     TelemetryHistory history_;
-    RunningIterations running_;
+    ActiveIterations running_;
     LoadView view_;
 
 public:

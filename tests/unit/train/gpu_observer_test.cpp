@@ -8,7 +8,7 @@
 
 #include "support/worker_rig.hpp"
 #include "train/worker/ring/worker_ring_observer.hpp"
-#include "train/worker/servers/announced.hpp"
+#include "train/worker/servers/announced_ranges.hpp"
 #include "train/worker/servers/worker_push.hpp"
 #include "train/worker/servers/worker_times.hpp"
 
@@ -161,7 +161,7 @@ TEST_F(DeviceSteps, TheRestOfAStepThatFailedIsAnnouncedOnce) {
     for (const auto& ranges : before) {
         for (const StepParts& parts : {on_device(), StepParts{lone.replica, injector}}) {
             Keeper keeper(parts, GradientObserver::Pieces::kHost);
-            Announced announced(keeper);
+            AnnouncedRanges announced(keeper);
             for (const auto& [begin, end] : ranges) {
                 announced.gradient_ready(begin, end);
             }

@@ -28,10 +28,11 @@ struct Both {
             ASSERT_TRUE(stage(host, push));
             ASSERT_TRUE(stage(there, push));
         }
-        const FireOutput expected = test::fire(host, order);
+        GradientAnswer on_host;
+        const FireOutput expected = test::fire(host, order, &on_host);
         const FireOutput got = there.prepare(order);
         std::int64_t final = 0;
-        there.fire(order, got, [&](std::int64_t floats) {
+        const GradientAnswer on_device = there.fire(order, got, [&](std::int64_t floats) {
             EXPECT_GT(floats, final);
             final = floats;
         });
@@ -42,7 +43,7 @@ struct Both {
             EXPECT_THAT(std::span(got.copies[i].values.get(), floats),
                         testing::ElementsAreArray(expected.copies[i].values.get(), floats));
         }
-        EXPECT_DOUBLE_EQ(there.answer().squares, host.answer().squares);
+        EXPECT_DOUBLE_EQ(on_device.squares, on_host.squares);
         compare();
     }
     void compare() {
@@ -121,8 +122,8 @@ TEST(ShardDevice, CapturesAndGoesOn) {
 TEST(ShardDevice, SaysWhereTheShardLies) {
     const Graph graph = test::server_graph();
     const Both both(graph, {});
-    EXPECT_EQ(both.host.device(), "cpu");
-    EXPECT_THAT(both.there.device(), testing::StartsWith("cpu: 1 thread"));
+    EXPECT_EQ(both.host.store().device(), "cpu");
+    EXPECT_THAT(both.there.store().device(), testing::StartsWith("cpu: 1 thread"));
     const RankMap map{.ranks = {{.role = Role::kServer}}, .servers = 1};
     EXPECT_EQ(make_shard_device("cpu", map, 0), nullptr);
     if (cuda_status().device_count == 0) {

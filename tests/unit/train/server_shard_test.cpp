@@ -174,8 +174,9 @@ TEST(ServerShard, SnapshotsDoNotChangeWhileLaterUpdatesRun) {
         }
         const auto copy = fire(shard, fire_order(version, pushes, {{.worker = 0}})).find(0);
         std::vector<float> now(copy.get(), copy.get() + floats);
-        EXPECT_TRUE(std::equal(shard.parameters().begin(), shard.parameters().end(), now.begin()));
-        EXPECT_TRUE(std::equal(shard.state().begin(), shard.state().end(),
+        EXPECT_TRUE(std::equal(shard.store().parameters().begin(), shard.store().parameters().end(),
+                               now.begin()));
+        EXPECT_TRUE(std::equal(shard.store().state().begin(), shard.store().state().end(),
                                now.end() - shard.range().state));
         held.emplace_back(copy, std::move(now));
     }
@@ -248,7 +249,7 @@ TEST(ServerShard, AdamwReleasesPlainParameters) {
     ASSERT_EQ(output.copies.size(), 1U);
     const std::vector<float> plain = group.parameters();
     EXPECT_TRUE(std::equal(plain.begin(), plain.end(),
-                           output.find(group.shard(0).look_ahead_lag(0.75)).get()));
+                           output.find(group.shard(0).store().look_ahead_lag(0.75)).get()));
 }
 
 TEST(ServerShard, AnOrderWithoutPushesSharesTheSnapshotThatIsThere) {
@@ -264,8 +265,8 @@ TEST(ServerShard, AnOrderWithoutPushesSharesTheSnapshotThatIsThere) {
     group.update(pushes, fire_order(1, pushes));
     const FireOutput later = fire(shard, {.version = 1, .releases = {{.worker = 0}}});
     EXPECT_NE(later.find(0), first.find(0));
-    EXPECT_TRUE(
-        std::equal(shard.parameters().begin(), shard.parameters().end(), later.find(0).get()));
+    EXPECT_TRUE(std::equal(shard.store().parameters().begin(), shard.store().parameters().end(),
+                           later.find(0).get()));
 }
 
 TEST(ServerShard, GoesOnFromACaptureBitForBit) {

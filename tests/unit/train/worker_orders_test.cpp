@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "support/worker_rig.hpp"
-#include "train/worker/servers/worker_leave.hpp"
+#include "train/worker/servers/start_permit.hpp"
 
 namespace cohort {
 namespace {
@@ -372,8 +372,8 @@ TEST_F(WorkerOrders, AStopEndsAMiniBatchBetweenTwoLayers) {
     rig.told<Farewell>(MessageKind::kFarewell);
 }
 
-TEST(StartLeave, IsOneMiniBatchPerSetOfParameters) {
-    StartLeave leave;
+TEST(StartPermit, IsOneMiniBatchPerSetOfParameters) {
+    StartPermit leave;
     EXPECT_FALSE(leave.held());
     leave.parameters(3);
     leave.parameters(4);
@@ -383,8 +383,8 @@ TEST(StartLeave, IsOneMiniBatchPerSetOfParameters) {
     EXPECT_EQ(leave.version(), 4);
 }
 
-TEST(StartLeave, AFenceThatTakesLeasesBackAsksForNoVersion) {
-    StartLeave leave;
+TEST(StartPermit, AFenceThatTakesLeasesBackAsksForNoVersion) {
+    StartPermit leave;
     leave.parameters(3);
     leave.revoke({.leases = {1, 2}, .up_to = 0, .version = 0});
     EXPECT_TRUE(leave.held()) << "nothing was begun";

@@ -98,7 +98,7 @@ TEST_P(PushTest, BytesAreFinalWhenTheyAreReleasedAndLeaveWhileBackwardRuns) {
 }
 
 TEST_P(PushTest, ABufferIsUsedAgainWhenAllOfItHasLeft) {
-    PushBuffers buffers(layout, *lone.device);
+    SendBuffers buffers(layout, *lone.device);
     std::vector<std::shared_ptr<RecordingTransfer>> sent;
     for (int i = 0; i < 2; ++i) {
         const auto buffer = buffers.free();
@@ -113,7 +113,7 @@ TEST_P(PushTest, ABufferIsUsedAgainWhenAllOfItHasLeft) {
     EXPECT_FALSE(buffers.free());
     sent[0]->finished = true;
     EXPECT_FALSE(buffers.free());
-    EXPECT_EQ(PushBuffers::missing(buffers.oldest()), std::vector<int>{1});
+    EXPECT_EQ(SendBuffers::missing(buffers.oldest()), std::vector<int>{1});
     sent[1]->finished = true;
     EXPECT_TRUE(buffers.free());
 }

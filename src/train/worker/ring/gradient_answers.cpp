@@ -18,8 +18,8 @@ GradientAnswer GradientAnswers::answer(const RoundOrder& order, const MemberRoun
     std::vector<float> copied;
     if (sum.floats.empty() || sum.on_device) {
         copied.resize(parameters);
-        context_.copy(copied, sum.floats.empty() ? context_.replica().gradients()
-                                                 : sum.floats.first(parameters));
+        context_.compute().copy(copied, sum.floats.empty() ? context_.replica().gradients()
+                                                           : sum.floats.first(parameters));
     }
     const std::span<const float> gradient =
         copied.empty() ? std::span<const float>(sum.floats.first(parameters)) : copied;

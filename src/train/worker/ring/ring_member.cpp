@@ -89,7 +89,7 @@ void RingMember::report(const RoundOrder& order, const MemberRounds::Sum& sum,
     report.exchange_s = sum.times.exchange_s;
     report.exposed_s = sum.times.exposed_s;
     if (context_.worker() == order.reporter) {
-        context_.tell_coordinator(MessageKind::kRoundDone, report);
+        context_.coordinator().tell(MessageKind::kRoundDone, report);
     }
     last_report_ = std::move(report);
 }

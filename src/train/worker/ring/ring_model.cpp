@@ -14,7 +14,7 @@ RingModel::RingModel(WorkerContext& context)
                                 replica_.graph().parameters().total(), replica_.device(),
                                 replica_.stream())),
       writer_(context.job().hdf5, context.links().operations, [&context](const SavedPart& saved) {
-          context.tell_coordinator(MessageKind::kSaved, saved);
+          context.coordinator().tell(MessageKind::kSaved, saved);
       }) {
 }
 
@@ -22,7 +22,7 @@ void RingModel::begin(const BeginOrder& order) {
     if (order.checkpoint.empty()) {
         replica_.initialise(context_.job().options.seed);
     } else {
-        const auto wait = context_.working("restoring from a checkpoint", 0);
+        const auto wait = context_.coordinator().working("restoring from a checkpoint", 0);
         restore_replica(
             replica_, *optimizer_,
             read_checkpoint_range(order.checkpoint, 0,
@@ -39,11 +39,11 @@ void RingModel::apply(const RoundOrder& order, const MemberRounds::Sum& sum) {
     std::span<const float> gradient = replica_.gradients();
     if (!sum.floats.empty()) {
         const std::span<float> summed = sum.floats.first(replica_.parameters().size());
-        context_.copy(replica_.batch_state(), sum.floats.subspan(summed.size()));
+        context_.compute().copy(replica_.batch_state(), sum.floats.subspan(summed.size()));
         if (here) {
             gradient = summed;
         } else {
-            context_.copy(replica_.gradients(), summed);
+            context_.compute().copy(replica_.gradients(), summed);
         }
     }
     if (order.work == Work::kDelta) {
@@ -57,7 +57,7 @@ void RingModel::apply(const RoundOrder& order, const MemberRounds::Sum& sum) {
 
 /// The mean change that the members' local steps made; the optimizer's state stays as it is.
 void RingModel::add_delta(std::span<const float> delta) {
-    if (const StepParts parts = context_.step_parts(); parts.device != nullptr) {
+    if (const StepParts parts = context_.compute().step_parts(); parts.device != nullptr) {
         parts.device->math->add_scaled(replica_.parameters(), delta, 1);
     } else {
         add_scaled(replica_.parameters(), delta, 1);
@@ -71,7 +71,7 @@ void RingModel::snapshot(const SnapshotOrder& order) {
         const std::span<const float> all = packed.all();
         context_.links()
             .messenger
-            .start_transfer(WorkerContext::coordinator(), Port::kWorker,
+            .start_transfer(CoordinatorLink::address(), Port::kWorker,
                             static_cast<std::uint16_t>(MessageKind::kGathered), encode(header),
                             std::as_bytes(all), ChunkOrder::kForward, packed.values)
             ->release(all.size_bytes());

@@ -24,7 +24,7 @@ int RingRider::parent() const {
 }
 
 bool RingRider::ready() const {
-    return start_permit_ ? context_.leases() > 0 : inbox_.has(permits_start());
+    return start_permit_ ? context_.batches().waiting() > 0 : inbox_.has(permits_start());
 }
 
 void RingRider::step() {

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "train/protocol/settle.hpp"
+#include "train/protocol/complete_transfers.hpp"
 #include "train/worker/ring/ring_member.hpp"
 #include "train/worker/ring/ring_orders.hpp"
 #include "train/worker/ring/ring_rider.hpp"
@@ -67,7 +67,9 @@ void RingExecutor::order(const Message& message) {
     switch (static_cast<MessageKind>(message.kind)) {
         case MessageKind::kBegin: model_.begin(decode<BeginOrder>(message.body)); return;
         case MessageKind::kRound: orders_.queue(decode<RoundOrder>(message.body)); return;
-        case MessageKind::kRevoke: context_.revoke(decode<RevokeOrder>(message.body)); return;
+        case MessageKind::kRevoke:
+            context_.batches().revoke(decode<RevokeOrder>(message.body));
+            return;
         case MessageKind::kJoin: orders_.join(decode<JoinOrder>(message.body)); return;
         case MessageKind::kPush: take_push(decode<PushHeader>(message.body).push); return;
         case MessageKind::kDiscard: discard(decode<DiscardOrder>(message.body)); return;
@@ -95,8 +97,8 @@ void RingExecutor::ring_order(const Message& message) {
 void RingExecutor::take_push(PushId push) {
     if (auto values = inbox_.push_arrived(push)) {
         member_.stage(push, std::move(values));
-        context_.tell_coordinator(MessageKind::kStaged,
-                                  Staged{.push = push, .server = context_.worker()});
+        context_.coordinator().tell(MessageKind::kStaged,
+                                    Staged{.push = push, .server = context_.worker()});
     }
 }
 
@@ -119,7 +121,7 @@ void RingExecutor::run() {
             recover(*recovery);
         } else if (!broken_ && !orders_.empty()) {
             std::visit([this](const auto& one) { carry_out(one); }, orders_.take());
-        } else if (context_.stopped()) {
+        } else if (context_.coordinator().stopped()) {
             break;
         } else {
             rider_.step();
@@ -131,7 +133,7 @@ void RingExecutor::run() {
 /// Nobody writes into this worker's memory any more when this returns.
 void RingExecutor::end() {
     const auto* membership = context_.links().membership;
-    settle(
+    complete_transfers(
         context_.links(), Port::kWorker, "last gradients and parameters",
         [this, membership] {
             std::vector<int> ranks;
@@ -156,32 +158,33 @@ bool RingExecutor::something_to_do() const {
 void RingExecutor::await_something() {
     const auto ready = [this] { return something_to_do(); };
     if (role_ == RingRole::kRider && !rider_.may_start() && !broken_) {
-        context_.await(
+        context_.coordinator().await(
             "parameters", rider_.begun(), ready,
             [rank = rider_.parent()] { return std::vector<int>{rank}; }, WaitLimit::kWarn);
     } else {
         const char* name = broken_                      ? "recovery of the ring"
                            : role_ == RingRole::kMember ? "round grant"
                                                         : "lease";
-        context_.await(name, member_.done() + 1, ready, WorkerContext::from_coordinator(),
-                       WaitLimit::kNone);
+        context_.coordinator().await(name, member_.done() + 1, ready,
+                                     CoordinatorLink::from_coordinator(), WaitLimit::kNone);
     }
 }
 
 /// The round that cannot end is over: tells the coordinator what this member holds, to compare.
 void RingExecutor::recover(const RecoverOrder& order) {
     broken_ = false;
-    context_.tell_coordinator(RingMessageKind::kRecovered,
-                              Recovered{.epoch = order.epoch,
-                                        .worker = context_.worker(),
-                                        .round = model_.last_round(),
-                                        .version = model_.version(),
-                                        .report = member_.last_report()});
+    context_.coordinator().tell(RingMessageKind::kRecovered,
+                                Recovered{.epoch = order.epoch,
+                                          .worker = context_.worker(),
+                                          .round = model_.last_round(),
+                                          .version = model_.version(),
+                                          .report = member_.last_report()});
 }
 
 /// Restarts as a rider that waits for its role and parameters.
 void RingExecutor::join(const JoinOrder& order) {
-    context_.revoke({.leases = {}, .up_to = order.leases_up_to, .version = order.version});
+    context_.batches().revoke(
+        {.leases = {}, .up_to = order.leases_up_to, .version = order.version});
     context_.begin_incarnation(order.incarnation);
     rider_.restart();
     member_.restart();
@@ -207,7 +210,7 @@ void RingExecutor::carry_out(const RoleOrder& order) {
     if (role_ != RingRole::kMember) {
         member_.leave();
     }
-    context_.tell_coordinator(
+    context_.coordinator().tell(
         RingMessageKind::kRoleTaken,
         RoleTaken{.worker = context_.worker(), .number = order.number, .sequence = rider_.begun()});
 }
@@ -218,7 +221,7 @@ bool RingExecutor::await_state(const RoleOrder& order) {
         return header.full && header.epoch == order.epoch && header.number == order.number;
     };
     const int giver = context_.links().map.rank_of_worker(order.giver);
-    context_.await(
+    context_.coordinator().await(
         "state of the ring", order.number,
         [&] { return inbox_.has(fits) || orders_.interrupted(); },
         [giver] { return std::vector<int>{giver}; }, WaitLimit::kWarn);

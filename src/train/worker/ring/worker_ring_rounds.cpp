@@ -75,7 +75,7 @@ AllReduce& MemberRounds::exchange(std::uint64_t ring, const std::vector<int>& ra
     }
     auto& held = exchanges_[ring];
     if (!held) {
-        held = make_(ranks, floats_, context_.on_this_device(scope));
+        held = make_(ranks, floats_, context_.compute().on_this_device(scope));
     }
     return *held;
 }
@@ -87,14 +87,14 @@ void MemberRounds::keep_only(const std::vector<std::uint64_t>& rings) {
 }
 
 MemberRounds::Sum MemberRounds::alone(const RoundMember& mine, std::uint64_t round) {
-    AloneObserver observer(context_.step_parts());
+    AloneObserver observer(context_.compute().step_parts());
     const RoundSummary summary = train(*batch_of(mine), observer);
     return {{complete(summary, round)}, {}, {}};
 }
 
 /// With what this member waited for. Orders that came meanwhile may say that no other round begins.
 RoundSummary MemberRounds::complete(RoundSummary summary, std::uint64_t round) {
-    context_.take_orders();
+    context_.coordinator().take_orders();
     summary.skip = skip_ > round ? skip_ : 0;
     summary.input_s = input_s_;
     summary.load = std::exchange(load_, {});
@@ -105,18 +105,18 @@ RoundSummary MemberRounds::complete(RoundSummary summary, std::uint64_t round) {
 
 RoundSummary MemberRounds::train_into(const LoadedBatch& batch, float weight, AllReduce& sum,
                                       std::span<float> buffer, std::span<const AddedPush> added) {
-    RingObserver observer(context_.step_parts(), sum, buffer, weight, added);
+    RingObserver observer(context_.compute().step_parts(), sum, buffer, weight, added);
     return train(batch, observer);
 }
 
 /// The contribution of a member without samples of its own.
 RoundSummary MemberRounds::pass_on(const AllReduce& sum, std::span<float> buffer,
                                    std::span<const AddedPush> added) {
-    context_.fill_zero(sum, buffer);
+    context_.compute().fill_zero(sum, buffer);
     for (const AddedPush& push : added) {
         const std::span<const float> values(push.values.get(), buffer.size());
         if (sum.on_device()) {
-            WorkerDevice& device = context_.worker_device();
+            WorkerDevice& device = context_.compute().worker_device();
             device.math->add_scaled(buffer, device.upload(values), push.weight);
         } else {
             add_scaled(buffer, values, push.weight);
@@ -129,7 +129,7 @@ RoundSummary MemberRounds::scaled_delta(const RoundSummary& stepped, float weigh
                                         const AllReduce& sum, std::span<float> buffer) {
     if (sum.on_device()) {
         replica_.stream().copy(buffer.data(), delta_.data(), buffer.size_bytes());
-        context_.worker_device().math->scale_into(buffer, buffer, weight);
+        context_.compute().worker_device().math->scale_into(buffer, buffer, weight);
     } else {
         scale_into(buffer, delta_, weight);
     }
@@ -143,7 +143,7 @@ std::optional<LoadedBatch> MemberRounds::batch_of(const RoundMember& mine) {
         return std::nullopt;
     }
     const Clock::Seconds start = context_.clock().now();
-    auto batch = context_.next_batch(false);
+    auto batch = context_.batches().next([] { return false; });
     input_s_ = (context_.clock().now() - start).count();
     if (!batch || batch->lease().id != mine.lease || batch->size() != mine.samples) {
         fail<PeerError>({.where = "round grant",
@@ -159,7 +159,7 @@ std::optional<LoadedBatch> MemberRounds::batch_of(const RoundMember& mine) {
 
 RoundSummary MemberRounds::train(const LoadedBatch& batch, GradientObserver& observer) {
     const Clock::Seconds start = context_.clock().now();
-    const auto result = context_.train_step(view_of(batch), observer);
+    const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
     const double squares = observer.sum_of_squares();
     RoundSummary summary;
@@ -167,7 +167,7 @@ RoundSummary MemberRounds::train(const LoadedBatch& batch, GradientObserver& obs
     summary.loss_sum = result->loss_sum;
     summary.correct = result->correct;
     summary.finite = std::isfinite(result->loss_sum) && std::isfinite(squares);
-    summary.compute_s = context_.own_seconds((context_.clock().now() - start).count());
+    summary.compute_s = context_.compute().own_seconds((context_.clock().now() - start).count());
     summary.gradient_norm = std::sqrt(squares);
     return summary;
 }
@@ -204,7 +204,7 @@ bool MemberRounds::pass_on_steps(const RoundOrder& order, AllReduce& group) cons
     for (std::int32_t step = 0; step < order.steps; ++step) {
         const std::span<float> buffer =
             group.begin(order.group_round + static_cast<std::uint64_t>(step));
-        context_.fill_zero(group, buffer);
+        context_.compute().fill_zero(group, buffer);
         group.finish(pack_summary(RoundSummary{}));
         const auto summaries = unpack_summaries<RoundSummary>(group.wait());
         if (!summaries) {

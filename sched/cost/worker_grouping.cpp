@@ -1,4 +1,4 @@
-#include "sched/cost/speeds.hpp"
+#include "sched/cost/worker_grouping.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -29,7 +29,7 @@ std::vector<TimedWorker> by_time(const std::vector<int>& live, const std::vector
     return order;
 }
 
-/// Where order[begin, end) parts; `end` when it does not.
+/// Where order[begin, end) is split; `end` when it is not.
 std::size_t part_at(const std::vector<TimedWorker>& order, std::size_t begin, std::size_t end) {
     std::size_t widest = end;
     double ratio = 1;

@@ -1,4 +1,4 @@
-#include "train/worker/servers/worker_halves.hpp"
+#include "train/worker/servers/split_batch_step.hpp"
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ class PartObserver final : public GradientObserver {
 public:
     PartObserver(WorkerContext& context, std::span<float> sum, float share, bool first,
                  std::function<bool()> give_up)
-        : GradientObserver(context.step_parts(), std::move(give_up), !first),
+        : GradientObserver(context.compute().step_parts(), std::move(give_up), !first),
           parameters_(context.replica().gradients().size()),
           sum_(sum),
           share_(share),
@@ -58,27 +58,27 @@ BatchView samples_of(const BatchView& batch, std::int64_t begin, std::int64_t en
 
 }  // namespace
 
-std::optional<HalvedStep> train_in_halves(WorkerContext& context, const LoadedBatch& loaded,
-                                          std::span<float> gradient,
-                                          const std::function<bool()>& give_up) {
+std::optional<SplitStep> train_split_batch(WorkerContext& context, const LoadedBatch& loaded,
+                                           std::span<float> gradient,
+                                           const std::function<bool()>& give_up) {
     const std::size_t parameters = context.replica().gradients().size();
     check_invariant(gradient.size() == parameters + context.replica().state().size(),
                     "a gradient comes with its batch statistics");
     const BatchView batch = view_of(loaded);
     const auto each = static_cast<std::int64_t>(loaded.samples().size()) / batch.size;
     const std::int64_t first = GradientDesk::first_half(batch.size);
-    HalvedStep step;
+    SplitStep step;
     for (std::size_t half = 0; half < step.squares.size(); ++half) {
         const BatchView part = half == 0 ? samples_of(batch, 0, first, each)
                                          : samples_of(batch, first, batch.size, each);
         const float share = static_cast<float>(part.size) / static_cast<float>(batch.size);
         PartObserver observer(context, gradient, share, half == 0, give_up);
-        const auto result = context.train_step(part, observer);
+        const auto result = context.compute().train_step(part, observer);
         if (!result) {
             return std::nullopt;
         }
         observer.finish();
-        const std::optional<double> device_s = context.device_seconds();
+        const std::optional<double> device_s = context.compute().device_seconds();
         step.device_s =
             step.device_s && device_s ? std::optional(*step.device_s + *device_s) : std::nullopt;
         step.result.samples += result->samples;

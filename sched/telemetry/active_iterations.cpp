@@ -1,4 +1,4 @@
-#include "cohort/sched/running.hpp"
+#include "cohort/sched/active_iterations.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 namespace cohort {
 
-void RunningIterations::begun(int worker, double now_s, std::int64_t samples) {
+void ActiveIterations::begun(int worker, double now_s, std::int64_t samples) {
     Row& one = row(worker);
     one.begun_s = now_s;
     one.samples = samples;
@@ -14,7 +14,7 @@ void RunningIterations::begun(int worker, double now_s, std::int64_t samples) {
 
 /// The first ones are a plain mean. One that is far off, as by an evaluation in it, is not believed
 /// at once.
-void RunningIterations::ended(const IterationRecord& record) {
+void ActiveIterations::ended(const IterationRecord& record) {
     constexpr double kWeight = 0.1;
     Row& one = row(record.worker);
     const std::optional<double> begun_s = std::exchange(one.begun_s, std::nullopt);

@@ -10,9 +10,9 @@
 namespace cohort {
 
 /// Passes on what it is told, and knows what was not announced.
-class Announced final : public StepObserver {
+class AnnouncedRanges final : public StepObserver {
 public:
-    explicit Announced(StepObserver& inner) : inner_(inner) {}
+    explicit AnnouncedRanges(StepObserver& inner) : inner_(inner) {}
     void gradient_ready(std::int64_t begin, std::int64_t end) override {
         ranges_.emplace_back(begin, end);
         inner_.gradient_ready(begin, end);

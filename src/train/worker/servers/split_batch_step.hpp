@@ -11,18 +11,18 @@ namespace cohort {
 
 /// A mini-batch as two mini-batches of one version: its gradient, as without, and what the halves'
 /// norms say of the gradient's noise (GradientDesk).
-struct HalvedStep {
+struct SplitStep {
     BatchResult result;  ///< over both
     std::array<double, 2> squares{};
     double mean_squares = 0;             ///< of the mean over all samples
-    std::optional<double> device_s = 0;  ///< WorkerContext::device_seconds of both
+    std::optional<double> device_s = 0;  ///< WorkerCompute::device_seconds of both
 };
 
 /// @param gradient  becomes the mean gradient, then the batch statistics: [parameters, state]
 /// @param give_up  asked between layers; nothing when it said true
-[[nodiscard]] std::optional<HalvedStep> train_in_halves(WorkerContext& context,
-                                                        const LoadedBatch& batch,
-                                                        std::span<float> gradient,
-                                                        const std::function<bool()>& give_up);
+[[nodiscard]] std::optional<SplitStep> train_split_batch(WorkerContext& context,
+                                                         const LoadedBatch& batch,
+                                                         std::span<float> gradient,
+                                                         const std::function<bool()>& give_up);
 
 }  // namespace cohort

@@ -1,4 +1,4 @@
-#include "train/protocol/settle.hpp"
+#include "train/protocol/complete_transfers.hpp"
 
 #include <memory>
 #include <mutex>
@@ -13,11 +13,11 @@ namespace cohort {
 /// 1. What is announced from now on is thrown away.
 /// 2. A transfer to itself follows, in the communication thread, all that was accepted before.
 /// 3. What was accepted has to arrive: senders finish what they have begun.
-void settle(const Links& links, Port port, std::string_view name,
-            const std::function<std::vector<int>()>& still_coming,
-            const std::function<void(const Message&)>& arrived) {
+void complete_transfers(const Links& links, Port port, std::string_view name,
+                        const std::function<std::vector<int>()>& still_coming,
+                        const std::function<void(const Message&)>& arrived) {
     constexpr auto kMark = static_cast<std::uint16_t>(MessageKind::kStop);
-    constexpr Clock::Seconds kLook{1};  // who is lost says nothing
+    constexpr Clock::Seconds kLook{1};  // a lost rank sends no message
     Messenger& messenger = links.messenger;
     const Address here{messenger.rank(), port};
     const auto missing = [&links, &still_coming] {

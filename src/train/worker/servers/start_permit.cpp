@@ -1,21 +1,21 @@
-#include "train/worker/servers/worker_leave.hpp"
+#include "train/worker/servers/start_permit.hpp"
 
 #include <algorithm>
 
 namespace cohort {
 
-void StartLeave::parameters(std::int64_t version) noexcept {
+void StartPermit::parameters(std::int64_t version) noexcept {
     version_ = version;
     held_ = version_ >= least_;
 }
 
-void StartLeave::begin(std::uint64_t lease) noexcept {
+void StartPermit::begin(std::uint64_t lease) noexcept {
     held_ = false;
     begun_ = lease;
     begun_version_ = version_;
 }
 
-void StartLeave::revoke(const RevokeOrder& order) noexcept {
+void StartPermit::revoke(const RevokeOrder& order) noexcept {
     least_ = std::max(least_, order.version);
     held_ = held_ && version_ >= least_;
     const bool came_back =
@@ -27,7 +27,7 @@ void StartLeave::revoke(const RevokeOrder& order) noexcept {
     }
 }
 
-void StartLeave::join() noexcept {
+void StartPermit::join() noexcept {
     held_ = false;
     begun_ = 0;
 }

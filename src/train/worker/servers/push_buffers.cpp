@@ -1,10 +1,10 @@
-#include "train/worker/servers/worker_places.hpp"
+#include "train/worker/servers/push_buffers.hpp"
 
 #include <utility>
 
 namespace cohort {
 
-PushPlaces::PushPlaces(WorkerContext& context, const ShardedLayout& layout)
+PushBuffers::PushBuffers(WorkerContext& context, const ShardedLayout& layout)
     : context_(context), layout_(layout) {
     renew();
     const Links& links = context.links();
@@ -17,10 +17,10 @@ PushPlaces::PushPlaces(WorkerContext& context, const ShardedLayout& layout)
     }
 }
 
-std::optional<PushPlace> PushPlaces::find_free(const LeaseOrder& lease, std::int64_t version) {
+std::optional<PushBuffer> PushBuffers::find_free(const LeaseOrder& lease, std::int64_t version) {
     if (slots_ && lease.staged) {
         if (const std::optional<int> slot = slots_->find_free(version)) {
-            return PushPlace{.buffer = nullptr, .slot = *slot, .floats = slots_->values(*slot)};
+            return PushBuffer{.buffer = nullptr, .slot = *slot, .floats = slots_->values(*slot)};
         }
     }
     std::shared_ptr<Buffer> buffer = buffers_->free();
@@ -28,36 +28,36 @@ std::optional<PushPlace> PushPlaces::find_free(const LeaseOrder& lease, std::int
         return std::nullopt;
     }
     const std::span<float> floats(buffer->floats(), static_cast<std::size_t>(layout_.floats()));
-    return PushPlace{.buffer = std::move(buffer), .slot = -1, .floats = floats};
+    return PushBuffer{.buffer = std::move(buffer), .slot = -1, .floats = floats};
 }
 
-void PushPlaces::use(const PushPlace& place, const PushId& push) {
+void PushBuffers::use(const PushBuffer& place, const PushId& push) {
     if (place.slot >= 0) {
         slots_->use(place.slot, push);
     }
 }
 
-void PushPlaces::give_back(const PushPlace& place) {
+void PushBuffers::give_back(const PushBuffer& place) {
     if (place.slot >= 0) {
         slots_->give_back(place.slot);
     }
 }
 
-void PushPlaces::leaves(const PushPlace& place, Transfers transfers) {
+void PushBuffers::leaves(const PushBuffer& place, Transfers transfers) {
     buffers_->in_use(place.buffer, std::move(transfers));
 }
 
-void PushPlaces::renew() {
+void PushBuffers::renew() {
     buffers_.emplace(layout_, context_.replica().device());
 }
 
-void PushPlaces::check() const {
+void PushBuffers::check() const {
     if (agent_) {
         agent_->check();
     }
 }
 
-void PushPlaces::put(const PushPlace& place, const PushId& push, std::span<const float> values) {
+void PushBuffers::put(const PushBuffer& place, const PushId& push, std::span<const float> values) {
     const auto parameters = static_cast<std::size_t>(layout_.floats() - layout_.state());
     layout_.put(place.floats.data(), 0, values.first(parameters));
     layout_.put_state(place.floats.data(), values.subspan(parameters));
