@@ -68,7 +68,6 @@ public:
                 make(kProbe).workspace.get_size() / static_cast<std::size_t>(kProbe);
         }
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         return made_.prepare(slice_sizes, [this](std::int64_t samples) { return make(samples); });
@@ -155,7 +154,6 @@ private:
     PoolSpec spec_;
     TensorFormat input_;
     bool training_;
-    KernelTraits traits_;
     PrimitiveCache<Primitives> made_;
 };
 

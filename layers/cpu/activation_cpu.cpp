@@ -15,7 +15,6 @@ public:
         traits_.backward_reads_inputs = false;
         traits_.backward_reads_output = true;
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
     void forward(int /*pass*/, const KernelSlice& slice) override {
         relu_forward(slice.inputs[0], slice.output, slice.samples * traits_.output.sample_floats());
     }
@@ -25,9 +24,6 @@ public:
                           slice.samples * traits_.output.sample_floats());
         }
     }
-
-private:
-    KernelTraits traits_;
 };
 
 dnnl::algorithm algorithm_of(ActivationKind kind) {
@@ -44,7 +40,6 @@ public:
         : kind_(kind), training_(context.training) {
         traits_.output = context.inputs.at(0);
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         return made_.prepare(slice_sizes, [this](std::int64_t samples) { return make(samples); });
@@ -121,7 +116,6 @@ private:
 
     ActivationKind kind_;
     bool training_;
-    KernelTraits traits_;
     PrimitiveCache<Primitives> made_;
 };
 

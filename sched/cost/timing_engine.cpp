@@ -7,16 +7,17 @@
 #include "sched/cost/timing_runs.hpp"
 #include "sched/plan/lease_work.hpp"
 
-// Any plan: its own engine, with workers that only take time.
+// Timing of any plan: runs its engine with workers that only take time.
 namespace cohort {
 namespace {
 
-/// A worker's push is there.
+/// Arrival of a worker's push.
 struct TimedEvent {
     Ticks time = 0;
-    std::uint64_t order = 0;  ///< of equal times the first one
+    std::uint64_t order = 0;  ///< order among equal times
     std::size_t worker = 0;
-    std::uint64_t start = 0;  ///< of the worker's mini-batch: old ones do not count
+    std::uint64_t start =
+        0;  ///< number of the worker's mini-batch; events of earlier ones are ignored
     friend bool operator>(const TimedEvent& a, const TimedEvent& b) {
         return a.time != b.time ? a.time > b.time : a.order > b.order;
     }

@@ -21,7 +21,7 @@ void check_word(std::string_view option, const std::string& word,
     }
 }
 
-/// A file that the chosen word leaves unread must not seem to count.
+/// Refuses a file that the chosen predictor, model or mode does not read.
 void check_file(std::string_view option, const std::string& file, bool read,
                 std::string_view expected) {
     if (!file.empty() && !read) {

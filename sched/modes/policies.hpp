@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-// A policy per mode that changes plans or batches while it runs.
+// A policy for each mode that changes plans or batches during a run.
 // @param mode  as the command line writes it  @param values  of its parameters
 
 [[nodiscard]] std::unique_ptr<ModePolicy> make_dynamic_policy(std::string mode,
@@ -49,15 +49,15 @@ namespace cohort {
 
 /// saps:auto: D in reference batches for a noise scale, all in samples.
 [[nodiscard]] double lag_bound_of(double noise_scale, double batch, double reference_batch);
-/// The value of a parameter that is to be found by the mode itself: "auto".
+/// The value of a parameter that the mode determines itself: "auto".
 inline constexpr double kAutomatic = -1;
 
-/// The policy of a mode, which also measures what its plans achieve (ModePolicy::take_windows).
+/// The policy of a mode, which also measures the rates of its plans (ModePolicy::take_windows).
 [[nodiscard]] std::unique_ptr<ModePolicy> make_recording_policy(const std::string& mode,
                                                                 const ModeSetting& setting);
 
-/// sync-switch's asgd: under the published rule a push of b of the B samples moves by b/B of the
-/// learning rate, which is that of ssgd's updates.
+/// sync-switch's asgd: under the published rule a push of b of the B samples moves the parameters
+/// by b/B of the learning rate, which is that of ssgd's updates.
 [[nodiscard]] SyncPlan asynchronous_plan(const ModeSetting& setting);
 
 }  // namespace cohort

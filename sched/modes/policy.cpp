@@ -44,7 +44,7 @@ std::unique_ptr<ModePolicy> make_policy(std::string_view mode, const ModeSetting
     if (parsed.lr_scale) {
         return make_policy(parsed.unscaled, scaled(setting, *parsed.lr_scale));
     }
-    (void)make_plan(mode, setting);  // what cannot work is said now
+    (void)make_plan(mode, setting);  // reports errors now
     if (setting.chooser.record_rates) {
         return make_recording_policy(std::string(mode), setting);
     }

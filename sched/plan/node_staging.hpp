@@ -14,13 +14,14 @@ struct NodeRanks {
 };
 
 /// Nodes whose workers stage their pushes there and send their sum, see docs/servers.md; by node.
-/// @param choice --node-staging: "off"; "on": nodes with several workers; "auto": those of them
-/// without a server, if not `deterministic` (a sum of sums rounds otherwise than one sum)
+/// @param choice --node-staging: "off"; "on": nodes with several workers; "auto": such nodes
+/// without a server, if not `deterministic` (a sum of sums is rounded differently from one sum)
 [[nodiscard]] std::vector<bool> staging_nodes(const std::vector<NodeRanks>& nodes,
                                               std::string_view choice, bool deterministic);
 
-/// Whether a worker's pushes may be summed before they are sent: where updates are made of several
-/// pushes that wait for each other. Compensated and compared gradients are needed one by one.
+/// Whether a worker's pushes may be summed before they are sent: when updates are made of several
+/// pushes that wait for each other. Delay compensation and comparison with a reference need each
+/// gradient by itself.
 [[nodiscard]] bool stages_pushes(const SyncPlan& plan, int worker);
 
 }  // namespace cohort

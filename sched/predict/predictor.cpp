@@ -49,7 +49,7 @@ private:
     std::vector<OwnTime> own_;
 };
 
-/// All workers' forecasts from one that looks at them one by one.
+/// Forecasts of all workers, from a predictor of single workers.
 class PredictorOfWorkers final : public Predictor {
 public:
     PredictorOfWorkers(int workers, std::int64_t batch, std::unique_ptr<WorkerPredictor> each)
@@ -121,7 +121,7 @@ double Forecast::next(int worker) const {
 
 double Forecast::mean(int worker, int iterations) const {
     if (own_s.empty()) {
-        return 0;  // nobody has been asked for a forecast yet
+        return 0;  // no forecast was requested yet
     }
     const std::vector<float>& row = own_s.at(static_cast<std::size_t>(worker));
     const auto count = std::min(static_cast<std::size_t>(std::max(iterations, 1)), row.size());

@@ -6,7 +6,7 @@
 namespace cohort {
 namespace {
 
-constexpr int kFirstMeasurements = 5;  ///< single measurements say next to nothing
+constexpr int kFirstMeasurements = 5;  ///< measurements before phi counts as known
 
 }  // namespace
 

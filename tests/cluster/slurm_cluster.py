@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/comm"))
 from netns_hosts import Hosts, check_possible, in_own_process_space  # noqa: E402
 
 CONFIGURATION = """\

@@ -1,5 +1,6 @@
-// Rings that sum in device memory, with stand-ins for the GPU and for NCCL (support/host_sums.hpp):
-// what is tested is the engine, its set-up, its order of work and what it does about losses.
+// Rings that sum in device memory, with stand-ins for the GPU and for NCCL
+// (support/comm/host_sums.hpp): what is tested is the engine, its set-up, its order of work and
+// what it does about losses.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -10,7 +11,7 @@
 #include "comm/allreduce/ring_engine.hpp"
 #include "comm/world/comm_thread.hpp"
 #include "mpi/ring_rounds.hpp"
-#include "support/host_sums.hpp"
+#include "support/comm/host_sums.hpp"
 
 namespace cohort::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "comm/allreduce/ring_exchange.hpp"
-#include "support/mpi_test.hpp"
+#include "support/comm/mpi_test.hpp"
 
 namespace cohort {
 

@@ -21,7 +21,7 @@ ARROWS = {
     "optim": ["tensor"],
     "data": ["core"],
     "comm": ["core", "tensor"],
-    "sched": ["core", "model"],
+    "sched": ["core", "model", "optim"],
     "sim": ["model", "optim", "data", "sched"],
     "report": ["sim"],
     "train": ["model", "optim", "data", "comm", "sched", "sim"],

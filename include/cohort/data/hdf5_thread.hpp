@@ -8,16 +8,17 @@
 
 namespace cohort {
 
-/// Who goes first when both wait for the HDF5 thread.
+/// Priority of jobs that wait for the HDF5 thread.
 enum class Hdf5Priority {
-    kInput,      ///< training input and everything a person waits for
+    kInput,      ///< training input, and jobs that a person waits for
     kBackground  ///< slices of checkpoints; one runs after at most a few inputs, never starves
 };
 
 /// The one thread of this process that calls HDF5: the library is not thread safe, so every call
 /// is a job that runs here, one at a time, in order within its priority. HDF5's own error
 /// printing is off; its text goes into the FileError. At most one object exists at a time; a
-/// second one is a std::logic_error. Objects that read or write through it must end before it.
+/// second one is a std::logic_error. Objects that read or write through it must be destroyed before
+/// it.
 class Hdf5Thread {
 public:
     Hdf5Thread();

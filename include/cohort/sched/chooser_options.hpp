@@ -11,29 +11,29 @@
 
 namespace cohort {
 
-/// How a chooser forms its opinion.
+/// Predictor, efficiency model and weights of a chooser.
 struct ChooserOptions {
     std::string predictor = "auto";    ///< as make_predictor; simulations also: oracle
     std::string efficiency = "model";  ///< model, prior
     std::string predictor_file;        ///< of `cohort predictor train`; empty: the shipped one
     std::string efficiency_file;       ///< of `cohort efficiency train`; empty: the shipped one
     std::string chooser_file;   ///< of `cohort chooser train`; empty: the shipped one; "none": none
-    bool record_rates = false;  ///< RateWindows are measured whatever the mode
-    /// What efficiency_file holds, or the shipped ones; null: there is no model, the prior counts.
+    bool record_rates = false;  ///< RateWindows are measured in every mode
+    /// Coefficients from efficiency_file, or the shipped ones; null: no model, the prior is used.
     std::shared_ptr<const NamedWeights> coefficients = {};
-    /// What a RateRegressor begins with, from chooser_file; null: RateRegressor::start_weights().
+    /// Initial weights of a RateRegressor, from chooser_file; null: RateRegressor::start_weights().
     std::shared_ptr<const NamedWeights> rate_weights = {};
 };
 
-/// Whether the predictor of this name looks at a model, see make_predictor.
+/// Whether the predictor of this name uses an LSTM model, see make_predictor.
 [[nodiscard]] bool uses_model(std::string_view predictor) noexcept;
 
-/// Checks the words, not the files. @param more_predictors  besides those of make_predictor
-/// Errors: UsageError naming the option.
+/// Checks the names, not the files. @param more_predictors  names allowed besides those of
+/// make_predictor Errors: UsageError naming the option.
 void check_chooser_options(const ChooserOptions& options,
                            const std::vector<std::string>& more_predictors);
 
-/// Those among the options of a job, checked. Errors: UsageError, as above.
+/// The chooser's options out of the options of a job, checked. Errors: UsageError, as above.
 template <class Options>
 [[nodiscard]] ChooserOptions chooser_options(const Options& job,
                                              const std::vector<std::string>& more_predictors = {}) {
@@ -47,7 +47,7 @@ template <class Options>
     return options;
 }
 
-/// What a job is, apart from its cluster's load.
+/// Facts of a job that do not depend on its cluster's load.
 struct JobFacts {
     double parameters = 0;
     double parameter_bytes = 0;   ///< of a push

@@ -149,7 +149,7 @@ void ProductDescription::set_epilogue(Epilogue epilogue) {
     if (bias) {
         set(operation(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
             static_cast<std::int32_t>(data_type(out_)));
-        // Nobody reads it yet: its address says how the bias will be aligned.
+        // No data are read yet: the address tells the alignment of the bias.
         constexpr std::size_t kTwice = std::size_t{2} * kMatrixAlignment;
         alignas(kTwice) static constexpr std::array<char, kTwice> kPlaces{};
         set_bias(kPlaces.data() + kMatrixAlignment);

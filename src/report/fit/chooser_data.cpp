@@ -1,4 +1,4 @@
-// What plans achieved, from results of virtual runs and the metrics of real ones.
+// Rates that plans achieved, from results of virtual runs and metrics of real runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::string option_text(const SimulationResult& result, std::string_view name) {
 }
 
 /// Far beyond any logarithm of a rate and any share, and small enough that errors of predictions
-/// and their squares are numbers.
+/// and their squares are finite.
 constexpr Limits<double> kWindowLimits{.least = -1e6, .most = 1e6};
 
 /// @param where  of the window, for messages
@@ -128,7 +128,7 @@ std::vector<RateRun> rate_runs(const std::vector<std::string>& folders) {
     }
     if (all.empty()) {
         fail<UsageError>({.where = "runs",
-                          .what = "none of them says what its plans achieved",
+                          .what = "no run has recorded the rates of its plans",
                           .expected = "runs of star-ml, or of any mode with --record-rates"});
     }
     return all;

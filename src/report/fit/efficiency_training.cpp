@@ -62,7 +62,7 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
     return ranks;
 }
 
-/// Where one plan is to be chosen.
+/// Identifies the situation in which one plan is chosen.
 std::string choice_of(const EfficiencyRow& row) {
     const StalenessFeatures& f = row.features;
     return fmt::format("{} {} {} {} {}", row.model, row.lr, f.momentum, f.look_ahead, row.pattern);
@@ -74,7 +74,7 @@ struct Choice {
     double best = 1;
 };
 
-/// By choice_of(). ssgd itself may be chosen; equals do not take the place of it.
+/// Choices by choice_of(). ssgd itself may be chosen, also among equals.
 std::map<std::string, Choice> choices_of(const std::vector<EfficiencyRow>& rows,
                                          const std::vector<double>& predicted) {
     std::map<std::string, Choice> choices;

@@ -43,7 +43,7 @@ std::optional<double> accuracy_at(const RunPictures& run, double time_s) {
     return before->accuracy + part * (after->accuracy - before->accuracy);
 }
 
-/// Over the runs of a mode.
+/// A point of the curve over the runs of a mode.
 struct CurvePoint {
     double time_s = 0;
     Spread accuracy;
@@ -90,7 +90,7 @@ double target_of(const PageData& data) {
     return data.results.rows.empty() ? 0 : data.results.rows.front().target_accuracy;
 }
 
-/// What of the accuracies is shown: around the target, if there is one.
+/// Range of accuracies shown: around the target, if there is one.
 Scale accuracy_scale(const PageData& data) {
     constexpr double kStep = 0.05;
     const double target = target_of(data);

@@ -5,7 +5,7 @@
 #include "report/page/page_data.hpp"
 #include "report/page/plan_strip.hpp"
 
-// A whole run: who was slow when, and which plan was in force.
+// A whole run: stragglers over time, and the plans in force.
 namespace cohort {
 namespace {
 

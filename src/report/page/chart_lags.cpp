@@ -16,7 +16,7 @@ constexpr double kLagsTop = 22;
 constexpr double kLagsBottom = 34;
 constexpr double kLagsRow = 30;
 constexpr double kBars = 24;     ///< of a row's height
-constexpr double kRest = 0.001;  ///< the axis may leave out so large a share of a mode's pushes
+constexpr double kRest = 0.001;  ///< share of a mode's pushes that the axis may leave out
 
 /// Share of pushes by bin, all seeds together.
 std::vector<double> shares_of(const CellPictures& cell) {
@@ -34,7 +34,7 @@ std::vector<double> shares_of(const CellPictures& cell) {
     return shares;
 }
 
-/// Bins from the first up to the last that is needed to have all but kRest of them.
+/// Number of bins that hold all but kRest of the pushes.
 std::size_t bins_needed(const std::vector<double>& shares) {
     double rest = 0;
     std::size_t bins = shares.size();

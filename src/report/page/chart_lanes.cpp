@@ -37,8 +37,7 @@ double recorded_until(const std::vector<LaneSpan>& lanes) {
     return end_s;
 }
 
-/// What the picture is about: the first change of mode that was recorded, else the longest step
-/// or wait.
+/// Centre of the picture: the first recorded change of mode, else the longest step or wait.
 double centre_of(const SimulationResult& run) {
     const double end_s = recorded_until(run.lanes);
     for (const SwitchReport& change : run.switches) {
@@ -53,7 +52,7 @@ double centre_of(const SimulationResult& run) {
     return (longest->begin_s + longest->end_s) / 2;
 }
 
-/// As long as kMostSpans fill on average.
+/// The window around the centre that kMostSpans spans fill on average.
 Window window_of(const SimulationResult& run) {
     const double from_s = run.lanes_from_s;
     const double end_s = recorded_until(run.lanes);
@@ -82,7 +81,7 @@ std::map<int, std::string> paths_of(const SimulationResult& run, const Window& w
     return paths;
 }
 
-/// Where the plan changed. @param named  with words above: a strip of plans has them otherwise
+/// Marks changes of the plan. @param named  with labels above, unless a strip of plans has them
 void add_changes(Picture& picture, const SimulationResult& run, const Window& window,
                  const Scale& x, double bottom, bool named) {
     for (const SwitchReport& change : run.switches) {

@@ -17,10 +17,10 @@ constexpr double kHead = 20;
 constexpr double kFoot = 22;
 constexpr double kRatiosRow = 14;
 constexpr std::size_t kMostBesides = 8;
-constexpr double kFarthest = 1.3863;   ///< log 4: what is beyond ends in an arrow
+constexpr double kFarthest = 1.3863;      ///< log 4: larger ratios end in an arrow
 constexpr double kNarrowest = 0.2232;  ///< log 1.25, a tick
 
-/// What of the logarithms is shown: all that is within a factor of four.
+/// Range of logarithms shown: up to a factor of four.
 Scale axis_of(const std::vector<Duel>& duels) {
     double low = -kNarrowest;
     double high = kNarrowest;
@@ -62,7 +62,7 @@ void add_axis(Picture& picture, const Scale& x, double top, double bottom) {
     }
 }
 
-/// Modes that have something to show.
+/// Modes with at least one ratio.
 std::vector<const Duel*> rows_of(const Comparison& comparison) {
     std::vector<const Duel*> rows;
     for (const Duel& duel : comparison.to_reference) {
@@ -73,7 +73,7 @@ std::vector<const Duel*> rows_of(const Comparison& comparison) {
     return rows;
 }
 
-/// One pattern; `names` for the first box of a line.
+/// The box of one pattern; `names` for the first box of a line.
 void add_box(Picture& picture, const PageData& data, std::size_t pattern, const Scale& x,
              double top, bool names) {
     const std::vector<const Duel*> rows = rows_of(data.comparison);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kNoRatio = std::numeric_limits<double>::quiet_NaN();
 
-/// By seed: the sum of some numbers, and how many they are.
+/// Sum and count of numbers, by seed.
 struct SeedSum {
     double sum = 0;
     double count = 0;
@@ -33,7 +33,7 @@ std::size_t index_of_seed(const SweepResults& results, const ExperimentSeed& see
 
 }  // namespace
 
-/// None: it has no target where others have, or has no pace.
+/// None: the run has no target where others have one, or has no pace.
 std::optional<RunPairs::LogRun> RunPairs::log_run(const RunRow& row, bool has_target) {
     if ((has_target && row.target_accuracy <= 0) || row.samples_per_s <= 0) {
         return std::nullopt;

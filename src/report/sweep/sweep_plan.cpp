@@ -22,7 +22,7 @@ public:
         for (const char c : text) {
             value_ = (value_ ^ static_cast<unsigned char>(c)) * kPrime;
         }
-        value_ *= kPrime;  // parts are told apart
+        value_ *= kPrime;  // separates parts
     }
     [[nodiscard]] std::uint64_t value() const noexcept { return value_; }
 
@@ -30,7 +30,7 @@ private:
     std::uint64_t value_ = 0xcbf29ce484222325;
 };
 
-/// Fit for a file name everywhere.
+/// A text with only characters that are valid in file names everywhere.
 std::string file_name_of(std::string_view text) {
     std::string name;
     for (const char c : text) {

@@ -17,9 +17,9 @@ struct TomlEntry {
     }
 };
 
-/// All of a file that has texts, numbers, truth values and lists of these, at its top and in tables
-/// there. Errors: FileError when the file cannot be read; UsageError naming file, line and key for
-/// what is not TOML, for another kind of value and for an empty one.
+/// All entries of a file with texts, numbers, booleans and lists of these, at its top and in its
+/// tables. Errors: FileError when the file cannot be read; UsageError naming file, line and key for
+/// text that is not TOML, and for values of another kind or without content.
 [[nodiscard]] std::vector<TomlEntry> read_toml_entries(const std::string& path);
 
 }  // namespace cohort

@@ -80,7 +80,6 @@ private:
     [[nodiscard]] std::shared_ptr<LocalState> local_state(const Job& job);
     WorkId enter(std::shared_ptr<LearnerWork> work, const std::shared_ptr<WorkTask>& task);
     [[nodiscard]] Entry& done(WorkId work);
-    [[nodiscard]] std::span<const float> gradient_of(const LearnerWork& work) const;
 
     SampleMemory train_;
     SampleMemory test_;
@@ -91,8 +90,7 @@ private:
     std::map<int, Local> local_;  ///< by worker
     std::map<WorkId, Entry> entries_;
     WorkId last_ = 0;
-    std::shared_ptr<const LearnerWork> reference_;
-    double reference_norm_ = 0;
+    ReferencePush reference_;
     double own_s_ = 0;  ///< of the event loop's thread
     LearnerPool pool_;  ///< ends first
 };
@@ -247,22 +245,16 @@ GradientAnswer TrainingLearner::apply(const Update& update) {
     return answer;
 }
 
-std::span<const float> TrainingLearner::gradient_of(const LearnerWork& work) const {
-    return {work.values.get(), static_cast<std::size_t>(graph_.parameters().total())};
-}
-
 void TrainingLearner::set_reference(WorkId work) {
-    reference_ = done(work).work;
-    reference_norm_ = norm(gradient_of(*reference_));
+    reference_.set(done(work).work->values, graph_.parameters().total());
     entries_.erase(work);
 }
 
 std::pair<double, double> TrainingLearner::compare(WorkId work) {
-    if (reference_ == nullptr) {
+    if (!reference_.known()) {
         return {0, 0};
     }
-    const LearnerWork& with = *done(work).work;
-    return {dot(gradient_of(*reference_), gradient_of(with)), reference_norm_};
+    return {reference_.dot_with(done(work).work->values.get()), std::sqrt(reference_.squares())};
 }
 
 Learner::Accuracy TrainingLearner::evaluate(const Released& released, std::int64_t most) {

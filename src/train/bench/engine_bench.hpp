@@ -13,10 +13,10 @@ struct EngineBenchOptions {
     std::int64_t batch = 128;
     int threads = 1;
     std::int64_t steps = 20;        ///< timed steps
-    std::int64_t warmup_steps = 3;  ///< before them
+    std::int64_t warmup_steps = 3;  ///< untimed steps before
     std::string device = "auto";
     std::string precision = "f32";
-    std::string tuning_file;  ///< as TrainEnvironment has it
+    std::string tuning_file;  ///< as in TrainEnvironment
     bool deterministic = false;
     bool profile = false;  ///< time every layer (costs some percent)
 };

@@ -49,7 +49,7 @@ struct RankDevice {
     std::unique_ptr<Stream> stream;
 };
 
-/// `to`, which may lie in device memory, becomes `from`, and the other way round.
+/// Copies `from` to `to`; either may lie in device memory.
 void copy(Stream* stream, std::span<float> to, std::span<const float> from) {
     if (stream == nullptr) {
         std::ranges::copy(from, to.begin());
@@ -59,8 +59,8 @@ void copy(Stream* stream, std::span<float> to, std::span<const float> from) {
     }
 }
 
-/// Zeros are summed while the clock runs: they stay what they are, so nothing is written between
-/// two rounds. The last round sums numbers. @param stream  null: the buffer lies in host memory
+/// The timed rounds sum zeros, which do not change, so that nothing is written between two rounds.
+/// The last round sums numbers. @param stream  null: the buffer lies in host memory
 ExchangeReport run_all_reduce(World& world, RingExchange& ring, Stream* stream, std::int64_t floats,
                               std::int64_t repetitions) {
     const SteadyClock clock;

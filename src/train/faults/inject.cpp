@@ -33,12 +33,12 @@ std::optional<Number> number(std::string_view text) {
     return error == std::errc() && end == last ? std::optional(value) : std::nullopt;
 }
 
-/// Of any unit: as seconds thirty years.
+/// Largest amount in any unit; in seconds thirty years.
 constexpr double kMostAmount = 1e9;
-/// So small a share makes an hour of a few milliseconds.
+/// Smallest share: it stretches a few milliseconds to an hour.
 constexpr double kLeastShare = 1e-6;
 
-/// A number from 0 to kMostAmount, the text's unit taken off.
+/// A number from 0 to kMostAmount, parsed from a text with this unit.
 std::optional<double> amount(std::string_view text, std::string_view unit) {
     if (!text.ends_with(unit)) {
         return std::nullopt;
@@ -119,7 +119,7 @@ void set_field(Injection& injection, std::string_view name, std::string_view val
     }
 }
 
-/// Names that must not stand alone.
+/// Checks for names that must not stand alone.
 void check_entry(const Injection& injection, const std::set<std::string>& names,
                  const std::string& entry) {
     const auto has = [&names](const char* name) { return names.contains(name); };

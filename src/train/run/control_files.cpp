@@ -99,7 +99,7 @@ ControlFolder::~ControlFolder() {
 
 std::optional<ControlFolder::Content> ControlFolder::read(const std::string& name,
                                                           std::size_t limit) const {
-    // Not blocking: a pipe that somebody put there has no writer.
+    // Not blocking: a pipe under this name may have no writer.
     const int file =
         ::openat(folder_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (file < 0) {

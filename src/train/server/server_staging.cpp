@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "train/protocol/complete_transfers.hpp"
 #include "train/protocol/protocol_node.hpp"
-#include "train/protocol/settle.hpp"
 
 namespace cohort {
 namespace {
@@ -77,7 +77,7 @@ void PushStaging::discard(PushId push) {
     discard(pushes_.try_emplace(push).first);
 }
 
-/// What is not here yet is forgotten when it is. @return the next one
+/// A push that has not been received completely is forgotten when it is. @return the next one
 PushStaging::Pushes::iterator PushStaging::discard(Pushes::iterator at) {
     if (at->second.here) {
         return pushes_.erase(at);
@@ -147,8 +147,8 @@ std::shared_ptr<const float> PushStaging::take(PushId push) {
     const std::lock_guard lock(mutex_);
     const auto at = find_here(push);
     if (at == pushes_.end()) {
-        fail<PeerError>({.where = push_text(push),
-                         .what = "an update wants it and it is not here",
+        fail<PeerError>({.where = describe(push),
+                         .what = "an update needs it and it has not been received",
                          .hint = "this is a fault of the program"});
     }
     std::shared_ptr<const float> data = at->second.data;

@@ -98,7 +98,7 @@ std::optional<LocalSteps::Result> LocalSteps::run(const LoadedBatch& batch, cons
                                                   const std::function<bool()>& give_up) {
     Impl& my = *impl_;
     check_invariant(delta.size() == my.average.size() && work.steps >= 1, "a delta has its size");
-    my.context.copy(my.start, my.replica.parameters());
+    my.context.compute().copy(my.start, my.replica.parameters());
     std::fill(my.statistics.begin(), my.statistics.end(), 0.0);
     my.counted = 0;
     my.run = {};
@@ -130,7 +130,7 @@ std::optional<LocalSteps::Result> LocalSteps::run(const LoadedBatch& batch, cons
 
 LocalSteps::Impl::End LocalSteps::Impl::step(const BatchView& piece, double lr,
                                              const std::function<bool()>& give_up) {
-    AloneObserver observer(context.step_parts());
+    AloneObserver observer(context.compute().step_parts());
     const RingTail tail = compute(piece, observer, give_up);
     if (tail.samples == 0) {
         return End::kGivenUp;
@@ -139,7 +139,7 @@ LocalSteps::Impl::End LocalSteps::Impl::step(const BatchView& piece, double lr,
         return End::kNotFinite;
     }
     std::vector<float> batch_state(statistics.size());
-    context.copy(batch_state, replica.batch_state());
+    context.compute().copy(batch_state, replica.batch_state());
     keep(batch_state, piece.size);
     update(lr);
     return End::kDone;
@@ -155,24 +155,24 @@ LocalSteps::Impl::End LocalSteps::Impl::group_step(const BatchView& piece, doubl
     RingTail tail;
     if (piece.size > 0) {
         const std::vector<AddedPush> nobody_else;
-        RingObserver observer(context.step_parts(), group, buffer, static_cast<float>(piece.size),
-                              nobody_else);
+        RingObserver observer(context.compute().step_parts(), group, buffer,
+                              static_cast<float>(piece.size), nobody_else);
         tail = compute(piece, observer, give_up);
     } else {
-        context.fill_zero(group, buffer);
+        context.compute().fill_zero(group, buffer);
     }
     group.finish(tail);
     const std::optional<std::vector<RingTail>> tails = group.wait();
     std::span<const float> sum = buffer;
     if (tails && group.on_device()) {
         summed.resize(buffer.size());
-        context.copy(summed, buffer);
+        context.compute().copy(summed, buffer);
         sum = summed;
     }
     const End end = tails ? average_of(*tails, sum) : End::kGivenUp;
     if (end == End::kDone && std::any_of(tails->begin(), tails->end(),
                                          [](const RingTail& one) { return one.samples > 0; })) {
-        context.copy(replica.gradients(), std::span(average).first(start.size()));
+        context.compute().copy(replica.gradients(), std::span(average).first(start.size()));
         update(lr);
     }
     return end;
@@ -183,7 +183,7 @@ RingTail LocalSteps::Impl::compute(const BatchView& piece, GradientObserver& obs
                                    const std::function<bool()>& give_up) {
     const Clock::Seconds before = context.clock().now();
     Watched watched(observer, give_up);
-    const std::optional<BatchResult> result = context.train_step(piece, watched);
+    const std::optional<BatchResult> result = context.compute().train_step(piece, watched);
     RingTail tail;
     tail.finite = 0;
     if (result) {
@@ -198,7 +198,7 @@ RingTail LocalSteps::Impl::compute(const BatchView& piece, GradientObserver& obs
         run.result.correct += result->correct;
         run.result.samples += piece.size;
     }
-    tail.compute_s = context.own_seconds((context.clock().now() - before).count());
+    tail.compute_s = context.compute().own_seconds((context.clock().now() - before).count());
     run.compute_s += tail.compute_s;
     return tail;
 }
@@ -244,14 +244,14 @@ void LocalSteps::Impl::keep(std::span<const float> batch_state, std::int64_t sam
 /// The change so far into `delta`; the replica is as it was.
 void LocalSteps::Impl::finish(std::span<float> delta) {
     const std::span<float> change = delta.first(start.size());
-    context.copy(change, replica.parameters());
+    context.compute().copy(change, replica.parameters());
     for (std::size_t i = 0; i < start.size(); ++i) {
         change[i] -= start[i];
     }
     const double weight = counted > 0 ? 1 / static_cast<double>(counted) : 0;
     std::transform(statistics.begin(), statistics.end(), delta.subspan(start.size()).begin(),
                    [weight](double sum) { return static_cast<float>(weight * sum); });
-    context.copy(replica.parameters(), start);
+    context.compute().copy(replica.parameters(), start);
 }
 
 }  // namespace cohort

@@ -63,7 +63,7 @@ struct NodeAgent::Impl {
     std::uint64_t waits = 0;
     std::atomic<bool> failed{false};
     std::exception_ptr failure;
-    std::thread thread;  // last member: starts when the others are there
+    std::thread thread;  // last member: starts when the others exist
 };
 
 void NodeAgent::Impl::run() noexcept {

@@ -1,6 +1,6 @@
 // The parts of the ring exchange that need no other rank: sums, buckets, ranges, and the memory
 // that a node's ranks share, with threads in the place of ranks.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -123,12 +123,8 @@ TEST(NodeMemory, IsOneAndTheSameThroughItsDescriptor) {
 }
 
 TEST(NodeMemory, SaysWhatIsMissing) {
-    try {
-        static_cast<void>(NodeMemory::create(std::size_t{1} << 50));
-        FAIL() << "a petabyte";
-    } catch (const DeviceError& error) {
-        EXPECT_NE(std::string(error.what()).find("are needed"), std::string::npos) << error.what();
-    }
+    EXPECT_THAT([&] { static_cast<void>(NodeMemory::create(std::size_t{1} << 50)); },
+                testing::ThrowsMessage<DeviceError>(testing::HasSubstr("are needed")));
 }
 
 /// Rounds on threads, each member with a helper as its communication thread is one.

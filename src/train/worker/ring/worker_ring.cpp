@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "train/protocol/settle.hpp"
+#include "train/protocol/complete_transfers.hpp"
 #include "train/worker/ring/worker_ring_executor.hpp"
 
 namespace cohort {
@@ -21,7 +21,7 @@ RingExecutor::RingExecutor(WorkerContext& context, RoundExchangeFactory rounds)
       inbox_(rounds_.floats()),
       rides_(context, rounds_.floats()),
       writer_(context.job().hdf5, context.links().operations, [&context](const SavedPart& saved) {
-          context.tell_coordinator(MessageKind::kSaved, saved);
+          context.coordinator().tell(MessageKind::kSaved, saved);
       }) {
     context_.links().messenger.set_sink(Port::kWorker, &inbox_);
 }
@@ -34,7 +34,9 @@ void RingExecutor::order(const Message& message) {
     switch (static_cast<MessageKind>(message.kind)) {
         case MessageKind::kBegin: begin(decode<BeginOrder>(message.body)); return;
         case MessageKind::kRound: queue(decode<RoundOrder>(message.body)); return;
-        case MessageKind::kRevoke: context_.revoke(decode<RevokeOrder>(message.body)); return;
+        case MessageKind::kRevoke:
+            context_.batches().revoke(decode<RevokeOrder>(message.body));
+            return;
         case MessageKind::kJoin:
             orders_.clear();  // all from before it was lost
             recover_.reset();
@@ -92,8 +94,8 @@ void RingExecutor::queue(Order order) {
 void RingExecutor::take_push(PushId push) {
     if (auto values = inbox_.push_arrived(push)) {
         staged_[push] = std::move(values);
-        context_.tell_coordinator(MessageKind::kStaged,
-                                  Staged{.push = push, .server = context_.worker()});
+        context_.coordinator().tell(MessageKind::kStaged,
+                                    Staged{.push = push, .server = context_.worker()});
     }
 }
 
@@ -101,7 +103,7 @@ void RingExecutor::begin(const BeginOrder& order) {
     if (order.checkpoint.empty()) {
         replica_.initialise(context_.job().options.seed);
     } else {
-        const auto wait = context_.working("restoring from a checkpoint", 0);
+        const auto wait = context_.coordinator().working("restoring from a checkpoint", 0);
         restore_replica(
             replica_, *optimizer_,
             read_checkpoint_range(order.checkpoint, 0, parameters(), true, context_.job().hdf5),
@@ -124,7 +126,7 @@ void RingExecutor::run() {
             const Order order = std::move(orders_.front());
             orders_.pop_front();
             std::visit([this](const auto& one) { carry_out(one); }, order);
-        } else if (context_.stopped()) {
+        } else if (context_.coordinator().stopped()) {
             break;
         } else if (!leave_) {
             take_parameters();
@@ -138,7 +140,7 @@ void RingExecutor::run() {
 /// Nobody writes into this worker's memory any more when this returns.
 void RingExecutor::end() {
     const auto* membership = context_.links().membership;
-    settle(
+    complete_transfers(
         context_.links(), Port::kWorker, "last gradients and parameters",
         [this, membership] {
             std::vector<int> ranks;
@@ -160,8 +162,8 @@ bool RingExecutor::something_to_do() const {
     if (broken_) {
         return false;
     }
-    const bool own =
-        role_ == RingRole::kRider && (leave_ ? context_.leases() > 0 : inbox_.has(mine_to_start()));
+    const bool own = role_ == RingRole::kRider &&
+                     (leave_ ? context_.batches().waiting() > 0 : inbox_.has(mine_to_start()));
     return own || !orders_.empty();
 }
 
@@ -169,30 +171,32 @@ void RingExecutor::await_something() {
     const auto ready = [this] { return something_to_do(); };
     if (role_ == RingRole::kRider && !leave_ && !broken_) {
         const int rank = context_.links().map.rank_of_worker(parent_);
-        context_.await(
+        context_.coordinator().await(
             "parameters", rides_.begun(), ready, [rank] { return std::vector<int>{rank}; },
             WaitLimit::kWarn);
     } else {
         const char* name = broken_                      ? "recovery of the ring"
                            : role_ == RingRole::kMember ? "round grant"
                                                         : "lease";
-        context_.await(name, done_ + 1, ready, WorkerContext::from_coordinator(), WaitLimit::kNone);
+        context_.coordinator().await(name, done_ + 1, ready, CoordinatorLink::from_coordinator(),
+                                     WaitLimit::kNone);
     }
 }
 
 /// The round that cannot end is over: what this member has, for the coordinator to compare.
 void RingExecutor::recover(const RecoverOrder& order) {
     broken_ = false;
-    context_.tell_coordinator(RingMessageKind::kRecovered, Recovered{.epoch = order.epoch,
-                                                                     .worker = context_.worker(),
-                                                                     .round = last_round_,
-                                                                     .version = version_,
-                                                                     .report = last_report_});
+    context_.coordinator().tell(RingMessageKind::kRecovered, Recovered{.epoch = order.epoch,
+                                                                       .worker = context_.worker(),
+                                                                       .round = last_round_,
+                                                                       .version = version_,
+                                                                       .report = last_report_});
 }
 
 /// Begins anew, as a rider that waits for its role and parameters.
 void RingExecutor::join(const JoinOrder& order) {
-    context_.revoke({.leases = {}, .up_to = order.leases_up_to, .version = order.version});
+    context_.batches().revoke(
+        {.leases = {}, .up_to = order.leases_up_to, .version = order.version});
     context_.begin_incarnation(order.incarnation);
     rides_.restart();
     rounds_.keep_only({});
@@ -225,7 +229,7 @@ void RingExecutor::carry_out(const RoleOrder& order) {
         leave_ = leave_ && held_epoch_ >= order.epoch;  // else they are on their way
         parameters_epoch_ = order.epoch;
     }
-    context_.tell_coordinator(
+    context_.coordinator().tell(
         RingMessageKind::kRoleTaken,
         RoleTaken{.worker = context_.worker(), .number = order.number, .sequence = rides_.begun()});
 }
@@ -236,7 +240,7 @@ bool RingExecutor::await_state(const RoleOrder& order) {
         return header.full && header.epoch == order.epoch && header.number == order.number;
     };
     const int giver = context_.links().map.rank_of_worker(order.giver);
-    context_.await(
+    context_.coordinator().await(
         "state of the ring", order.number, [&] { return inbox_.has(fits) || recover_ || join_; },
         [giver] { return std::vector<int>{giver}; }, WaitLimit::kWarn);
     const std::optional<ReceivedState> state = recover_ || join_ ? std::nullopt : inbox_.take(fits);

@@ -77,8 +77,8 @@ GradientAnswer RingExecutor::answer_to(const RoundOrder& order, const MemberRoun
     std::vector<float> copied;
     if (sum.floats.empty() || sum.on_device) {
         copied.resize(parameters);
-        context_.copy(copied,
-                      sum.floats.empty() ? replica_.gradients() : sum.floats.first(parameters));
+        context_.compute().copy(
+            copied, sum.floats.empty() ? replica_.gradients() : sum.floats.first(parameters));
     }
     const std::span<const float> gradient =
         copied.empty() ? std::span<const float>(sum.floats.first(parameters)) : copied;
@@ -111,11 +111,11 @@ void RingExecutor::apply(const RoundOrder& order, const MemberRounds::Sum& sum) 
     std::span<const float> gradient = replica_.gradients();
     if (!sum.floats.empty()) {
         const std::span<float> summed = sum.floats.first(replica_.parameters().size());
-        context_.copy(replica_.batch_state(), sum.floats.subspan(summed.size()));
+        context_.compute().copy(replica_.batch_state(), sum.floats.subspan(summed.size()));
         if (here) {
             gradient = summed;
         } else {
-            context_.copy(replica_.gradients(), summed);
+            context_.compute().copy(replica_.gradients(), summed);
         }
     }
     if (order.work == Work::kDelta) {
@@ -129,7 +129,7 @@ void RingExecutor::apply(const RoundOrder& order, const MemberRounds::Sum& sum) 
 
 /// The mean change that the members' local steps made; the optimizer's state stays as it is.
 void RingExecutor::add_delta(std::span<const float> delta) {
-    if (const StepParts parts = context_.step_parts(); parts.device != nullptr) {
+    if (const StepParts parts = context_.compute().step_parts(); parts.device != nullptr) {
         parts.device->math->add_scaled(replica_.parameters(), delta, 1);
     } else {
         add_scaled(replica_.parameters(), delta, 1);
@@ -166,7 +166,7 @@ void RingExecutor::report(const RoundOrder& order, const MemberRounds::Sum& sum,
     report.exchange_s = sum.times.exchange_s;
     report.exposed_s = sum.times.exposed_s;
     if (context_.worker() == order.reporter) {
-        context_.tell_coordinator(MessageKind::kRoundDone, report);
+        context_.coordinator().tell(MessageKind::kRoundDone, report);
     }
     last_report_ = std::move(report);
 }
@@ -178,7 +178,7 @@ void RingExecutor::snapshot(const SnapshotOrder& order) {
         const std::span<const float> all = packed.all();
         context_.links()
             .messenger
-            .start_transfer(WorkerContext::coordinator(), Port::kWorker,
+            .start_transfer(CoordinatorLink::address(), Port::kWorker,
                             static_cast<std::uint16_t>(MessageKind::kGathered), encode(header),
                             std::as_bytes(all), ChunkOrder::kForward, packed.values)
             ->release(all.size_bytes());

@@ -76,7 +76,7 @@ RoundExchange& MemberRounds::exchange(std::uint64_t ring, const std::vector<int>
     }
     auto& held = exchanges_[ring];
     if (!held) {
-        held = make_(ranks, floats_, context_.on_this_device(scope));
+        held = make_(ranks, floats_, context_.compute().on_this_device(scope));
     }
     return *held;
 }
@@ -88,14 +88,14 @@ void MemberRounds::keep_only(const std::vector<std::uint64_t>& rings) {
 }
 
 MemberRounds::Sum MemberRounds::alone(const RoundMember& mine, std::uint64_t round) {
-    AloneObserver observer(context_.step_parts());
+    AloneObserver observer(context_.compute().step_parts());
     const RingTail tail = train(*batch_of(mine), observer);
     return {{last_word(tail, round)}, {}, {}};
 }
 
 /// With what this member waited for. Orders that came meanwhile may say that no other round begins.
 RingTail MemberRounds::last_word(RingTail tail, std::uint64_t round) {
-    context_.take_orders();
+    context_.coordinator().take_orders();
     tail.skip = skip_ > round ? skip_ : 0;
     tail.input_s = input_s_;
     tail.load = std::exchange(load_, {});
@@ -106,18 +106,18 @@ RingTail MemberRounds::last_word(RingTail tail, std::uint64_t round) {
 
 RingTail MemberRounds::train_into(const LoadedBatch& batch, float weight, RoundExchange& sum,
                                   std::span<float> buffer, std::span<const AddedPush> added) {
-    RingObserver observer(context_.step_parts(), sum, buffer, weight, added);
+    RingObserver observer(context_.compute().step_parts(), sum, buffer, weight, added);
     return train(batch, observer);
 }
 
 /// What a member without samples of its own hands in.
 RingTail MemberRounds::pass_on(const RoundExchange& sum, std::span<float> buffer,
                                std::span<const AddedPush> added) {
-    context_.fill_zero(sum, buffer);
+    context_.compute().fill_zero(sum, buffer);
     for (const AddedPush& push : added) {
         const std::span<const float> values(push.values.get(), buffer.size());
         if (sum.on_device()) {
-            WorkerDevice& device = context_.worker_device();
+            WorkerDevice& device = context_.compute().worker_device();
             device.math->add_scaled(buffer, device.upload(values), push.weight);
         } else {
             add_scaled(buffer, values, push.weight);
@@ -130,7 +130,7 @@ RingTail MemberRounds::hand_in(const RingTail& stepped, float weight, const Roun
                                std::span<float> buffer) {
     if (sum.on_device()) {
         replica_.stream().copy(buffer.data(), delta_.data(), buffer.size_bytes());
-        context_.worker_device().math->scale_into(buffer, buffer, weight);
+        context_.compute().worker_device().math->scale_into(buffer, buffer, weight);
     } else {
         scale_into(buffer, delta_, weight);
     }
@@ -144,7 +144,7 @@ std::optional<LoadedBatch> MemberRounds::batch_of(const RoundMember& mine) {
         return std::nullopt;
     }
     const Clock::Seconds start = context_.clock().now();
-    auto batch = context_.next_batch(false);
+    auto batch = context_.batches().next([] { return false; });
     input_s_ = (context_.clock().now() - start).count();
     if (!batch || batch->lease().id != mine.lease || batch->size() != mine.samples) {
         fail<PeerError>({.where = "round grant",
@@ -160,7 +160,7 @@ std::optional<LoadedBatch> MemberRounds::batch_of(const RoundMember& mine) {
 
 RingTail MemberRounds::train(const LoadedBatch& batch, GradientObserver& observer) {
     const Clock::Seconds start = context_.clock().now();
-    const auto result = context_.train_step(view_of(batch), observer);
+    const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
     const double squares = observer.sum_of_squares();
     RingTail tail;
@@ -168,7 +168,7 @@ RingTail MemberRounds::train(const LoadedBatch& batch, GradientObserver& observe
     tail.loss_sum = result->loss_sum;
     tail.correct = result->correct;
     tail.finite = std::isfinite(result->loss_sum) && std::isfinite(squares) ? 1 : 0;
-    tail.compute_s = context_.own_seconds((context_.clock().now() - start).count());
+    tail.compute_s = context_.compute().own_seconds((context_.clock().now() - start).count());
     tail.gradient_norm = std::sqrt(squares);
     return tail;
 }
@@ -204,7 +204,7 @@ bool MemberRounds::pass_on_steps(const RoundOrder& order, RoundExchange& group) 
     for (std::int32_t step = 0; step < order.steps; ++step) {
         const std::span<float> buffer =
             group.begin(order.group_round + static_cast<std::uint64_t>(step));
-        context_.fill_zero(group, buffer);
+        context_.compute().fill_zero(group, buffer);
         group.finish({});
         const auto tails = group.wait();
         if (!tails) {
