@@ -14,7 +14,7 @@ namespace {
 constexpr int kEvery = 4;     ///< least number of records of a worker between two forecasts
 constexpr int kAsked = 32;    ///< approximate limit of forecasts per iteration, in workers
 constexpr int kRecent = 256;  ///< approximate number of iterations over which errors are averaged
-constexpr int kEnoughErrors = 32;   ///< iterations before errors are compared
+constexpr int kEnoughErrors = 32;  ///< iterations before errors are compared
 constexpr double kBetter =
     0.9;  ///< another candidate takes over below this share of the present one's error
 

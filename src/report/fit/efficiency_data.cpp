@@ -15,7 +15,7 @@
 namespace cohort {
 namespace {
 
-constexpr double kWorstLoss = 20;        ///< nats: a loss that is not finite, or a run that diverged
+constexpr double kWorstLoss = 20;    ///< nats: a loss that is not finite, or a run that diverged
 constexpr std::size_t kSkipped = 2;  ///< points at the beginning that are left out
 constexpr int kLevels = 8;           ///< losses at which curves are compared
 constexpr double kBeyond = 0.1;      ///< of the loss
@@ -90,7 +90,8 @@ std::vector<double> curve_of(const Runs& runs) {
     for (std::size_t i = 0; i < points; ++i) {
         double sum = 0;
         for (const std::vector<double>& curve : curves) {
-            sum += i < curve.size() ? curve[i] : std::log(kWorstLoss);  // the run had diverged before
+            sum +=
+                i < curve.size() ? curve[i] : std::log(kWorstLoss);  // the run had diverged before
         }
         mean.push_back(sum / static_cast<double>(curves.size()));
     }
@@ -126,13 +127,13 @@ double mean_of(const Runs& runs, std::optional<double> SimulationResult::*field)
 
 /// The mode without its scale.
 std::string plan_of(const Runs& runs) {
-    const std::string& mode = text(runs, "mode");
+    const std::string mode = text(runs, "mode");
     return mode.substr(0, mode.find('@'));
 }
 
 /// Learning rate of the runs' updates.
 double rate_of(const Runs& runs) {
-    const std::string& mode = text(runs, "mode");
+    const std::string mode = text(runs, "mode");
     const std::size_t at = mode.find('@');
     const double scale = at == std::string::npos ? 1 : number_in(runs, "mode", mode.substr(at + 1));
     return scale * number(runs, "lr");

@@ -17,7 +17,7 @@ constexpr double kHead = 20;
 constexpr double kFoot = 22;
 constexpr double kRatiosRow = 14;
 constexpr std::size_t kMostBesides = 8;
-constexpr double kFarthest = 1.3863;      ///< log 4: larger ratios end in an arrow
+constexpr double kFarthest = 1.3863;   ///< log 4: larger ratios end in an arrow
 constexpr double kNarrowest = 0.2232;  ///< log 1.25, a tick
 
 /// Range of logarithms shown: up to a factor of four.

@@ -36,8 +36,8 @@ std::string to_toml(const ClusterProfile& profile) {
                     toml_quoted(profile.source), profile.devices_per_node);
     put_numbers(text, profile, kClusterFields);
     for (const auto& [name, workload] : profile.workloads) {
-        text +=
-            fmt::format("\n[workloads.{}]\nsource = {}\n", toml_quoted(name), toml_quoted(workload.source));
+        text += fmt::format("\n[workloads.{}]\nsource = {}\n", toml_quoted(name),
+                            toml_quoted(workload.source));
         put_numbers(text, workload, kWorkloadFields);
     }
     return text;
