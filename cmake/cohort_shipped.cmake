@@ -1,46 +1,41 @@
-# Source files that hold files' texts, so that an installed program finds them wherever it is.
+# Files that become part of the program, so that an installed one finds them wherever it is.
 
-# cohort_shipped_text(OUT FOLDER NAME FILE): shipped_NAME_text() of FOLDER/shipped_NAME.hpp.
-function(cohort_shipped_text out folder name file)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
-  file(READ ${file} text)
-  file(CONFIGURE OUTPUT ${out} @ONLY CONTENT [[
-#include "@folder@/shipped_@name@.hpp"
-
-namespace cohort {
-
-std::string_view shipped_@name@_text() {
-    static constexpr std::string_view kText = R"toml(@text@)toml";
-    return kText;
-}
-
-}  // namespace cohort
-]])
-endfunction()
-
-# cohort_shipped_texts(OUT FOLDER NAME FILE...): shipped_NAME_texts() of FOLDER/shipped_NAMEs.hpp.
-function(cohort_shipped_texts out folder name)
+# cohort_embed(TARGET HEADER FUNCTION FILE...): the source of FUNCTION, which HEADER declares:
+#   std::span<const ShippedFile> FUNCTION();
+function(cohort_embed target header function)
+  set(symbols "")
   set(entries "")
+  set(index 0)
   foreach(file IN LISTS ARGN)
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
     get_filename_component(stem ${file} NAME_WE)
-    file(READ ${file} text)
-    string(APPEND entries "    {\"${stem}\", R\"toml(${text})toml\"},\n")
+    set(symbol "cohort_${function}_${index}")
+    string(APPEND symbols "__asm__(\".section .rodata\\n${symbol}: .incbin \\\"${file}\\\"\\n\"
+        \"${symbol}_end: .previous\");
+extern \"C\" const char ${symbol}[];
+extern \"C\" const char ${symbol}_end[];
+")
+    string(APPEND entries "        {\"${stem}\", {${symbol}, ${symbol}_end}},\n")
+    math(EXPR index "${index} + 1")
   endforeach()
-  list(LENGTH ARGN count)
-  file(CONFIGURE OUTPUT ${out} @ONLY CONTENT [[
-#include "@folder@/shipped_@name@s.hpp"
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)
+  file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [[
+#include "@header@"
 
 #include <array>
 
+@symbols@
 namespace cohort {
 
-std::span<const ShippedText> shipped_@name@_texts() {
-    static constexpr std::array<ShippedText, @count@> kTexts{{
+std::span<const ShippedFile> @function@() {
+    static const std::array<ShippedFile, @index@> files{{
 @entries@    }};
-    return kTexts;
+    return files;
 }
 
 }  // namespace cohort
 ]])
+  # The compiler does not tell which files the assembler read.
+  set_source_files_properties(${source} PROPERTIES
+    OBJECT_DEPENDS "${ARGN}" SKIP_UNITY_BUILD_INCLUSION ON)
+  target_sources(${target} PRIVATE ${source})
 endfunction()

@@ -165,7 +165,7 @@ function(cohort_add_mpi_test)
   add_executable(${ARG_NAME} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/comm/mpi_main.cpp)
   target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${ARG_NAME} PRIVATE
-    ${ARG_LIBS} cohort::comm GTest::gtest GTest::gmock cohort_build_settings)
+    ${ARG_LIBS} cohort::comm cohort_dead_tcp_mask GTest::gtest GTest::gmock cohort_build_settings)
   set_target_properties(${ARG_NAME} PROPERTIES CXX_EXTENSIONS OFF)
   foreach(btl IN LISTS ARG_BTL)
     string(REPLACE "," "_" transport "${btl}")

@@ -2,7 +2,7 @@
 # The shipped predictor: records virtual runs of many patterns, trains the LSTM on them, and scores all
 # predictors on runs of other seeds. The tables of docs/prediction.md.
 #
-#   experiments/predictor.sh train DIR   # DIR/model.toml, about 20 minutes on a core
+#   experiments/predictor.sh train DIR   # DIR/model.h5, about 20 minutes on a core
 #   experiments/predictor.sh score DIR [MODEL]
 #
 # COHORT names the program; cohort of the PATH by default.
@@ -33,7 +33,7 @@ train() {
             done
         done
     done
-    "$cohort" predictor train "$dir"/train/* --out "$dir/model.toml" --overwrite --epochs 45 --patience 45 \
+    "$cohort" predictor train "$dir"/train/* --out "$dir/model.h5" --overwrite --epochs 45 --patience 45 \
         --stride 48
 }
 

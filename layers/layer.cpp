@@ -61,7 +61,7 @@ std::unique_ptr<KernelSupport> make_kernel_support(Device& device, Stream& strea
             {.where = "--precision",
              .what = "the CPU computes in single precision (GPUs: " + usable_gpus().detail + ")",
              .expected = "f32",
-             .got = to_text(precision)});
+             .got = word_of(precision)});
     }
     return nullptr;
 }

@@ -13,7 +13,7 @@
 #include "cohort/core/rng.hpp"
 #include "data/dataset/text_file.hpp"
 #include "data/import/csv_text.hpp"
-#include "data/shipped/shipped_recordings.hpp"
+#include "data/shipped/shipped_file.hpp"
 
 namespace cohort {
 namespace {
@@ -105,18 +105,18 @@ RecordedTimes parse_recording(const std::string& path, std::string_view text) {
 }
 
 RecordedTimes find_recording(const std::string& name_or_path, std::string_view option) {
-    const auto shipped = shipped_recording_texts();
-    const auto found = std::find_if(shipped.begin(), shipped.end(), [&](const ShippedText& each) {
+    const auto shipped = shipped_recordings();
+    const auto found = std::find_if(shipped.begin(), shipped.end(), [&](const ShippedFile& each) {
         return each.name == name_or_path;
     });
     if (found != shipped.end()) {
-        return parse_recording("recording " + name_or_path, found->text);
+        return parse_recording("recording " + name_or_path, found->bytes);
     }
     std::error_code error;
     if (name_or_path.empty() || !std::filesystem::exists(name_or_path, error)) {
         std::vector<std::string_view> names;
         std::transform(shipped.begin(), shipped.end(), std::back_inserter(names),
-                       [](const ShippedText& each) { return each.name; });
+                       [](const ShippedFile& each) { return each.name; });
         fail<UsageError>({.where = option,
                           .what = "there is no such recording",
                           .expected = fmt::format("{}, or a file", fmt::join(names, ", ")),

@@ -67,6 +67,18 @@ Hdf5Handle hdf5_open_file(const std::string& path) {
                     "written");
 }
 
+Hdf5Handle hdf5_open_image(std::span<const std::byte> bytes, const std::string& name) {
+    constexpr std::size_t kGrowth = 65536;  // of a file that is written to: this one is not
+    const Hdf5Handle access =
+        hdf5_own(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, name, "cannot prepare opening");
+    hdf5_check(H5Pset_fapl_core(access.id(), kGrowth, 0), name, "cannot prepare opening");
+    std::vector<std::byte> image(bytes.begin(), bytes.end());  // HDF5 wants to be able to change it
+    hdf5_check(H5Pset_file_image(access.id(), image.data(), image.size()), name,
+               "cannot prepare opening");
+    return hdf5_own(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose, name,
+                    "cannot open as HDF5");
+}
+
 Hdf5Handle hdf5_create_file(const std::string& path, std::uint64_t user_block) {
     const Hdf5Handle create =
         hdf5_own(H5Pcreate(H5P_FILE_CREATE), H5Pclose, path, "cannot prepare the file");

@@ -2,8 +2,10 @@
 
 #include <hdf5.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <source_location>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -76,6 +78,8 @@ inline Hdf5Handle hdf5_own(hid_t id, Hdf5Handle::Close closer, std::string_view 
 /// Opens an existing HDF5 file for reading. A file that is missing, unreadable, empty, not HDF5
 /// or truncated is a FileError with the reason. `path` names the file in messages.
 [[nodiscard]] Hdf5Handle hdf5_open_file(const std::string& path);
+/// The same of a whole file in memory, which is copied. @param name  for messages
+[[nodiscard]] Hdf5Handle hdf5_open_image(std::span<const std::byte> bytes, const std::string& name);
 /// Creates (truncates) a file. `user_block` bytes at its start are left to the caller.
 [[nodiscard]] Hdf5Handle hdf5_create_file(const std::string& path, std::uint64_t user_block = 0);
 /// Bytes of the open file, counting what HDF5 has allocated but not written yet.

@@ -5,7 +5,6 @@
 #include "data/hdf5/hdf5_handle.hpp"
 
 #include <array>
-#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -18,12 +17,6 @@ namespace {
 
 /// How many input jobs may overtake a waiting background job before it gets its turn.
 constexpr int kOvertakings = 8;
-
-/// HDF5 is one per process whatever objects we make, so is this flag.
-std::atomic<bool>& hdf5_thread_exists() {
-    static std::atomic<bool> exists{false};
-    return exists;
-}
 
 }  // namespace
 
@@ -64,24 +57,42 @@ struct Hdf5Thread::State {
     }
 };
 
-Hdf5Thread::Hdf5Thread() : state_(std::make_unique<State>()) {
-    check_invariant(!hdf5_thread_exists().exchange(true), "one HDF5 thread per process");
-    try {
-        state_->thread = std::thread([state = state_.get()] { state->loop(); });
-    } catch (...) {
-        hdf5_thread_exists() = false;
-        throw;
+/// HDF5 is one per process whatever objects we make, so is the thread that calls it.
+struct Hdf5Thread::Shared {
+    std::mutex mutex;
+    int users = 0;
+    std::unique_ptr<State> state;
+
+    static Shared& get() {
+        static Shared shared;
+        return shared;
     }
+};
+
+Hdf5Thread::Hdf5Thread() {
+    Shared& shared = Shared::get();
+    const std::lock_guard lock(shared.mutex);
+    if (shared.users == 0) {
+        shared.state = std::make_unique<State>();
+        shared.state->thread = std::thread([state = shared.state.get()] { state->loop(); });
+    }
+    ++shared.users;
+    state_ = shared.state.get();
 }
 
 Hdf5Thread::~Hdf5Thread() {
+    Shared& shared = Shared::get();
+    const std::lock_guard lock(shared.mutex);
+    if (--shared.users > 0) {
+        return;
+    }
     {
-        const std::lock_guard lock(state_->mutex);
+        const std::lock_guard stop(state_->mutex);
         state_->stopping = true;
     }
     state_->changed.notify_one();
     state_->thread.join();
-    hdf5_thread_exists() = false;
+    shared.state.reset();
 }
 
 bool Hdf5Thread::is_current() const noexcept {

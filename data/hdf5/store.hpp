@@ -83,12 +83,19 @@ private:
     std::unique_ptr<State> state_;
 };
 
+/// A store's file that is in memory already, e.g. a part of the program.
+struct StoreImage {
+    std::string name;  ///< for messages
+    std::string_view bytes;
+};
+
 /// Reads a store. The constructor reads the whole file once and compares length and CRC-32 before
 /// HDF5 sees a byte of it, so a torn, truncated, foreign or damaged file is a FileError that says
 /// which and why. Arrays are compared with their own CRC-32 again as they are read. Thread safe.
 class StoreReader {
 public:
     StoreReader(std::string path, Hdf5Thread& thread);
+    StoreReader(const StoreImage& image, Hdf5Thread& thread);
     StoreReader(const StoreReader&) = delete;
     StoreReader& operator=(const StoreReader&) = delete;
     ~StoreReader();

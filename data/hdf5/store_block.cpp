@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -37,21 +38,9 @@ std::optional<T> parse(std::string_view digits, int base) {
                      .got = "one with changed bytes"});
 }
 
-}  // namespace
-
-StoreBlock make_store_block(std::uint64_t file_bytes, std::uint32_t crc32) {
-    const std::string text =
-        fmt::format("{}bytes {:020}\ncrc32 {:08x}\n", kFirstLine, file_bytes, crc32);
-    StoreBlock block{};
-    std::memcpy(block.data(), text.data(), text.size());
-    return block;
-}
-
-StoreStamp verify_store_file(const std::string& path) {
-    const FileDescriptor file = open_readable(path);
-    const std::uint64_t length = file_bytes(file, path);
-    StoreBlock block{};
-    read_at(file, path, 0, std::span(block).first(std::min<std::uint64_t>(length, block.size())));
+/// @param length  of the file  @param crc_behind  CRC-32 of what is behind the block
+StoreStamp verify(const StoreBlock& block, std::uint64_t length, const std::string& path,
+                  const std::function<std::uint32_t()>& crc_behind) {
     const std::string_view text(reinterpret_cast<const char*>(block.data()), block.size());
     if (!text.starts_with(kMagic)) {
         fail<FileError>({.where = path,
@@ -82,7 +71,7 @@ StoreStamp verify_store_file(const std::string& path) {
     if (block != make_store_block(*bytes, *crc)) {
         fail_damaged_block(path);
     }
-    const std::uint32_t actual = file_crc32(file, path, kStoreBlockBytes, length);
+    const std::uint32_t actual = crc_behind();
     if (actual != *crc) {
         fail<FileError>({.where = path,
                          .what = "the store is damaged (checksum of the whole file)",
@@ -90,6 +79,32 @@ StoreStamp verify_store_file(const std::string& path) {
                          .got = fmt::format("{:08x}", actual)});
     }
     return {*bytes, *crc};
+}
+
+}  // namespace
+
+StoreBlock make_store_block(std::uint64_t file_bytes, std::uint32_t crc32) {
+    const std::string text =
+        fmt::format("{}bytes {:020}\ncrc32 {:08x}\n", kFirstLine, file_bytes, crc32);
+    StoreBlock block{};
+    std::memcpy(block.data(), text.data(), text.size());
+    return block;
+}
+
+StoreStamp verify_store_file(const std::string& path) {
+    const FileDescriptor file = open_readable(path);
+    const std::uint64_t length = file_bytes(file, path);
+    StoreBlock block{};
+    read_at(file, path, 0, std::span(block).first(std::min<std::uint64_t>(length, block.size())));
+    return verify(block, length, path,
+                  [&] { return file_crc32(file, path, kStoreBlockBytes, length); });
+}
+
+StoreStamp verify_store_image(std::span<const std::byte> bytes, const std::string& name) {
+    StoreBlock block{};
+    std::copy_n(bytes.begin(), std::min(bytes.size(), block.size()), block.begin());
+    return verify(block, bytes.size(), name,
+                  [&] { return crc32_of(bytes.subspan(kStoreBlockBytes)); });
 }
 
 template <>

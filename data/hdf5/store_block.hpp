@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace cohort {
@@ -29,6 +30,8 @@ using StoreBlock = std::array<std::byte, kStoreBlockBytes>;
 /// Reads the whole file and compares it with its first block, which it returns. Errors: FileError
 /// saying whether the file is foreign, of another version, truncated or damaged.
 StoreStamp verify_store_file(const std::string& path);
+/// The same of a file in memory. @param name  for messages
+StoreStamp verify_store_image(std::span<const std::byte> bytes, const std::string& name);
 
 /// Names shared by writer and reader.
 inline constexpr const char* kStoreFormatAttribute = "format";

@@ -53,7 +53,7 @@ struct StoreReader::State {
     StoreStamp stamp;
     std::vector<std::string> names;
 
-    void open();
+    void open(Hdf5Handle opened);
     [[nodiscard]] std::string where(std::string_view object) const {
         return fmt::format("{}:{}", path, object);
     }
@@ -68,8 +68,8 @@ struct StoreReader::State {
     [[nodiscard]] Hdf5Handle open_object(std::string_view object) const;
 };
 
-void StoreReader::State::open() {
-    file = hdf5_open_file(path);
+void StoreReader::State::open(Hdf5Handle opened) {
+    file = std::move(opened);
     format.name = hdf5_read_text(file.id(), kStoreFormatAttribute, path);
     format.version = static_cast<int>(hdf5_read_integer(file.id(), kStoreVersionAttribute, path));
     names = array_names(file, path);
@@ -135,7 +135,14 @@ Hdf5Handle StoreReader::State::open_object(std::string_view object) const {
 StoreReader::StoreReader(std::string path, Hdf5Thread& thread)
     : state_(std::make_unique<State>(std::move(path), thread)) {
     state_->stamp = verify_store_file(state_->path);
-    thread.run([&] { state_->open(); });
+    thread.run([&] { state_->open(hdf5_open_file(state_->path)); });
+}
+
+StoreReader::StoreReader(const StoreImage& image, Hdf5Thread& thread)
+    : state_(std::make_unique<State>(image.name, thread)) {
+    const auto bytes = std::as_bytes(std::span(image.bytes));
+    state_->stamp = verify_store_image(bytes, image.name);
+    thread.run([&] { state_->open(hdf5_open_image(bytes, image.name)); });
 }
 
 StoreReader::~StoreReader() = default;

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "report/sweep/toml_entries.hpp"
+#include "formats/toml_reader.hpp"
 
 namespace cohort {
 namespace {
@@ -102,59 +102,106 @@ bool decided(const CLI::App& app, const std::string& name) {
     return false;
 }
 
-/// The arguments that an entry of the file stands for.
-std::vector<std::string> arguments_of(const TomlEntry& entry, const CLI::Option& option) {
-    const std::string name = "--" + entry.key;
-    if (is_list(option)) {
-        std::vector<std::string> arguments;
-        for (const std::string& value : entry.values) {
-            arguments.push_back(fmt::format("{}={}", name, value));
+/// Takes a config file apart for one command.
+class ConfigReader : TomlReader {
+public:
+    ConfigReader(const std::string& path, const CLI::App& app) : TomlReader(path), app_(app) {}
+
+    ConfigArguments read() {
+        const toml::table file = parse();
+        for (const auto& [name, node] : file) {
+            const toml::table* const section = node.as_table();
+            if (section == nullptr) {
+                add("", name.str(), node);
+                continue;
+            }
+            for (const auto& [key, value] : *section) {
+                add(std::string(name.str()) + ".", key.str(), value);
+            }
         }
-        return arguments;
+        return std::move(found_);
     }
-    const std::string value = CLI::detail::join(entry.values, ",");
-    if (!is_flag(option)) {
-        return {name + "=" + value};
+
+private:
+    /// @param section  with a dot behind it; empty at the top of the file
+    void add(const std::string& section, std::string_view name, const toml::node& node) {
+        const std::string key(name);
+        const std::string full = section + key;
+        const std::vector<std::string> values = values_of(node, full);
+        const bool own_section = section.empty() || section == app_.get_name() + ".";
+        const CLI::Option* const option =
+            own_section && configurable(key) ? app_.get_option_no_throw("--" + key) : nullptr;
+        if (option == nullptr) {
+            fail<UsageError>({.where = where(node, full),
+                              .what = "not an option of this command",
+                              .got = full,
+                              .hint = "--help for the names, --dump-config for an example"});
+        }
+        const auto [earlier, is_new] = seen_.try_emplace(key, where(node, full));
+        if (!is_new) {
+            refuse(node, full, "the key comes twice", "one of them", "first in " + earlier->second);
+        }
+        if (!decided(app_, key)) {
+            add_arguments(*option, "--" + key, values, earlier->second);
+            found_.places.emplace(key, earlier->second);
+        }
     }
-    if (value != "true" && value != "false") {
-        fail<UsageError>({.where = entry.where,
-                          .what = "not a truth value",
-                          .expected = "true or false",
-                          .got = value});
+
+    void add_arguments(const CLI::Option& option, const std::string& name,
+                       const std::vector<std::string>& values, const std::string& place) {
+        const std::string value = CLI::detail::join(values, ",");
+        if (is_list(option)) {
+            for (const std::string& each : values) {
+                found_.arguments.push_back(fmt::format("{}={}", name, each));
+            }
+        } else if (!is_flag(option)) {
+            found_.arguments.push_back(fmt::format("{}={}", name, value));
+        } else if (value == "true") {
+            found_.arguments.push_back(name);
+        } else if (value != "false") {
+            fail<UsageError>({.where = place,
+                              .what = "not a truth value",
+                              .expected = "true or false",
+                              .got = value});
+        }
     }
-    return value == "true" ? std::vector<std::string>{name} : std::vector<std::string>{};
-}
+
+    /// One value, or those of a list, as the command line writes them.
+    [[nodiscard]] std::vector<std::string> values_of(const toml::node& node,
+                                                     const std::string& full) const {
+        std::vector<std::string> values;
+        const auto take = [&](const toml::node& each) {
+            const std::optional<std::string> value = text_of(each);
+            if (!value) {
+                refuse(each, full, "not a value of an option",
+                       "a text in quotes, a number, true, false, or a list of these",
+                       "another kind of value");
+            }
+            values.push_back(*value);
+        };
+        if (const toml::array* const list = node.as_array()) {
+            for (const toml::node& each : *list) {
+                take(each);
+            }
+        } else {
+            take(node);
+        }
+        if (values.empty() || std::find(values.begin(), values.end(), "") != values.end()) {
+            refuse(node, full, "the value is empty", "a value, or no such line for the default",
+                   "nothing");
+        }
+        return values;
+    }
+
+    const CLI::App& app_;
+    std::map<std::string, std::string> seen_;  ///< keys and their places
+    ConfigArguments found_;
+};
 
 }  // namespace
 
 ConfigArguments arguments_from_config(const std::string& path, const CLI::App& app) {
-    ConfigArguments found;
-    std::map<std::string, std::string> seen;
-    for (const TomlEntry& entry : read_toml_entries(path)) {
-        const bool own_section = entry.section.empty() || entry.section == app.get_name();
-        const CLI::Option* option = own_section && configurable(entry.key)
-                                        ? app.get_option_no_throw("--" + entry.key)
-                                        : nullptr;
-        if (option == nullptr) {
-            fail<UsageError>({.where = entry.where,
-                              .what = "not an option of this command",
-                              .got = entry.full_key(),
-                              .hint = "--help for the names, --dump-config for an example"});
-        }
-        const auto [earlier, is_new] = seen.try_emplace(entry.key, entry.where);
-        if (!is_new) {
-            fail<UsageError>({.where = entry.where,
-                              .what = "the key comes twice",
-                              .expected = "one of them",
-                              .got = "first in " + earlier->second});
-        }
-        if (!decided(app, entry.key)) {
-            const std::vector<std::string> added = arguments_of(entry, *option);
-            found.arguments.insert(found.arguments.end(), added.begin(), added.end());
-            found.places.emplace(entry.key, entry.where);
-        }
-    }
-    return found;
+    return ConfigReader(path, app).read();
 }
 
 void fail_in_config(const std::string& message, const ConfigPlaces& places) {

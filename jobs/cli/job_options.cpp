@@ -8,18 +8,19 @@
 
 namespace cohort {
 
-void check_momentum(const CommandContext& context, const std::string& optimizer, double momentum,
+void check_momentum(const CommandContext& context, const LearningOptions& options,
                     double standard) {
     const auto given = [](const EffectiveOption& option) {
         return option.name == "momentum" && option.origin == "command line";
     };
-    const bool asked =
-        momentum != standard || std::any_of(context.options.begin(), context.options.end(), given);
-    if (asked && optimizer != "sgd") {
-        fail<UsageError>({.where = "--momentum",
-                          .what = optimizer + " has no momentum to set",
-                          .expected = "--optimizer sgd",
-                          .got = fmt::format("{}", momentum)});
+    const bool asked = options.momentum != standard ||
+                       std::any_of(context.options.begin(), context.options.end(), given);
+    if (asked && options.optimizer != OptimizerKind::kSgd) {
+        fail<UsageError>(
+            {.where = "--momentum",
+             .what = fmt::format("{} has no momentum to set", word_of(options.optimizer)),
+             .expected = "--optimizer sgd",
+             .got = fmt::format("{}", options.momentum)});
     }
 }
 

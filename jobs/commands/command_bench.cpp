@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cohort/sched/job_limits.hpp"
 #include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/cli/option_value.hpp"
 #include "jobs/commands/commands.hpp"
+#include "tensor/option_list.hpp"
 #include "train/bench/engine_bench.hpp"
 
 namespace cohort {
@@ -23,7 +25,7 @@ Json to_json(const EngineBenchOptions& options, const EngineBenchResult& result)
               {"batch", options.batch},
               {"threads", options.threads},
               {"device", result.device},
-              {"precision", options.precision},
+              {"precision", word_of(options.precision)},
               {"steps", result.steps},
               {"per_second", result.per_second},
               {"median_s", result.median_s},
@@ -82,8 +84,7 @@ public:
         value(app, "--steps", options_.steps, "Timed steps", {.least = 1, .most = kMostSteps});
         value(app, "--warmup-steps", options_.warmup_steps, "Steps before the timed ones",
               {.least = 0, .most = kMostSteps});
-        declare_device(app, options_.device, "What computes");
-        declare_precision(app, options_.precision);
+        each_device_option(options_, DeclareOptions{app}, "What computes");
         app.add_flag("--deterministic", options_.deterministic,
                      "Without choices by measurement: the same bits in every run");
         app.add_flag("--profile", options_.profile, "Time of every layer; costs some percent");

@@ -8,10 +8,10 @@
 
 #include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
+#include "formats/efficiency_file.hpp"
 #include "jobs/cli/output_option.hpp"
 #include "jobs/commands/commands.hpp"
 #include "report/fit/efficiency_training.hpp"
-#include "sim/formats/efficiency_file.hpp"
 
 namespace cohort {
 namespace {

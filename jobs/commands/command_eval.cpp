@@ -9,6 +9,7 @@
 #include "jobs/cli/job_options.hpp"
 #include "jobs/cli/option_value.hpp"
 #include "jobs/commands/commands.hpp"
+#include "tensor/option_list.hpp"
 
 namespace cohort {
 namespace {
@@ -22,8 +23,7 @@ public:
             ->type_name("FILE");
         value(app, "--group", group_, "Group of samples to evaluate on")
             ->check(CLI::IsMember({"train", "test"}));
-        declare_device(app, device_, "What computes");
-        declare_precision(app, precision_);
+        each_device_option(on_, DeclareOptions{app}, "What computes");
         value(app, "--threads", threads_, "Threads that compute; 0: all cores", kThreadsLimits);
         value(app, "--batch", batch_, "Samples evaluated at once; changes the time, not the result",
               kBatchLimits);
@@ -38,7 +38,7 @@ public:
         }
         const int threads = threads_ > 0 ? threads_ : context.env.cores;
         const EvaluationReport report =
-            evaluate_model(model_file_, data_, group_, device_, threads, batch_, precision_,
+            evaluate_model(model_file_, data_, group_, on_.device, threads, batch_, on_.precision,
                            tuning_file(context.env));
         if (!std::isfinite(report.loss)) {
             fail<NumericalError>({.where = model_file_,
@@ -64,8 +64,10 @@ private:
     std::string data_;
     std::string model_file_;
     std::string group_ = "test";
-    std::string device_ = "auto";
-    std::string precision_ = "f32";
+    struct {
+        std::string device = "auto";
+        Precision precision = Precision::kF32;
+    } on_;
     int threads_ = 0;
     std::int64_t batch_ = 256;
     bool json_ = false;

@@ -9,14 +9,15 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "cohort/optim/learning_options.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "core/log.hpp"
 #include "core/units.hpp"
+#include "formats/predictor_file.hpp"
 #include "jobs/cli/option_value.hpp"
 #include "jobs/cli/output_option.hpp"
 #include "jobs/commands/commands.hpp"
-#include "sim/formats/predictor_file.hpp"
-#include "sim/formats/recorded_load.hpp"
+#include "sim/result/replay.hpp"
 #include "train/fit/predictor_training.hpp"
 
 namespace cohort {

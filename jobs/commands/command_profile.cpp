@@ -5,12 +5,14 @@
 #include <optional>
 
 #include "cohort/core/version.hpp"
+#include "cohort/sched/job_limits.hpp"
 #include "core/units.hpp"
 #include "data/dataset/text_file.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/cli/option_value.hpp"
 #include "jobs/cli/output_option.hpp"
 #include "jobs/commands/commands.hpp"
+#include "tensor/option_list.hpp"
 #include "train/bench/profile_measure.hpp"
 
 namespace cohort {
@@ -48,10 +50,9 @@ public:
               kBatchLimits);
         value(app, "--augment", options_.augment, "As in training: none, or pad-crop:PIXELS,flip")
             ->type_name("LIST");
-        value(app, "--optimizer", options_.optimizer, "Of the servers: sgd or adamw")
-            ->type_name("NAME");
-        declare_device(app, options_.device, "What a worker computes on");
-        declare_precision(app, options_.precision);
+        const DeclareOptions declared{app};
+        declared({"--optimizer", "Of the servers"}, options_.optimizer);
+        each_device_option(options_, declared, "What a worker computes on");
         value(app, "--threads", options_.threads, "A worker's threads that compute, on the CPU",
               kSomeThreadsLimits);
         value(app, "--loader-threads", options_.loader_threads,

@@ -11,11 +11,11 @@
 #include "core/system/process_usage.hpp"
 #include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
-#include "jobs/cli/simulate_options.hpp"
 #include "jobs/cli/stop_signal.hpp"
 #include "jobs/commands/commands.hpp"
 #include "jobs/commands/facts.hpp"
 #include "jobs/commands/simulate_records.hpp"
+#include "sim/scenario/option_list.hpp"
 
 namespace cohort {
 namespace {
@@ -89,19 +89,19 @@ private:
 class SimulateCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
-        declare_simulate_options(app, options_);
+        each_option(options_, DeclareOptions{app});
         app.add_flag("--json", json_, "Print the summary as one JSON object on one line");
     }
 
     ExitCode run(const CommandContext& context) override {
         check_one_process(context.env);
-        check_momentum(context, options_.optimizer, options_.momentum, SimulateOptions{}.momentum);
-        check_options(options_);
+        check_momentum(context, options_, SimulateOptions().momentum);
+        const SimulateOptions job = checked(options_);
         if (!options_.out.empty()) {
             check_result_folder(options_.out, options_.overwrite);
         }
         const StopSignal stop;
-        print_header(context);
+        print_header(context, job);
         if (options_.threads == 0) {
             options_.threads = context.env.cores;
         }
@@ -109,11 +109,11 @@ public:
         if (!options_.out.empty()) {
             write_result(options_.out, result);
         }
-        for (const std::string& line : simulation_facts(result, options_)) {
+        for (const std::string& line : simulation_facts(result, job)) {
             log_info("{}", line);
         }
         if (json_) {
-            std::puts(simulation_json(result, options_).c_str());
+            std::puts(simulation_json(result, job).c_str());
         }
         return result.stop_reason == "signal" ? ExitCode::kRequeue : ExitCode::kDone;
     }
@@ -143,9 +143,7 @@ private:
         }
     }
 
-    void print_header(const CommandContext& context) const {
-        const SimulateOptions job = resolved(options_);
-        const std::string& mode = job.mode_schedule.empty() ? job.mode : job.mode_schedule;
+    static void print_header(const CommandContext& context, const SimulateOptions& job) {
         std::vector<std::string> lines = build_facts();
         const auto add = [&lines](const std::vector<std::string>& more) {
             lines.insert(lines.end(), more.begin(), more.end());
@@ -154,7 +152,8 @@ private:
         add({"VIRTUAL TIME: seconds below are those of a cluster that is computed, not run",
              fmt::format("{} worker(s), {} server(s) on {} node(s) of {}, mode {}, {} samples per "
                          "worker and step",
-                         job.workers, job.servers, job.nodes, job.profile, mode, job.batch),
+                         job.workers, job.servers, job.nodes, job.profile, job.mode_text(),
+                         job.batch),
              fmt::format("times and bytes of {}; {}", job.time_as,
                          job.trace.empty() ? "pattern " + job.pattern : "trace " + job.trace)});
         if (job.no_train) {
@@ -166,7 +165,8 @@ private:
             log_info("{}", line);
         }
         if (job.no_train && judges_gradients(job)) {
-            log_warn("mode {} accepts every push: there are no gradients to compare", mode);
+            log_warn("mode {} accepts every push: there are no gradients to compare",
+                     job.mode_text());
         }
     }
 

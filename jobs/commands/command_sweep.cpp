@@ -9,11 +9,11 @@
 #include "core/log.hpp"
 #include "core/system/live_line.hpp"
 #include "core/units.hpp"
-#include "jobs/cli/option_value.hpp"
-#include "jobs/cli/simulate_options.hpp"
+#include "jobs/cli/job_options.hpp"
 #include "jobs/cli/stop_signal.hpp"
 #include "jobs/commands/commands.hpp"
 #include "report/sweep/sweep.hpp"
+#include "sim/scenario/option_list.hpp"
 
 namespace cohort {
 namespace {
@@ -25,7 +25,7 @@ constexpr double kSweepPeriodSeconds = 30;
 SimulateOptions parse_simulate(const std::vector<std::string>& arguments) {
     CLI::App app("", "simulate");
     SimulateOptions options;
-    declare_simulate_options(app, options);
+    each_option(options, DeclareOptions{app});
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     return options;
 }
@@ -34,7 +34,7 @@ SimulateOptions parse_simulate(const std::vector<std::string>& arguments) {
 std::string check_simulate_option(const std::string& name, const std::string& value) {
     CLI::App app("", "simulate");
     SimulateOptions options;
-    declare_simulate_options(app, options);
+    each_option(options, DeclareOptions{app});
     const CLI::Option* option = app.get_option_no_throw("--" + name);
     if (option == nullptr || name == "help") {
         return fmt::format("'{}' is not an option of cohort simulate", name);
@@ -54,9 +54,7 @@ std::string check_simulate_option(const std::string& name, const std::string& va
 /// Errors: UsageError.
 SimulateOptions options_of_run(const PlannedRun& run) {
     try {
-        SimulateOptions options = parse_simulate(arguments_of(run));
-        check_options(options);
-        return options;
+        return checked(parse_simulate(arguments_of(run)));
     } catch (const CLI::ParseError& error) {
         throw UsageError(error.what());
     }
@@ -191,7 +189,7 @@ private:
         const auto show = [&](const PlannedRun& run) {
             std::optional<RunRow> row = find_run(out_, experiment, run, hooks);
             std::puts(fmt::format("{}  {}", row ? "done   " : "missing",
-                                  command_text(resolved(options_of_run(run))))
+                                  command_text(options_of_run(run)))
                           .c_str());
             return row;
         };

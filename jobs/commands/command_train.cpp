@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <exception>
 #include <numeric>
+#include <utility>
 
 #include "cohort/comm/world.hpp"
 #include "cohort/core/error.hpp"
@@ -12,10 +13,10 @@
 #include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/cli/stop_signal.hpp"
-#include "jobs/cli/train_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "jobs/commands/facts.hpp"
 #include "train/fit/predictor_scores_text.hpp"
+#include "train/run/option_list.hpp"
 
 namespace cohort {
 namespace {
@@ -23,17 +24,17 @@ namespace {
 class TrainCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
-        declare_train_options(app, options_);
+        each_option(options_, DeclareOptions{app});
         app.add_flag("--dry-run", dry_run_, "Check everything, print the header and stop");
     }
 
     ExitCode run(const CommandContext& context) override {
         check_one_world(context.env);
-        check_momentum(context, options_.optimizer, options_.momentum, TrainOptions{}.momentum);
-        check_options(options_, context.env.world_size);
+        check_momentum(context, options_, TrainOptions().momentum);
+        options_ = checked(std::move(options_), context.env.world_size);
         check_records(context);
         const StopSignal stop;
-        World world({.servers = server_ranks(options_),
+        World world({.servers = options_.servers,
                      .stall_limit_s = options_.stall_limit_s,
                      .lost_after_s = options_.lost_after_s,
                      .chunk_bytes = options_.chunk_bytes,
@@ -98,15 +99,14 @@ private:
         if (map.size() > 1) {
             add(map.facts());
         }
-        const TrainOptions job = resolved(options_);
-        const std::string& mode = job.mode_schedule.empty() ? job.mode : job.mode_schedule;
         add({fmt::format("{} worker(s), {} server(s), mode {}, {} samples per worker and step",
-                         map.workers(), map.servers, mode, job.batch)});
-        if (!computes_network(job)) {
-            add({"NO TRAINING: --compute " + job.compute + " only takes time; nothing is learned"});
+                         map.workers(), map.servers, options_.mode_text(), options_.batch)});
+        if (!computes_network(options_)) {
+            add({"NO TRAINING: --compute " + options_.compute +
+                 " only takes time; nothing is learned"});
         }
-        if (!job.inject.empty()) {
-            add({"faults on purpose: " + job.inject});
+        if (!options_.inject.empty()) {
+            add({"faults on purpose: " + options_.inject});
         }
         add({"device " + trainer.device(), model_facts(trainer.graph()),
              dataset_facts("train", trainer.train_info()),

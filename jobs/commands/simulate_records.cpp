@@ -117,9 +117,7 @@ std::string last_mode(const SimulationResult& result, const SimulateOptions& opt
     if (!result.switches.empty()) {
         return result.switches.back().to;
     }
-    const ModeChoice choice = mode_choice(options);
-    return choice.mode_schedule.empty() ? choice.mode
-                                        : parse_mode_schedule(choice.mode_schedule).front().mode;
+    return options.modes.front().mode.text;
 }
 
 /// Of the cores' time: what was spent on learning.
@@ -228,17 +226,16 @@ std::int64_t returned_samples(const EngineAccounts& accounts) {
 }
 
 std::string simulation_json(const SimulationResult& result, const SimulateOptions& options) {
-    const SimulateOptions all = resolved(options);
     const std::int64_t arranged = regroupings(result);
     Json json{{"event", "summary"},
               {"mode", last_mode(result, options)},
-              {"arch", all.arch},
-              {"workers", all.workers},
-              {"servers", all.servers},
-              {"nodes", all.nodes},
-              {"profile", all.profile},
-              {"time_as", all.time_as},
-              {"pattern", all.trace.empty() ? all.pattern : all.trace}};
+              {"arch", word_of(options.arch)},
+              {"workers", options.workers},
+              {"servers", options.servers},
+              {"nodes", options.nodes},
+              {"profile", options.profile},
+              {"time_as", options.time_as},
+              {"pattern", options.trace.empty() ? options.pattern : options.trace}};
     add_accounts(json, result);
     json["switches"] = static_cast<std::int64_t>(result.switches.size()) - arranged;
     json["regroupings"] = arranged;
@@ -246,8 +243,8 @@ std::string simulation_json(const SimulationResult& result, const SimulateOption
     json["predictor_scores"] = Json::parse(predictor_scores_json(result.predictor_scores));
     json["by_worker"] = workers_json(result);
     json["by_server"] = servers_json(result);
-    json["test_accuracy"] = or_null(!all.no_train, result.accuracy);
-    json["test_loss"] = or_null(!all.no_train, result.loss);
+    json["test_accuracy"] = or_null(!options.no_train, result.accuracy);
+    json["test_loss"] = or_null(!options.no_train, result.loss);
     add_times(json, result);
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -75,7 +75,7 @@ private:
     [[nodiscard]] PlanRequest request(const std::string& what, const ConvProblem& wanted) const {
         const Precision precision = support_.precision();
         return {.what = "conv " + what + " " + problem_text(wanted) + " " +
-                        std::string(to_text(precision)),
+                        std::string(word_of(precision)),
                 .rules = {.tensor_cores = precision != Precision::kF32,
                           .deterministic = support_.deterministic()},
                 .variants = {},

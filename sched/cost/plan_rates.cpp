@@ -9,7 +9,7 @@
 namespace cohort {
 
 std::unique_ptr<StalenessCost> make_staleness_cost(const ChooserOptions& options) {
-    if (options.efficiency != "model" || !options.coefficients) {
+    if (options.efficiency != EfficiencySource::kModel || !options.coefficients) {
         return std::make_unique<StalenessPrior>();
     }
     return std::make_unique<EfficiencyModel>(*options.coefficients);

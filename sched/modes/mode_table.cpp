@@ -208,7 +208,7 @@ ModeSetting scaled(ModeSetting setting, double lr_scale) {
     return setting;
 }
 
-ParsedMode parse_mode(std::string_view mode, const ModeSetting& setting) {
+Mode parse_mode(std::string_view mode, const ModeSetting& setting) {
     const std::string_view unscaled = mode.substr(0, mode.find('@'));
     const std::string_view name = unscaled.substr(0, unscaled.find(':'));
     const auto& table = mode_table();
@@ -228,9 +228,9 @@ ParsedMode parse_mode(std::string_view mode, const ModeSetting& setting) {
                      : ring               ? "--arch servers"
                                           : "--arch ring"});
     }
-    return {.entry = &*found,
+    return {.text = std::string(mode),
+            .entry = &*found,
             .values = parse_values(unscaled, *found, setting),
-            .unscaled = unscaled,
             .lr_scale = parse_scale(mode, *found)};
 }
 

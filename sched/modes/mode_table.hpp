@@ -53,24 +53,14 @@ struct ModeEntry {
     bool rings = false;
     std::vector<ModeParameter> parameters;
     SyncPlan (*plan)(const ModeRequest& request) = nullptr;
-    /// Makes the policy; null: the plan does not change.
-    std::unique_ptr<ModePolicy> (*policy)(std::string mode, const ModeSetting& setting,
-                                          const std::vector<double>& values) = nullptr;
+    /// Makes the policy; null: the plan stays as it is.
+    std::unique_ptr<ModePolicy> (*policy)(Mode mode, const ModeSetting& setting) = nullptr;
     char separator = ':';  ///< between parameters
     bool chooses = false;  ///< a chooser of plans, useless with a single worker
 };
 
-/// A parsed mode.
-struct ParsedMode {
-    const ModeEntry* entry = nullptr;
-    std::vector<double> values;
-    std::string_view unscaled;       ///< the text without "@SCALE"
-    std::optional<double> lr_scale;  ///< the SCALE
-};
-
 /// All modes, in the order of docs/modes.md.
 [[nodiscard]] const std::vector<ModeEntry>& mode_table();
-[[nodiscard]] ParsedMode parse_mode(std::string_view mode, const ModeSetting& setting);
 /// The setting for plans with this scale of the learning rate.
 [[nodiscard]] ModeSetting scaled(ModeSetting setting, double lr_scale);
 

@@ -32,65 +32,31 @@ void complete(SyncPlan& plan, const ModeSetting& setting) {
     }
 }
 
-[[noreturn]] void fail_word(std::string_view option, std::string_view what,
-                            std::string_view expected, std::string_view got) {
-    fail<UsageError>(
-        {.where = option, .what = what, .expected = expected, .got = fmt::format("'{}'", got)});
-}
-
 }  // namespace
 
-Architecture parse_architecture(std::string_view text) {
-    if (text == "servers") {
-        return Architecture::kServers;
+SyncPlan make_plan(const Mode& mode, const ModeSetting& setting) {
+    if (mode.lr_scale) {
+        Mode unscaled = mode;
+        unscaled.lr_scale.reset();
+        return make_plan(unscaled, scaled(setting, *mode.lr_scale));
     }
-    if (text == "ring") {
-        return Architecture::kRing;
-    }
-    fail_word("--arch", "unknown architecture", "servers or ring", text);
-}
-
-StaleMomentum parse_stale_momentum(std::string_view text) {
-    if (text == "look-ahead") {
-        return StaleMomentum::kLookAhead;
-    }
-    if (text == "keep") {
-        return StaleMomentum::kKeep;
-    }
-    fail_word("--stale-momentum", "unknown treatment of momentum", "look-ahead or keep", text);
-}
-
-SyncPlan::LrUnit parse_lr_rule(std::string_view text) {
-    if (text == "per-sample") {
-        return SyncPlan::LrUnit::kPerSample;
-    }
-    if (text == "published") {
-        return SyncPlan::LrUnit::kPublished;
-    }
-    if (text == "adascale") {
-        return SyncPlan::LrUnit::kAdaScale;
-    }
-    fail_word("--lr-rule", "unknown rule", "per-sample, published or adascale", text);
-}
-
-SyncPlan make_plan(std::string_view mode, const ModeSetting& setting) {
-    const ParsedMode parsed = parse_mode(mode, setting);
-    if (parsed.lr_scale) {
-        return make_plan(parsed.unscaled, scaled(setting, *parsed.lr_scale));
-    }
-    ModeRequest request{.setting = setting, .values = parsed.values, .live = {}};
+    ModeRequest request{.setting = setting, .values = mode.values, .live = {}};
     for (std::size_t worker = 0; worker < setting.live.size(); ++worker) {
         if (setting.live[worker]) {
             request.live.push_back(static_cast<int>(worker));
         }
     }
     check_invariant(!request.live.empty(), "a plan is for at least one worker");
-    SyncPlan plan = parsed.entry->plan(request);
+    SyncPlan plan = mode.entry->plan(request);
     if (plan.name.empty()) {
-        plan.name = mode;
+        plan.name = mode.unscaled();
     }
     complete(plan, setting);
     return plan;
+}
+
+SyncPlan make_plan(std::string_view mode, const ModeSetting& setting) {
+    return make_plan(parse_mode(mode, setting), setting);
 }
 
 SyncPlan grouped_plan(const std::vector<std::vector<int>>& groups, const ModeSetting& setting) {

@@ -16,7 +16,7 @@ constexpr std::int64_t kFirstLook = 4;  ///< pushes of each worker before the fi
 
 }  // namespace
 
-PolicyBase::PolicyBase(std::string mode, const ModeSetting& setting)
+PolicyBase::PolicyBase(Mode mode, const ModeSetting& setting)
     : mode_(std::move(mode)), setting_(setting) {
     setting_.own_seconds.resize(setting_.live.size(), 0);
     index_live();

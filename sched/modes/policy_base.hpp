@@ -14,7 +14,7 @@ namespace cohort {
 /// a few times. A change must be wanted at two looks in a row.
 class PolicyBase : public ModePolicy {
 public:
-    PolicyBase(std::string mode, const ModeSetting& setting);
+    PolicyBase(Mode mode, const ModeSetting& setting);
 
     Decision start() override;
     Decision decide(const Telemetry& telemetry) final;
@@ -42,7 +42,7 @@ protected:
     /// Makes the change.
     [[nodiscard]] virtual Decision change() { return {}; }
 
-    [[nodiscard]] const std::string& mode() const noexcept { return mode_; }
+    [[nodiscard]] const Mode& mode() const noexcept { return mode_; }
     [[nodiscard]] const ModeSetting& setting() const noexcept { return setting_; }
     [[nodiscard]] const std::vector<int>& live() const noexcept { return live_; }
     /// Own times, in the order of live().
@@ -52,7 +52,7 @@ private:
     bool note(const Telemetry& telemetry);
     void index_live();
 
-    std::string mode_;
+    Mode mode_;
     ModeSetting setting_;
     std::vector<int> live_;
     std::vector<double> times_;

@@ -28,7 +28,7 @@ std::vector<std::int64_t> fine_batches(const std::vector<double>& times, std::in
 /// Changes batches when the slowest worker is then done a tenth earlier.
 class BatchPolicy final : public PolicyBase {
 public:
-    BatchPolicy(std::string mode, const ModeSetting& setting, Balance balance)
+    BatchPolicy(Mode mode, const ModeSetting& setting, Balance balance)
         : PolicyBase(std::move(mode), setting),
           balance_(balance),
           batches_(setting.live.size(), setting.batch) {}
@@ -80,15 +80,13 @@ private:
 
 }  // namespace
 
-std::unique_ptr<ModePolicy> make_lb_bsp_policy(std::string mode, const ModeSetting& setting,
-                                               const std::vector<double>& values) {
-    const bool fine = values.at(0) > 0;  // the second word of the mode's table
+std::unique_ptr<ModePolicy> make_lb_bsp_policy(Mode mode, const ModeSetting& setting) {
+    const bool fine = mode.values.at(0) > 0;  // the second word of the mode's table
     return std::make_unique<BatchPolicy>(std::move(mode), setting,
                                          fine ? fine_batches : proportional_batches);
 }
 
-std::unique_ptr<ModePolicy> make_flexrr_policy(std::string mode, const ModeSetting& setting,
-                                               const std::vector<double>& /*values*/) {
+std::unique_ptr<ModePolicy> make_flexrr_policy(Mode mode, const ModeSetting& setting) {
     return std::make_unique<BatchPolicy>(std::move(mode), setting, helped_batches);
 }
 

@@ -187,18 +187,15 @@ private:
 
 }  // namespace
 
-std::unique_ptr<ModePolicy> make_dynamic_policy(std::string mode, const ModeSetting& setting,
-                                                const std::vector<double>& /*values*/) {
+std::unique_ptr<ModePolicy> make_dynamic_policy(Mode mode, const ModeSetting& setting) {
     return std::make_unique<DynamicPolicy>(std::move(mode), setting);
 }
 
-std::unique_ptr<ModePolicy> make_ring_policy(std::string mode, const ModeSetting& setting,
-                                             const std::vector<double>& /*values*/) {
+std::unique_ptr<ModePolicy> make_ring_policy(Mode mode, const ModeSetting& setting) {
     return std::make_unique<RingPolicy>(std::move(mode), setting);
 }
 
-std::unique_ptr<ModePolicy> make_cutoff_policy(std::string mode, const ModeSetting& setting,
-                                               const std::vector<double>& /*values*/) {
+std::unique_ptr<ModePolicy> make_cutoff_policy(Mode mode, const ModeSetting& setting) {
     return std::make_unique<CutoffPolicy>(std::move(mode), setting);
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 class LagPolicy final : public PolicyBase {
 public:
-    LagPolicy(std::string mode, const ModeSetting& setting)
+    LagPolicy(Mode mode, const ModeSetting& setting)
         : PolicyBase(std::move(mode), setting),
           bound_(make_plan(this->mode(), this->setting()).lag_rule->bound) {}
 
@@ -63,9 +63,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<ModePolicy> make_saps_policy(std::string mode, const ModeSetting& setting,
-                                             const std::vector<double>& values) {
-    if (values.at(0) != kAutomatic) {
+std::unique_ptr<ModePolicy> make_saps_policy(Mode mode, const ModeSetting& setting) {
+    if (mode.values.at(0) != kAutomatic) {
         return std::make_unique<PolicyBase>(std::move(mode), setting);
     }
     return std::make_unique<LagPolicy>(std::move(mode), setting);

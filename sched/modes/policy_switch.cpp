@@ -24,7 +24,7 @@ namespace {
 /// While a worker is a straggler asgd replaces ssgd, and its samples do not count for the share.
 class SyncSwitchPolicy final : public PolicyBase {
 public:
-    SyncSwitchPolicy(std::string mode, const ModeSetting& setting, double share)
+    SyncSwitchPolicy(Mode mode, const ModeSetting& setting, double share)
         : PolicyBase(std::move(mode), setting),
           share_(share),
           waiting_(share > 0),
@@ -86,9 +86,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<ModePolicy> make_sync_switch_policy(std::string mode, const ModeSetting& setting,
-                                                    const std::vector<double>& values) {
-    return std::make_unique<SyncSwitchPolicy>(std::move(mode), setting, values.at(0));
+std::unique_ptr<ModePolicy> make_sync_switch_policy(Mode mode, const ModeSetting& setting) {
+    const double share = mode.values.at(0);
+    return std::make_unique<SyncSwitchPolicy>(std::move(mode), setting, share);
 }
 
 }  // namespace cohort

@@ -4,12 +4,14 @@
 
 namespace cohort {
 
-std::vector<bool> staging_nodes(const std::vector<NodeRanks>& nodes, std::string_view choice,
+std::vector<bool> staging_nodes(const std::vector<NodeRanks>& nodes, NodeStaging choice,
                                 bool deterministic) {
-    const bool none = choice == "off" || (choice == "auto" && deterministic);
+    const bool none =
+        choice == NodeStaging::kOff || (choice == NodeStaging::kAuto && deterministic);
     std::vector<bool> staging;
     for (const NodeRanks& node : nodes) {
-        staging.push_back(!none && node.workers > 1 && (node.servers == 0 || choice == "on"));
+        staging.push_back(!none && node.workers > 1 &&
+                          (node.servers == 0 || choice == NodeStaging::kOn));
     }
     return staging;
 }

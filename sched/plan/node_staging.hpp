@@ -1,8 +1,8 @@
 #pragma once
 
-#include <string_view>
 #include <vector>
 
+#include "cohort/sched/job_options.hpp"
 #include "cohort/sched/plan.hpp"
 
 namespace cohort {
@@ -14,10 +14,8 @@ struct NodeRanks {
 };
 
 /// Nodes whose workers stage their pushes there and send their sum, see docs/servers.md; by node.
-/// @param choice --node-staging: "off"; "on": nodes with several workers; "auto": such nodes
-/// without a server, if not `deterministic` (a sum of sums is rounded differently from one sum)
 [[nodiscard]] std::vector<bool> staging_nodes(const std::vector<NodeRanks>& nodes,
-                                              std::string_view choice, bool deterministic);
+                                              NodeStaging choice, bool deterministic);
 
 /// Whether a worker's pushes may be summed before they are sent: when updates are made of several
 /// pushes that wait for each other. Delay compensation and comparison with a reference need each

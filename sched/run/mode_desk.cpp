@@ -35,23 +35,22 @@ RunMoment moment_of(const Telemetry& telemetry) {
 }  // namespace
 
 ModeDesk::ModeDesk(const ModeChoice& choice, ModeSetting setting, std::int64_t samples)
-    : setting_(std::move(setting)), deterministic_(choice.deterministic), mode_(choice.mode) {
-    if (!choice.mode_schedule.empty()) {
-        schedule_ = parse_mode_schedule(choice.mode_schedule);
-        entry_ = entry_at(schedule_, samples);
-        mode_ = schedule_[entry_].mode;
-        setting_.samples_before = schedule_[entry_].samples;
-    }
+    : setting_(std::move(setting)),
+      deterministic_(choice.deterministic),
+      schedule_(choice.modes),
+      entry_(entry_at(schedule_, samples)),
+      mode_(schedule_.at(entry_).mode) {
+    setting_.samples_before = schedule_[entry_].samples;
     policy_ = policy_of(mode_);
 }
 
 /// One worker leaves a chooser nothing to choose: the mode of its first plan is in charge.
-std::unique_ptr<ModePolicy> ModeDesk::policy_of(const std::string& mode) const {
-    if (setting_.live.size() > 1 || !parse_mode(mode, setting_).entry->chooses) {
+std::unique_ptr<ModePolicy> ModeDesk::policy_of(const Mode& mode) const {
+    if (setting_.live.size() > 1 || !mode.entry->chooses) {
         return make_policy(mode, setting_);
     }
     const std::string plain = make_plan(mode, setting_).name;
-    log_info("mode {}: with one worker there is nothing to choose, {} stays", mode, plain);
+    log_info("mode {}: with one worker there is nothing to choose, {} stays", mode.text, plain);
     return make_policy(plain, setting_);
 }
 
@@ -61,21 +60,22 @@ SyncPlan ModeDesk::start() {
                         std::all_of(decision.batches.begin(), decision.batches.end(),
                                     [this](std::int64_t batch) { return batch == setting_.batch; }),
                     "a policy starts with a plan and the run's batches");
-    label_ = label(mode_, decision.plan->name);
+    label_ = label(mode_.text, decision.plan->name);
     plan_ = std::move(*decision.plan);
     plan_.id = ++last_id_;
     return plan_;
 }
 
-void ModeDesk::request(const std::string& mode) {
-    SyncPlan plan = make_policy(mode, setting_)->start().plan.value();
+void ModeDesk::request(const std::string& text) {
+    Mode mode = parse_mode(text, setting_);
+    const SyncPlan plan = make_policy(mode, setting_)->start().plan.value();
     if (deterministic_ && !is_synchronous(plan)) {
         fail<UsageError>({.where = "--deterministic",
                           .what = "the run could not be repeated",
                           .expected = "a mode in which every update waits for all workers",
-                          .got = mode});
+                          .got = text});
     }
-    requested_ = mode;
+    requested_ = std::move(mode);
 }
 
 /// Times differ from run to run: a deterministic one does not know them.
@@ -89,7 +89,7 @@ void ModeDesk::refresh(const Telemetry& telemetry) {
     }
 }
 
-std::optional<Decision> ModeDesk::take_charge(const std::string& mode, const std::string& why) {
+std::optional<Decision> ModeDesk::take_charge(const Mode& mode, const std::string& why) {
     try {
         auto policy = policy_of(mode);
         Decision decision = policy->start();
@@ -101,20 +101,18 @@ std::optional<Decision> ModeDesk::take_charge(const std::string& mode, const std
         mode_ = mode;
         return decision;
     } catch (const UsageError& error) {  // workers that it needs are gone
-        log_warn("mode {} goes on, {} cannot take over: {}", mode_, mode, error.what());
+        log_warn("mode {} goes on, {} cannot take over: {}", mode_.text, mode.text, error.what());
         return std::nullopt;
     }
 }
 
 std::optional<Decision> ModeDesk::next(const Telemetry& telemetry) {
     std::optional<Decision> decision;
-    if (!schedule_.empty()) {
-        const std::size_t entry = entry_at(schedule_, telemetry.samples_applied);
-        if (entry > entry_) {
-            entry_ = entry;
-            requested_.reset();
-            decision = take_charge(schedule_[entry].mode, "schedule");
-        }
+    const std::size_t entry = entry_at(schedule_, telemetry.samples_applied);
+    if (entry > entry_) {
+        entry_ = entry;
+        requested_.reset();
+        decision = take_charge(schedule_[entry].mode, "schedule");
     }
     if (requested_) {
         decision = take_charge(*std::exchange(requested_, std::nullopt), "request");
@@ -123,8 +121,7 @@ std::optional<Decision> ModeDesk::next(const Telemetry& telemetry) {
 }
 
 bool ModeDesk::looks(const RunCounts& counts) const {
-    return requested_ ||
-           (!schedule_.empty() && entry_at(schedule_, counts.samples_applied) > entry_) ||
+    return requested_ || entry_at(schedule_, counts.samples_applied) > entry_ ||
            policy_->looks(counts);
 }
 
@@ -160,14 +157,14 @@ std::optional<PlanChange> ModeDesk::ask(const Telemetry& telemetry) {
     }
     if (deterministic_ && !is_synchronous(plan)) {
         fail<UsageError>({.where = "--deterministic",
-                          .what = fmt::format("mode {} goes over to {}", mode_, plan.name),
+                          .what = fmt::format("mode {} goes over to {}", mode_.text, plan.name),
                           .expected = "a mode in which every update waits for all workers"});
     }
     plan.id = ++last_id_;
     close();
     open_ = {.plan = plan.id,
              .report = {.from = label_,
-                        .to = label(mode_, plan.name),
+                        .to = label(mode_.text, plan.name),
                         .why = decision->reason,
                         .samples = telemetry.samples_applied,
                         .train_seconds = telemetry.seconds,
@@ -180,8 +177,8 @@ std::optional<PlanChange> ModeDesk::ask(const Telemetry& telemetry) {
 /// What a chooser has to tell; any other change ends what came of its last word.
 void ModeDesk::note(Decision& decision, const Telemetry& telemetry) {
     const RunMoment now = moment_of(telemetry);
-    const std::string to = decision.plan ? label(mode_, decision.plan->name)
-                           : coming_     ? label(mode_, coming_->name)
+    const std::string to = decision.plan ? label(mode_.text, decision.plan->name)
+                           : coming_     ? label(mode_.text, coming_->name)
                                          : label_;
     if (decision.record) {
         decided_ = true;

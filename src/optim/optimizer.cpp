@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cohort/core/error.hpp"
+#include "cohort/optim/learning_options.hpp"
 #include "optim/cuda_optim.hpp"
 #include "optim/range_optimizer.hpp"
 
@@ -30,7 +31,7 @@ void check_options(const OptimizerOptions& options) {
     if (options.nesterov && options.kind != OptimizerKind::kSgd) {
         fail<UsageError>({.where = "optimizer",
                           .what = "Nesterov momentum belongs to sgd",
-                          .got = to_text(options.kind)});
+                          .got = word_of(options.kind)});
     }
 }
 
@@ -45,30 +46,12 @@ void check_range(const FlatLayout& layout, std::int64_t begin, std::int64_t end)
 
 }  // namespace
 
-OptimizerKind parse_optimizer_kind(std::string_view text) {
-    for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdamW}) {
-        if (text == to_text(kind)) {
-            return kind;
-        }
-    }
-    fail<UsageError>({.where = "optimizer",
-                      .what = "unknown optimizer",
-                      .expected = "sgd or adamw",
-                      .got = text});
-}
-
-OptimizerOptions optimizer_options(std::string_view kind, double momentum, bool nesterov,
-                                   double weight_decay) {
-    const OptimizerKind parsed = parse_optimizer_kind(kind);
-    return {.kind = parsed,
-            .momentum = momentum,
-            .nesterov = nesterov,
-            .weight_decay = weight_decay,
-            .decoupled = parsed == OptimizerKind::kAdamW};
-}
-
-std::string_view to_text(OptimizerKind kind) noexcept {
-    return kind == OptimizerKind::kSgd ? "sgd" : "adamw";
+OptimizerOptions optimizer_options(const LearningOptions& options) {
+    return {.kind = options.optimizer,
+            .momentum = options.momentum,
+            .nesterov = options.nesterov,
+            .weight_decay = options.weight_decay,
+            .decoupled = options.optimizer == OptimizerKind::kAdamW};
 }
 
 void Optimizer::update(std::span<float> theta, std::span<const float> gradient, double fraction,

@@ -26,6 +26,7 @@
 #include "cohort/core/statistics.hpp"
 #include "cohort/model/replica.hpp"
 #include "cohort/model/zoo.hpp"
+#include "cohort/optim/learning_options.hpp"
 #include "cohort/optim/optimizer.hpp"
 
 namespace cohort {
@@ -193,7 +194,7 @@ std::string run_model(Device& device, const Options& options, const std::string&
         "\"median_s\": {:.6g}, \"min_s\": {:.6g}, \"device_s\": {:.6g}, \"input_s\": {:.6g}, "
         "\"per_second\": {:.6g}, \"tflops\": {:.4g}, \"arena_bytes\": {}, \"replica_bytes\": {}, "
         "\"device_bytes\": {}{}}}",
-        name, size, to_text(precision), step_s, *std::min_element(seconds.begin(), seconds.end()),
+        name, size, word_of(precision), step_s, *std::min_element(seconds.begin(), seconds.end()),
         own_s, input_seconds(device, replica.stream(), batch), static_cast<double>(size) / step_s,
         flops * 1e-12, replica.arena_bytes(), replica.total_bytes(), taken, profile);
 }
@@ -205,13 +206,14 @@ int streams_of(OptimizerKind kind) {
 
 std::string run_optimizer(Device& device, const Options& options, const std::string& rule,
                           std::int64_t floats) {
-    const OptimizerKind kind = parse_optimizer_kind(rule);
+    const OptimizerKind kind = parse_word<OptimizerKind>(rule, "optimizer");
     const auto stream = device.create_stream();
     FlatLayout layout;
     layout.add("weight", Shape{floats}, true);
     const auto count = static_cast<std::size_t>(layout.total());
-    const auto optimizer = make_optimizer(optimizer_options(rule, 0.9, false, 5e-4), layout, 0,
-                                          layout.total(), device, *stream);
+    const auto optimizer =
+        make_optimizer(optimizer_options({.optimizer = kind, .weight_decay = 5e-4}), layout, 0,
+                       layout.total(), device, *stream);
     const Buffer theta = device.allocate(count * sizeof(float));
     const Buffer gradient = device.allocate(count * sizeof(float));
     stream->fill_zero(theta.data(), theta.bytes());
@@ -277,7 +279,7 @@ void run(const Options& options) {
         const std::string line = parts[0] == "optimizer"
                                      ? run_optimizer(*device, options, parts[1], number(parts[2]))
                                      : run_model(*device, options, parts[0], number(parts[1]),
-                                                 parse_precision(parts[2]));
+                                                 parse_word<Precision>(parts[2], "precision"));
         std::puts(line.c_str());
         std::fflush(stdout);
     }

@@ -238,7 +238,7 @@ CASES = [
     (f"{NO_TRAIN} --profile {{empty}}", 3, "empty"),
     (f"{NO_TRAIN} --profile {{toml:name = 3}}", 3, "line 1"),
     (f"{SIMULATE} --predictor-file {{pipe}}", 3, "a pipe"),
-    (f"{SIMULATE} --predictor-file {{data}}", 3, "data.h5, line 1"),
+    (f"{SIMULATE} --predictor-file {{data}}", 3, "data.h5", "not a cohort store"),
     (f"{SIMULATE} --mode adaptive --efficiency-file {{text}}", 3, "text.h5"),
     (f"{SIMULATE} --mode star-ml --chooser-file {{empty}}", 3, "cohort chooser train"),
     ("predictor score {big_worker}", 3, "line 2, worker", "0 to 65535"),

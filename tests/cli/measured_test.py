@@ -32,7 +32,7 @@ class Measured(ProgramTest):
         self.assertEqual({row["worker"] for row in rows}, {"0", "1"})
         slow = [float(row["compute_s"]) for row in rows if row["worker"] == "1"]
         self.assertGreater(sorted(slow)[len(slow) // 2], 0.014)
-        model = self.folder / "model.toml"
+        model = self.folder / "model.h5"
         said = run("predictor", "train", load, "--out", model, "--epochs", 1).stdout
         # A worker in whose times nothing happens beside an earlier such one is left out: on a quiet machine, one
         first = [row for row in rows if row["worker"] == "0"]

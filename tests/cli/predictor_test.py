@@ -51,11 +51,11 @@ class Predictors(unittest.TestCase):
             2 * one["hits"] / (2 * one["hits"] + one["false_alarms"] + one["misses"]))
 
     def test_a_model_is_trained_and_used(self):
-        model = self.folder / "model.toml"
+        model = self.folder / "model.h5"
         text = run("predictor", "train", self.folder / "run1", "--out", model, "--epochs", 2,
                    "--stride", 64).stdout
-        self.assertIn("model.toml", text)
-        self.assertIn('format = "cohort-predictor 1"', model.read_text(encoding="utf-8"))
+        self.assertIn("model.h5", text)
+        self.assertTrue(model.read_bytes().startswith(b"cohort-store"))
         found = scores(self.folder / "run2", "--model", model, "--predictors", "lstm")
         self.assertGreater(found["lstm", 1]["predictions"], 2000)
         used = run("simulate", "--no-train", "--time-as", "resnet50", "--samples", 20000,

@@ -183,9 +183,11 @@ class Maker:
     def models(self):
         """What choosers and predictors begin with."""
         load = self.folder / "load" / "load.csv"
+        folder = self.new("predictor-file")
+        shutil.copy(ROOT / "data/predictors/default.h5", folder / "m.h5")
+        self.add("predictor-file", folder, ["m.h5"], damage.damage_store,
+                 lambda f: ["predictor", "score", load, "--model", f / "m.h5", "--predictors", "lstm"], numbers=True)
         for name, source, commands in (
-                ("predictor", "predictors/shipped.toml",
-                 [lambda f: ["predictor", "score", load, "--model", f / "m.toml", "--predictors", "lstm"]]),
                 ("efficiency", "efficiency/default.toml",
                  [lambda f: self.simulate("--mode", "adaptive", "--efficiency-file", f / "m.toml")]),
                 ("chooser", "choosers/default.toml",

@@ -184,7 +184,7 @@ void run(const Options& options) {
     std::puts(fmt::format("{{\"bench\": \"accuracy\", \"device\": \"{}\", \"precision\": \"{}\", "
                           "\"seed\": {}, \"epochs\": {}, \"samples\": {}, \"loss\": {:.5f}, "
                           "\"accuracy\": {:.5f}, \"seconds\": {:.2f}}}",
-                          options.device, to_text(options.precision), options.seed, options.epochs,
+                          options.device, word_of(options.precision), options.seed, options.epochs,
                           options.samples, loss, accuracy(replica, test), seconds.count())
                   .c_str());
 }
@@ -204,8 +204,9 @@ Options parse(int count, char** arguments) {
     take("--train", [&](const std::string& value) { options.train = value; });
     take("--test", [&](const std::string& value) { options.test = value; });
     take("--device", [&](const std::string& value) { options.device = value; });
-    take("--precision",
-         [&](const std::string& value) { options.precision = parse_precision(value); });
+    take("--precision", [&](const std::string& value) {
+        options.precision = parse_word<Precision>(value, "--precision");
+    });
     take("--seed", [&](const std::string& value) { options.seed = std::stoull(value); });
     take("--epochs", [&](const std::string& value) { options.epochs = std::stoi(value); });
     take("--samples", [&](const std::string& value) { options.samples = std::stoll(value); });

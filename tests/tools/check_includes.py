@@ -22,9 +22,10 @@ ARROWS = {
     "data": ["core"],
     "comm": ["core", "tensor"],
     "sched": ["core", "model", "optim"],
-    "sim": ["model", "optim", "data", "sched"],
+    "formats": ["data", "sched"],
+    "sim": ["model", "optim", "formats"],
     "report": ["sim"],
-    "train": ["model", "optim", "data", "comm", "sched", "sim"],
+    "train": ["model", "optim", "data", "comm", "formats"],
     "jobs": ["report", "train"],
 }
 # Folders of the tree's top level that are modules; the others are below src/ and include/cohort/.
@@ -36,11 +37,11 @@ EXTERNAL = (
     ("NCCL", re.compile(r"nccl(_net)?\.h$"), ("comm",)),
     ("HDF5", re.compile(r"(hdf5|hdf5_hl|H5\w*)\.h$"), ("data",)),
     ("CLI11", re.compile(r"CLI(11\.hpp$|/)"), ("jobs",)),
-    ("toml++", re.compile(r"toml\+\+/"), ("sim", "report", "jobs")),
+    ("toml++", re.compile(r"toml\+\+/"), ("formats", "report", "jobs")),
     ("CUDA", re.compile(r"(cuda\w*|cublas\w*|cudnn\w*|curand\w*|nvrtc)\.h$|(cub|thrust|cuda)/"), ()),
 )
 # Files of the CUDA backend: those below a folder cuda/, the NCCL files of comm, kernels.
-CUDA_FILE = re.compile(r"(^|/)cuda/([^/]+/)?[^/]+\.(cpp|hpp)$|^comm/allreduce/nccl\w*\.(cpp|hpp)$|\.cuh?$")
+CUDA_FILE = re.compile(r"(^|/)cuda/([^/]+/)?[^/]+\.(cpp|hpp)$|^comm/allreduce/nccl/nccl\w*\.(cpp|hpp)$|\.cuh?$")
 ENVIRONMENT_READER = "src/core/system/launch_env.cpp"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

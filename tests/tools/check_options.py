@@ -2,8 +2,9 @@
 """Options are documented and read.
 
     check_options.py ROOT COHORT   docs/options.md equals `cohort options --markdown`; every field
-                                   of TrainOptions and SimulateOptions has its option and is read
-                                   by code that trains or simulates
+                                   of TrainOptions and SimulateOptions, and of the structs that
+                                   they share, has its option and is read by code that trains or
+                                   simulates
     check_options.py --self-test   see both kinds of fault found
 """
 
@@ -12,13 +13,21 @@ import re
 import subprocess
 import sys
 
-# A function that only checks options, or goes over all of them alike.
-CHECK = re.compile(r"^\w[\w:<>&, ]* (?:check_\w+|each_option)\([^;{]*\{.*?^\}", re.M | re.S)
+# A function that only checks options.
+CHECK = re.compile(r"^\w[\w:<>&, ]* check(?:_\w+|ed)\([^;{]*\{.*?^\}", re.M | re.S)
 FIELD = re.compile(r"^    [\w:]+ (\w+)(?: = [^;]+)?;", re.M)
 
 
+# Structs that both kinds of options share, and their headers.
+SHARED = {"JobOptions": "sched/job_options.hpp", "ModeOptions": "sched/mode_options.hpp",
+          "ChooserOptions": "sched/chooser_options.hpp",
+          "LearningOptions": "optim/learning_options.hpp"}
+# Virtual jobs do not know these.
+TRAIN_ONLY = {"nesterov"}
+
+
 def fields_of(header, struct):
-    begin = header.index("struct " + struct)
+    begin = header.index(f"struct {struct} ")
     return FIELD.findall(header[begin:header.index("};", begin)])
 
 
@@ -28,14 +37,16 @@ def undocumented(markdown, documented):
     return []
 
 
-def faults(struct, header, markdown, sources):
+def faults(struct, header, markdown, sources, others=()):
     found = []
     for field in fields_of(header, struct):
+        if field in others:
+            continue
         if f"`--{field.replace('_', '-')}`" not in markdown:
             found.append(f"{struct}::{field} has no option of its name")
         # `options.field`, `options_.field`, `options().field`, `o.field`; `all`: defaults filled in;
-        # `job`: of either program
-        if not re.search(rf"\b(options_?(\(\))?|o|all|job)\.{field}\b", sources):
+        # `job`, `chooser`: of either program
+        if not re.search(rf"\b(options_?(\(\))?|o|all|job|chooser)\.{field}\b", sources):
             found.append(f"--{field.replace('_', '-')} is never read")
     return found
 
@@ -73,13 +84,17 @@ def main():
     markdown = subprocess.run([sys.argv[2], "options", "--markdown"], check=True,
                               capture_output=True, text=True).stdout
     found = undocumented(markdown, (root / "docs/options.md").read_text())
-    for struct, command, header, folder in (
-            ("TrainOptions", "train", "include/cohort/train/options.hpp", "src/train"),
-            ("SimulateOptions", "simulate", "include/cohort/sim/simulation.hpp", "src/sim")):
-        files = [*(root / folder).glob("*.cpp"), root / f"jobs/command_{command}.cpp",
-                 root / "include/cohort/sched/chooser_options.hpp"]
+    shared = [path for folder in ("src/formats", "src/optim", "sched")
+              for path in (root / folder).rglob("*.cpp")]
+    for struct, command, header, folder, others in (
+            ("TrainOptions", "train", "train/options.hpp", "src/train", ()),
+            ("SimulateOptions", "simulate", "sim/simulation.hpp", "src/sim", TRAIN_ONLY)):
+        files = [*(root / folder).rglob("*.cpp"), *shared,
+                 root / f"jobs/commands/command_{command}.cpp"]
         sources = "\n".join(readers(path.read_text()) for path in files)
-        found += faults(struct, (root / header).read_text(), section(markdown, command), sources)
+        for each, its_header in {struct: header, **SHARED}.items():
+            text = (root / "include/cohort" / its_header).read_text()
+            found += faults(each, text, section(markdown, command), sources, others)
     print("\n".join(found) or "every option is documented and read")
     return 1 if found else 0
 

@@ -16,15 +16,14 @@ enum class Hdf5Priority {
 
 /// The one thread of this process that calls HDF5: the library is not thread safe, so every call
 /// is a job that runs here, one at a time, in order within its priority. HDF5's own error
-/// printing is off; its text goes into the FileError. At most one object exists at a time; a
-/// second one is a std::logic_error. Objects that read or write through it must be destroyed before
-/// it.
+/// printing is off; its text goes into the FileError. All objects share the thread. Those that read
+/// or write through one must end before it.
 class Hdf5Thread {
 public:
     Hdf5Thread();
     Hdf5Thread(const Hdf5Thread&) = delete;
     Hdf5Thread& operator=(const Hdf5Thread&) = delete;
-    /// Finishes all posted jobs, then ends the thread.
+    /// The last object finishes all posted jobs, then ends the thread.
     ~Hdf5Thread();
 
     /// Queues `job`, returns at once. The future gives its result or rethrows its exception.
@@ -55,7 +54,8 @@ private:
     void enqueue(std::function<void()> job, Hdf5Priority priority);
 
     struct State;
-    std::unique_ptr<State> state_;
+    struct Shared;
+    State* state_ = nullptr;
 };
 
 }  // namespace cohort

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/core/words.hpp"
 #include "cohort/tensor/device.hpp"
 #include "cohort/tensor/flat_layout.hpp"
 
@@ -15,9 +17,8 @@ namespace cohort {
 
 enum class OptimizerKind { kSgd, kAdamW };
 
-/// "sgd" or "adamw". Errors: UsageError for another name.
-[[nodiscard]] OptimizerKind parse_optimizer_kind(std::string_view text);
-[[nodiscard]] std::string_view to_text(OptimizerKind kind) noexcept;
+template <>
+inline constexpr auto kWords<OptimizerKind> = std::to_array<std::string_view>({"sgd", "adamw"});
 
 struct OptimizerOptions {
     OptimizerKind kind = OptimizerKind::kSgd;
@@ -29,11 +30,6 @@ struct OptimizerOptions {
     double beta2 = 0.999;     ///< adamw: in [0, 1)
     double epsilon = 1e-8;    ///< adamw: > 0
 };
-
-/// The optimizer of a job's options; the decay of adamw is decoupled. @param kind  "sgd" or "adamw"
-/// Errors: UsageError for another name.
-[[nodiscard]] OptimizerOptions optimizer_options(std::string_view kind, double momentum,
-                                                 bool nesterov, double weight_decay);
 
 /// A float buffer of the optimizer's state, in device memory, one float per parameter of its
 /// range. Checkpoints read and write it in place.

@@ -1,22 +1,29 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "cohort/core/words.hpp"
 #include "cohort/sched/named_weights.hpp"
 #include "cohort/sched/timing.hpp"
 
 namespace cohort {
 
-/// Predictor, efficiency model and weights of a chooser.
+/// Where choosers take the cost of staleness from.
+enum class EfficiencySource : std::uint8_t { kModel, kPrior };
+template <>
+inline constexpr auto kWords<EfficiencySource> = std::to_array<std::string_view>({"model",
+                                                                                  "prior"});
+
+/// How a chooser forms its opinion.
 struct ChooserOptions {
-    std::string predictor = "auto";    ///< as make_predictor; simulations also: oracle
-    std::string efficiency = "model";  ///< model, prior
-    std::string predictor_file;        ///< of `cohort predictor train`; empty: the shipped one
-    std::string efficiency_file;       ///< of `cohort efficiency train`; empty: the shipped one
+    std::string predictor = "auto";  ///< as make_predictor; simulations also: oracle
+    EfficiencySource efficiency = EfficiencySource::kModel;
+    std::string predictor_file;   ///< of `cohort predictor train`; empty: the shipped one
+    std::string efficiency_file;  ///< of `cohort efficiency train`; empty: the shipped one
     std::string chooser_file;   ///< of `cohort chooser train`; empty: the shipped one; "none": none
     bool record_rates = false;  ///< RateWindows are measured in every mode
     /// Coefficients from efficiency_file, or the shipped ones; null: no model, the prior is used.
@@ -28,24 +35,8 @@ struct ChooserOptions {
 /// Whether the predictor of this name uses an LSTM model, see make_predictor.
 [[nodiscard]] bool uses_model(std::string_view predictor) noexcept;
 
-/// Checks the names, not the files. @param more_predictors  names allowed besides those of
-/// make_predictor Errors: UsageError naming the option.
-void check_chooser_options(const ChooserOptions& options,
-                           const std::vector<std::string>& more_predictors);
-
-/// The chooser's options out of the options of a job, checked. Errors: UsageError, as above.
-template <class Options>
-[[nodiscard]] ChooserOptions chooser_options(const Options& job,
-                                             const std::vector<std::string>& more_predictors = {}) {
-    ChooserOptions options{.predictor = job.predictor,
-                           .efficiency = job.efficiency,
-                           .predictor_file = job.predictor_file,
-                           .efficiency_file = job.efficiency_file,
-                           .chooser_file = job.chooser_file,
-                           .record_rates = job.record_rates};
-    check_chooser_options(options, more_predictors);
-    return options;
-}
+/// Errors: UsageError naming a file that would not be read.
+void check_chooser_options(const ChooserOptions& options);
 
 /// Facts of a job that do not depend on its cluster's load.
 struct JobFacts {

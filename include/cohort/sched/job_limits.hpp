@@ -14,14 +14,9 @@ namespace cohort {
 inline constexpr Limits<std::int64_t> kBatchLimits{.least = 1, .most = 1'000'000};
 /// Budgets, and intervals such as those between evaluations, in samples.
 inline constexpr Limits<std::int64_t> kSamplesLimits{.least = 0, .most = 1'000'000'000'000'000};
-inline constexpr Limits<double> kLearningRateLimits{
-    .least = 0, .most = 1e100, .ends = Limits<double>::Ends::kNotLeast};
-/// A plan's share of the run's learning rate.
+/// Of a plan's share of the run's learning rate.
 inline constexpr Limits<double> kLrScaleLimits{
     .least = 0, .most = 1, .ends = Limits<double>::Ends::kNotLeast};
-inline constexpr Limits<double> kMomentumLimits{
-    .least = 0, .most = 1, .ends = Limits<double>::Ends::kNotMost};
-inline constexpr Limits<double> kWeightDecayLimits{.least = 0, .most = 1e30};
 inline constexpr Limits<double> kNoiseScaleLimits{.least = 0, .most = 1e15};
 /// Time constant of the parameters' mean, reference batches.
 inline constexpr Limits<double> kEvalAverageLimits{.least = 0, .most = 1e9};

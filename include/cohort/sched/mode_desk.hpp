@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cohort/sched/decision_book.hpp"
+#include "cohort/sched/mode_options.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sched/reports.hpp"
 
@@ -18,18 +19,6 @@ struct PlanChange {
     std::vector<std::int64_t> batches;  ///< by worker; empty: as before
 };
 
-/// What the user asked for.
-struct ModeChoice {
-    std::string mode;           ///< as `--mode` writes it
-    std::string mode_schedule;  ///< "0:ssgd,20000:static:6", in place of it; empty: none
-    bool deterministic = false;
-
-    /// The mode, or the list of them.
-    [[nodiscard]] const std::string& text() const noexcept {
-        return mode_schedule.empty() ? mode : mode_schedule;
-    }
-};
-
 /// Which mode is in force, and which one comes next: from the policy of the mode in charge, from
 /// `--mode-schedule`, on request. Knows a change from the request until the first update under the
 /// new plan. Pure.
@@ -38,14 +27,13 @@ struct ModeChoice {
 class ModeDesk {
 public:
     /// The mode in charge is the one that was chosen for `samples` applied.
-    /// Errors: UsageError for a mode.
     ModeDesk(const ModeChoice& choice, ModeSetting setting, std::int64_t samples);
 
     /// The first plan, which is in force at once, with --batch samples for every worker.
     [[nodiscard]] SyncPlan start();
     /// Puts another mode in charge with the next ask(). Errors: UsageError for a mode that cannot
     /// be; nothing happens then.
-    void request(const std::string& mode);
+    void request(const std::string& text);
     /// After an update: whether ask() has anything to look at. Constant cost.
     [[nodiscard]] bool looks(const RunCounts& counts) const;
     /// When to ask() although no update was made, seconds of training; none: not before the next
@@ -76,7 +64,7 @@ public:
     [[nodiscard]] std::vector<RateWindow> take_windows() { return policy_->take_windows(); }
 
     /// The mode in charge, as `--mode` writes it.
-    [[nodiscard]] const std::string& mode() const noexcept { return mode_; }
+    [[nodiscard]] const std::string& mode() const noexcept { return mode_.text; }
     /// What is in force: "static:4", or "lb-bsp (ssgd)" when the plan has a name of its own.
     [[nodiscard]] const std::string& in_force() const noexcept { return label_; }
     [[nodiscard]] bool synchronous() const { return is_synchronous(plan_); }
@@ -92,9 +80,8 @@ private:
     };
 
     [[nodiscard]] std::optional<Decision> next(const Telemetry& telemetry);
-    [[nodiscard]] std::unique_ptr<ModePolicy> policy_of(const std::string& mode) const;
-    [[nodiscard]] std::optional<Decision> take_charge(const std::string& mode,
-                                                      const std::string& why);
+    [[nodiscard]] std::unique_ptr<ModePolicy> policy_of(const Mode& mode) const;
+    [[nodiscard]] std::optional<Decision> take_charge(const Mode& mode, const std::string& why);
     void refresh(const Telemetry& telemetry);
     void note(Decision& decision, const Telemetry& telemetry);
     void close();
@@ -103,9 +90,9 @@ private:
     bool deterministic_;
     std::vector<ScheduledMode> schedule_;
     std::size_t entry_ = 0;  ///< of the schedule that counts
-    std::string mode_;
+    Mode mode_;
     std::unique_ptr<ModePolicy> policy_;
-    std::optional<std::string> requested_;
+    std::optional<Mode> requested_;
     SyncPlan plan_;                   ///< in force
     std::string label_;               ///< of it
     std::optional<SyncPlan> coming_;  ///< asked for, not in force

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cohort/core/words.hpp"
 #include "cohort/sched/chooser_options.hpp"
 #include "cohort/sched/plan.hpp"
 
@@ -13,8 +16,8 @@ namespace cohort {
 /// How gradients are exchanged.
 enum class Architecture : std::uint8_t { kServers, kRing };
 
-/// "servers" or "ring". Errors: UsageError.
-[[nodiscard]] Architecture parse_architecture(std::string_view text);
+template <>
+inline constexpr auto kWords<Architecture> = std::to_array<std::string_view>({"servers", "ring"});
 
 /// The parameters that workers with lagging pushes get, because of momentum.
 enum class StaleMomentum : std::uint8_t {
@@ -22,11 +25,12 @@ enum class StaleMomentum : std::uint8_t {
     kKeep        ///< the present parameters
 };
 
-/// "look-ahead" or "keep". Errors: UsageError.
-[[nodiscard]] StaleMomentum parse_stale_momentum(std::string_view text);
-
-/// "per-sample", "published" or "adascale". Errors: UsageError.
-[[nodiscard]] SyncPlan::LrUnit parse_lr_rule(std::string_view text);
+template <>
+inline constexpr auto kWords<StaleMomentum> = std::to_array<std::string_view>({"look-ahead",
+                                                                               "keep"});
+template <>
+inline constexpr auto kWords<SyncPlan::LrUnit> =
+    std::to_array<std::string_view>({"per-sample", "published", "adascale"});
 
 /// What a plan is made for.
 struct ModeSetting {
@@ -51,9 +55,26 @@ struct ModeSetting {
 /// B: one push of each worker that the run started with.
 [[nodiscard]] std::int64_t reference_batch_of(const ModeSetting& setting) noexcept;
 
-/// The plan that `--mode` names ("ssgd", "static:4", "hier:2:8", "ring:6", "asgd@0.5" ...). Workers
-/// that are not live have no place in it. Errors: UsageError for an unknown name, a parameter out
-/// of range, or a mode that the architecture cannot run; the message names what is possible.
+struct ModeEntry;  // of the table of modes
+
+/// A mode as `--mode` writes it, understood.
+struct Mode {
+    std::string text;                     ///< "static:4", "hier:2:8", "asgd@0.5"
+    const ModeEntry* entry = nullptr;     ///< what it is called in the table
+    std::vector<double> values = {};      ///< of its parameters, in range
+    std::optional<double> lr_scale = {};  ///< the SCALE behind '@'
+
+    /// The text without the scale.
+    [[nodiscard]] std::string unscaled() const { return text.substr(0, text.find('@')); }
+};
+
+/// Errors: UsageError for an unknown name, a parameter out of range, or a mode that the
+/// architecture cannot run, each with what is possible.
+[[nodiscard]] Mode parse_mode(std::string_view text, const ModeSetting& setting);
+
+/// The plan of a mode. Workers that are not live have no place in it.
+[[nodiscard]] SyncPlan make_plan(const Mode& mode, const ModeSetting& setting);
+/// The same of a mode's text. Errors: UsageError, as parse_mode.
 [[nodiscard]] SyncPlan make_plan(std::string_view mode, const ModeSetting& setting);
 
 /// The plan "dynamic" with these groups of live workers; each group waits for all its members.

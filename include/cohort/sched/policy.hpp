@@ -87,26 +87,18 @@ public:
     [[nodiscard]] virtual std::vector<RateWindow> take_windows() { return {}; }
 };
 
-/// The policy that `--mode` names: every mode of make_plan, and "lb-bsp", "sync-switch:SHARE",
-/// "flexrr", "cutoff", "dynamic", "ring:x", which change plans or batches as times change.
+/// The policy of a mode: every one of make_plan, and "lb-bsp", "sync-switch:SHARE", "flexrr",
+/// "cutoff", "dynamic", "ring:x", which change plans or batches as times change.
 /// With ChooserOptions::record_rates any of them measures what its plans achieve.
-/// @param setting  own_seconds may be empty. Errors: UsageError, as make_plan; FileError for
-/// malformed weights.
+/// @param setting  own_seconds may be empty. Errors: FileError for weights that are none.
+[[nodiscard]] std::unique_ptr<ModePolicy> make_policy(const Mode& mode, const ModeSetting& setting);
+/// The same of a mode's text. Errors: UsageError too, as parse_mode.
 [[nodiscard]] std::unique_ptr<ModePolicy> make_policy(std::string_view mode,
                                                       const ModeSetting& setting);
 
-/// Plans that a mode starts with and, as far as they depend on progress alone, ends with: for
-/// checks before a run. Errors: UsageError, as make_policy.
-[[nodiscard]] std::vector<SyncPlan> plans_of_mode(std::string_view mode,
-                                                  const ModeSetting& setting);
-
-/// One entry of `--mode-schedule`.
-struct ScheduledMode {
-    std::int64_t samples = 0;  ///< samples applied from which on the mode is in force
-    std::string mode;
-};
-/// "0:ssgd,20000:static:6,40000:dynamic": ascending, the first at 0. Errors: UsageError.
-[[nodiscard]] std::vector<ScheduledMode> parse_mode_schedule(std::string_view text);
+/// Plans that a mode begins with and, as far as progress decides, ends with: for checks before a
+/// run.
+[[nodiscard]] std::vector<SyncPlan> plans_of_mode(const Mode& mode, const ModeSetting& setting);
 
 /// Exponentially weighted mean of a worker's own times: each new time counts a fifth, the first
 /// fully; after three jumps in a row by more than half in one direction the mean restarts.

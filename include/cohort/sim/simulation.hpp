@@ -8,64 +8,56 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/formats/profile.hpp"
+#include "cohort/optim/learning_options.hpp"
 #include "cohort/sched/chooser.hpp"
-#include "cohort/sched/mode_desk.hpp"
-#include "cohort/sched/modes.hpp"
+#include "cohort/sched/chooser_options.hpp"
+#include "cohort/sched/job_options.hpp"
+#include "cohort/sched/mode_options.hpp"
 #include "cohort/sched/predictor.hpp"
 #include "cohort/sched/rate_regressor.hpp"
 #include "cohort/sched/reports.hpp"
 #include "cohort/sched/stragglers.hpp"
-#include "cohort/sim/profile.hpp"
 
 namespace cohort {
 
-/// Everything `cohort simulate` can be told; the option of the same name (underscores for dashes).
-struct SimulateOptions {
-    std::string data;                ///< dataset file; not needed with no_train
-    std::string model = "smallcnn";  ///< that learns
+enum class ServerNodes : std::uint8_t {
+    kShared,  ///< with workers, spread evenly
+    kOwn
+};
+template <>
+inline constexpr auto kWords<ServerNodes> = std::to_array<std::string_view>({"shared", "own"});
+
+/// Whose accuracy counts for the target.
+enum class TargetOn : std::uint8_t { kPlain, kAverage };
+template <>
+inline constexpr auto kWords<TargetOn> = std::to_array<std::string_view>({"plain", "average"});
+
+/// Everything `cohort simulate` can be told; the option of the same name (underscores for dashes),
+/// sim/scenario/option_list.hpp and docs/options.md list them.
+struct SimulateOptions : JobOptions, ModeOptions, ChooserOptions, LearningOptions {
+    SimulateOptions() {
+        model = "smallcnn";
+        batch = 64;
+        lr = 0.05;
+    }
+
     std::string time_as;  ///< workload of the profile that sets times and bytes; empty: `model`
     int workers = 8;
-    int servers = 0;                      ///< 0: 1 with servers, none with rings
-    int nodes = 0;                        ///< 0: one per worker
-    std::string server_nodes = "shared";  ///< "shared" with workers, spread evenly, or "own" nodes
-    std::string node_staging = "auto";    ///< as of `cohort train`
+    int nodes = 0;  ///< 0: one per worker
+    ServerNodes server_nodes = ServerNodes::kShared;
     std::string profile = "8gpu-10g";
     std::string pattern = "healthy";  ///< NAME[:STRENGTH]
     std::string trace;                ///< CSV file, in place of a pattern
     std::uint64_t pattern_seed = 1;
-    std::uint64_t seed = 1;  ///< of initial parameters, order, dropout
-    std::string arch = "servers";
-    std::string mode;  ///< empty: ring or ssgd, by arch
-    std::string mode_schedule;
-    std::int64_t batch = 64;  ///< samples per step and worker
-    double lr = 0.05;
-    std::string lr_schedule = "constant";
-    std::string lr_rule = "per-sample";
-    std::string stale_momentum = "look-ahead";
-    double noise_scale = 0;
-    std::string predictor = "auto";  ///< as of `cohort train`, and "oracle": knows the trace
-    std::string predictor_file;      ///< as of `cohort train`, with the next four
-    std::string efficiency = "model";
-    std::string efficiency_file;
-    std::string chooser_file;
     bool measure_gradients = false;  ///< noise scale and curvature, whatever the mode
-    std::string optimizer = "sgd";
-    double momentum = 0.9;
-    double weight_decay = 0;
-    double target_accuracy = 0;           ///< in 0..1; the run ends once test accuracy reaches it
-    std::int64_t samples = 0;             ///< budget, samples applied; 0: one epoch
-    double virtual_limit_s = 0;           ///< ends the run at this virtual time; 0: none
-    std::int64_t eval_every_samples = 0;  ///< 0: once per epoch
-    std::int64_t eval_samples = 0;        ///< test samples until near the target; 0: all
+    double virtual_limit_s = 0;      ///< ends the run at this virtual time; 0: none
+    std::int64_t eval_samples = 0;   ///< test samples until near the target; 0: all
     double eval_average = 0;  ///< the mean of the parameters is evaluated too; its time constant,
                               ///< reference batches; 0: it is not
-    std::string target_on = "plain";  ///< whose accuracy counts: or "average"
-    bool no_train = false;            ///< time only
-    int threads = 0;                  ///< that compute gradients; 0: all cores
-    bool record_load = false;         ///< the result holds IterationRecords
-    bool record_rates = false;        ///< it holds RateWindows whatever the mode
-    std::string out;                  ///< folder for result.h5; empty: none
-    bool overwrite = false;
+    TargetOn target_on = TargetOn::kPlain;
+    bool no_train = false;     ///< time only
+    bool record_load = false;  ///< the result holds IterationRecords
 };
 
 /// An accuracy on the way. `samples` of the test set; all of it when it decides.
@@ -165,7 +157,7 @@ struct SimulationProgress {
     std::optional<SwitchReport> change;         ///< the same
 };
 
-/// The same with what others decide filled in: mode, servers, nodes, time_as.
+/// The options with what others decide filled in: mode, servers, nodes, time_as.
 [[nodiscard]] SimulateOptions resolved(SimulateOptions options);
 /// All of them as text, by the names of the command line, in its order.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> option_values(
@@ -173,16 +165,17 @@ struct SimulationProgress {
 /// The command that repeats a run, for a shell: what differs from the defaults, without `out`.
 [[nodiscard]] std::string command_text(const SimulateOptions& options);
 [[nodiscard]] ModeSetting mode_setting(const SimulateOptions& options);
-[[nodiscard]] ModeChoice mode_choice(const SimulateOptions& options);
 
 /// Whether some mode looks at gradients to accept them, for which there must be some.
+/// @param options  checked
 [[nodiscard]] bool judges_gradients(const SimulateOptions& options);
 
-/// Checks what can be known without opening a file. Errors: UsageError.
-void check_options(const SimulateOptions& options);
+/// The options resolved, with `modes` filled in and what can be known without opening a file
+/// checked. Errors: UsageError.
+[[nodiscard]] SimulateOptions checked(SimulateOptions options);
 /// Checks what depends on the profile: that it knows the workload and that its nodes have room.
-/// Errors: UsageError.
-void check_options(const SimulateOptions& options, const ClusterProfile& profile);
+/// @param options  resolved  Errors: UsageError.
+void check_profile(const SimulateOptions& options, const ClusterProfile& profile);
 /// Runs it in this thread (gradients on others). Deterministic: two runs have the same digest.
 /// @param progress called about every thousand events and whenever something is new; true: stop
 /// Errors: UsageError, FileError.

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+
+#include "cohort/core/words.hpp"
 
 namespace cohort {
 
@@ -22,9 +25,10 @@ enum class Precision : std::uint8_t {
     kF16,   ///< the same in half precision; the loss is scaled, see docs/cuda.md
 };
 
-/// "f32", "tf32", "bf16", "f16". Errors: UsageError for another name.
-[[nodiscard]] Precision parse_precision(std::string_view text);
-[[nodiscard]] std::string_view to_text(Precision precision) noexcept;
+template <>
+inline constexpr auto kWords<Precision> = std::to_array<std::string_view>({"f32", "tf32", "bf16",
+                                                                           "f16"});
+
 [[nodiscard]] std::string_view to_text(ElementType type) noexcept;
 
 /// Type of activations in that precision.

@@ -113,13 +113,13 @@ private:
 
 /// Accuracy and loss of a model file on group "train" or "test" of a dataset, normalised as the
 /// model's training data was; a line in the log says so when the dataset's own mean or std differ.
-/// @param threads of the device  @param batch samples per step  @param precision  "f32", see
-/// parse_precision  @param tuning_file  as TrainEnvironment has it
+/// @param threads of the device  @param batch samples per step  @param tuning_file  as
+/// TrainEnvironment has it
 [[nodiscard]] EvaluationReport evaluate_model(const std::string& model_file,
                                               const std::string& data, const std::string& group,
                                               const std::string& device, int threads,
                                               std::int64_t batch,
-                                              const std::string& precision = "f32",
+                                              Precision precision = Precision::kF32,
                                               const std::string& tuning_file = "");
 
 }  // namespace cohort

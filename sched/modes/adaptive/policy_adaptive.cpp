@@ -22,7 +22,7 @@ constexpr std::int64_t kPushesTimed = 2048;  ///< of each plan, with few workers
 
 }  // namespace
 
-AdaptivePolicy::AdaptivePolicy(std::string mode, const ModeSetting& setting)
+AdaptivePolicy::AdaptivePolicy(Mode mode, const ModeSetting& setting)
     : PolicyBase(std::move(mode), setting),
       times_(static_cast<int>(setting.live.size()), setting.batch, setting.job.parameter_bytes),
       ranking_(PolicyBase::setting()),
@@ -84,7 +84,7 @@ Decision AdaptivePolicy::restart(const Telemetry& telemetry, std::string reason)
     predicted_samples_s_ = 0;
     next_look_ = 0;
     paces_.restart();
-    DecisionRecord record{.chooser = mode(), .reason = reason};
+    DecisionRecord record{.chooser = mode().text, .reason = reason};
     if (telemetry.load != nullptr) {
         record.stragglers = times_.slow();
     }
@@ -198,7 +198,7 @@ Decision AdaptivePolicy::take(std::size_t choice) {
     std::string reason =
         change_sentence(times_, live().size(), *ranking_.kept(), ranking_.others()[choice]);
     RatedPlan best = ranking_.take(choice);
-    DecisionRecord record{.chooser = mode(),
+    DecisionRecord record{.chooser = mode().text,
                           .reason = reason,
                           .candidates = ranking_.candidates(best.candidate),
                           .stragglers = times_.slow()};
@@ -211,8 +211,7 @@ Decision AdaptivePolicy::take(std::size_t choice) {
             .record = std::move(record)};
 }
 
-std::unique_ptr<ModePolicy> make_adaptive_policy(std::string mode, const ModeSetting& setting,
-                                                 const std::vector<double>& /*values*/) {
+std::unique_ptr<ModePolicy> make_adaptive_policy(Mode mode, const ModeSetting& setting) {
     return std::make_unique<AdaptivePolicy>(std::move(mode), setting);
 }
 

@@ -27,7 +27,7 @@ namespace cohort {
 /// every kOften iterations. Cost: at most 20 plans on some thousand pushes each.
 class AdaptivePolicy : public PolicyBase {
 public:
-    AdaptivePolicy(std::string mode, const ModeSetting& setting);
+    AdaptivePolicy(Mode mode, const ModeSetting& setting);
 
     Decision start() override;
     [[nodiscard]] bool looks(const RunCounts& counts) const override {

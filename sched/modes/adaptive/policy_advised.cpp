@@ -19,8 +19,7 @@ ModeSetting unrecorded(ModeSetting setting) {
 
 }  // namespace
 
-AdvisedPolicy::AdvisedPolicy(std::string mode, const std::string& adviser,
-                             const ModeSetting& setting)
+AdvisedPolicy::AdvisedPolicy(Mode mode, const Mode& adviser, const ModeSetting& setting)
     : AdaptivePolicy(std::move(mode), setting),
       adviser_(make_policy(adviser, unrecorded(setting))) {
 }
@@ -149,8 +148,7 @@ Decision AdvisedPolicy::regroup(const Telemetry& telemetry, std::string /*reason
     return advice;
 }
 
-std::unique_ptr<ModePolicy> make_recording_policy(const std::string& mode,
-                                                  const ModeSetting& setting) {
+std::unique_ptr<ModePolicy> make_recording_policy(Mode mode, const ModeSetting& setting) {
     return std::make_unique<AdvisedPolicy>(mode, mode, setting);
 }
 

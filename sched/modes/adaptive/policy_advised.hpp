@@ -15,8 +15,8 @@ namespace cohort {
 /// model for the measured load. A window ends when the plan or the load changes.
 class AdvisedPolicy : public AdaptivePolicy {
 public:
-    /// @param adviser  the mode that decides, as `--mode` writes it
-    AdvisedPolicy(std::string mode, const std::string& adviser, const ModeSetting& setting);
+    /// @param adviser  the mode that decides
+    AdvisedPolicy(Mode mode, const Mode& adviser, const ModeSetting& setting);
 
     Decision start() override;
     /// When the adviser wants to be asked: measuring alone changes nothing.

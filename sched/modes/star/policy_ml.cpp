@@ -26,8 +26,8 @@ std::string heuristic_for(const ModeSetting& setting) {
 
 class StarMlPolicy final : public AdvisedPolicy {
 public:
-    StarMlPolicy(std::string mode, const ModeSetting& setting)
-        : AdvisedPolicy(std::move(mode), heuristic_for(setting), setting),
+    StarMlPolicy(Mode mode, const ModeSetting& setting)
+        : AdvisedPolicy(std::move(mode), parse_mode(heuristic_for(setting), setting), setting),
           regressor_(setting.chooser.rate_weights
                          ? RateRegressor::weights_of(*setting.chooser.rate_weights)
                          : RateRegressor::start_weights()) {}
@@ -95,7 +95,7 @@ Decision StarMlPolicy::follow_heuristic(Decision advice) {
     advice.plan = current().plan;
     advice.batches = current().batches;
     if (advice.record) {
-        advice.record->chooser = mode();
+        advice.record->chooser = mode().text;
     }
     return advice;
 }
@@ -110,7 +110,7 @@ Decision StarMlPolicy::begin_lead(const Telemetry& telemetry) {
         "{} decides from now on: {}", leads_ ? "the regressor" : heuristic_for(setting()), errors);
     first.reason = first.reason.empty() ? why : why + "; " + first.reason;
     if (!first.record) {
-        first.record = DecisionRecord{.chooser = mode()};
+        first.record = DecisionRecord{.chooser = mode().text};
     }
     first.record->reason = first.reason;
     settles_at_ = telemetry.samples_applied +
@@ -123,7 +123,7 @@ Decision StarMlPolicy::heed(Decision advice, const Telemetry& telemetry) {
     if (!advice.plan && telemetry.samples_applied >= settles_at_ && !follows(advised())) {
         advice = {
             .plan = advised().plan, .batches = {}, .reason = "as it has wanted since it decides"};
-        advice.record = DecisionRecord{.chooser = mode(), .reason = advice.reason};
+        advice.record = DecisionRecord{.chooser = mode().text, .reason = advice.reason};
     }
     return advice.plan ? follow_heuristic(std::move(advice)) : Decision();
 }
@@ -160,8 +160,7 @@ Decision StarMlPolicy::regroup(const Telemetry& telemetry, std::string reason) {
 
 }  // namespace
 
-std::unique_ptr<ModePolicy> make_star_ml_policy(std::string mode, const ModeSetting& setting,
-                                                const std::vector<double>& /*values*/) {
+std::unique_ptr<ModePolicy> make_star_ml_policy(Mode mode, const ModeSetting& setting) {
     return std::make_unique<StarMlPolicy>(std::move(mode), setting);
 }
 

@@ -140,7 +140,7 @@ double StarPolicy::samples_s(const StarPlan& plan, const StarLook& look) const {
 
 /// Rates in samples of ssgd.
 DecisionRecord StarPolicy::record(const StarLook& look, const std::string& reason) const {
-    DecisionRecord made{.chooser = mode(), .reason = reason};
+    DecisionRecord made{.chooser = mode().text, .reason = reason};
     for (const StarPlan& rival : rivals(look)) {
         Candidate& one = made.candidates.emplace_back();
         one.plan = name_of(rival);

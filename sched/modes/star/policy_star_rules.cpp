@@ -71,7 +71,7 @@ private:
 class StarServersPolicy final : public StarPolicy {
 public:
     /// @param cut  distance of groups; with `exact` a multiple of the median own time, else seconds
-    StarServersPolicy(std::string mode, const ModeSetting& setting, bool exact, double cut)
+    StarServersPolicy(Mode mode, const ModeSetting& setting, bool exact, double cut)
         : StarPolicy(std::move(mode), setting), exact_(exact), cut_(cut) {}
 
 protected:
@@ -167,22 +167,20 @@ private:
 
 }  // namespace
 
-std::unique_ptr<ModePolicy> make_ssgd_or_asgd_policy(std::string mode, const ModeSetting& setting,
-                                                     const std::vector<double>& /*values*/) {
+std::unique_ptr<ModePolicy> make_ssgd_or_asgd_policy(Mode mode, const ModeSetting& setting) {
     return std::make_unique<TwoModePolicy>(std::move(mode), setting);
 }
 
-std::unique_ptr<ModePolicy> make_star_policy(std::string mode, const ModeSetting& setting,
-                                             const std::vector<double>& /*values*/) {
+std::unique_ptr<ModePolicy> make_star_policy(Mode mode, const ModeSetting& setting) {
     if (setting.architecture == Architecture::kRing) {
         return std::make_unique<StarRingPolicy>(std::move(mode), setting);
     }
     return std::make_unique<StarServersPolicy>(std::move(mode), setting, false, kStarCut);
 }
 
-std::unique_ptr<ModePolicy> make_star_exact_policy(std::string mode, const ModeSetting& setting,
-                                                   const std::vector<double>& values) {
-    return std::make_unique<StarServersPolicy>(std::move(mode), setting, true, values.at(0));
+std::unique_ptr<ModePolicy> make_star_exact_policy(Mode mode, const ModeSetting& setting) {
+    const double cut = mode.values.at(0);
+    return std::make_unique<StarServersPolicy>(std::move(mode), setting, true, cut);
 }
 
 }  // namespace cohort

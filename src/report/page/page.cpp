@@ -248,12 +248,12 @@ std::string report_html(const SweepResults& results) {
            std::string(
                "<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta "
                "name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>") +
-           title + "</title>\n<style>" + page_style() + "</style></head>\n<body><main>\n<h1>" +
-           title + "</h1>\n" + verdict_part(data) + facts(data) + "<section><h2>Results</h2>\n" +
-           explanation(data) + result_tables(data) + "<h3>The command of every run</h3>\n" +
-           command_lists(data) + "</section>\n" + curves_section(data) + demands_section(data) +
-           lanes_section(data) + lags_section(data) + tuning_section(data) +
-           "</main></body></html>\n";
+           title + "</title>\n<style>" + std::string(page_styles().front().bytes) +
+           "</style></head>\n<body><main>\n<h1>" + title + "</h1>\n" + verdict_part(data) +
+           facts(data) + "<section><h2>Results</h2>\n" + explanation(data) + result_tables(data) +
+           "<h3>The command of every run</h3>\n" + command_lists(data) + "</section>\n" +
+           curves_section(data) + demands_section(data) + lanes_section(data) + lags_section(data) +
+           tuning_section(data) + "</main></body></html>\n";
 }
 
 }  // namespace cohort

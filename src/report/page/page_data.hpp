@@ -1,11 +1,13 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cohort/report/comparison.hpp"
 #include "cohort/report/sweep_results.hpp"
+#include "data/shipped/shipped_file.hpp"
 
 namespace cohort {
 
@@ -51,8 +53,8 @@ struct PageData {
 
 // Parts of the page.
 
-[[nodiscard]] std::string page_style();
-/// Colours and names of the modes; of workers' activities.
+[[nodiscard]] std::span<const ShippedFile> page_styles();
+/// Colours and names of the modes; of what workers do.
 [[nodiscard]] std::string mode_legend(const PageData& data);
 [[nodiscard]] std::string lane_legend();
 /// Colours of the causes of stragglers.

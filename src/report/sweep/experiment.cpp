@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "cohort/core/error.hpp"
+#include "formats/toml_reader.hpp"
 #include "report/sweep/experiment_base.hpp"
-#include "report/sweep/toml_reader.hpp"
 
 namespace cohort {
 namespace {

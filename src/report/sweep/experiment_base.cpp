@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/sweep/toml_reader.hpp"
+#include "formats/toml_reader.hpp"
 
 namespace cohort {
 namespace {

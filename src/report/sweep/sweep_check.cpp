@@ -22,7 +22,7 @@ public:
         if (!profiles_.contains(options.profile)) {
             profiles_.emplace(options.profile, load_profile(options.profile));
         }
-        check_options(options, profiles_.at(options.profile));
+        check_profile(options, profiles_.at(options.profile));
         if (!options.trace.empty()) {
             const ClusterShape shape{.workers = options.workers, .nodes = options.nodes};
             if (traces_.insert({options.trace, shape.workers, shape.nodes}).second) {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "cohort/sim/profile.hpp"
+#include "cohort/formats/profile.hpp"
 #include "sim/cluster/event_queue.hpp"
 #include "sim/cluster/fluid.hpp"
 #include "sim/scenario/trace.hpp"

@@ -42,7 +42,7 @@ struct JobSpec {
     double noise_scale = 0;          ///< 0: measured where a plan needs it
     bool measure_gradients = false;  ///< whatever the mode
     std::uint64_t seed = 1;
-    std::string node_staging = "off";  ///< as --node-staging
+    NodeStaging node_staging = NodeStaging::kOff;
     // Of the accuracy on the way.
     std::int64_t eval_every_samples = 0;  ///< 0: never, not at the end either
     std::int64_t eval_samples = 0;        ///< until near the target; 0: the whole test set

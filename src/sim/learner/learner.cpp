@@ -12,6 +12,7 @@
 #include "cohort/core/thread_team.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/model/zoo.hpp"
+#include "cohort/optim/learning_options.hpp"
 #include "optim/vector_math.hpp"
 #include "sim/learner/learner_work.hpp"
 
@@ -116,8 +117,10 @@ TrainingLearner::TrainingLearner(const LearnerOptions& options)
       readers_{SliceReader(train_.info(), {.seed = options.seed}),
                SliceReader(train_.info(), {.seed = options.seed})},
       store_(graph_,
-             optimizer_options(options.optimizer, options.momentum, options.nesterov,
-                               options.weight_decay),
+             optimizer_options({.optimizer = options.optimizer,
+                                .momentum = options.momentum,
+                                .nesterov = options.nesterov,
+                                .weight_decay = options.weight_decay}),
              options.seed, options.average_samples),
       parts_{.graph = graph_, .samples = train_, .store = store_, .seed = options.seed},
       pool_(graph_, checked_threads(options)) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cohort/data/slice_reader.hpp"
+#include "cohort/optim/optimizer.hpp"
 #include "sched/run/gradient_desk.hpp"
 
 namespace cohort {
@@ -112,7 +113,7 @@ public:
 struct LearnerOptions {
     std::string data;   ///< dataset file (HDF5)
     std::string model;  ///< name for make_model
-    std::string optimizer = "sgd";
+    OptimizerKind optimizer = OptimizerKind::kSgd;
     double momentum = 0.9;
     bool nesterov = false;
     double weight_decay = 0;

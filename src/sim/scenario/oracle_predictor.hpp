@@ -4,8 +4,8 @@
 #include <memory>
 #include <string_view>
 
+#include "cohort/formats/profile.hpp"
 #include "cohort/sched/predictor.hpp"
-#include "cohort/sim/profile.hpp"
 #include "sim/scenario/trace.hpp"
 
 namespace cohort {

@@ -10,9 +10,9 @@
 #include "cohort/model/zoo.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "core/system/launch_env.hpp"
-#include "sim/formats/chooser_file.hpp"
-#include "sim/formats/efficiency_file.hpp"
-#include "sim/formats/predictor_file.hpp"
+#include "formats/chooser_file.hpp"
+#include "formats/efficiency_file.hpp"
+#include "formats/predictor_file.hpp"
 #include "sim/job/virtual_jobs.hpp"
 #include "sim/scenario/ideal_workers.hpp"
 #include "sim/scenario/oracle_predictor.hpp"
@@ -27,7 +27,7 @@ constexpr std::int64_t kHealthyUpdates = 4;
 
 ClusterShape shape_of(const SimulateOptions& options, double iteration_s) {
     return spread_over_nodes(options.workers, options.nodes, options.servers,
-                             options.server_nodes == "own", iteration_s);
+                             options.server_nodes == ServerNodes::kOwn, iteration_s);
 }
 
 SampleSetInfo samples_of(const SimulateOptions& options) {
@@ -76,12 +76,9 @@ JobFacts job_facts(const JobSpec& spec, double momentum, double flops_per_sample
 
 JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     JobSpec spec;
-    spec.choice = mode_choice(options);
+    spec.choice.modes = options.modes;
     spec.setting = mode_setting(options);
-    if (options.efficiency == "model") {
-        spec.setting.chooser.coefficients = load_efficiency(options.efficiency_file);
-    }
-    spec.setting.chooser.rate_weights = load_rate_weights(options.chooser_file);
+    load_chooser_files(spec.setting.chooser);
     if (!options.predictor_file.empty()) {  // a bad one is told before anything runs
         (void)load_predictor(options.predictor_file);
     }
@@ -90,7 +87,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     spec.server_nodes = std::move(shape.server_nodes);
     spec.workload = profile.workload(options.time_as);
     spec.train = samples_of(options);
-    spec.optimizer = parse_optimizer_kind(options.optimizer);
+    spec.optimizer = options.optimizer;
     spec.budget_samples = options.samples > 0 ? options.samples : spec.train.samples;
     spec.lr = options.lr;
     const Schedule schedule = Schedule::parse(options.lr_schedule);
@@ -105,7 +102,7 @@ JobSpec spec_of(const SimulateOptions& options, const ClusterProfile& profile) {
     }
     spec.eval_samples = options.eval_samples;
     spec.eval_average = options.eval_average > 0;
-    spec.target_on_average = options.target_on == "average";
+    spec.target_on_average = options.target_on == TargetOn::kAverage;
     spec.target_accuracy = options.target_accuracy;
     spec.lane_spans = SimulationResult::kLaneSpans;
     spec.setting.job = job_facts(spec, options.momentum, flops_per_sample(options, spec.train));
@@ -118,14 +115,18 @@ std::unique_ptr<VirtualJob> make_job(VirtualCluster& cluster, Learner& learner, 
                                      : make_servers_job(cluster, learner, std::move(spec));
 }
 
+ModeChoice waiting_for_all(const ModeSetting& setting) {
+    return {.modes = {{.mode = parse_mode(default_mode(setting.architecture), setting)}}};
+}
+
 /// A job that trains nothing and waits for all its workers.
 JobSpec load_spec(const JobArrival& arrival, const JobSpec& first, const ClusterProfile& profile,
                   int nodes) {
     JobSpec spec;
-    spec.choice.mode = default_mode(Architecture::kServers);
     spec.setting.live.assign(static_cast<std::size_t>(arrival.workers), true);
     spec.setting.batch = arrival.batch;
     spec.setting.workers_at_start = arrival.workers;
+    spec.choice = waiting_for_all(spec.setting);
     for (int worker = 0; worker < arrival.workers; ++worker) {
         spec.worker_nodes.push_back((arrival.first_node + worker) % nodes);
     }
@@ -146,7 +147,7 @@ double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int 
     VirtualCluster cluster(queue, profile, nodes, nullptr);
     const std::unique_ptr<Learner> learner = make_idle_learner();
     JobSpec spec = job;
-    spec.choice = {.mode = default_mode(spec.setting.architecture), .mode_schedule = {}};
+    spec.choice = waiting_for_all(spec.setting);
     if (!spec.server_nodes.empty()) {
         spec.worker_nodes = {spec.worker_nodes.back()};
         spec.setting.live = {true};
@@ -323,10 +324,9 @@ private:
 
 SimulationResult simulate(const SimulateOptions& options,
                           const std::function<bool(const SimulationProgress&)>& progress) {
-    check_options(options);
-    SimulateOptions all = resolved(options);
+    SimulateOptions all = checked(options);
     const ClusterProfile profile = load_profile(all.profile);
-    check_options(all, profile);
+    check_profile(all, profile);
     if (all.threads == 0) {
         all.threads = read_launch_env().cores;
     }

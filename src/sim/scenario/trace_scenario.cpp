@@ -85,11 +85,6 @@ ClusterShape spread_over_nodes(int workers, int nodes, int servers, bool own_ser
     return shape;
 }
 
-std::string to_string(const TraceTarget& target) {
-    return fmt::format("{}:{}", target.kind == TraceTarget::Kind::kNode ? "node" : "worker",
-                       target.index);
-}
-
 void check_targets(const std::vector<TraceRow>& rows, int workers, int nodes,
                    std::string_view where) {
     for (const TraceRow& row : rows) {

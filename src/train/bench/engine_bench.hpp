@@ -15,8 +15,8 @@ struct EngineBenchOptions {
     std::int64_t steps = 20;        ///< timed steps
     std::int64_t warmup_steps = 3;  ///< untimed steps before
     std::string device = "auto";
-    std::string precision = "f32";
-    std::string tuning_file;  ///< as in TrainEnvironment
+    Precision precision = Precision::kF32;
+    std::string tuning_file;  ///< as TrainEnvironment has it
     bool deterministic = false;
     bool profile = false;  ///< time every layer (costs some percent)
 };

@@ -136,9 +136,7 @@ public:
           device_(make_device(options.device, options.threads)),
           replica_(
               make_model(options.model, Shape(set_->info().sample_shape), set_->info().classes),
-              *device_,
-              replica_options(*device_, parse_precision(options.precision), false,
-                              options.tuning_file)),
+              *device_, replica_options(*device_, options.precision, false, options.tuning_file)),
           loader_(set_, loader_options()),
           book_(set_->info(), {}) {
         replica_.initialise(1);
@@ -311,8 +309,7 @@ MeasuredProfile measure_profile(const ProfileMeasureOptions& options) {
     const CostLine input = fit_costs(measured.input);
     measured.workload.cpu_s = input.fixed_s;
     measured.workload.cpu_s_per_sample = input.per_unit_s;
-    measured.updates = measure_updates(graph, {.kind = parse_optimizer_kind(options.optimizer)},
-                                       options.repetitions);
+    measured.updates = measure_updates(graph, {.kind = options.optimizer}, options.repetitions);
     const CostLine update = fit_costs(measured.updates);
     measured.update_s = update.fixed_s;
     // So small that no growth was seen: what the largest update reached.

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "cohort/sim/profile.hpp"
+#include "cohort/formats/profile.hpp"
+#include "cohort/optim/optimizer.hpp"
+#include "cohort/tensor/element.hpp"
 
 namespace cohort {
 
@@ -15,9 +17,9 @@ struct ProfileMeasureOptions {
     std::string input = "1x28x28";  ///< of synthetic samples: CxHxW or F
     std::int64_t classes = 10;      ///< of synthetic samples
     std::string augment = "none";
-    std::string optimizer = "sgd";
+    OptimizerKind optimizer = OptimizerKind::kSgd;
     std::string device = "auto";
-    std::string precision = "f32";
+    Precision precision = Precision::kF32;
     std::string tuning_file;        ///< as TrainEnvironment has it
     std::int64_t batch = 64;        ///< half, once and twice this and a quarter of it are measured
     int threads = 1;                ///< of a worker, when the device is the CPU

@@ -10,9 +10,9 @@
 #include "core/log.hpp"
 #include "core/system/live_line.hpp"
 #include "core/system/process_usage.hpp"
-#include "sim/formats/chooser_file.hpp"
-#include "sim/formats/efficiency_file.hpp"
-#include "sim/formats/predictor_file.hpp"
+#include "formats/chooser_file.hpp"
+#include "formats/efficiency_file.hpp"
+#include "formats/predictor_file.hpp"
 #include "train/protocol/lease_codec.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
@@ -184,10 +184,7 @@ BeginOrder Coordinator::restore() {
 void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& accounts) {
     const int workers = links_.map.workers();
     ModeSetting setting = mode_setting(options(), workers);
-    if (options().efficiency == "model") {
-        setting.chooser.coefficients = load_efficiency(options().efficiency_file);
-    }
-    setting.chooser.rate_weights = load_rate_weights(options().chooser_file);
+    load_chooser_files(setting.chooser);
     setting.workers_at_start = std::max<std::int64_t>(1, parts_.reference_batch / options().batch);
     if (workers < setting.workers_at_start) {
         log_warn(
@@ -201,7 +198,8 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
         chooser_ = setting.chooser;
         predictor_model_ = model_of(chooser_);  // a file that cannot be read ends the run here
     }
-    modes_.emplace(mode_choice(options()), std::move(setting), progress_.samples_applied);
+    modes_.emplace(ModeChoice{.modes = options().modes, .deterministic = options().deterministic},
+                   std::move(setting), progress_.samples_applied);
     SyncPlan first = modes_->start();
     keep_forecasts();
     const std::int64_t steps = first.work == Work::kDelta ? first.local_steps : 1;

@@ -8,7 +8,7 @@
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
-#include "sim/formats/predictor_file.hpp"
+#include "formats/predictor_file.hpp"
 #include "train/coordinator/coordinator.hpp"
 #include "train/run/run_folder.hpp"
 

@@ -113,7 +113,7 @@ std::optional<EvaluationReport> evaluate_all(Replica& replica, Loader& loader, s
 
 EvaluationReport evaluate_model(const std::string& model_file, const std::string& data,
                                 const std::string& group, const std::string& device_name,
-                                int threads, std::int64_t batch, const std::string& precision,
+                                int threads, std::int64_t batch, Precision precision,
                                 const std::string& tuning_file) {
     if (batch < 1 || threads < 1) {
         fail<UsageError>({.where = "--batch, --threads", .what = "must be >= 1"});
@@ -123,7 +123,7 @@ EvaluationReport evaluate_model(const std::string& model_file, const std::string
     const std::shared_ptr<SampleSource> set = open_for(model, data, group, hdf5);
     const std::unique_ptr<Device> device = make_device(device_name, threads);
     Replica replica(make_model(model.model, Shape(model.sample_shape), model.classes), *device,
-                    replica_options(*device, parse_precision(precision), false, tuning_file));
+                    replica_options(*device, precision, false, tuning_file));
     Stream& stream = replica.stream();
     stream.copy(replica.parameters().data(), model.parameters.data(),
                 replica.parameters().size_bytes());

@@ -7,7 +7,7 @@
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/options.hpp"
 #include "core/log.hpp"
-#include "sim/formats/recorded_load.hpp"
+#include "formats/recorded_load.hpp"
 #include "train/run/record_file.hpp"
 
 namespace cohort {

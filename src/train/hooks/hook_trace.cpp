@@ -7,7 +7,7 @@
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/options.hpp"
 #include "core/log.hpp"
-#include "sim/scenario/trace.hpp"
+#include "formats/trace.hpp"
 #include "train/hooks/trace_recorder.hpp"
 #include "train/run/record_file.hpp"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cohort/sched/telemetry.hpp"
-#include "sim/scenario/trace.hpp"
+#include "formats/trace.hpp"
 
 namespace cohort {
 

@@ -3,56 +3,46 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/require.hpp"
-#include "cohort/sched/job_limits.hpp"
 #include "cohort/sched/policy.hpp"
-#include "cohort/tensor/element.hpp"
-#include "comm/allreduce/ring_exchange.hpp"
 #include "train/faults/inject.hpp"
+#include "train/run/option_list.hpp"
 #include "train/worker/sleep_compute.hpp"
 
 namespace cohort {
 namespace {
 
-void check_modes(const TrainOptions& options, int workers) {
-    require(options.mode.empty() || options.mode_schedule.empty(), "--mode, --mode-schedule",
-            "one of them", "both");
-    std::vector<ScheduledMode> modes{{.samples = 0, .mode = resolved(options).mode}};
-    if (!options.mode_schedule.empty()) {
-        modes = parse_mode_schedule(options.mode_schedule);
-    }
-    for (const ScheduledMode& scheduled : modes) {
-        for (const SyncPlan& plan : plans_of_mode(scheduled.mode, mode_setting(options, workers))) {
+/// Fills in the modes and checks their plans.
+void check_modes(TrainOptions& options, int workers) {
+    const ModeSetting setting = mode_setting(options, workers);
+    understand_modes(options, setting);
+    for (const ScheduledMode& scheduled : options.modes) {
+        for (const SyncPlan& plan : plans_of_mode(scheduled.mode, setting)) {
             require(!options.deterministic || is_synchronous(plan), "--deterministic",
                     "a mode in which every update waits for all workers", plan.name);
         }
     }
-    require_within(options.noise_scale, kNoiseScaleLimits, "--noise-scale");
-    require(options.noise_scale == 0 || options.lr_rule == "adascale", "--noise-scale",
-            "--lr-rule adascale", options.lr_rule);
+    check_chooser_options(options);
     require(!options.record_rates || !options.deterministic, "--record-rates",
             "a run that looks at times", "--deterministic");
 }
 
 /// The last rank of each role must exist, and the mode must fit.
-void check_ranks(const TrainOptions& options, int world_size) {
-    const Architecture architecture = parse_architecture(options.arch);
-    const bool ring = architecture == Architecture::kRing;
-    require(!ring || options.servers == 0, "--servers", "0 with --arch ring",
-            std::to_string(options.servers));
-    require_within(options.servers, kServersLimits, "--servers");
-    const int servers = server_ranks(options);
+void check_ranks(TrainOptions& options, int world_size) {
+    require(options.arch != Architecture::kRing || options.servers == 0, "--servers",
+            "0 with --arch ring", std::to_string(options.servers));
+    const int servers = options.servers = server_ranks(options);
     if (world_size < servers + 1) {
-        fail<UsageError>({.where = "--arch " + options.arch,
+        fail<UsageError>({.where = fmt::format("--arch {}", word_of(options.arch)),
                           .what = "too few ranks",
                           .expected = fmt::format("{} server(s) and at least one worker", servers),
                           .got = fmt::format("{} rank(s)", world_size),
                           .hint = fmt::format("mpirun -n {}, or --arch ring", servers + 2)});
     }
     check_modes(options, world_size - servers);
-    require_within(options.max_lost, kMaxLostLimits, "--max-lost");
     for (const Injection& injection : parse_injections(options.inject)) {
         require(options.resume || injection.rank < world_size, "--inject",
                 fmt::format("ranks 0 to {}", world_size - 1), std::to_string(injection.rank));
@@ -64,46 +54,22 @@ void check_ranks(const TrainOptions& options, int world_size) {
 }
 
 void check_exchange(const TrainOptions& o) {
-    require(parse_all_reduce(o.all_reduce) != AllReduceAlgorithm::kNccl || o.device != "cpu",
-            "--all-reduce", "another sum with --device cpu", o.all_reduce);
+    const bool nccl = o.all_reduce == "nccl";
+    require(!nccl || o.device != "cpu", "--all-reduce", "another sum with --device cpu", "nccl");
     // NCCL's documentation promises no order of sums; those in an NVLink switch may differ by the
     // call.
-    require(parse_all_reduce(o.all_reduce) != AllReduceAlgorithm::kNccl || !o.deterministic,
-            "--all-reduce", "sums with the same bits in every run with --deterministic: ordered",
-            o.all_reduce);
-    require_within(o.bucket_bytes, kBucketBytesLimits, "--bucket-bytes");
-    require_within(o.chunk_bytes, kChunkBytesLimits, "--chunk-bytes");
-    require_within(o.stall_limit_s, kSomeSecondsLimits, "--stall-limit-s");
-    require_within(o.lost_after_s, kSomeSecondsLimits, "--lost-after-s");
+    require(!nccl || !o.deterministic, "--all-reduce",
+            "sums with the same bits in every run with --deterministic: ordered", "nccl");
     require(o.lost_after_s <= o.stall_limit_s, "--lost-after-s",
             fmt::format("at most the {} s of --stall-limit-s", o.stall_limit_s),
             fmt::format("{}", o.lost_after_s));
-    require(o.node_staging == "auto" || o.node_staging == "on" || o.node_staging == "off",
-            "--node-staging", "auto, on or off", o.node_staging);
     if (const ComputeChoice compute = parse_compute(o.compute); compute.recording) {
         (void)find_recording(*compute.recording, kRecordedOption);
     }
-    require_within(o.eval_share, kEvalShareLimits, "--eval-share");
-}
-
-void check_devices(const TrainOptions& o) {
-    const Precision precision = parse_precision(o.precision);
-    require(precision == Precision::kF32 || o.device != "cpu", "--precision",
-            "f32 with --device cpu", o.precision);
-    require(o.server_device == "cpu" || o.server_device == "cuda", "--server-device", "cpu or cuda",
-            o.server_device);
-    require(o.server_device == "cpu" || server_ranks(o) > 0, "--server-device",
+    require(o.precision == Precision::kF32 || o.device != "cpu", "--precision",
+            "f32 with --device cpu", std::string(word_of(o.precision)));
+    require(o.server_device == "cpu" || o.servers > 0, "--server-device",
             "cpu where there are no servers", o.server_device);
-}
-
-void check_budget(const TrainOptions& o) {
-    require_within(o.samples, kSamplesLimits, "--samples");
-    require_within(o.epochs, kEpochsLimits, "--epochs");
-    if (o.samples > 0 && o.epochs > 0) {
-        fail<UsageError>({.where = "--samples, --epochs",
-                          .what = "both set the length of the run",
-                          .expected = "one of them"});
-    }
 }
 
 }  // namespace
@@ -113,57 +79,32 @@ bool computes_network(const TrainOptions& options) {
 }
 
 int server_ranks(const TrainOptions& options) {
-    const bool ring = parse_architecture(options.arch) == Architecture::kRing;
-    return ring ? 0 : std::max(options.servers, 1);
+    return options.arch == Architecture::kRing ? 0 : std::max(options.servers, 1);
 }
 
-TrainOptions resolved(TrainOptions options) {
-    if (options.mode.empty() && options.mode_schedule.empty()) {
-        options.mode = default_mode(parse_architecture(options.arch));
+TrainOptions checked(TrainOptions options, int world_size) {
+    each_option(std::as_const(options), CheckValues());
+    check_ranks(options, world_size);
+    check_exchange(options);
+    require(!options.data.empty(), "--data", "a dataset file (see cohort import)", "nothing");
+    require(!options.out.empty(), "--out", "a folder for the results", "nothing");
+    if (options.samples > 0 && options.epochs > 0) {
+        fail<UsageError>({.where = "--samples, --epochs",
+                          .what = "both set the length of the run",
+                          .expected = "one of them"});
     }
-    options.servers = server_ranks(options);
+    require(!options.resume || !options.overwrite, "--resume, --overwrite", "one of them", "both");
     return options;
 }
 
-void check_options(const TrainOptions& o, int world_size) {
-    check_ranks(o, world_size);
-    check_exchange(o);
-    check_devices(o);
-    require(!o.data.empty(), "--data", "a dataset file (see cohort import)", "nothing");
-    require(!o.out.empty(), "--out", "a folder for the results", "nothing");
-    check_budget(o);
-    require_within(o.batch, kBatchLimits, "--batch");
-    require_within(o.lr, kLearningRateLimits, "--lr");
-    require_within(o.momentum, kMomentumLimits, "--momentum");
-    require_within(o.weight_decay, kWeightDecayLimits, "--weight-decay");
-    require_within(o.warmup_samples, kSamplesLimits, "--warmup-samples");
-    require_within(o.threads, kThreadsLimits, "--threads");
-    require_within(o.loader_threads, kSomeThreadsLimits, "--loader-threads");
-    require_within(o.target_accuracy, kTargetLimits, "--target-accuracy");
-    require_within(o.eval_every_samples, kSamplesLimits, "--eval-every-samples");
-    require_within(o.checkpoint_every_s, kSecondsLimits, "--checkpoint-every-s");
-    require_within(o.checkpoint_every_samples, kSamplesLimits, "--checkpoint-every-samples");
-    require_within(o.keep_checkpoints, kKeepCheckpointsLimits, "--keep-checkpoints");
-    require_within(o.log_every_s, kSomeSecondsLimits, "--log-every-s");
-    require(!o.resume || !o.overwrite, "--resume, --overwrite", "one of them", "both");
-}
-
-ModeChoice mode_choice(const TrainOptions& options) {
-    return {.mode = options.mode,
-            .mode_schedule = options.mode_schedule,
-            .deterministic = options.deterministic};
-}
-
 ModeSetting mode_setting(const TrainOptions& options, int workers) {
-    return {.architecture = parse_architecture(options.arch),
-            .live = std::vector<bool>(static_cast<std::size_t>(workers), true),
-            .batch = options.batch,
-            .workers_at_start = workers,
-            .continued = options.resume,
-            .stale_momentum = parse_stale_momentum(options.stale_momentum),
-            .lr_rule = parse_lr_rule(options.lr_rule),
-            .own_seconds = {},
-            .chooser = chooser_options(options)};
+    return mode_setting(options,
+                        {.live = std::vector<bool>(static_cast<std::size_t>(workers), true),
+                         .batch = options.batch,
+                         .workers_at_start = workers,
+                         .continued = options.resume,
+                         .own_seconds = {},
+                         .chooser = static_cast<const ChooserOptions&>(options)});
 }
 
 }  // namespace cohort

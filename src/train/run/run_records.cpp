@@ -2,7 +2,6 @@
 #include <numeric>
 
 #include "cohort/core/version.hpp"
-#include "cohort/sched/mode_desk.hpp"
 #include "train/fit/predictor_scores_text.hpp"
 #include "train/run/run_records.hpp"
 
@@ -103,9 +102,12 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
     const TrainProgress& progress = summary.progress;
     const EvaluationReport test = summary.test.value_or(EvaluationReport());
     const bool tested = summary.test.has_value();
-    Json line{{"event", "summary"},         {"mode", summary.mode},
-              {"arch", options.arch},       {"workers", summary.workers},
-              {"servers", summary.servers}, {"samples_applied", progress.samples_applied}};
+    Json line{{"event", "summary"},
+              {"mode", summary.mode},
+              {"arch", word_of(options.arch)},
+              {"workers", summary.workers},
+              {"servers", summary.servers},
+              {"samples_applied", progress.samples_applied}};
     line.update(accounts_json(summary.accounts));
     line["updates"] = progress.updates;
     line.update(pushes_json(summary.cluster.total()));
@@ -143,12 +145,12 @@ std::string start_json(const JobParts& parts, const RankMap& map, const std::str
                 {"source", train.source},
                 {"train_samples", train.samples},
                 {"test_samples", parts.test_set->info().samples},
-                {"arch", options.arch},
-                {"mode", mode_choice(options).text()},
-                {"stale_momentum", options.stale_momentum},
-                {"lr_rule", options.lr_rule},
+                {"arch", word_of(options.arch)},
+                {"mode", options.mode_text()},
+                {"stale_momentum", word_of(options.stale_momentum)},
+                {"lr_rule", word_of(options.lr_rule)},
                 {"predictor", options.predictor},
-                {"efficiency", options.efficiency},
+                {"efficiency", word_of(options.efficiency)},
                 {"inject", options.inject},
                 {"compute", options.compute},
                 {"max_lost", options.max_lost},
@@ -158,7 +160,7 @@ std::string start_json(const JobParts& parts, const RankMap& map, const std::str
                 {"batch", options.batch},
                 {"reference_batch", parts.reference_batch},
                 {"budget_samples", parts.budget_samples},
-                {"optimizer", options.optimizer},
+                {"optimizer", word_of(options.optimizer)},
                 {"lr", options.lr},
                 {"momentum", options.momentum},
                 {"weight_decay", options.weight_decay},

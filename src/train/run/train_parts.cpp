@@ -13,11 +13,6 @@
 
 namespace cohort {
 
-OptimizerOptions optimizer_options(const TrainOptions& options) {
-    return optimizer_options(options.optimizer, options.momentum, options.nesterov,
-                             options.weight_decay);
-}
-
 std::string set_identity(const SampleSetInfo& set) {
     return fmt::format("{} x [{}] {}, chunks of {}, {} classes, mean {}, std {}, {}", set.samples,
                        fmt::join(set.sample_shape, ","),
@@ -31,7 +26,7 @@ std::vector<std::pair<std::string, std::string>> run_identity(const TrainOptions
     std::vector<std::pair<std::string, std::string>> facts{
         {"model", options.model},
         {"dataset", set_identity(train)},
-        {"optimizer", options.optimizer},
+        {"optimizer", std::string(word_of(options.optimizer))},
         {"batch", std::to_string(options.batch)},
         {"seed", std::to_string(options.seed)},
     };

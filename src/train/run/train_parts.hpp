@@ -18,11 +18,8 @@
 
 namespace cohort {
 
-/// The optimizer that the options ask for.
-[[nodiscard]] OptimizerOptions optimizer_options(const TrainOptions& options);
-
-/// Identifies a data set by its known content (with its chunks, which determine the order of an
-/// epoch), never by its path.
+/// Tells a set from others as far as its content is known (chunks shape the order of an epoch),
+/// never by its path.
 [[nodiscard]] std::string set_identity(const SampleSetInfo& set);
 
 /// Facts that a checkpoint and the run that continues it must share, by name.

@@ -47,9 +47,9 @@ std::int64_t bucket_bytes(const TrainOptions& options, const Graph& graph) {
                                     : std::clamp(gradient / kBuckets, kLeast, kMost);
 }
 
-RingOptions ring_options(const TrainOptions& options, const Graph& graph) {
-    RingOptions ring{.algorithm = parse_all_reduce(options.all_reduce),
-                     .bucket_bytes = bucket_bytes(options, graph)};
+AllReduceOptions ring_options(const TrainOptions& options, const Graph& graph) {
+    AllReduceOptions ring{.algorithm = parse_all_reduce(options.all_reduce),
+                          .bucket_bytes = bucket_bytes(options, graph)};
     if (options.deterministic && ring.algorithm == AllReduceAlgorithm::kAuto) {
         ring.algorithm = AllReduceAlgorithm::kOrdered;  // otherwise a measurement would choose
     }
@@ -97,12 +97,12 @@ public:
         : world_(world),
           environment_(on_this_rank(environment, world)),
           links_{world.messenger(), world.operations(), world.map(), &world.membership()},
-          parts_(resolved(options), world.map().workers()) {
+          parts_(options, world.map().workers()) {
         if (world.role() == Role::kServer) {
             server_.emplace(links_, parts_, world.rank());
         } else {
             worker_.emplace(links_, parts_, environment_, world.map().worker_of_rank(world.rank()),
-                            ring_exchanges(world, ring_options(parts_.options, parts_.graph)));
+                            all_reduce_factory(world, ring_options(parts_.options, parts_.graph)));
             check_sums(parts_.options, worker_->device());
         }
         if (world.rank() == 0) {
@@ -234,11 +234,11 @@ Trainer::Trainer(const TrainOptions& options, const TrainEnvironment& environmen
     ExitCode code = ExitCode::kDone;
     std::string message;
     try {
-        check_options(options, world.size());
+        const TrainOptions all = options.modes.empty() ? checked(options, world.size()) : options;
         if (world.rank() == 0) {
-            check_run_folder(options);
+            check_run_folder(all);
         }
-        run_ = std::make_unique<Run>(options, environment, world);
+        run_ = std::make_unique<Run>(all, environment, world);
     } catch (const Error& error) {
         if (world.size() == 1) {
             throw;

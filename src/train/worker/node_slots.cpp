@@ -30,13 +30,13 @@ std::uint64_t packed(const PushId& push, std::int64_t version) {
 
 }  // namespace
 
-std::vector<bool> staging_nodes(const RankMap& map, std::string_view choice, bool deterministic) {
+std::vector<bool> staging_nodes(const RankMap& map, NodeStaging choice, bool deterministic) {
     std::vector<NodeRanks> nodes(static_cast<std::size_t>(map.nodes()));
     for (const RankInfo& one : map.ranks) {
         NodeRanks& node = nodes.at(static_cast<std::size_t>(one.node));
         ++(one.rank < map.servers ? node.servers : node.workers);
     }
-    return staging_nodes(nodes, map.servers > 0 ? choice : "off", deterministic);
+    return staging_nodes(nodes, map.servers > 0 ? choice : NodeStaging::kOff, deterministic);
 }
 
 SlotMemory::SlotMemory(NodeMemory memory, std::int64_t floats)

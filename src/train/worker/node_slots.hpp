@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "cohort/comm/rank_map.hpp"
+#include "cohort/sched/job_options.hpp"
 #include "comm/transfer/node_memory.hpp"
 #include "train/protocol/protocol.hpp"
 
@@ -16,7 +16,7 @@ namespace cohort {
 
 /// Nodes of a job whose workers stage pushes in shared memory, see sched/plan/node_staging.hpp;
 /// none with rings.
-[[nodiscard]] std::vector<bool> staging_nodes(const RankMap& map, std::string_view choice,
+[[nodiscard]] std::vector<bool> staging_nodes(const RankMap& map, NodeStaging choice,
                                               bool deterministic);
 
 /// Memory for pushes of one worker that all ranks of its host can read.

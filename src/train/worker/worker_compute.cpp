@@ -30,8 +30,8 @@ WorkerCompute::WorkerCompute(const JobParts& job, const Links& links,
           device_of_this_rank(job.options.device, links.map, links.map.rank_of_worker(worker)),
           job.options.threads > 0 ? job.options.threads : environment.cores)),
       replica_(job.graph, *device_,
-               replica_options(*device_, parse_precision(job.options.precision),
-                               job.options.deterministic, environment.tuning_file)),
+               replica_options(*device_, job.options.precision, job.options.deterministic,
+                               environment.tuning_file)),
       injector_(parse_injections(job.options.inject), links.map.rank_of_worker(worker),
                 job.options.seed, environment.clock,
                 busy_clock(*device_, job.options, environment.clock)) {
@@ -49,7 +49,7 @@ WorkerCompute::WorkerCompute(const JobParts& job, const Links& links,
     }
 }
 
-RoundScope WorkerCompute::on_this_device(RoundScope scope) {
+AllReduceScope WorkerCompute::on_this_device(AllReduceScope scope) {
     if (worker_device_) {
         scope.device = device_.get();
         scope.stream = &replica_.stream();
@@ -97,7 +97,7 @@ void WorkerCompute::copy(std::span<float> to, std::span<const float> from) {
     replica_.stream().synchronize();
 }
 
-void WorkerCompute::fill_zero(const RoundExchange& exchange, std::span<float> buffer) {
+void WorkerCompute::fill_zero(const AllReduce& exchange, std::span<float> buffer) {
     if (exchange.on_device()) {
         replica_.stream().fill_zero(buffer.data(), buffer.size_bytes());
     } else {

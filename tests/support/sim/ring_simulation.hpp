@@ -31,7 +31,7 @@ protected:
     /// The options of a run of `rounds` full rounds.
     SimulateOptions options(const HandMadeCluster& cluster, int workers, std::int64_t rounds) {
         SimulateOptions options;
-        options.arch = "ring";
+        options.arch = Architecture::kRing;
         options.no_train = true;
         options.workers = workers;
         options.batch = 10;

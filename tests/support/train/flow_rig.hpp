@@ -149,7 +149,7 @@ private:
         TrainOptions o;
         o.data = folder.file("data.h5");
         o.model = "smallcnn";
-        o.arch = "servers";
+        o.arch = Architecture::kServers;
         o.servers = servers;
         o.batch = batch;
         o.lr = 0.05;

@@ -153,7 +153,7 @@ public:
     }
 
     /// Starts the next worker.
-    void start(const RoundExchangeFactory& rounds = {}) {
+    void start(const AllReduceFactory& rounds = {}) {
         const int worker = static_cast<int>(threads_.size());
         const int rank = network.map().rank_of_worker(worker);
         const Links links{network.messenger(rank), network.operations(rank), network.map()};
@@ -251,7 +251,7 @@ private:
         TrainOptions o;
         o.data = folder.file("data.h5");
         o.model = model;
-        o.arch = servers > 0 ? "servers" : "ring";
+        o.arch = servers > 0 ? Architecture::kServers : Architecture::kRing;
         o.servers = servers;
         o.batch = 16;
         o.lr = 0.05;

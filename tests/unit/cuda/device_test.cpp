@@ -55,11 +55,12 @@ TEST(CpuStream, RecordsNothing) {
 TEST(Precision, HasNamesAndTypes) {
     for (const Precision precision :
          {Precision::kF32, Precision::kTf32, Precision::kBf16, Precision::kF16}) {
-        EXPECT_EQ(parse_precision(to_text(precision)), precision);
+        EXPECT_EQ(parse_word<Precision>(word_of(precision), "--precision"), precision);
     }
     EXPECT_EQ(activation_type(Precision::kTf32), ElementType::kF32);
     EXPECT_EQ(element_bytes(activation_type(Precision::kF16)), 2U);
-    EXPECT_THAT(message_of<UsageError>([] { static_cast<void>(parse_precision("fp16")); }),
+    EXPECT_THAT(message_of<UsageError>(
+                    [] { static_cast<void>(parse_word<Precision>("fp16", "--precision")); }),
                 HasSubstr("fp16"));
 }
 

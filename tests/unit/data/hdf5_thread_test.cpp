@@ -90,12 +90,15 @@ TEST(Hdf5ThreadTest, EndsAfterAllPostedJobs) {
     EXPECT_EQ(done, 100);
 }
 
-TEST(Hdf5ThreadTest, ThereIsOnlyOne) {
+TEST(Hdf5ThreadTest, ThereIsOnlyOneWhateverObjectsThereAre) {
+    const auto id = [] { return std::this_thread::get_id(); };
+    Hdf5Thread thread;
     {
-        const Hdf5Thread thread;
-        EXPECT_THROW(std::make_unique<Hdf5Thread>(), std::logic_error);
+        Hdf5Thread other;
+        EXPECT_EQ(other.run(id), thread.run(id));
+        EXPECT_EQ(other.run([&] { return thread.run([] { return 7; }); }), 7);
     }
-    EXPECT_NO_THROW(std::make_unique<Hdf5Thread>());
+    EXPECT_EQ(thread.run([] { return 5; }), 5) << "it ends with the last object";
 }
 
 }  // namespace

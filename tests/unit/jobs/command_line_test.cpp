@@ -7,9 +7,10 @@
 #include "cohort/core/error.hpp"
 #include "jobs/cli/command_line.hpp"
 #include "jobs/cli/config_file.hpp"
-#include "jobs/cli/train_options.hpp"
+#include "jobs/cli/job_options.hpp"
 #include "support/core/message_of.hpp"
 #include "support/core/temp_folder.hpp"
+#include "train/run/option_list.hpp"
 
 namespace cohort {
 namespace {
@@ -19,7 +20,7 @@ using testing::HasSubstr;
 
 class ConfigFile : public testing::Test {
 protected:
-    void SetUp() override { declare_train_options(app, options); }
+    void SetUp() override { each_option(options, DeclareOptions{app}); }
 
     /// Parses a command line, then the config file's arguments before it, as the program does.
     void parse(std::vector<std::string> arguments, const std::string& config_text) {
@@ -97,7 +98,7 @@ TEST_F(ConfigFile, DumpedOptionsComeBackTheSame) {
     EXPECT_THAT(text, HasSubstr("batch = 128"));
     CLI::App again{"", "train"};
     TrainOptions read;
-    declare_train_options(again, read);
+    each_option(read, DeclareOptions{again});
     std::ofstream(path) << text;
     ConfigArguments file = arguments_from_config(path, again);
     std::reverse(file.arguments.begin(), file.arguments.end());

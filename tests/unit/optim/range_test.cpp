@@ -164,7 +164,7 @@ TEST_P(EveryOptimizer, WrongArgumentsAreRefused) {
 }
 
 std::string parameter_name(const testing::TestParamInfo<std::pair<OptimizerKind, bool>>& info) {
-    return std::string(to_text(info.param.first)) + (info.param.second ? "Decoupled" : "Coupled");
+    return std::string(word_of(info.param.first)) + (info.param.second ? "Decoupled" : "Coupled");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryOptimizer,
@@ -192,9 +192,9 @@ TEST(MakeOptimizer, RefusesOptionsOutOfRange) {
 }
 
 TEST(OptimizerKind, TextGoesBothWays) {
-    EXPECT_EQ(parse_optimizer_kind("sgd"), OptimizerKind::kSgd);
-    EXPECT_EQ(parse_optimizer_kind("adamw"), OptimizerKind::kAdamW);
-    EXPECT_THROW(static_cast<void>(parse_optimizer_kind("adam")), UsageError);
+    EXPECT_EQ(parse_word<OptimizerKind>("sgd", "--optimizer"), OptimizerKind::kSgd);
+    EXPECT_EQ(parse_word<OptimizerKind>("adamw", "--optimizer"), OptimizerKind::kAdamW);
+    EXPECT_THROW(static_cast<void>(parse_word<OptimizerKind>("adam", "--optimizer")), UsageError);
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 
 #include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
+#include "formats/chooser_file.hpp"
+#include "formats/efficiency_file.hpp"
 #include "report/fit/chooser_training.hpp"
-#include "sim/formats/chooser_file.hpp"
-#include "sim/formats/efficiency_file.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/sim/virtual_runs.hpp"
 

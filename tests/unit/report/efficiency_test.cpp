@@ -8,8 +8,8 @@
 
 #include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
+#include "formats/efficiency_file.hpp"
 #include "report/fit/efficiency_training.hpp"
-#include "sim/formats/efficiency_file.hpp"
 #include "support/core/temp_folder.hpp"
 
 namespace cohort {

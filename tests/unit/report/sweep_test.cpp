@@ -316,7 +316,9 @@ TEST_F(SweepRun, OptionsThatCannotBeAreFoundBeforeTheFirstRun) {
         if (option_of(run.options, "mode") == "asgd" && run.pattern == "other") {
             throw UsageError("[--pattern] no");
         }
-        return {.no_train = true};
+        SimulateOptions options;
+        options.no_train = true;
+        return options;
     };
     EXPECT_THAT(
         [&] {

@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, Looking,
 
 TEST(ModeDesk, LooksWhenAScheduleOrARequestIsDue) {
     const ModeSetting setting{.live = {true, true}, .batch = 10};
-    ModeDesk desk({.mode = "", .mode_schedule = "0:ssgd,100:asgd"}, setting, 0);
+    ModeDesk desk({.modes = parse_mode_schedule("0:ssgd,100:asgd", setting)}, setting, 0);
     (void)desk.start();
     EXPECT_FALSE(desk.looks({.updates = 1, .pushes = 2, .samples_applied = 20}));
     EXPECT_TRUE(desk.looks({.updates = 1, .pushes = 2, .samples_applied = 100}));

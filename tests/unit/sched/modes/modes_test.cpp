@@ -354,7 +354,8 @@ TEST(Modes, AScaleIsSaidBehindTheName) {
 /// All plans that a mode changes to have it.
 TEST(Modes, AScaleStaysWithThePolicy) {
     ModeSetting setting{.live = {true, true, true, true}, .own_seconds = {}};
-    for (const SyncPlan& plan : plans_of_mode("sync-switch:0.5@0.25", setting)) {
+    for (const SyncPlan& plan :
+         plans_of_mode(parse_mode("sync-switch:0.5@0.25", setting), setting)) {
         EXPECT_EQ(plan.lr_scale, 0.25) << plan.name;
     }
     const auto cutoff = make_policy("cutoff@0.5", setting);
@@ -405,12 +406,10 @@ TEST(Modes, ErrorsSayWhatIsPossible) {
                 ThrowsMessage<UsageError>(HasSubstr("ACTION one of refresh, drop, discount")));
     EXPECT_THAT(make("asgd", kRing), ThrowsMessage<UsageError>(HasSubstr("--arch servers")));
     EXPECT_THAT(make("ring", kServers), ThrowsMessage<UsageError>(HasSubstr("ssgd")));
-    EXPECT_THROW((void)parse_architecture("rings"), UsageError);
-    EXPECT_THROW((void)parse_stale_momentum("ahead"), UsageError);
-    EXPECT_THROW((void)parse_lr_rule("linear"), UsageError);
-    EXPECT_EQ(parse_architecture("servers"), kServers);
-    EXPECT_EQ(parse_stale_momentum("keep"), StaleMomentum::kKeep);
-    EXPECT_EQ(parse_lr_rule("adascale"), SyncPlan::LrUnit::kAdaScale);
+    EXPECT_THROW((void)parse_word<Architecture>("rings", "--arch"), UsageError);
+    EXPECT_EQ(parse_word<Architecture>("servers", "--arch"), kServers);
+    EXPECT_EQ(parse_word<StaleMomentum>("keep", "--stale-momentum"), StaleMomentum::kKeep);
+    EXPECT_EQ(word_of(SyncPlan::LrUnit::kAdaScale), "adascale");
 }
 
 }  // namespace

@@ -86,9 +86,13 @@ TEST(SwitchReport, IsASentence) {
               "mode ssgd -> adaptive (ssgd) after 9 samples (request), overtaken by the next one");
 }
 
+ModeDesk desk_of(const char* mode, const ModeSetting& setting) {
+    return {{.modes = {{.mode = parse_mode(mode, setting)}}}, setting, 0};
+}
+
 TEST(DecisionDesk, RecordsWhatAChooserChanges) {
-    ModeDesk desk({.mode = "star-h", .mode_schedule = ""},
-                  {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}}, 0);
+    ModeDesk desk =
+        desk_of("star-h", {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}});
     EXPECT_EQ(desk.start().name, "ssgd");
     std::int64_t round = 1;
     std::optional<PlanChange> change;
@@ -115,8 +119,8 @@ TEST(DecisionDesk, RecordsWhatAChooserChanges) {
 }
 
 TEST(DecisionDesk, ARequestEndsWhatAChooserAnswersFor) {
-    ModeDesk desk({.mode = "star-h", .mode_schedule = ""},
-                  {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}}, 0);
+    ModeDesk desk =
+        desk_of("star-h", {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}});
     (void)desk.start();
     for (std::int64_t round = 1; round < 20; ++round) {
         (void)desk.ask(at(round, 0.3));
@@ -129,8 +133,8 @@ TEST(DecisionDesk, ARequestEndsWhatAChooserAnswersFor) {
 }
 
 TEST(DecisionDesk, PlainModesDecideNothing) {
-    ModeDesk desk({.mode = "dynamic", .mode_schedule = ""},
-                  {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}}, 0);
+    ModeDesk desk =
+        desk_of("dynamic", {.live = std::vector<bool>(4, true), .batch = 8, .own_seconds = {}});
     (void)desk.start();
     for (std::int64_t round = 1; round < 20; ++round) {
         (void)desk.ask(at(round, 0.3));
@@ -141,14 +145,13 @@ TEST(DecisionDesk, PlainModesDecideNothing) {
 
 TEST(DecisionDesk, OneWorkerLeavesNothingToChoose) {
     for (const char* mode : {"adaptive", "star-h", "star-h-exact", "star-ml", "ssgd-or-asgd"}) {
-        ModeDesk desk({.mode = mode, .mode_schedule = ""},
-                      {.live = {true}, .batch = 8, .own_seconds = {}}, 0);
+        ModeDesk desk = desk_of(mode, {.live = {true}, .batch = 8, .own_seconds = {}});
         EXPECT_FALSE(desk.wants_load()) << mode;
         EXPECT_EQ(desk.start().name, "ssgd");
     }
-    ModeDesk recording(
-        {.mode = "star-h", .mode_schedule = ""},
-        {.live = {true}, .batch = 8, .own_seconds = {}, .chooser = {.record_rates = true}}, 0);
+    ModeDesk recording =
+        desk_of("star-h",
+                {.live = {true}, .batch = 8, .own_seconds = {}, .chooser = {.record_rates = true}});
     EXPECT_TRUE(recording.wants_gradients()) << "what its plan achieves is measured all the same";
 }
 

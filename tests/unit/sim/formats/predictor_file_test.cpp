@@ -1,60 +1,24 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
-#include "data/dataset/text_file.hpp"
-#include "sim/formats/base64.hpp"
-#include "sim/formats/predictor_file.hpp"
+#include "cohort/data/hdf5_thread.hpp"
+#include "data/hdf5/store.hpp"
+#include "formats/predictor_file.hpp"
 #include "support/core/message_of.hpp"
 #include "support/core/temp_folder.hpp"
 
 namespace cohort {
 namespace {
 
-std::vector<std::byte> bytes(const std::string& text) {
-    std::vector<std::byte> out;
-    for (const char c : text) {
-        out.push_back(static_cast<std::byte>(c));
-    }
-    return out;
-}
-
-TEST(Base64, ExamplesOfTheStandard) {
-    // RFC 4648, section 10.
-    for (const auto& [plain, coded] : {std::pair<std::string, std::string>{"", ""},
-                                       {"f", "Zg==\n"},
-                                       {"fo", "Zm8=\n"},
-                                       {"foo", "Zm9v\n"},
-                                       {"foob", "Zm9vYg==\n"},
-                                       {"fooba", "Zm9vYmE=\n"},
-                                       {"foobar", "Zm9vYmFy\n"}}) {
-        EXPECT_EQ(to_base64(bytes(plain)), coded);
-        EXPECT_EQ(from_base64(coded), bytes(plain));
-    }
-}
-
-TEST(Base64, LongTextsHaveLines) {
-    std::string plain;
-    for (int i = 0; i < 1000; ++i) {
-        plain += static_cast<char>(i * 37);
-    }
-    const std::string coded = to_base64(bytes(plain));
-    EXPECT_EQ(coded.find('\n'), 96U);
-    EXPECT_EQ(from_base64(coded), bytes(plain));
-}
-
-TEST(Base64, OtherTextIsRefused) {
-    for (const char* text : {"Zg=", "Zg==Zg==", "Z", "Zm9*", "====", "Zm9v Zm9v"}) {
-        EXPECT_FALSE(from_base64(text)) << text;
-    }
-}
+using testing::HasSubstr;
 
 PredictorFile some_predictor() {
     PredictorFile predictor;
@@ -72,48 +36,51 @@ PredictorFile some_predictor() {
     return predictor;
 }
 
-TEST(PredictorFiles, KeepAModelToSixteenBits) {
+TEST(PredictorFiles, KeepAModel) {
     const TempFolder folder;
     const PredictorFile written = some_predictor();
-    const std::string file = folder.file("model.toml");
+    const std::string file = folder.file("model.h5");
     write_predictor(file, written);
     const PredictorFile read = read_predictor(file);
-    EXPECT_EQ(read.trained_on, "records of a 'test''of two lines");
+    EXPECT_EQ(read.trained_on, written.trained_on);
     EXPECT_EQ(read.model.feature_mean, written.model.feature_mean);
     EXPECT_EQ(read.model.feature_deviation, written.model.feature_deviation);
     EXPECT_EQ(read.model.time_mean, written.model.time_mean);
     EXPECT_EQ(read.model.time_deviation, written.model.time_deviation);
-    ASSERT_EQ(read.model.parameters.size(), written.model.parameters.size());
-    float most = 0;
-    for (const float each : written.model.parameters) {
-        most = std::max(most, std::abs(each));
-    }
-    for (std::size_t i = 0; i < read.model.parameters.size(); ++i) {
-        EXPECT_NEAR(read.model.parameters[i], written.model.parameters[i], most / 60000);
-    }
-    write_predictor(file, read);
-    EXPECT_EQ(read_predictor(file).model.parameters, read.model.parameters)
-        << "what was rounded once stays as it is";
+    EXPECT_EQ(read.model.parameters, written.model.parameters);
+}
+
+TEST(PredictorFiles, CanBeReadWhileOthersReadHdf5) {
+    const Hdf5Thread others;
+    EXPECT_EQ(shipped_predictor().model.parameters.size(),
+              static_cast<std::size_t>(LstmModel::parameter_count()));
 }
 
 TEST(PredictorFiles, WhatIsWrongIsNamed) {
     const TempFolder folder;
-    const std::string file = folder.file("model.toml");
-    write_predictor(file, some_predictor());
-    const std::string good = read_text_file(file);
-    const auto message = [&](const std::string& from, const std::string& to) {
-        std::string text = good;
-        text.replace(text.find(from), from.size(), to);
-        std::ofstream(file) << text;
-        return test::message_of<FileError>([&] { return read_predictor(file); });
+    const std::string file = folder.file("model.h5");
+    const auto message = [&](const std::string& path) {
+        return test::message_of<FileError>([&] { (void)read_predictor(path); });
     };
-    EXPECT_NE(message("cohort-predictor 1", "cohort-predictor 9").find("format"),
-              std::string::npos);
-    EXPECT_NE(message("feature_mean = [0.9, ", "feature_mean = [").find("feature_mean"),
-              std::string::npos);
-    EXPECT_NE(message("unit = [", "unit = \"").find("TOML"), std::string::npos);
-    EXPECT_NE(message("\"\"\"\n", "\"\"\"\nAAAA").find("parameters"), std::string::npos);
-    EXPECT_THROW((void)read_predictor(folder.file("none.toml")), FileError);
+    PredictorFile wrong = some_predictor();
+    wrong.model.parameters.pop_back();
+    write_predictor(file, wrong);
+    EXPECT_THAT(message(file), HasSubstr(file + ":/parameters"));
+    wrong = some_predictor();
+    wrong.model.feature_mean[1] = std::nanf("");
+    write_predictor(file, wrong);
+    EXPECT_THAT(message(file), HasSubstr(file + ":/feature_mean"));
+    {
+        Hdf5Thread thread;
+        StoreWriter other(file, {.name = "other", .version = 2}, thread);
+        other.commit();
+    }
+    EXPECT_THAT(message(file), HasSubstr("cohort-predictor version 2"));
+    std::ofstream(file) << "format = \"cohort-predictor 1\"\n";
+    EXPECT_THAT(message(file), HasSubstr("cohort predictor train"));
+    std::ofstream(file) << "x";
+    EXPECT_THAT(message(file), HasSubstr("not a cohort store"));
+    EXPECT_THROW((void)read_predictor(folder.file("none.h5")), FileError);
 }
 
 TEST(PredictorFiles, TheShippedModelKnowsAHog) {
@@ -156,7 +123,7 @@ TEST(PredictorFiles, RunsGetThePredictorTheyAskFor) {
         options.predictor = name;
         EXPECT_EQ(make_run_predictor(options, 2, 64)->name(), name);
     }
-    options.predictor_file = "/nowhere/model.toml";
+    options.predictor_file = "/nowhere/model.h5";
     EXPECT_THROW((void)make_run_predictor(options, 2, 64), FileError);
     options.predictor = "ewma";
     EXPECT_EQ(make_run_predictor(options, 2, 64)->name(), "ewma") << "it needs no model";

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cohort/core/error.hpp"
-#include "cohort/sim/profile.hpp"
+#include "cohort/formats/profile.hpp"
 #include "data/dataset/text_file.hpp"
 #include "support/core/temp_folder.hpp"
 

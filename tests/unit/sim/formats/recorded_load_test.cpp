@@ -7,7 +7,7 @@
 
 #include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
-#include "sim/formats/recorded_load.hpp"
+#include "sim/result/replay.hpp"
 #include "support/sim/virtual_runs.hpp"
 
 namespace cohort {

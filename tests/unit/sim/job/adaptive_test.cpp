@@ -48,7 +48,7 @@ TEST(AdaptiveRun, RingsToo) {
         SimulateOptions adaptive = job("adaptive", pattern);
         SimulateOptions ring = job("ring", pattern);
         for (SimulateOptions* o : {&adaptive, &ring}) {
-            o->arch = "ring";
+            o->arch = Architecture::kRing;
             o->servers = 0;
         }
         EXPECT_GT(pace(simulate(adaptive, {})), 1.3 * pace(simulate(ring, {}))) << pattern;
@@ -99,7 +99,7 @@ TEST(AdaptiveRun, ALatePushIsNotLost) {
 TEST(AdaptiveRun, RingsAreAskedAfterTheRound) {
     VirtualRuns runs;
     SimulateOptions ring = with_a_late_worker(runs, 1000);
-    ring.arch = "ring";
+    ring.arch = Architecture::kRing;
     ring.servers = 0;
     const SimulationResult late = simulate(ring, {});
     ASSERT_THAT(late.switches, SizeIs(Ge(1U)));

@@ -49,7 +49,7 @@ TEST_F(RingJobTest, AShortTransferIsHiddenBehindBackward) {
 
 TEST_F(RingJobTest, AdamwUpdatesMoreBytes) {
     SimulateOptions adamw = options({}, 4, 10);
-    adamw.optimizer = "adamw";
+    adamw.optimizer = OptimizerKind::kAdamW;
     const double update = 0.002 + 7 * 1e6 / 6.25e8;
     EXPECT_NEAR(run(adamw).virtual_s, 10 * (0.05 + kReduce) + 9 * update, 1e-9);
 }

@@ -93,7 +93,7 @@ TEST_F(RingLearningTest, ARingLearnsWhatServersLearn) {
     for (const char* mode : {"ssgd", "localsgd:2", "hier:2:2"}) {
         SimulateOptions ring = learning(mode);
         SimulateOptions servers = ring;
-        servers.arch = "servers";
+        servers.arch = Architecture::kServers;
         const SimulationResult one = run(ring);
         const SimulationResult other = run(servers);
         ASSERT_EQ(one.evaluations.size(), other.evaluations.size()) << mode;

@@ -73,7 +73,7 @@ TEST(Training, OfSsgdIsThatOfPlainUpdates) {
     EventQueue queue;
     VirtualCluster cluster(queue, test::plain_profile(), kWorkers, nullptr);
     JobSpec spec;
-    spec.choice.mode = "ssgd";
+    spec.choice.modes = {{.mode = parse_mode("ssgd", spec.setting)}};
     spec.setting.live.assign(kWorkers, true);
     spec.setting.batch = kBatch;
     spec.worker_nodes = {0, 1, 2, 3};
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, Repeats,
 TEST(Scale, IsThatOfTheLearningRate) {
     VirtualRuns runs;
     runs.slow_workers({0.1, 0.13, 0.21, 0.5});
-    for (const char* optimizer : {"sgd", "adamw"}) {
+    for (const OptimizerKind optimizer : {OptimizerKind::kSgd, OptimizerKind::kAdamW}) {
         for (const std::string mode : {"ssgd", "asgd", "quorum:3", "localsgd:2", "dcasgd"}) {
             SimulateOptions options = training(runs, mode + "@0.5", 600);
             options.optimizer = optimizer;
@@ -127,9 +127,11 @@ TEST(Scale, IsThatOfTheLearningRate) {
             options.lr_schedule = "cosine:0.1+warmup:100";
             const SimulationResult scaled = simulate(options, {});
             options.mode = mode;
-            EXPECT_NE(simulate(options, {}).digest, scaled.digest) << optimizer << ' ' << mode;
+            EXPECT_NE(simulate(options, {}).digest, scaled.digest)
+                << word_of(optimizer) << ' ' << mode;
             options.lr /= 2;
-            EXPECT_EQ(simulate(options, {}).digest, scaled.digest) << optimizer << ' ' << mode;
+            EXPECT_EQ(simulate(options, {}).digest, scaled.digest)
+                << word_of(optimizer) << ' ' << mode;
         }
     }
 }
@@ -137,7 +139,7 @@ TEST(Scale, IsThatOfTheLearningRate) {
 /// The velocity stays: as when the rate falls by --lr-schedule.
 TEST(Scale, ChangesInTheRun) {
     VirtualRuns runs;
-    for (const char* optimizer : {"sgd", "adamw"}) {
+    for (const OptimizerKind optimizer : {OptimizerKind::kSgd, OptimizerKind::kAdamW}) {
         SimulateOptions options = training(runs, "ssgd", 800);
         options.optimizer = optimizer;
         const double plain = simulate(options, {}).loss;
@@ -148,8 +150,8 @@ TEST(Scale, ChangesInTheRun) {
         options.mode_schedule = "0:ssgd,400:ssgd@0.25";
         const SimulationResult changed = simulate(options, {});
         EXPECT_EQ(changed.switches.back().to, "ssgd@0.25");
-        EXPECT_EQ(changed.loss, stepped) << optimizer;
-        EXPECT_NE(changed.loss, plain) << optimizer;
+        EXPECT_EQ(changed.loss, stepped) << word_of(optimizer);
+        EXPECT_NE(changed.loss, plain) << word_of(optimizer);
     }
 }
 
@@ -206,7 +208,7 @@ TEST(Evaluation, OfTheMeanStandsBesideAndDecidesIfAsked) {
     }
     ASSERT_NE(first, nullptr);
     options.target_accuracy = 0.5;
-    options.target_on = "average";
+    options.target_on = TargetOn::kAverage;
     const SimulationResult aimed = simulate(options, {});
     ASSERT_EQ(aimed.stop_reason, "target");
     EXPECT_EQ(aimed.samples_to_target.value_or(0), first->samples_applied);

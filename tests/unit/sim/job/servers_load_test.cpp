@@ -29,7 +29,7 @@ std::unique_ptr<Scenario> narrow_first_node() {
 
 JobSpec asgd_job(int first_node, std::int64_t pushes) {
     JobSpec spec;
-    spec.choice.mode = "asgd";
+    spec.choice.modes = {{.mode = parse_mode("asgd", spec.setting)}};
     spec.setting.live.assign(16, true);
     spec.setting.batch = 64;
     for (int worker = 0; worker < 16; ++worker) {
@@ -90,7 +90,7 @@ TEST(Arrivals, LeaveNothingBehind) {
     double sent = 0;
     for (int arrival = 0; arrival < 2000; ++arrival) {
         JobSpec spec = asgd_job(0, 4);
-        spec.choice.mode = "ssgd";
+        spec.choice.modes = {{.mode = parse_mode("ssgd", spec.setting)}};
         spec.setting.live.assign(2, true);
         spec.worker_nodes = {arrival % 64, arrival % 63};
         spec.server_nodes = {arrival % 61, (arrival / 61 + 1 + arrival) % 64};

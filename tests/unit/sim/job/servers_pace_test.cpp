@@ -44,7 +44,7 @@ TEST(Pace, OfSsgdHasTheTransfersOfAll) {
     VirtualRuns runs;
     slow_transfers(runs);
     SimulateOptions options = runs.options("ssgd", 8, 8 * 20);
-    options.server_nodes = "own";
+    options.server_nodes = ServerNodes::kOwn;
     const SimulationResult result = simulate(options, {});
     constexpr double kTransfer = 8 * 1e6 / 1e9 + 1e-3;
     constexpr double kUpdate = (8 + 4 + 1) * 1e6 / 1e9 + 2e-3;  // one copy, which all are sent
@@ -54,7 +54,7 @@ TEST(Pace, OfSsgdHasTheTransfersOfAll) {
 
     runs.profile.memory_bytes_per_s = 1e12;
     options = runs.options("ssgd", 8, 8 * 20);
-    options.server_nodes = "own";
+    options.server_nodes = ServerNodes::kOwn;
     EXPECT_NEAR(simulate(options, {}).virtual_s, 20 * (kTransfer + 0.1 + kTransfer), 1e-3)
         << "now the pull takes longer";
 }
@@ -65,7 +65,7 @@ TEST(Pace, HidesAPushBehindBackward) {
     runs.profile.nic_bytes_per_s = 1e9;
     runs.profile.workloads["plain"].parameter_bytes = 1e6;  // 8 of them: 8 ms
     SimulateOptions options = runs.options("ssgd", 8, 8 * 20);
-    options.server_nodes = "own";
+    options.server_nodes = ServerNodes::kOwn;
     EXPECT_NEAR(simulate(options, {}).virtual_s, 20 * (0.1 + 8e-3), 1e-3);
 }
 
@@ -87,7 +87,7 @@ TEST(Pace, OfAsgdIsTheServersCardWhenThatIsFull) {
     };
     narrow(16);
     SimulateOptions options = runs.options("asgd", 16, 4000);
-    options.server_nodes = "own";
+    options.server_nodes = ServerNodes::kOwn;
     const SimulationResult result = simulate(options, {});
     EXPECT_NEAR(static_cast<double>(result.updates) / result.virtual_s, 40, 0.005 * 40);
     ASSERT_EQ(result.servers.size(), 1U);
@@ -95,7 +95,7 @@ TEST(Pace, OfAsgdIsTheServersCardWhenThatIsFull) {
 
     narrow(17);  // two servers have a half of every push each
     options = runs.options("asgd", 16, 4000);
-    options.server_nodes = "own";
+    options.server_nodes = ServerNodes::kOwn;
     options.servers = 2;
     const SimulationResult two = simulate(options, {});
     EXPECT_NEAR(static_cast<double>(two.updates) / two.virtual_s, 80, 0.02 * 80);
@@ -257,7 +257,7 @@ TEST(HealthyIteration, HasAllPartsOfAnIteration) {
     work.cpu_s = 0.02;
     work.cpu_threads = 4;
     SimulateOptions options = runs.options("ssgd", 8, 16);
-    options.server_nodes = "own";
+    options.server_nodes = ServerNodes::kOwn;
     constexpr double kTransfer = 1e-3 + 1e-3;
     constexpr double kUpdate = (1 + 4 + 1) * 1e-3 + 2e-3;
     static_assert(kUpdate > kTransfer);
@@ -284,7 +284,7 @@ TEST(IdealPace, HasTransfersThatAWorkerDoesAlone) {
     VirtualRuns runs;
     slow_transfers(runs);
     SimulateOptions options = runs.options("ssgd", 8, 160);
-    options.server_nodes = "own";
+    options.server_nodes = ServerNodes::kOwn;
     constexpr double kTransfer = 1e-3 + 1e-3;
     constexpr double kOwn = kTransfer + 0.1 + kTransfer;
     EXPECT_NEAR(ideal(simulate(options, {})), 8 * 64 / kOwn, 1e-3);
@@ -292,7 +292,7 @@ TEST(IdealPace, HasTransfersThatAWorkerDoesAlone) {
     runs.rows.push_back(
         {.time_s = 0, .target = {TraceTarget::Kind::kNode, 3}, .shares = {.rx = 0.5, .tx = 0.25}});
     options = runs.options("ssgd", 8, 160);
-    options.server_nodes = "own";
+    options.server_nodes = ServerNodes::kOwn;
     const double slow = 1 / (2 * kTransfer + 0.1 + 4 * kTransfer);
     EXPECT_NEAR(ideal(simulate(options, {})), 64 * (7 / kOwn + slow), 1e-3);
 }
@@ -303,7 +303,7 @@ TEST(IdealPace, IsNotMoreThanTheLinksCarry) {
     slow_transfers(runs).parameter_bytes = 1e8;
     runs.profile.memory_bytes_per_s = 1e12;
     SimulateOptions options = runs.options("asgd", 8, 1600);
-    options.server_nodes = "own";
+    options.server_nodes = ServerNodes::kOwn;
     const SimulationResult result = simulate(options, {});
     EXPECT_NEAR(ideal(result), 10 * 64, 0.02 * 10 * 64);
     const double pace = static_cast<double>(result.samples_applied) / result.virtual_s;
@@ -323,19 +323,19 @@ TEST(ServerUse, IsHigherUnderAsgd) {
         return std::pair(use.cpu_core_s / result.virtual_s,
                          (use.rx_bytes + use.tx_bytes) / result.virtual_s);
     };
-    const auto run = [&runs](const std::string& mode, const std::string& where) {
+    const auto run = [&runs](const std::string& mode, ServerNodes where) {
         SimulateOptions options = runs.options(mode, 8, 1600);
         options.server_nodes = where;
         return simulate(options, {});
     };
-    const auto ssgd = per_second(run("ssgd", "own"));
-    const auto asgd = per_second(run("asgd", "own"));
+    const auto ssgd = per_second(run("ssgd", ServerNodes::kOwn));
+    const auto asgd = per_second(run("asgd", ServerNodes::kOwn));
     EXPECT_NEAR(asgd.second / ssgd.second, 75.0 / 40, 0.1) << "pushes per second";
     EXPECT_GT(asgd.first / ssgd.first, 75.0 / 40 * 2) << "each is an update of its own";
-    const SimulationResult result = run("ssgd", "own");
+    const SimulationResult result = run("ssgd", ServerNodes::kOwn);
     EXPECT_NEAR(result.servers.at(0).rx_bytes, 1600 * 1e5, 1);
     EXPECT_NEAR(result.servers.at(0).tx_bytes, 1600 * 1e5, 1);
-    EXPECT_NEAR(run("ssgd", "shared").servers.at(0).rx_bytes, 1400 * 1e5, 1)
+    EXPECT_NEAR(run("ssgd", ServerNodes::kShared).servers.at(0).rx_bytes, 1400 * 1e5, 1)
         << "what stays on the node does not count";
     EXPECT_NEAR(result.worker_bytes.at(3), 200 * 2e5, 2e5);
     EXPECT_NEAR(result.worker_busy_s.at(3), 200 * 0.1, 0.1);

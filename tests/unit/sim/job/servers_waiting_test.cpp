@@ -93,7 +93,7 @@ TEST(Interrupted, PushesAreLostAndNotWaitedFor) {
                          .target = {TraceTarget::Kind::kNode, 0},
                          .shares = {.tx = 1e5 / runs.profile.nic_bytes_per_s}});
     SimulateOptions options = runs.options("ksync:1", 2, 20);
-    options.server_nodes = "own";
+    options.server_nodes = ServerNodes::kOwn;
     const SimulationResult result = simulate(options, {});
     ASSERT_EQ(result.updates, 20);
     double lost = 0;

@@ -61,11 +61,13 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(LearnerOptions{.model = "smallcnn", .momentum = 0.9, .weight_decay = 5e-4},
                     LearnerOptions{.model = "smallcnn", .momentum = 0.9, .nesterov = true},
                     LearnerOptions{.model = "smallcnn", .augment = "pad-crop:2,flip"},
-                    LearnerOptions{.model = "mlp", .optimizer = "adamw", .weight_decay = 0.01},
+                    LearnerOptions{
+                        .model = "mlp", .optimizer = OptimizerKind::kAdamW, .weight_decay = 0.01},
                     LearnerOptions{.model = "lenet", .momentum = 0},
                     LearnerOptions{.model = "resnet20", .momentum = 0.9}),
     [](const auto& one) {
-        return one.param.model + one.param.optimizer + std::to_string(one.index);
+        return one.param.model + std::string(word_of(one.param.optimizer)) +
+               std::to_string(one.index);
     });
 
 /// Everything that a run with overlapping work may do; its digest.
@@ -226,7 +228,7 @@ TEST(Learner, AReleaseIsOfItsVersionAndMayLookAhead) {
 
 TEST(Learner, AdamHasNoVelocityToLookAlong) {
     LearnerOptions options = tiny_options();
-    options.optimizer = "adamw";
+    options.optimizer = OptimizerKind::kAdamW;
     const std::unique_ptr<Learner> learner = make_learner(options);
     synchronous_update(*learner, {slice(0)}, 1, 1);
     EXPECT_EQ(learner->release(0, 2, kLr, false), learner->release(1, 0, kLr, false));

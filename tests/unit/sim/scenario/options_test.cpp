@@ -24,12 +24,12 @@ SimulateOptions usable() {
 std::string error_of(const std::function<void(SimulateOptions&)>& change) {
     SimulateOptions options = usable();
     change(options);
-    return test::message_of<UsageError>([&] { check_options(options); });
+    return test::message_of<UsageError>([&] { (void)checked(options); });
 }
 
 TEST(SimulateOptionsTest, UsableOnesPass) {
-    EXPECT_NO_THROW(check_options(usable()));
-    EXPECT_EQ(error_of([](auto& o) { o.arch = "ring"; }), "");
+    EXPECT_NO_THROW((void)checked(usable()));
+    EXPECT_EQ(error_of([](auto& o) { o.arch = Architecture::kRing; }), "");
     EXPECT_EQ(error_of([](auto& o) { o.mode = "static:4", o.pattern = "persistent:2"; }), "");
     EXPECT_EQ(error_of([](auto& o) { o.mode_schedule = "0:ssgd,1000:asgd"; }), "");
     EXPECT_EQ(error_of([](auto& o) { o.data = "", o.no_train = true, o.samples = 1000; }), "");
@@ -48,32 +48,28 @@ TEST(SimulateOptionsTest, EveryWrongValueIsNamed) {
         {"--model", [](auto& o) { o.model = "huge"; }},
         {"--workers", [](auto& o) { o.workers = 0; }},
         {"--servers", [](auto& o) { o.servers = -1; }},
-        {"--servers", [](auto& o) { o.arch = "ring", o.servers = 2; }},
-        {"--server-nodes", [](auto& o) { o.arch = "ring", o.server_nodes = "own"; }},
-        {"--server-nodes", [](auto& o) { o.server_nodes = "else"; }},
-        {"--node-staging", [](auto& o) { o.arch = "ring", o.node_staging = "on"; }},
-        {"--node-staging", [](auto& o) { o.node_staging = "else"; }},
+        {"--servers", [](auto& o) { o.arch = Architecture::kRing, o.servers = 2; }},
+        {"--server-nodes",
+         [](auto& o) { o.arch = Architecture::kRing, o.server_nodes = ServerNodes::kOwn; }},
+        {"--node-staging",
+         [](auto& o) { o.arch = Architecture::kRing, o.node_staging = NodeStaging::kOn; }},
         {"--nodes", [](auto& o) { o.nodes = 9; }},
         {"--nodes", [](auto& o) { o.workers = 100, o.nodes = 2; }},
         {"persistent", [](auto& o) { o.pattern = "tempest"; }},
         {"--pattern, --trace", [](auto& o) { o.pattern = "half", o.trace = "t.csv"; }},
-        {"servers", [](auto& o) { o.arch = "tree"; }},
         {"static:9", [](auto& o) { o.mode = "static:9"; }},
-        {"asgd", [](auto& o) { o.arch = "ring", o.mode = "asgd"; }},
+        {"asgd", [](auto& o) { o.arch = Architecture::kRing, o.mode = "asgd"; }},
         {"--mode, --mode-schedule", [](auto& o) { o.mode = "asgd", o.mode_schedule = "0:ssgd"; }},
         {"--mode-schedule", [](auto& o) { o.mode_schedule = "10:ssgd"; }},
         {"static:99", [](auto& o) { o.mode_schedule = "0:ssgd,10:static:99"; }},
         {"--batch", [](auto& o) { o.batch = 0; }},
         {"--lr", [](auto& o) { o.lr = 0; }},
         {"schedule", [](auto& o) { o.lr_schedule = "linear"; }},
-        {"--lr-rule", [](auto& o) { o.lr_rule = "guess"; }},
-        {"--stale-momentum", [](auto& o) { o.stale_momentum = "forget"; }},
         {"--noise-scale", [](auto& o) { o.noise_scale = 10; }},
         {"--predictor", [](auto& o) { o.predictor = "tarot"; }},
         {"--predictor-file", [](auto& o) { o.predictor = "ewma", o.predictor_file = "m.toml"; }},
-        {"--efficiency", [](auto& o) { o.efficiency = "none"; }},
-        {"--efficiency-file", [](auto& o) { o.efficiency = "prior", o.efficiency_file = "e"; }},
-        {"--optimizer", [](auto& o) { o.optimizer = "lion"; }},
+        {"--efficiency-file",
+         [](auto& o) { o.efficiency = EfficiencySource::kPrior, o.efficiency_file = "e"; }},
         {"--momentum", [](auto& o) { o.momentum = 1; }},
         {"--weight-decay", [](auto& o) { o.weight_decay = -1; }},
         {"--target-accuracy", [](auto& o) { o.target_accuracy = 88; }},
@@ -82,8 +78,7 @@ TEST(SimulateOptionsTest, EveryWrongValueIsNamed) {
         {"--eval-every-samples", [](auto& o) { o.eval_every_samples = -1; }},
         {"--eval-samples", [](auto& o) { o.eval_samples = -1; }},
         {"--eval-average", [](auto& o) { o.eval_average = -1; }},
-        {"--target-on", [](auto& o) { o.target_on = "both"; }},
-        {"--target-on", [](auto& o) { o.target_on = "average"; }},
+        {"--target-on", [](auto& o) { o.target_on = TargetOn::kAverage; }},
         {"--threads", [](auto& o) { o.threads = -1; }},
         {"--samples", [](auto& o) { o.no_train = true, o.data = ""; }},
         {"--target-accuracy", [](auto& o) { o.no_train = true, o.target_accuracy = 0.5; }},
@@ -102,9 +97,9 @@ TEST(SimulateOptionsTest, ChoosersAreToldWhatWasAskedFor) {
     options.efficiency_file = "e.toml";
     options.chooser_file = "c.toml";
     options.record_rates = true;
-    const ChooserOptions chooser = mode_setting(options).chooser;
+    const ChooserOptions chooser = mode_setting(checked(options)).chooser;
     EXPECT_EQ(chooser.predictor, "oracle");
-    EXPECT_EQ(chooser.efficiency, "model");
+    EXPECT_EQ(chooser.efficiency, EfficiencySource::kModel);
     EXPECT_EQ(chooser.efficiency_file, "e.toml");
     EXPECT_EQ(chooser.chooser_file, "c.toml");
     EXPECT_TRUE(chooser.record_rates);
@@ -118,12 +113,12 @@ TEST(SimulateOptionsTest, AProfileMustKnowTheWorkloadAndHaveRoom) {
     SimulateOptions options = usable();
     options.time_as = "mlp";
     options.nodes = 4;
-    EXPECT_NO_THROW(check_options(options, profile));
+    EXPECT_NO_THROW(check_profile(resolved(options), profile));
     options.nodes = 3;
-    EXPECT_THROW(check_options(options, profile), UsageError);
+    EXPECT_THROW(check_profile(resolved(options), profile), UsageError);
     options.nodes = 4;
     options.time_as = "";
-    EXPECT_THROW(check_options(options, profile), UsageError) << "the model's own name";
+    EXPECT_THROW(check_profile(resolved(options), profile), UsageError) << "the model's own name";
 }
 
 TEST(SimulateOptionsTest, WhatOthersDecideIsFilledIn) {
@@ -132,7 +127,7 @@ TEST(SimulateOptionsTest, WhatOthersDecideIsFilledIn) {
     EXPECT_EQ(resolved(options).servers, 1);
     EXPECT_EQ(resolved(options).nodes, 8);
     EXPECT_EQ(resolved(options).time_as, "smallcnn");
-    options.arch = "ring";
+    options.arch = Architecture::kRing;
     EXPECT_EQ(resolved(options).mode, "ring");
     EXPECT_EQ(resolved(options).servers, 0);
     options.mode_schedule = "0:ring";

@@ -20,7 +20,7 @@ constexpr int kWorkers = 4;
 
 TrainOptions servers(const std::string& mode, const std::string& schedule = "") {
     TrainOptions options;
-    options.arch = "servers";
+    options.arch = Architecture::kServers;
     options.mode = mode;
     options.mode_schedule = schedule;
     options.batch = 10;
@@ -37,8 +37,10 @@ Telemetry at(std::int64_t samples, double seconds = 0) {
     return telemetry;
 }
 
-ModeDesk desk(const TrainOptions& options, std::int64_t samples = 0) {
-    return {mode_choice(options), mode_setting(options, kWorkers), samples};
+ModeDesk desk(TrainOptions options, std::int64_t samples = 0) {
+    const ModeSetting setting = mode_setting(options, kWorkers);
+    understand_modes(options, setting);
+    return {{.modes = options.modes, .deterministic = options.deterministic}, setting, samples};
 }
 
 TEST(ModeDesk, APlainModeStaysAsItIs) {

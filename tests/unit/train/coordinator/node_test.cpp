@@ -50,12 +50,12 @@ SyncPlan plan_of(int workers, int quorum) {
 
 TEST(NodeStaging, IsForNodesWithSeveralWorkersAndNoServer) {
     const RankMap map = map_of(1, {0, 0, 0, 1, 1, 2});
-    EXPECT_THAT(staging_nodes(map, "auto", false), ElementsAre(false, true, false));
-    EXPECT_THAT(staging_nodes(map, "on", false), ElementsAre(true, true, false));
-    EXPECT_THAT(staging_nodes(map, "off", false), ElementsAre(false, false, false));
-    EXPECT_THAT(staging_nodes(map, "auto", true), ElementsAre(false, false, false));
-    EXPECT_THAT(staging_nodes(map, "on", true), ElementsAre(true, true, false));
-    EXPECT_THAT(staging_nodes(map_of(0, {0, 0}), "on", false), ElementsAre(false));
+    EXPECT_THAT(staging_nodes(map, NodeStaging::kAuto, false), ElementsAre(false, true, false));
+    EXPECT_THAT(staging_nodes(map, NodeStaging::kOn, false), ElementsAre(true, true, false));
+    EXPECT_THAT(staging_nodes(map, NodeStaging::kOff, false), ElementsAre(false, false, false));
+    EXPECT_THAT(staging_nodes(map, NodeStaging::kAuto, true), ElementsAre(false, false, false));
+    EXPECT_THAT(staging_nodes(map, NodeStaging::kOn, true), ElementsAre(true, true, false));
+    EXPECT_THAT(staging_nodes(map_of(0, {0, 0}), NodeStaging::kOn, false), ElementsAre(false));
 }
 
 TEST(NodeSlots, AreUsedAgainWhenNoServerNeedsTheSum) {

@@ -200,10 +200,11 @@ TEST_F(TrainRun, DeterministicRunsAreEqualBitForBit) {
 }
 
 TEST_F(TrainRun, StoppedAndResumedEqualsUninterrupted) {
-    for (const char* optimizer : {"sgd", "adamw"}) {
-        SCOPED_TRACE(optimizer);
-        const std::string whole = std::string("whole-") + optimizer;
-        const std::string parts = std::string("parts-") + optimizer;
+    for (const OptimizerKind optimizer : {OptimizerKind::kSgd, OptimizerKind::kAdamW}) {
+        const std::string name(word_of(optimizer));
+        SCOPED_TRACE(name);
+        const std::string whole = "whole-" + name;
+        const std::string parts = "parts-" + name;
         TrainOptions o = options(whole);
         o.optimizer = optimizer;
         o.lr = 0.005;

@@ -132,7 +132,7 @@ TEST_P(AnyCut, ShardsAndThreadsGiveTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, AnyCut, testing::Values(OptimizerKind::kSgd, OptimizerKind::kAdamW),
-                         [](const auto& one) { return std::string(to_text(one.param)); });
+                         [](const auto& one) { return std::string(word_of(one.param)); });
 
 TEST(ServerShard, OnePushOfFullWeightIsUsedAsItIs) {
     const Graph graph = test::server_graph();

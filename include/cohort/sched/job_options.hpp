@@ -1,0 +1,38 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "cohort/core/words.hpp"
+
+namespace cohort {
+
+/// Whether the gradients of a node's workers are summed there before they are sent to servers.
+enum class NodeStaging : std::uint8_t {
+    kAuto,  ///< on nodes with several workers and no server, unless the run is deterministic: a sum
+            ///< of sums rounds otherwise than one sum
+    kOn,    ///< on nodes with several workers
+    kOff
+};
+template <>
+inline constexpr auto kWords<NodeStaging> = std::to_array<std::string_view>({"auto", "on", "off"});
+
+/// What any job, real or virtual, trains on, how long and with whom.
+struct JobOptions {
+    std::string data;   ///< dataset file (HDF5)
+    std::string model;  ///< name for make_model
+    std::string out;    ///< folder for results
+    bool overwrite = false;
+    int servers = 0;  ///< parameter servers; 0: none with rings, else one
+    NodeStaging node_staging = NodeStaging::kAuto;
+    std::int64_t batch = 1;               ///< samples per step and worker
+    std::int64_t samples = 0;             ///< budget in samples applied; 0: by epochs
+    double target_accuracy = 0;           ///< in 0..1; the run ends once test accuracy reaches it
+    std::int64_t eval_every_samples = 0;  ///< 0: once per epoch
+    std::uint64_t seed = 1;               ///< of initial parameters, order, dropout, augmentation
+    int threads = 0;                      ///< that compute; 0: all cores
+};
+
+}  // namespace cohort

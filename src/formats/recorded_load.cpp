@@ -1,0 +1,160 @@
+#include "formats/recorded_load.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <type_traits>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+#include "cohort/sched/job_limits.hpp"
+#include "data/dataset/text_file.hpp"
+#include "data/import/csv_text.hpp"
+
+namespace cohort {
+namespace {
+
+struct Column {
+    std::string_view name;
+    bool whole;          ///< a number without a fraction
+    double most = 1e15;  ///< sums of so many are exact enough, and whole ones are whole
+    double (*get)(const IterationRecord& record) = nullptr;
+    void (*set)(IterationRecord& record, double value) = nullptr;
+};
+
+template <auto Field>
+constexpr Column whole(std::string_view name, double most = 1e15) {
+    return {name, true, most,
+            [](const IterationRecord& r) { return static_cast<double>(r.*Field); },
+            [](IterationRecord& r, double value) {
+                r.*Field = static_cast<std::remove_reference_t<decltype(r.*Field)>>(value);
+            }};
+}
+
+template <double IterationRecord::*Field>
+constexpr Column real(std::string_view name) {
+    return {name, false, 1e15, [](const IterationRecord& r) { return r.*Field; },
+            [](IterationRecord& r, double value) { r.*Field = value; }};
+}
+
+template <double ResourceUse::*Field>
+constexpr Column used(std::string_view name) {
+    return {name, false, 1e15, [](const IterationRecord& r) { return r.use.*Field; },
+            [](IterationRecord& r, double value) { r.use.*Field = value; }};
+}
+
+using Record = IterationRecord;
+constexpr std::array<Column, 16> kColumns{{
+    whole<&Record::worker>("worker", kMostPlaces - 1),
+    whole<&Record::iteration>("iteration"),
+    whole<&Record::samples>("samples"),
+    whole<&Record::version>("version"),
+    real<&Record::arrived_s>("arrived_s"),
+    real<&Record::input_s>("input_s"),
+    real<&Record::compute_s>("compute_s"),
+    real<&Record::push_s>("push_s"),
+    real<&Record::pull_s>("pull_s"),
+    real<&Record::wait_s>("wait_s"),
+    real<&Record::lag>("lag"),
+    used<&ResourceUse::cpu_share>("cpu_share"),
+    used<&ResourceUse::host_busy>("host_busy"),
+    used<&ResourceUse::host_steal>("host_steal"),
+    used<&ResourceUse::rx_bytes_s>("rx_bytes_s"),
+    used<&ResourceUse::tx_bytes_s>("tx_bytes_s"),
+}};
+constexpr Column kBatch{"batch", true, kBatchLimits.most};  ///< the first: --batch of the run
+
+std::string header_line() {
+    std::string text(kBatch.name);
+    for (const Column& column : kColumns) {
+        text += fmt::format(",{}", column.name);
+    }
+    return text;
+}
+
+bool fits(const Column& column, double value) {
+    return value >= 0 && value <= column.most && (!column.whole || std::floor(value) == value);
+}
+
+[[noreturn]] void refuse_column(const std::string& where, const Column& column,
+                                std::string_view got) {
+    fail<FileError>(
+        {.where = where,
+         .what = "cannot be used",
+         .expected = fmt::format("a {}number, 0 to {}", column.whole ? "whole " : "", column.most),
+         .got = fmt::format("'{}'", got)});
+}
+
+double number(const CsvPlace& place, const Column& column, std::string_view text) {
+    const std::optional<double> value = parsed<double>(text);
+    if (!value || !fits(column, *value)) {
+        refuse_column(place.text(column.name), column, text);
+    }
+    return *value;
+}
+
+IterationRecord record_of(const CsvPlace& place, const std::vector<std::string_view>& fields) {
+    IterationRecord record;
+    for (std::size_t i = 0; i < kColumns.size(); ++i) {
+        const Column& column = kColumns[i];
+        column.set(record, number(place, column, fields[i + 1]));
+    }
+    return record;
+}
+
+}  // namespace
+
+void check_record(const IterationRecord& record, const std::string& where) {
+    for (const Column& column : kColumns) {
+        if (const double value = column.get(record); !fits(column, value)) {
+            refuse_column(fmt::format("{}:/records/{}", where, column.name), column,
+                          fmt::format("{}", value));
+        }
+    }
+}
+
+void write_recorded_load(const OutputFile& file, const std::vector<IterationRecord>& records,
+                         std::int64_t batch) {
+    std::string text = header_line() + '\n';
+    for (const IterationRecord& record : records) {
+        text += std::to_string(batch);
+        for (const Column& column : kColumns) {
+            fmt::format_to(std::back_inserter(text), ",{:.9g}", column.get(record));
+        }
+        text += '\n';
+    }
+    replace_text_file(file, text);
+}
+
+RecordedLoad parse_recorded_load(const std::string& file) {
+    RecordedLoad load;
+    load.file = load.what = file;
+    bool headed = false;
+    const std::string columns = header_line();
+    each_csv_line(file, read_text_file(file), [&](const CsvPlace& place, std::string_view line) {
+        if (!std::exchange(headed, true)) {
+            if (line != columns) {
+                fail<FileError>({.where = place.text(),
+                                 .what = "not a file of cohort train --record-load",
+                                 .expected = columns,
+                                 .got = fmt::format("'{:.80}'", line)});
+            }
+            return;
+        }
+        const std::vector<std::string_view> fields = fields_of(place, kColumns.size() + 1, line);
+        load.batch = static_cast<std::int64_t>(number(place, kBatch, fields.front()));
+        load.records.push_back(record_of(place, fields));
+        load.workers = std::max(load.workers, load.records.back().worker + 1);
+    });
+    if (load.records.empty() || load.batch < 1) {
+        fail<FileError>({.where = file,
+                         .what = "nothing was recorded",
+                         .expected = "a file of cohort train --record-load"});
+    }
+    return load;
+}
+
+}  // namespace cohort

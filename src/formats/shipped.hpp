@@ -1,0 +1,14 @@
+#pragma once
+
+#include "data/shipped/shipped_file.hpp"
+
+namespace cohort {
+
+/// Of data/profiles.
+[[nodiscard]] std::span<const ShippedFile> shipped_profile_files();
+/// Of data/choosers, data/efficiency and data/predictors: one file each.
+[[nodiscard]] std::span<const ShippedFile> shipped_choosers();
+[[nodiscard]] std::span<const ShippedFile> shipped_efficiencies();
+[[nodiscard]] std::span<const ShippedFile> shipped_predictors();
+
+}  // namespace cohort

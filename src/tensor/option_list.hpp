@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "cohort/tensor/element.hpp"
+#include "core/options.hpp"
+
+// The options of whatever computes, see core/options.hpp.
+namespace cohort {
+
+/// @param what  computes on it
+template <class Options, class Visit>
+void each_device_option(Options& o, const Visit& visit, std::string_view what) {
+    visit({"--device",
+           std::string(what) +
+               ": cpu, cuda (the workers of a host go round its GPUs), cuda:INDEX; auto: cuda "
+               "where there is a usable GPU, else cpu",
+           "DEVICE"},
+          o.device);
+    visit({"--precision",
+           "Of activations and products on a GPU (docs/cuda.md); the CPU has f32 alone"},
+          o.precision);
+}
+
+}  // namespace cohort
