@@ -126,8 +126,11 @@ function(cohort_add_benchmark)
 endfunction()
 
 # Options that let `mpirun` start ranks on this host alone, whatever its network and cores.
-set(COHORT_MPIRUN_OPTIONS --oversubscribe --bind-to none --mca pml ob1
-  --mca btl_tcp_if_include lo --mca oob_tcp_if_include lo)
+set(COHORT_MPIRUN_OPTIONS --oversubscribe --bind-to none --mca pml ob1 --mca btl_tcp_if_include lo)
+execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE cohort_mpirun_version)
+if(cohort_mpirun_version MATCHES "Open MPI\\) [1-4][.]")  # later ones refuse that
+  list(APPEND COHORT_MPIRUN_OPTIONS --mca oob_tcp_if_include lo)
+endif()
 execute_process(COMMAND id -u OUTPUT_VARIABLE cohort_user OUTPUT_STRIP_TRAILING_WHITESPACE)
 if(cohort_user STREQUAL "0")
   list(PREPEND COHORT_MPIRUN_OPTIONS --allow-run-as-root)
@@ -162,7 +165,7 @@ function(cohort_add_mpi_test)
   add_executable(${ARG_NAME} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/comm/mpi_main.cpp)
   target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${ARG_NAME} PRIVATE
-    ${ARG_LIBS} cohort::comm GTest::gtest GTest::gmock cohort_build_settings)
+    ${ARG_LIBS} cohort::comm cohort_dead_tcp_mask GTest::gtest GTest::gmock cohort_build_settings)
   set_target_properties(${ARG_NAME} PROPERTIES CXX_EXTENSIONS OFF)
   foreach(btl IN LISTS ARG_BTL)
     string(REPLACE "," "_" transport "${btl}")

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
-#include "comm/world/leftovers.hpp"
+#include "comm/base/leftovers.hpp"
 #include "core/bytes.hpp"
 
 namespace cohort {
@@ -228,7 +228,6 @@ Roster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& co
     const std::vector<Introduction> cards = exchange(own, comms.world, size, limit);
     roster.map = make_map(options, cards);
     roster.tag_limit = highest_tag();
-    comms.open_roles(roster.map);
     if (own.leader == roster.own_rank) {
         remove_leftovers();
     }

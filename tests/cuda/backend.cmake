@@ -98,7 +98,7 @@ if(COHORT_HAVE_CUDA AND COHORT_PARTS STREQUAL "all")
   # A build without the toolkit finds every symbol that this one has from its CUDA files.
   file(GLOB cohort_stubs CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/src/*/cuda_none.cpp ${PROJECT_SOURCE_DIR}/layers/kernels_no_cuda.cpp
-    ${PROJECT_SOURCE_DIR}/comm/allreduce/no_nccl.cpp)
+    ${PROJECT_SOURCE_DIR}/comm/allreduce/nccl/no_nccl.cpp)
   add_library(cohort_stubs OBJECT ${cohort_stubs})
   target_link_libraries(cohort_stubs PRIVATE cohort_build_settings fmt::fmt)
   set_target_properties(cohort_stubs PROPERTIES CXX_EXTENSIONS OFF)

@@ -2,14 +2,16 @@ cohort_add_mpi_test(NAME comm_messenger_test SOURCES mpi/comm_messenger_test.cpp
   RANKS 1 2 4 BTL self,vader,tcp self,tcp)
 
 add_executable(comm_fault_program mpi/comm_fault_program.cpp)
-target_link_libraries(comm_fault_program PRIVATE cohort::comm cohort_build_settings)
+target_link_libraries(comm_fault_program PRIVATE cohort::comm cohort_dead_tcp_mask
+  cohort_build_settings)
 add_test(NAME comm_fault_test
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mpi/comm_fault_test.py
     $<TARGET_FILE:comm_fault_program> -- ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS})
 cohort_test_properties(comm_fault_test LABELS mpi fault PROCESSORS 2 TIMEOUT 240)
 
 add_executable(comm_loss_program mpi/comm_loss_program.cpp)
-target_link_libraries(comm_loss_program PRIVATE cohort::comm cohort_build_settings)
+target_link_libraries(comm_loss_program PRIVATE cohort::comm cohort_dead_tcp_mask
+  cohort_build_settings)
 add_test(NAME comm_loss_test
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/mpi/comm_loss_test.py
     $<TARGET_FILE:comm_loss_program> -- ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS})

@@ -42,7 +42,7 @@ EXTERNAL = (
     ("CUDA", re.compile(r"(cuda\w*|cublas\w*|cudnn\w*|curand\w*|nvrtc)\.h$|(cub|thrust|cuda)/"), ()),
 )
 # Files of the CUDA backend: those below a folder cuda/, the NCCL files of comm, kernels.
-CUDA_FILE = re.compile(r"(^|/)cuda/([^/]+/)?[^/]+\.(cpp|hpp)$|^comm/allreduce/nccl\w*\.(cpp|hpp)$|\.cuh?$")
+CUDA_FILE = re.compile(r"(^|/)cuda/([^/]+/)?[^/]+\.(cpp|hpp)$|^comm/allreduce/nccl/nccl\w*\.(cpp|hpp)$|\.cuh?$")
 ENVIRONMENT_READER = "src/core/system/launch_env.cpp"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

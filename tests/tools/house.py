@@ -29,63 +29,33 @@ FILES = 30  # in a folder
 # What may be larger: (ceiling, reason) by name; a class's ceiling is (methods, members). Ceilings
 # only go down.
 APART = "to be taken apart by responsibility"
-ROOMS = "to be moved into folders by topic"
 RIG = "drives many parts in a test; shrinks with what it drives"
 CLASS_EXCEPTIONS = {
     "Coordinator": ((47, 28), APART),
     "VirtualJob": ((67, 20), APART),
-    "CommLoop": ((63, 43), APART),
     "ServersFlow": ((32, 13), APART),
     "ServersJob": ((52, 15), APART),
-    "WorkerContext": ((42, 24), APART),
     "TrainingSession": ((38, 11), "hands out its parts, const and not"),
     "ServerScheduler": ((36, 14), APART),
     "RunReporter": ((25, 13), "nine of them are TrainControl"),
     "TestRun": ((15, 13), RIG),
-    "RingExecutor": ((32, 25), APART),
-    "TrainOptions": ((0, 54), "its options are to be grouped"),
-    "ServerShard": ((32, 19), APART),
     "RandomRun": ((27, 23), RIG),
-    "WholeBatchExecutor": ((22, 25), APART),
-    "SimulateOptions": ((0, 44), "its options are to be grouped"),
-    "SharedEngine": ((25, 18), APART),
-    "MpiEngine": ((20, 21), APART),
-    "AdaptivePolicy": ((26, 14), APART),
-    "NodePart": ((34, 6), APART),
     "SimulationResult": ((0, 40), "all that a virtual run reports"),
     "ModeController": ((24, 15), APART),
-    "ConvCuda": ((25, 12), APART),
-    "ConvPlan": ((18, 19), APART),
-    "CudaSupport": ((22, 15), APART),
     "ChooserRun": ((13, 22), RIG),
-    "ParameterStore": ((15, 19), APART),
-    "ConvCpu": ((21, 12), APART),
     "RunRow": ((0, 33), "a row of the sweep's table"),
-    "TrainingLearner": ((20, 13), APART),
-    "OrderedPairs": ((19, 13), APART),
-    "ServersExecutor": ((18, 13), APART),
-    "TrainSummary": ((0, 31), "the last line of metrics.jsonl"),
-    "Transfers": ((14, 17), APART),
-    "BatchNormCpu": ((13, 17), APART),
     "FlowRig": ((23, 7), RIG),
     "CheckpointDesk": ((12, 15), APART),
     "GradientStatistics": ((13, 14), APART),
     "GraphBuilder": ((23, 3), "one function per layer"),
-    "PatternBuilder": ((21, 3), "one function per pattern"),
-    "Injector": ((10, 13), APART),
     "UpdateEngine": ((22, 1), APART),
     "Outgoing": ((4, 13), APART),
 }
 FILE_EXCEPTIONS = {
-    "tests/tools/launch_test.py": (508, "several topics, to be split"),
-    "tests/unit/sched/stragglers_test.cpp": (454, "several topics, to be split"),
-    "tests/unit/sim/learner_test.cpp": (504, "several topics, to be split"),
+    "tests/unit/sched/modes/policy_test.cpp": (451, "several topics, to be split"),
+    "tests/cli/launch_test.py": (508, "several topics, to be split"),
 }
 FOLDER_EXCEPTIONS = {
-    "tests/support": (61, ROOMS),
-    "tests/tools": (57, ROOMS),
-    "tests/unit/sched": (32, ROOMS),
-    "tests/unit/train": (41, ROOMS),
 }
 
 LITERAL = re.compile(

@@ -47,9 +47,9 @@ std::int64_t bucket_bytes(const TrainOptions& options, const Graph& graph) {
                                     : std::clamp(gradient / kBuckets, kLeast, kMost);
 }
 
-RingOptions ring_options(const TrainOptions& options, const Graph& graph) {
-    RingOptions ring{.algorithm = parse_all_reduce(options.all_reduce),
-                     .bucket_bytes = bucket_bytes(options, graph)};
+AllReduceOptions ring_options(const TrainOptions& options, const Graph& graph) {
+    AllReduceOptions ring{.algorithm = parse_all_reduce(options.all_reduce),
+                          .bucket_bytes = bucket_bytes(options, graph)};
     if (options.deterministic && ring.algorithm == AllReduceAlgorithm::kAuto) {
         ring.algorithm = AllReduceAlgorithm::kOrdered;  // otherwise a measurement would choose
     }
@@ -102,7 +102,7 @@ public:
             server_.emplace(links_, parts_, world.rank());
         } else {
             worker_.emplace(links_, parts_, environment_, world.map().worker_of_rank(world.rank()),
-                            ring_exchanges(world, ring_options(parts_.options, parts_.graph)));
+                            all_reduce_factory(world, ring_options(parts_.options, parts_.graph)));
             check_sums(parts_.options, worker_->device());
         }
         if (world.rank() == 0) {

@@ -49,7 +49,7 @@ WorkerCompute::WorkerCompute(const JobParts& job, const Links& links,
     }
 }
 
-RoundScope WorkerCompute::on_this_device(RoundScope scope) {
+AllReduceScope WorkerCompute::on_this_device(AllReduceScope scope) {
     if (worker_device_) {
         scope.device = device_.get();
         scope.stream = &replica_.stream();
@@ -97,7 +97,7 @@ void WorkerCompute::copy(std::span<float> to, std::span<const float> from) {
     replica_.stream().synchronize();
 }
 
-void WorkerCompute::fill_zero(const RoundExchange& exchange, std::span<float> buffer) {
+void WorkerCompute::fill_zero(const AllReduce& exchange, std::span<float> buffer) {
     if (exchange.on_device()) {
         replica_.stream().fill_zero(buffer.data(), buffer.size_bytes());
     } else {

@@ -4,10 +4,10 @@
 #include <optional>
 #include <span>
 
+#include "comm/allreduce/all_reduce.hpp"
 #include "train/run/job_parts.hpp"
 #include "train/worker/coordinator_link.hpp"
 #include "train/worker/servers/worker_device.hpp"
-#include "train/worker/servers/worker_rounds.hpp"
 #include "train/worker/sleep_compute.hpp"
 
 namespace cohort {
@@ -31,7 +31,7 @@ public:
         return {replica_, injector_, worker_device_ ? &*worker_device_ : nullptr};
     }
     /// The scope of an exchange whose buffer may lie where the replica does.
-    [[nodiscard]] RoundScope on_this_device(RoundScope scope);
+    [[nodiscard]] AllReduceScope on_this_device(AllReduceScope scope);
 
     /// A mini-batch on the replica's parameters. Nothing when the observer interrupted it. One that
     /// does not fit the device's memory gives some gradient and a loss that is not finite, which
@@ -50,7 +50,7 @@ public:
     /// Host memory to device memory or back, at once.
     void copy(std::span<float> to, std::span<const float> from);
     /// The buffer of `exchange` becomes zero, wherever it lies.
-    void fill_zero(const RoundExchange& exchange, std::span<float> buffer);
+    void fill_zero(const AllReduce& exchange, std::span<float> buffer);
 
 private:
     [[nodiscard]] bool may_leave() const;

@@ -12,7 +12,7 @@
 namespace cohort {
 
 WorkerLoop::WorkerLoop(Links links, JobParts& job, const TrainEnvironment& environment, int worker,
-                       RoundExchangeFactory rounds)
+                       AllReduceFactory rounds)
     : context_(std::make_unique<WorkerContext>(links, job, environment, worker)) {
     if (links.map.servers > 0) {
         executor_ = make_servers_executor(*context_, std::move(rounds));

@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "cohort/train/trainer.hpp"
+#include "comm/allreduce/all_reduce.hpp"
 #include "train/protocol/links.hpp"
 #include "train/run/job_parts.hpp"
-#include "train/worker/servers/worker_rounds.hpp"
 
 namespace cohort {
 
@@ -28,7 +28,7 @@ public:
     /// where there are none
     /// Errors: UsageError, DeviceError, ShapeError.
     WorkerLoop(Links links, JobParts& job, const TrainEnvironment& environment, int worker,
-               RoundExchangeFactory rounds = {});
+               AllReduceFactory rounds = {});
     WorkerLoop(const WorkerLoop&) = delete;
     WorkerLoop& operator=(const WorkerLoop&) = delete;
     ~WorkerLoop();

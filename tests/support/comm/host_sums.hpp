@@ -20,7 +20,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/device.hpp"
-#include "comm/allreduce/device_sums.hpp"
+#include "comm/allreduce/nccl/device_sums.hpp"
 
 // Stand-ins for a GPU and for NCCL, so that what is built on them runs without either: a device
 // whose streams work off their queues on threads of their own, and communicators that sum host

@@ -13,13 +13,14 @@
 #include <utility>
 #include <vector>
 
-#include "train/worker/servers/worker_rounds.hpp"
+#include "comm/allreduce/all_reduce.hpp"
+#include "train/protocol/protocol_ring.hpp"
 
 namespace cohort::test {
 
 /// Rings over threads of one process: sums in member order in single precision, each member sees
 /// the same. Checks that ready() covers the buffer from its end to its start, and that members make
-/// a ring together. A rank that is lost breaks the rings it is part of, as RingExchange says.
+/// a ring together. A rank that is lost breaks the rings it is part of, as AllReduce says.
 class LocalRounds {
 public:
     /// Where a member is in a round.
@@ -27,14 +28,14 @@ public:
         kMake,      ///< about to make an exchange
         kBegin,     ///< before its contribution
         kReady,     ///< a piece is announced
-        kFinish,    ///< before its tail
+        kFinish,    ///< before its summary
         kShared,    ///< all of it is with the others
         kCompleted  ///< the sums are here
     };
     /// Called on the member's thread; may throw, which ends that worker.
     std::function<void(Stage stage, std::uint64_t round, int rank)> at;
-    /// Called for every tail before it is shared; to play with.
-    std::function<void(std::uint64_t round, int rank, RingTail& tail)> on_tail;
+    /// Called for every summary before it is shared; may change it.
+    std::function<void(std::uint64_t round, int rank, RoundSummary& summary)> on_summary;
     /// Whether a round that is complete is so at this rank too; false: it breaks here.
     std::function<bool(std::uint64_t round, int rank)> completes;
 
@@ -67,9 +68,9 @@ public:
     }
 
     /// The factory of the worker on `rank`.
-    [[nodiscard]] RoundExchangeFactory factory(int rank) {
+    [[nodiscard]] AllReduceFactory factory(int rank) {
         return [this, rank](const std::vector<int>& members, std::int64_t floats,
-                            const RoundScope& scope) {
+                            const AllReduceScope& scope) {
             reach(Stage::kMake, 0, rank);
             std::vector<int> watched = members;
             watched.insert(watched.end(), scope.watched.begin(), scope.watched.end());
@@ -80,7 +81,7 @@ public:
 private:
     struct Round {
         std::map<int, std::vector<float>> values;  ///< by rank
-        std::map<int, RingTail> tails;
+        std::map<int, SummaryBytes> summaries;
         std::size_t taken = 0;  ///< members that have the sums
     };
     using Key = std::pair<std::uint64_t, std::uint64_t>;  ///< ring, round
@@ -117,8 +118,7 @@ private:
         return std::any_of(members.begin(), members.end(),
                            [this](int member) { return lost_.count(member) > 0; });
     }
-    [[nodiscard]] std::unique_ptr<RoundExchange> make(const Who& who, int rank,
-                                                      std::int64_t floats);
+    [[nodiscard]] std::unique_ptr<AllReduce> make(const Who& who, int rank, std::int64_t floats);
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
@@ -131,7 +131,7 @@ private:
     int made_ = 0;
 };
 
-class LocalRounds::Exchange final : public RoundExchange {
+class LocalRounds::Exchange final : public AllReduce {
 public:
     Exchange(LocalRounds& all, const Who& who, int rank, std::int64_t floats, std::uint64_t name,
              std::uint64_t losses)
@@ -161,44 +161,44 @@ public:
         const std::lock_guard lock(all_.mutex_);
         ++all_.pieces_;
     }
-    void finish(const RingTail& tail) override {
+    void finish(const SummaryBytes& summary) override {
         all_.reach(Stage::kFinish, round_, rank_);
-        RingTail mine = tail;
-        if (all_.on_tail) {
-            all_.on_tail(round_, rank_, mine);
+        auto mine = unpack_summary<RoundSummary>(summary);
+        if (all_.on_summary) {
+            all_.on_summary(round_, rank_, mine);
         }
         {
             const std::lock_guard lock(all_.mutex_);
             Round& round = all_.rounds_[{name_, round_}];
             round.values[rank_] = buffer_;
-            round.tails[rank_] = mine;
+            round.summaries[rank_] = pack_summary(mine);
             all_.changed_.notify_all();
         }
         all_.reach(Stage::kShared, round_, rank_);
     }
-    std::optional<std::vector<RingTail>> wait() override {
-        std::vector<RingTail> tails;
+    std::optional<std::vector<SummaryBytes>> wait() override {
+        std::vector<SummaryBytes> summaries;
         {
             std::unique_lock lock(all_.mutex_);
             Round& round = all_.rounds_[{name_, round_}];
-            const auto here = [&] { return round.tails.size() == members_.size(); };
+            const auto here = [&] { return round.summaries.size() == members_.size(); };
             const auto broken = [&] { return all_.losses(watched_) != losses_; };
             all_.changed_.wait(lock, [&] { return here() || broken(); });
             if (!here() || (all_.completes && !all_.completes(round_, rank_))) {
                 return std::nullopt;
             }
-            sum(round, tails);
+            sum(round, summaries);
             if (++round.taken == members_.size()) {
                 all_.rounds_.erase({name_, round_});
             }
         }
         all_.reach(Stage::kCompleted, round_, rank_);
-        return tails;
+        return summaries;
     }
-    [[nodiscard]] RingTimes times() const noexcept override { return {0.5, 0.25}; }
+    [[nodiscard]] AllReduceTimes times() const noexcept override { return {0.5, 0.25}; }
 
 private:
-    void sum(const Round& round, std::vector<RingTail>& tails) {
+    void sum(const Round& round, std::vector<SummaryBytes>& summaries) {
         buffer_ = round.values.at(members_.front());
         for (std::size_t i = 1; i < members_.size(); ++i) {
             const std::vector<float>& next = round.values.at(members_[i]);
@@ -207,7 +207,7 @@ private:
             }
         }
         for (const int member : members_) {
-            tails.push_back(round.tails.at(member));
+            summaries.push_back(round.summaries.at(member));
         }
     }
 
@@ -223,8 +223,7 @@ private:
 };
 
 /// Returns when all members have come.
-inline std::unique_ptr<RoundExchange> LocalRounds::make(const Who& who, int rank,
-                                                        std::int64_t floats) {
+inline std::unique_ptr<AllReduce> LocalRounds::make(const Who& who, int rank, std::int64_t floats) {
     const std::vector<int>& watched = who.second;
     std::unique_lock lock(mutex_);
     if (broken(watched)) {

@@ -153,7 +153,7 @@ public:
     }
 
     /// Starts the next worker.
-    void start(const RoundExchangeFactory& rounds = {}) {
+    void start(const AllReduceFactory& rounds = {}) {
         const int worker = static_cast<int>(threads_.size());
         const int rank = network.map().rank_of_worker(worker);
         const Links links{network.messenger(rank), network.operations(rank), network.map()};

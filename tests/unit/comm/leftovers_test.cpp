@@ -1,5 +1,5 @@
 // What killed jobs leave behind goes, what somebody uses stays.
-#include "comm/world/leftovers.hpp"
+#include "comm/base/leftovers.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/core/error.hpp"
-#include "comm/allreduce/nccl_table.hpp"
+#include "comm/allreduce/nccl/nccl_table.hpp"
 #include "tensor/cuda_library.hpp"
 
 namespace cohort {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "cohort/core/error.hpp"
-#include "comm/allreduce/nccl_table.hpp"
+#include "comm/allreduce/nccl/nccl_table.hpp"
 #include "tensor/cuda.hpp"
 
 namespace cohort {

@@ -16,7 +16,7 @@ namespace {
 /// Why the round cannot be applied; empty when all of it is finite.
 std::string reason_to_abort(const RoundReport& report, const Round& round) {
     for (std::size_t i = 0; i < report.members.size(); ++i) {
-        const RoundMemberReport& member = report.members[i];
+        const RoundSummary& member = report.members[i];
         const std::string reason = non_finite_reason(member.loss_sum, member.finite);
         if (!reason.empty()) {
             return report.members.size() == 1
@@ -33,7 +33,7 @@ std::string reason_to_abort(const RoundReport& report, const Round& round) {
 std::vector<IterationRecord> times_of(const Round& round, const RoundReport& report, double bytes) {
     double own_s = std::numeric_limits<double>::infinity();
     double moving_s = own_s;
-    for (const RoundMemberReport& member : report.members) {
+    for (const RoundSummary& member : report.members) {
         if (member.load.waited_s >= 0) {
             own_s = std::min(own_s, member.load.waited_s);
             moving_s = std::min(moving_s, member.load.exchange_s);
@@ -43,7 +43,7 @@ std::vector<IterationRecord> times_of(const Round& round, const RoundReport& rep
     const double moved = 2 * (members - 1) / members * bytes;
     std::vector<IterationRecord> records;
     for (std::size_t i = 0; i < report.members.size(); ++i) {
-        const RoundMemberReport& member = report.members[i];
+        const RoundSummary& member = report.members[i];
         if (member.samples == 0) {
             continue;
         }
@@ -109,7 +109,7 @@ void RoundResults::settle(const Round& round, const RoundReport& report) {
 
 BatchResult RoundResults::sum_of(const Round& round, const RoundReport& report) const {
     BatchResult result;
-    for (const RoundMemberReport& member : report.members) {
+    for (const RoundSummary& member : report.members) {
         result.samples += member.samples;
         result.loss_sum += member.loss_sum;
         result.correct += member.correct;
@@ -202,7 +202,7 @@ void RoundResults::carry_out(const std::vector<Effect>& effects) {
 /// A tail that is not finite aborts the round for all.
 void RoundResults::abort(const Round& round, const RoundReport& report) {
     std::vector<ReturnReason> reasons;
-    for (const RoundMemberReport& member : report.members) {
+    for (const RoundSummary& member : report.members) {
         const bool finite = non_finite_reason(member.loss_sum, member.finite).empty();
         reasons.push_back(finite ? ReturnReason::kVoidRound : ReturnReason::kNonFinite);
     }

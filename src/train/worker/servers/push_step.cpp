@@ -9,7 +9,7 @@
 namespace cohort {
 
 PushStep::PushStep(WorkerContext& context, const ShardedLayout& layout, PushBuffers& places,
-                   IterationTimes& times, RoundExchangeFactory rounds)
+                   IterationTimes& times, AllReduceFactory rounds)
     : context_(context),
       layout_(layout),
       places_(places),

@@ -28,7 +28,7 @@ class PushStep {
 public:
     /// What is given outlives this. @param rounds makes the exchanges of groups
     PushStep(WorkerContext& context, const ShardedLayout& layout, PushBuffers& places,
-             IterationTimes& times, RoundExchangeFactory rounds);
+             IterationTimes& times, AllReduceFactory rounds);
 
     /// The worker begins a new incarnation: local steps remember nothing.
     void begin_incarnation();

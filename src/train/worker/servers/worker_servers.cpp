@@ -24,7 +24,7 @@ constexpr Clock::Seconds kPollTransfers{2e-3};
 /// Leases may be taken back at any time; StartPermit says what that means.
 class ServersExecutor final : public WorkerExecutor {
 public:
-    ServersExecutor(WorkerContext& context, RoundExchangeFactory rounds)
+    ServersExecutor(WorkerContext& context, AllReduceFactory rounds)
         : context_(context),
           links_(context.links()),
           layout_(cut_shards(context.replica().graph(), links_.map.servers)),
@@ -242,7 +242,7 @@ std::optional<PushBuffer> ServersExecutor::free_place() {
 }  // namespace
 
 std::unique_ptr<WorkerExecutor> make_servers_executor(WorkerContext& context,
-                                                      RoundExchangeFactory rounds) {
+                                                      AllReduceFactory rounds) {
     return std::make_unique<ServersExecutor>(context, std::move(rounds));
 }
 

@@ -265,8 +265,8 @@ TEST(RingFlow, GradientsAndDeltasFollowOneAnother) {
 TEST(RingFlow, WaitingForInputIsAMembersOwnTime) {
     constexpr double kInput = 1000;
     RingJob job("smallcnn", 2, ring_plan({0, 1}), 96);
-    job.rounds.on_tail = [](std::uint64_t /*round*/, int rank, RingTail& tail) {
-        tail.input_s = rank == 1 ? kInput : 0;
+    job.rounds.on_summary = [](std::uint64_t /*round*/, int rank, RoundSummary& summary) {
+        summary.input_s = rank == 1 ? kInput : 0;
     };
     job.begin();
     job.finish();
@@ -326,8 +326,8 @@ TEST(RingFlow, AdaScaleUsesTheNoiseScaleThatIsMeasured) {
 /// Rounds that come to nothing are asked about anew.
 TEST(RingFlow, VoidAndLostRoundsAreNotMeasured) {
     RingJob job("smallcnn", 3, ring_plan({0, 1, 2}), 48 * 200, true);
-    job.rounds.on_tail = [](std::uint64_t round, int rank, RingTail& tail) {
-        tail.finite = round % 5 == 3 && rank == 1 ? 0 : tail.finite;
+    job.rounds.on_summary = [](std::uint64_t round, int rank, RoundSummary& summary) {
+        summary.finite = summary.finite && !(round % 5 == 3 && rank == 1);
     };
     job.begin();
     job.until_updates(60);
@@ -348,8 +348,8 @@ TEST(RingFlow, VoidAndLostRoundsAreNotMeasured) {
 
 TEST(RingFlow, AVoidRoundKeepsRidersGradientsForTheNext) {
     RingJob job("smallcnn", 3, ring_plan({0, 1}, {2}), 480);
-    job.rounds.on_tail = [](std::uint64_t round, int rank, RingTail& tail) {
-        tail.finite = round % 4 == 3 && rank == 1 ? 0 : tail.finite;
+    job.rounds.on_summary = [](std::uint64_t round, int rank, RoundSummary& summary) {
+        summary.finite = summary.finite && !(round % 4 == 3 && rank == 1);
     };
     job.begin();
     job.finish();

@@ -39,7 +39,7 @@ protected:
 };
 
 /// A round of one member whose buffer lies in the replica's memory.
-class OwnRounds final : public RoundExchange {
+class OwnRounds final : public AllReduce {
 public:
     explicit OwnRounds(std::size_t floats) : buffer(floats, -77.0F) {}
     [[nodiscard]] std::span<float> begin(std::uint64_t) override { return buffer; }
@@ -47,10 +47,11 @@ public:
         EXPECT_TRUE(ranges.empty() || ranges.back().first == end);
         ranges.emplace_back(begin, end);
     }
-    void finish(const RingTail&) override {}
-    [[nodiscard]] std::optional<std::vector<RingTail>> wait() override { return std::nullopt; }
-    [[nodiscard]] RingTimes times() const noexcept override { return {}; }
-    [[nodiscard]] bool on_device() const noexcept override { return true; }
+    void finish(const SummaryBytes&) override {}
+    [[nodiscard]] std::optional<std::vector<SummaryBytes>> wait() override { return std::nullopt; }
+    [[nodiscard]] AllReduceAlgorithm algorithm() const noexcept override {
+        return AllReduceAlgorithm::kNccl;
+    }
 
     std::vector<float> buffer;
     std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
@@ -129,7 +130,7 @@ TEST_F(DeviceSteps, ARoundOnTheDeviceHasTheBitsOfOneOnTheHost) {
     OwnRounds there(floats);
     RingObserver on_there(on_device(), there, there.buffer, 0.625F, added);
     ASSERT_TRUE(step(0, on_there));
-    const auto host = make_lone_exchange(static_cast<std::int64_t>(floats));
+    const auto host = make_solo_all_reduce(static_cast<std::int64_t>(floats));
     const std::span<float> here = host->begin(1);
     for (const StepParts& parts : {StepParts{lone.replica, injector}, on_device()}) {
         std::fill(here.begin(), here.end(), -77.0F);

@@ -42,7 +42,7 @@ struct Workers {
     std::uint64_t generation = 0;  ///< of the next deltas
     /// The worker's delta on `samples` samples from `position` on; empty: given up.
     std::vector<float> delta(int worker, std::int64_t position, std::int64_t samples, int h,
-                             RoundExchange* group = nullptr, std::uint64_t round = 1,
+                             AllReduce* group = nullptr, std::uint64_t round = 1,
                              const std::function<bool()>& give_up = {}) {
         std::vector<float> delta(static_cast<std::size_t>(floats()));
         const auto index = static_cast<std::size_t>(worker);
