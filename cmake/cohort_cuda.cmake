@@ -1,6 +1,9 @@
-# COHORT_CUDA=AUTO takes the backend when everything it is built from is there: the toolkit with
-# nvcc, and the headers of cuDNN 9 and cuBLASLt. ON insists on it, OFF ignores it. NCCL is looked for
-# besides. The result is printed at configure time and by `cohort info`.
+# COHORT_CUDA says when the backend is built:
+#   AUTO     where an NVIDIA driver is installed and all that the backend is built from: the toolkit
+#            with nvcc, and the headers of cuDNN 9 and cuBLASLt
+#   TOOLKIT  the same without a driver: for a program that runs elsewhere, and to check the code
+#   ON, OFF  always, or the configure step fails; never
+# NCCL is looked for besides. The result is printed at configure time and by `cohort info`.
 #
 # The program links the CUDA runtime statically; cuDNN, cuBLASLt and NCCL are opened when a GPU is
 # used (see src/tensor/cuda_library.hpp), so only their headers are needed here.
@@ -27,8 +30,26 @@ function(cohort_find_cuda missing)
   endif()
 endfunction()
 
-set(missing "not looked for")
-if(NOT COHORT_CUDA STREQUAL "OFF")
+# Whether this machine has a driver. The toolkit's own stub is called libcuda.so, without a number.
+function(cohort_find_nvidia_driver found)
+  set(${found} FALSE PARENT_SCOPE)
+  find_program(nvidia_smi nvidia-smi PATHS /usr/lib/wsl/lib NO_CACHE)
+  find_library(libcuda NAMES libcuda.so.1 PATHS /usr/lib/wsl/lib NO_CACHE)
+  if(EXISTS /proc/driver/nvidia/version OR nvidia_smi OR libcuda)
+    set(${found} TRUE PARENT_SCOPE)
+  endif()
+endfunction()
+
+set(missing "")
+if(COHORT_CUDA STREQUAL "AUTO")
+  cohort_find_nvidia_driver(driver)
+  if(NOT driver)
+    set(missing "no NVIDIA driver is installed; COHORT_CUDA=TOOLKIT builds it nevertheless")
+  endif()
+elseif(COHORT_CUDA STREQUAL "OFF")
+  set(missing "not asked for")
+endif()
+if(NOT missing)
   find_package(CUDAToolkit 12 QUIET)
   cohort_find_cuda(missing)
   if(NOT missing AND NOT CMAKE_CUDA_COMPILER)

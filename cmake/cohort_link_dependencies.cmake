@@ -27,15 +27,16 @@ find_package(tomlplusplus CONFIG REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
 
-# Parallel HDF5 (Debian's openmpi flavour). Its header includes mpi.h.
-set(HDF5_PREFER_PARALLEL TRUE)
-find_package(HDF5 REQUIRED COMPONENTS C)
-if(NOT HDF5_IS_PARALLEL)
-  message(FATAL_ERROR "HDF5 was found without MPI support; install libhdf5-openmpi-dev")
-endif()
+# HDF5, serial or parallel: files are read and written by one process each. The parallel flavour's
+# header includes mpi.h. Functions that come in several versions are those of HDF5 1.10.
+find_package(HDF5 1.10 REQUIRED COMPONENTS C)
 if(NOT TARGET cohort_hdf5)
   add_library(cohort_hdf5 INTERFACE IMPORTED)
   set_target_properties(cohort_hdf5 PROPERTIES IMPORTED_GLOBAL ON)
-  target_link_libraries(cohort_hdf5 INTERFACE ${HDF5_C_LIBRARIES} MPI::MPI_C)
+  target_compile_definitions(cohort_hdf5 INTERFACE H5_USE_110_API)
+  target_link_libraries(cohort_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
   target_include_directories(cohort_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+  if(HDF5_IS_PARALLEL)
+    target_link_libraries(cohort_hdf5 INTERFACE MPI::MPI_C)
+  endif()
 endif()

@@ -18,6 +18,10 @@ set(cohort_warnings
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND cohort_warnings -Wno-restrict)
 endif()
+if(COHORT_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Sources that are compiled together are no headers, and not each other's surroundings.
+  list(APPEND cohort_warnings -Wno-shadow -Wshadow=local -Wno-subobject-linkage)
+endif()
 # nvcc's own warnings, and the host compiler's of the code it makes.
 set(cohort_cuda_options --expt-relaxed-constexpr --extended-lambda
   -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers)
@@ -34,13 +38,26 @@ if(COHORT_SANITIZE)
   target_link_options(cohort_build_settings INTERFACE -fsanitize=${COHORT_SANITIZE})
 endif()
 
+# cohort_compile_together(TARGET): with COHORT_UNITY, sources of a target are compiled so many at a
+# time. Names in their unnamed namespaces must differ then. Sources with options of their own (the
+# loops that want -O3) stay alone, and so do the CUDA backend's, with the toolkit's headers.
+function(cohort_compile_together target)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "(^|/)(cuda/.*|nccl[^/]*)[.]cpp$")
+  set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  set_target_properties(${target} PROPERTIES
+    UNITY_BUILD ${COHORT_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+endfunction()
+
 function(cohort_module)
   cmake_parse_arguments(ARG "" "NAME" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   set(target cohort_${ARG_NAME})
+  list(SORT ARG_SOURCES)  # those of one folder are compiled together
   add_library(${target} STATIC ${ARG_SOURCES})
   add_library(cohort::${ARG_NAME} ALIAS ${target})
   set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${ARG_NAME} POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+  cohort_compile_together(${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>

@@ -81,6 +81,32 @@ function(cohort_add_unit_test)
     LABELS ${ARG_LABELS})
 endfunction()
 
+# cohort_add_unit_tests(sched TOPICS modes/policy engine/sums LIBS cohort::sched
+#                       [PROPERTIES TIMEOUT 120 ...])
+#
+# A unit test per topic: sched_sums_test of unit/sched/engine/sums_test.cpp, and so on.
+function(cohort_add_unit_tests module)
+  cmake_parse_arguments(ARG "" "" "TOPICS;LIBS;PROPERTIES" ${ARGN})
+  foreach(topic IN LISTS ARG_TOPICS)
+    get_filename_component(name ${topic} NAME)
+    cohort_add_unit_test(NAME ${module}_${name}_test SOURCES unit/${module}/${topic}_test.cpp
+      LIBS ${ARG_LIBS} ${ARG_PROPERTIES})
+  endforeach()
+endfunction()
+
+# cohort_test_other_kernels(TEST [ARGUMENT...])
+#
+# Entries for machines without AVX-512, which have other kernels and other memory orders (blocks of 8,
+# or none).
+function(cohort_test_other_kernels test)
+  foreach(isa AVX2 SSE41)
+    string(TOLOWER ${test}_${isa} name)
+    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E env ONEDNN_MAX_CPU_ISA=${isa}
+      $<TARGET_FILE:${test}> ${ARGN})
+    cohort_test_properties(${name} TIMEOUT 300)
+  endforeach()
+endfunction()
+
 # cohort_add_benchmark(NAME conv_bench SOURCES bench/conv_bench.cpp LIBS cohort::layers)
 #
 # A Google Benchmark executable; built with the rest, run by hand.
@@ -110,7 +136,7 @@ endif()
 # cohort_add_mpi_test(NAME comm_world_test SOURCES mpi/comm_world_test.cpp LIBS cohort::comm
 #                     RANKS 1 2 4 [BTL self,vader,tcp] [LABELS mpi] [TIMEOUT 60] [LOSSES])
 #
-# One GoogleTest executable, with tests/support/mpi_main.cpp as its main, and one ctest entry per
+# One GoogleTest executable, with tests/support/comm/mpi_main.cpp as its main, and one ctest entry per
 # number of ranks and list of transports (BTL; default: self,vader,tcp). A world of another size
 # fails. LOSSES: ranks are lost in it, and the others live on.
 function(cohort_add_mpi_test)
@@ -133,10 +159,10 @@ function(cohort_add_mpi_test)
   if(ARG_LOSSES)  # mpirun returns 0 then, whatever the ranks say: what they print counts
     set(recovery --enable-recovery)
   endif()
-  add_executable(${ARG_NAME} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
+  add_executable(${ARG_NAME} ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/comm/mpi_main.cpp)
   target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${ARG_NAME} PRIVATE
-    ${ARG_LIBS} cohort::comm GTest::gtest GTest::gmock cohort_build_settings)
+    ${ARG_LIBS} cohort::comm cohort_dead_tcp_mask GTest::gtest GTest::gmock cohort_build_settings)
   set_target_properties(${ARG_NAME} PROPERTIES CXX_EXTENSIONS OFF)
   foreach(btl IN LISTS ARG_BTL)
     string(REPLACE "," "_" transport "${btl}")

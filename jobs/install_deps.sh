@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Cohort is built, run and tested with. Installs only what is
-# missing and does nothing, without any privilege, when nothing is.
+# Installs the Debian packages that Cohort is built and run with (Debian 12 and 13). Installs only
+# what is missing and does nothing, without any privilege, when nothing is.
 #
-#   jobs/install_deps.sh [--dry-run]     --dry-run: only print what is missing
+#   jobs/install_deps.sh [--dev] [--dry-run]
+#
+#   --dev      also what its tests and checks need
+#   --dry-run  only print what is missing
 set -euo pipefail
 
 packages=(
@@ -11,14 +14,19 @@ packages=(
     # libraries
     openmpi-bin libopenmpi-dev libhdf5-openmpi-dev libdnnl-dev zlib1g-dev
     libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
-    # data of the quick start
-    dataset-fashion-mnist
-    # tests and checks
-    libgtest-dev libgmock-dev libbenchmark-dev python3 python3-h5py python3-numpy clang-format
+    # tables and data of the quick start
+    python3 dataset-fashion-mnist
+)
+dev_packages=(
+    libgtest-dev libgmock-dev libbenchmark-dev python3-h5py python3-numpy
     slurm-wlm munge iproute2
 )
-# Nice to have: without them builds repeat work and two checks do less, which they say.
-extras=(ccache clang-tidy-16 shellcheck)
+# Nice to have: without them builds repeat work and some checks do less, which they say.
+dev_extras=(ccache shellcheck)
+# shellcheck source=/dev/null
+if [[ $(. /etc/os-release && echo "${VERSION_ID:-}") == 12 ]]; then
+    dev_extras+=(clang-format-14 clang-tidy-16) # other versions judge otherwise
+fi
 
 say() { echo "install_deps: $*"; }
 
@@ -41,14 +49,21 @@ install_packages() {
     "${apt[@]}" update && "${apt[@]}" install --yes --no-install-recommends "$@"
 }
 
-case "${1:-}" in
-    "") dry_run=no ;;
-    --dry-run) dry_run=yes ;;
-    *)
-        echo "usage: $0 [--dry-run]" >&2
-        exit 2
-        ;;
-esac
+dry_run=no
+extras=()
+for option; do
+    case $option in
+        --dev)
+            packages+=("${dev_packages[@]}")
+            extras=("${dev_extras[@]}")
+            ;;
+        --dry-run) dry_run=yes ;;
+        *)
+            echo "usage: $0 [--dev] [--dry-run]" >&2
+            exit 2
+            ;;
+    esac
+done
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     say "this is not a Debian system; install by other means: ${packages[*]}" >&2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh Debian 12 machine to trained networks: installs what is missing, builds, imports
+# From a fresh Debian 12 or 13 machine to trained networks: installs what is missing, builds, imports
 # Fashion-MNIST into HDF5 and trains LeNet on it with four workers, one of them at half its speed:
 # once with a parameter server, once as a ring. Then it shows what waiting for a slow worker costs:
 # ssgd and adaptive train a small network to the same accuracy, one of four workers at a quarter of

@@ -43,7 +43,6 @@ public:
         traits_.backward_reads_output = spec.relu;
         traits_.pass_through_input = 0;
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         KernelMemory memory;
@@ -84,7 +83,6 @@ public:
 private:
     AddSpec spec_;
     TensorFormat second_;
-    KernelTraits traits_;
 };
 
 }  // namespace

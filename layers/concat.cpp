@@ -88,7 +88,6 @@ public:
         traits_.output = {with_joined(first, joined), block};
         traits_.backward_reads_inputs = false;
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         const TensorFormat& whole = whole_;
@@ -131,7 +130,6 @@ private:
     std::int64_t rows_ = 1;             ///< positions of a sample: each is a row of its own
     std::vector<TensorFormat> inputs_;  ///< of a row
     TensorFormat whole_;                ///< likewise
-    KernelTraits traits_;
 };
 
 }  // namespace

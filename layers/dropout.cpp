@@ -43,7 +43,6 @@ public:
         traits_.saved_bytes =
             context.training ? static_cast<std::size_t>(traits_.output.sample_floats()) : 0;
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         const std::int64_t floats = traits_.output.sample_floats();
@@ -89,7 +88,6 @@ private:
     }
 
     DropoutSpec spec_;
-    KernelTraits traits_;
 };
 
 }  // namespace

@@ -25,7 +25,6 @@ public:
         traits_.is_view = input_.block == 1 || (extent_of(input_).pixels == 1 &&
                                                 input_.sample_floats() == input_.shape.elements());
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
     void forward(int /*pass*/, const KernelSlice& slice) override {
         convert_format(input_, slice.inputs[0], row_major_, slice.output, slice.samples);
     }
@@ -39,7 +38,6 @@ public:
 private:
     TensorFormat input_;
     TensorFormat row_major_;
-    KernelTraits traits_;
 };
 
 }  // namespace

@@ -24,7 +24,6 @@ public:
         traits_.output = {Shape{features_}, 1};
         traits_.backward_reads_inputs = false;
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         for (std::int64_t n = 0; n < slice.samples; ++n) {
@@ -45,7 +44,6 @@ public:
 private:
     std::int64_t floats_;  ///< of one input sample
     std::int64_t features_;
-    KernelTraits traits_;
 };
 
 }  // namespace

@@ -66,8 +66,6 @@ std::unique_ptr<KernelSupport> make_kernel_support(Device& device, Stream& strea
     return nullptr;
 }
 
-void Kernel::bind(const KernelBinding& /*binding*/) {
-}
 KernelMemory Kernel::prepare(std::span<const std::int64_t> /*slice_sizes*/) {
     return {};
 }

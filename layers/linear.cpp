@@ -76,9 +76,6 @@ public:
         traits_.weight_bytes = static_cast<std::size_t>(inputs_ * outputs_) * sizeof(float);
     }
 
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
-    void bind(const KernelBinding& binding) override { binding_ = binding; }
-
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> /*sizes*/) override {
         return {.backward_shared =
                     static_cast<std::size_t>(partial_floats()) * sizeof(float) * used_.size()};
@@ -149,8 +146,6 @@ private:
     std::int64_t outputs_;
     ThreadTeam& team_;
     std::vector<char> used_;  ///< per member: has written its sums
-    KernelTraits traits_;
-    KernelBinding binding_;
 };
 
 }  // namespace

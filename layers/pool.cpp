@@ -1,7 +1,7 @@
 // Max, average and global average pooling of [C,H,W], on the CPU through oneDNN.
 #include <algorithm>
 #include "cohort/core/error.hpp"
-#include "layers/cpu/dnnl_support.hpp"
+#include "layers/cpu/dnnl_version.hpp"
 #include "layers/cpu/primitive_cache.hpp"
 #include "layers/kernels.hpp"
 
@@ -68,7 +68,6 @@ public:
                 make(kProbe).workspace.get_size() / static_cast<std::size_t>(kProbe);
         }
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         return made_.prepare(slice_sizes, [this](std::int64_t samples) { return make(samples); });
@@ -122,30 +121,29 @@ private:
                                    : dnnl::algorithm::pooling_avg_exclude_padding;
         const std::int64_t stride = global ? 1 : o.stride;
         const std::int64_t before = global ? 0 : o.padding;
-        const dnnl::memory::dims strides{stride, stride};
-        const dnnl::memory::dims kernel{global ? x[1] : o.kernel, global ? x[2] : o.kernel};
-        const dnnl::memory::dims left{before, before};
+        PoolWindow window{.strides = {stride, stride},
+                          .kernel = {global ? x[1] : o.kernel, global ? x[2] : o.kernel},
+                          .padding_before = {before, before},
+                          .padding_after = {}};
         // oneDNN wants the exact reach on the far side, which may be negative (cells left over).
-        const auto far = [&](int axis) {
-            return (y[axis] - 1) * stride + kernel[static_cast<std::size_t>(axis - 1)] - x[axis] -
-                   before;
-        };
-        const dnnl::memory::dims right{far(1), far(2)};
+        for (int axis = 1; axis <= 2; ++axis) {
+            window.padding_after.push_back((y[axis] - 1) * stride +
+                                           window.kernel[static_cast<std::size_t>(axis - 1)] -
+                                           x[axis] - before);
+        }
         return dnnl_checked("pool", [&] {
             Primitives made;
             made.source = describe(input_, samples);
             made.output = describe(traits_.output, samples);
-            const dnnl::pooling_forward::primitive_desc forward(
-                {training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
-                 algorithm, made.source, made.output, strides, kernel, left, right},
-                user_scratchpad(), dnnl_engine());
+            const auto forward = describe_pooling(
+                training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
+                algorithm, made.source, made.output, window);
             made.forward = dnnl::pooling_forward(forward);
             made.workspace = forward.workspace_desc();
             made.forward_scratch = forward.scratchpad_desc();
             if (training_) {
-                const dnnl::pooling_backward::primitive_desc backward(
-                    {algorithm, made.source, made.output, strides, kernel, left, right},
-                    user_scratchpad(), dnnl_engine(), forward);
+                const auto backward =
+                    describe_pooling_backward(forward, algorithm, made.source, made.output, window);
                 made.backward = dnnl::pooling_backward(backward);
                 made.backward_scratch = backward.scratchpad_desc();
             }
@@ -156,7 +154,6 @@ private:
     PoolSpec spec_;
     TensorFormat input_;
     bool training_;
-    KernelTraits traits_;
     PrimitiveCache<Primitives> made_;
 };
 

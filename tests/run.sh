@@ -3,7 +3,7 @@
 #
 #   tests/run.sh [--preset NAME] [--label LABEL] [CTEST-OPTION...]
 #
-#   --preset NAME    ci (default), release, debug, asan, tsan, cuda or gpu
+#   --preset NAME    ci (default), dev, debug, asan, tsan or gpu
 #   --label LABEL    only tests with that label, e.g. fast; long: those that nothing else runs
 #   CTEST-OPTION     handed to ctest, e.g. -R core_rng or --repeat until-fail:10
 set -euo pipefail
@@ -47,7 +47,7 @@ fi
 cores=$(nproc)
 build=build/$preset
 
-jobs/install_deps.sh
+jobs/install_deps.sh --dev
 launcher=()
 if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)

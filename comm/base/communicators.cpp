@@ -19,16 +19,6 @@ MPI_Comm duplicate(MPI_Comm from) {
     return made;
 }
 
-/// Collective over `from`; MPI_COMM_NULL where `part` is false.
-MPI_Comm split_off(MPI_Comm from, bool part, int key) {
-    MPI_Comm made = MPI_COMM_NULL;
-    check_mpi(MPI_Comm_split(from, part ? 0 : MPI_UNDEFINED, key, &made));
-    if (made != MPI_COMM_NULL) {
-        check_mpi(MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN));
-    }
-    return made;
-}
-
 }  // namespace
 
 void check_mpi(int code, std::source_location where) {
@@ -56,6 +46,12 @@ int mpi_count(std::uint64_t count, std::source_location where) {
     return static_cast<int>(count);
 }
 
+bool ended(MPI_Request& request) {
+    int done = 0;
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    return done != 0;
+}
+
 void Communicators::open_world() {
     check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
@@ -71,17 +67,8 @@ void Communicators::open_shared() {
     check_mpi(MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN));
 }
 
-void Communicators::open_roles(const RankMap& map) {
-    int rank = 0;
-    check_mpi(MPI_Comm_rank(world, &rank));
-    const RankInfo& own = map.ranks[static_cast<std::size_t>(rank)];
-    servers = split_off(world, own.role == Role::kServer, rank);
-    workers = split_off(world, own.role == Role::kWorker, rank);
-    leaders = split_off(world, own.node_rank == 0, rank);
-}
-
 void Communicators::close() {
-    for (MPI_Comm* made : {&leaders, &workers, &servers, &node, &ring, &transfer, &world}) {
+    for (MPI_Comm* made : {&node, &ring, &transfer, &world}) {
         if (*made != MPI_COMM_NULL) {
             check_mpi(MPI_Comm_free(made));
         }

@@ -4,8 +4,7 @@
 
 #include <cstdint>
 #include <source_location>
-
-#include "cohort/comm/rank_map.hpp"
+#include <vector>
 
 namespace cohort {
 
@@ -17,24 +16,21 @@ void check_mpi(int code, std::source_location where = std::source_location::curr
 [[nodiscard]] int mpi_count(std::uint64_t count,
                             std::source_location where = std::source_location::current());
 
-/// The communicators of a rank, by role; MPI_COMM_NULL where this rank has no part. All of them
-/// return errors. To be used on the communication thread only.
+/// Whether a request has completed; a null request has.
+[[nodiscard]] bool ended(MPI_Request& request);
+
+/// The communicators of a rank. All of them return errors. To be used on the communication
+/// thread only.
 struct Communicators {
     MPI_Comm world = MPI_COMM_NULL;     ///< all ranks: control messages
     MPI_Comm transfer = MPI_COMM_NULL;  ///< all ranks: chunks of transfers
-    MPI_Comm ring = MPI_COMM_NULL;      ///< all ranks: point-to-point of the ring exchange
-    // For collectives by role, as model averaging among the workers.
-    MPI_Comm servers = MPI_COMM_NULL;
-    MPI_Comm workers = MPI_COMM_NULL;
-    MPI_Comm node = MPI_COMM_NULL;     ///< ranks that share memory, in the order of world ranks
-    MPI_Comm leaders = MPI_COMM_NULL;  ///< the first rank of each node
+    MPI_Comm ring = MPI_COMM_NULL;      ///< all ranks: point-to-point of all-reduces
+    MPI_Comm node = MPI_COMM_NULL;      ///< ranks that share memory, in the order of world ranks
 
     /// Collective, blocking. MPI must be initialised. Only `world` is made.
     void open_world();
-    /// Collective, blocking: world, transfer, ring and node.
+    /// Collective, blocking: transfer, ring and node.
     void open_shared();
-    /// Collective, blocking: those that need the finished map.
-    void open_roles(const RankMap& map);
     /// Collective, blocking.
     void close();
 };

@@ -1,37 +1,13 @@
 #include "comm/base/doorbell.hpp"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <climits>
-#include <ctime>
 #include <memory>
 #include <new>
 #include <thread>
 
 #include "comm/base/communicators.hpp"
+#include "comm/base/futex.hpp"
 
 namespace cohort {
-namespace {
-
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::uint32_t) == 4);
-
-/// The words lie in memory shared between processes: no FUTEX_PRIVATE_FLAG.
-void futex_wake(std::atomic<std::uint32_t>& word) noexcept {
-    ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr,
-              nullptr, 0);
-}
-
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
-                std::chrono::microseconds limit) noexcept {
-    const timespec time{.tv_sec = limit.count() / 1'000'000,
-                        .tv_nsec = limit.count() % 1'000'000 * 1000};
-    ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, expected, &time,
-              nullptr, 0);
-}
-
-}  // namespace
 
 void Doorbells::open(MPI_Comm node, const std::vector<int>& node_ranks, int own_rank,
                      int world_size) {
@@ -55,7 +31,7 @@ void Doorbells::open(MPI_Comm node, const std::vector<int>& node_ranks, int own_
         by_rank_[static_cast<std::size_t>(node_ranks[i])] = static_cast<Bell*>(aligned);
     }
     own_.store(new (by_rank_[static_cast<std::size_t>(own_rank)]) Bell);
-    check_mpi(MPI_Barrier(node));  // nobody rings a bell that is not there yet
+    check_mpi(MPI_Barrier(node));  // nobody rings a bell before it is made
     open_.store(true);
 }
 
@@ -78,7 +54,7 @@ void Doorbells::close() {
 void Doorbells::ring(Bell& bell) noexcept {
     bell.rung.fetch_add(1);
     if (bell.sleeping.load() != 0) {
-        futex_wake(bell.rung);
+        futex_wake_all(bell.rung);
     }
 }
 
@@ -100,7 +76,7 @@ void Doorbells::ring(int world_rank) noexcept {
 void Doorbells::sleep(std::uint32_t seen, std::chrono::microseconds limit) noexcept {
     Bell& bell = *own_.load();
     bell.sleeping.store(1);
-    futex_wait(bell.rung, seen, limit);
+    futex_sleep(bell.rung, seen, limit);
     bell.sleeping.store(0);
 }
 

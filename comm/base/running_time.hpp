@@ -4,6 +4,9 @@
 
 namespace cohort {
 
+/// A longer gap between two looks at a clock: this process, or its thread, was stopped or starved.
+inline constexpr std::chrono::milliseconds kOwnPause{500};
+
 /// How long this process has been running: a pause in which it was stopped does not count.
 class RunningTime {
 public:
@@ -18,7 +21,6 @@ public:
     }
 
 private:
-    static constexpr std::chrono::milliseconds kOwnPause{500};
     std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
     std::chrono::duration<double> sum_{0};
 };

@@ -65,13 +65,13 @@ bool ControlChannel::poll(const std::function<void(Packet&&)>& deliver) {
 
 bool ControlChannel::quiet() const noexcept {
     return sends_.empty() && std::all_of(arriving_.begin(), arriving_.end(),
-                                         [](const auto& message) { return message->left_alone; });
+                                         [](const auto& message) { return message->abandoned; });
 }
 
-void ControlChannel::leave_alone(int rank) {
-    sends_.leave_alone(rank);
+void ControlChannel::abandon(int rank) {
+    sends_.abandon(rank);
     for (const auto& arriving : arriving_) {
-        arriving->left_alone = arriving->left_alone || arriving->source == rank;
+        arriving->abandoned = arriving->abandoned || arriving->source == rank;
     }
 }
 

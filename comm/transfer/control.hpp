@@ -29,7 +29,7 @@ enum class PacketType : std::uint8_t {
     kAgreed,      ///< agreement: from rank 0
     kAbort,       ///< the job ends
     kAbortSeen,   ///< answers kAbort: logged and recorded
-    kMembership,  ///< from rank 0: who is excluded
+    kMembership,  ///< from rank 0: the excluded ranks
     kSuspect,     ///< to rank 0: a rank seems to be lost
     kProbe,       ///< from rank 0 to an excluded rank: does it still run?
     kProbeSeen    ///< answers kProbe
@@ -85,10 +85,10 @@ public:
     void send(int rank, const PacketHeader& header, std::span<const std::byte> body = {});
     /// Hands what has arrived to `deliver`, in the order of each sender. True when anything moved.
     bool poll(const std::function<void(Packet&&)>& deliver);
-    /// Nothing is being sent or received, but for what is left alone.
+    /// Nothing is being sent or received, but for abandoned ones.
     [[nodiscard]] bool quiet() const noexcept;
-    /// Nobody waits any more for what is under way to or from `rank`.
-    void leave_alone(int rank);
+    /// Nobody waits any more for what is in flight to or from `rank`.
+    void abandon(int rank);
 
     [[nodiscard]] Instant last_sent(int rank) const { return last_sent_[index(rank)]; }
     [[nodiscard]] Instant last_heard(int rank) const { return last_heard_[index(rank)]; }
@@ -103,7 +103,7 @@ private:
         std::vector<std::byte> bytes;
         MPI_Request request = MPI_REQUEST_NULL;
         bool complete = false;
-        bool left_alone = false;
+        bool abandoned = false;
     };
     static std::size_t index(int rank) noexcept { return static_cast<std::size_t>(rank); }
     bool match_one();

@@ -28,7 +28,7 @@ public:
     void reserve(std::size_t offset, std::size_t bytes);
     /// When all have opened it.
     void close_descriptor() noexcept;
-    /// Leaves the mapping in place for the rest of the process's life: somebody still writes.
+    /// Leaves the mapping in place for the rest of the process's life: MPI may still write.
     void leave_mapped() noexcept;
 
     [[nodiscard]] std::byte* data() const noexcept { return data_; }

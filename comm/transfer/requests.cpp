@@ -7,18 +7,17 @@
 
 namespace cohort {
 
-void RequestPool::add(MPI_Request request, int peer, std::function<void()> at_end,
-                      bool left_alone) {
+void RequestPool::add(MPI_Request request, int peer, std::function<void()> at_end, bool abandoned) {
     requests_.push_back(request);
-    entries_.push_back({peer, left_alone, std::move(at_end)});
-    left_alone_ += left_alone ? 1 : 0;
+    entries_.push_back({peer, abandoned, std::move(at_end)});
+    abandoned_ += abandoned ? 1 : 0;
 }
 
-void RequestPool::leave_alone(int peer) {
+void RequestPool::abandon(int peer) {
     for (Entry& entry : entries_) {
-        if (entry.peer == peer && !entry.left_alone) {
-            entry.left_alone = true;
-            ++left_alone_;
+        if (entry.peer == peer && !entry.abandoned) {
+            entry.abandoned = true;
+            ++abandoned_;
         }
     }
 }
@@ -46,7 +45,7 @@ bool RequestPool::poll() {
     std::vector<std::function<void()>> due;
     for (int i = 0; i < count; ++i) {
         Entry& entry = entries_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)])];
-        left_alone_ -= entry.left_alone ? 1 : 0;
+        abandoned_ -= entry.abandoned ? 1 : 0;
         due.push_back(std::move(entry.at_end));
     }
     std::size_t kept = 0;

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "core/bytes.hpp"
+
 namespace cohort {
 namespace {
 
@@ -42,7 +44,7 @@ Verdict combine(const std::vector<Verdict>& verdicts) {
         result.message += result.message.empty() ? "" : "\n";
         result.message += message;
         if (ranks.size() == verdicts.size()) {
-            continue;  // everybody says so
+            continue;  // all ranks say so
         }
         result.message +=
             fmt::format(" ({} {})", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
@@ -50,82 +52,33 @@ Verdict combine(const std::vector<Verdict>& verdicts) {
     return result;
 }
 
-std::optional<Verdict> Agreement::arrived(std::uint32_t sequence, int rank, Verdict verdict) {
-    const std::lock_guard lock(mutex_);
-    if (const auto past = past_.find(sequence); past != past_.end()) {
-        return past->second;
-    }
-    collecting_[sequence].insert_or_assign(rank, std::move(verdict));
-    return std::nullopt;
-}
-
-bool Agreement::all_here(const std::map<int, Verdict>& here) const {
-    for (int rank = 0; rank < ranks_; ++rank) {
-        if (!here.contains(rank) && !members_.excluded(rank)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-std::vector<std::uint32_t> Agreement::complete() const {
-    const std::lock_guard lock(mutex_);
-    std::vector<std::uint32_t> sequences;
-    for (const auto& [sequence, here] : collecting_) {
-        if (all_here(here)) {
-            sequences.push_back(sequence);
-        }
-    }
-    return sequences;
-}
-
-Agreement::Conclusion Agreement::conclude(std::uint32_t sequence) {
-    const std::lock_guard lock(mutex_);
-    std::vector<Verdict> all(static_cast<std::size_t>(ranks_));
-    Conclusion conclusion;
-    for (auto& [rank, verdict] : collecting_[sequence]) {
-        all[static_cast<std::size_t>(rank)] = std::move(verdict);
-        conclusion.arrived.push_back(rank);
-    }
-    collecting_.erase(sequence);
-    conclusion.verdict = combine(all);
-    conclusion.verdict.epoch = members_.epoch();
-    past_.emplace(sequence, conclusion.verdict);
-    return conclusion;
-}
-
-void Agreement::agreed(std::uint32_t sequence, Verdict verdict) {
+std::uint32_t Agreement::arrive(Verdict own, bool last) {
+    std::uint32_t sequence = 0;
     {
         const std::lock_guard lock(mutex_);
-        results_.emplace(sequence, std::move(verdict));
+        sequence = ++sequence_;
     }
-    changed_.notify_all();
-}
-
-std::uint32_t Agreement::next() {
-    const std::lock_guard lock(mutex_);
-    return ++sequence_;
-}
-
-std::vector<int> Agreement::missing(std::uint32_t sequence, int own_rank) const {
-    if (own_rank != 0) {
-        return {0};  // who else is late is known there
-    }
-    const std::lock_guard lock(mutex_);
-    const auto here = collecting_.find(sequence);
-    std::vector<int> late;
-    for (int rank = 0; rank < ranks_; ++rank) {
-        if (here != collecting_.end() && !here->second.contains(rank) && !members_.excluded(rank)) {
-            late.push_back(rank);
+    commands_.post([this, sequence, last, own = std::move(own)] {
+        last_ = last ? sequence : last_;
+        if (network_.rank() == 0) {
+            arrived(sequence, 0, own);
+        } else {
+            network_.control->send(0, {.type = PacketType::kArrived, .sequence = sequence},
+                                   encode(own));
         }
-    }
-    return late;
+    });
+    return sequence;
 }
 
-Verdict Agreement::wait(std::uint32_t sequence, std::string_view name, OperationBoard& board,
-                        int own_rank) {
-    const auto named =
-        board.begin(name, sequence, [=, this] { return missing(sequence, own_rank); });
+Verdict Agreement::wait(std::uint32_t sequence, std::string_view name) {
+    const auto named = board_.begin(name, sequence, [=, this] {
+        if (network_.rank() != 0) {
+            return std::vector<int>{0};  // rank 0 knows which others are late
+        }
+        const std::lock_guard lock(mutex_);
+        const auto found = collecting_.find(sequence);
+        return found == collecting_.end() ? std::vector<int>() : missing(found->second);
+    });
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return results_.contains(sequence); });
     Verdict verdict = std::move(results_.at(sequence));
@@ -134,9 +87,90 @@ Verdict Agreement::wait(std::uint32_t sequence, std::string_view name, Operation
     return verdict;
 }
 
-bool Agreement::wait_for(std::uint32_t sequence, std::chrono::milliseconds limit) {
+Verdict Agreement::agree(Verdict own, std::string_view name) {
+    return wait(arrive(std::move(own), false), name);
+}
+
+Verdict Agreement::agree_on_end() {
+    return wait(arrive({}, true), "end of the job");
+}
+
+bool Agreement::agree_within(std::chrono::milliseconds limit) {
+    const std::uint32_t sequence = arrive({}, false);
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, limit, [&] { return results_.contains(sequence); });
+}
+
+std::vector<int> Agreement::missing(const Arrivals& arrivals) const {
+    std::vector<int> late;
+    for (int rank = 0; rank < network_.map().size(); ++rank) {
+        if (!arrivals.contains(rank) && !network_.members.excluded(rank)) {
+            late.push_back(rank);
+        }
+    }
+    return late;
+}
+
+void Agreement::arrived(std::uint32_t sequence, int rank, Verdict verdict) {
+    std::optional<Verdict> past;
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto found = past_.find(sequence); found != past_.end()) {
+            past = found->second;
+        } else {
+            collecting_[sequence].insert_or_assign(rank, std::move(verdict));
+        }
+    }
+    if (past) {
+        network_.control->send(rank, {.type = PacketType::kAgreed, .sequence = sequence},
+                               encode(*past));
+    }
+    conclude();
+}
+
+std::map<std::uint32_t, Agreement::Arrivals> Agreement::take_complete() {
+    const std::lock_guard lock(mutex_);
+    std::map<std::uint32_t, Arrivals> complete;
+    for (auto at = collecting_.begin(); at != collecting_.end();) {
+        const auto next = std::next(at);
+        if (missing(at->second).empty()) {
+            complete.insert(collecting_.extract(at));
+        }
+        at = next;
+    }
+    return complete;
+}
+
+void Agreement::conclude() {
+    for (auto& [sequence, arrivals] : take_complete()) {
+        std::vector<Verdict> all(network_.map().ranks.size());
+        for (const auto& [rank, verdict] : arrivals) {
+            all[static_cast<std::size_t>(rank)] = verdict;
+        }
+        Verdict verdict = combine(all);
+        verdict.epoch = network_.members.epoch();
+        {
+            const std::lock_guard lock(mutex_);
+            past_.emplace(sequence, verdict);
+        }
+        const auto body = encode(verdict);
+        for (const auto& [other, said] : arrivals) {
+            if (other != 0 && network_.watch->alive(other)) {
+                network_.control->send(other, {.type = PacketType::kAgreed, .sequence = sequence},
+                                       body);
+            }
+        }
+        agreed(sequence, std::move(verdict));
+    }
+}
+
+void Agreement::agreed(std::uint32_t sequence, Verdict verdict) {
+    over_ = over_ || (sequence == last_ && verdict.epoch > 0);
+    {
+        const std::lock_guard lock(mutex_);
+        results_.emplace(sequence, std::move(verdict));
+    }
+    changed_.notify_all();
 }
 
 }  // namespace cohort

@@ -12,11 +12,12 @@
 
 #include "cohort/comm/operations.hpp"
 #include "cohort/core/error.hpp"
-#include "comm/world/members.hpp"
+#include "comm/world/command_queue.hpp"
+#include "comm/world/network.hpp"
 
 namespace cohort {
 
-/// What a rank brings to an agreement, or takes home from it.
+/// What a rank brings to an agreement, and what all of them agree on.
 struct Verdict {
     ExitCode code = ExitCode::kDone;
     std::string message;
@@ -31,43 +32,47 @@ struct Verdict {
 [[nodiscard]] Verdict combine(const std::vector<Verdict>& verdicts);
 
 /// "Did all of us get here?" Every rank tells rank 0, which tells all. Nobody waits for an excluded
-/// rank; one that comes all the same is told. Thread safe; the messages are carried by the
-/// communication thread.
+/// rank; one that arrives all the same is told what was agreed.
 class Agreement {
 public:
-    Agreement(int ranks, const Members& members) : ranks_(ranks), members_(members) {}
+    Agreement(Network& network, CommandQueue& commands, OperationBoard& board)
+        : network_(network), commands_(commands), board_(board) {}
 
-    /// On rank 0: `rank` has arrived with its verdict. What was agreed on, if it comes too late.
-    [[nodiscard]] std::optional<Verdict> arrived(std::uint32_t sequence, int rank, Verdict verdict);
-    /// On rank 0: agreements at which all members have arrived.
-    [[nodiscard]] std::vector<std::uint32_t> complete() const;
-    struct Conclusion {
-        Verdict verdict;
-        std::vector<int> arrived;
-    };
-    /// On rank 0, when all have arrived: what they agreed on.
-    [[nodiscard]] Conclusion conclude(std::uint32_t sequence);
-    /// The result has come in.
+    // From any thread but the communication thread:
+    /// Sleeps until all members have arrived, as the wait `name` of the board.
+    [[nodiscard]] Verdict agree(Verdict own, std::string_view name);
+    /// The same, for the agreement that the job is over.
+    [[nodiscard]] Verdict agree_on_end();
+    /// False when the members have not agreed within `limit`.
+    [[nodiscard]] bool agree_within(std::chrono::milliseconds limit);
+
+    // On the communication thread:
+    /// On rank 0: `rank` has arrived with its verdict.
+    void arrived(std::uint32_t sequence, int rank, Verdict verdict);
+    /// On rank 0: concludes the agreements at which all members have arrived.
+    void conclude();
+    /// The result is received.
     void agreed(std::uint32_t sequence, Verdict verdict);
-
-    /// Number of the next agreement of this rank.
-    [[nodiscard]] std::uint32_t next();
-    /// Sleeps until it is agreed on, as the wait `name` of the board.
-    [[nodiscard]] Verdict wait(std::uint32_t sequence, std::string_view name, OperationBoard& board,
-                               int own_rank);
-    /// The same for at most `limit`. False when it was not agreed on by then.
-    [[nodiscard]] bool wait_for(std::uint32_t sequence, std::chrono::milliseconds limit);
+    /// All members know that the job is over, after a loss.
+    [[nodiscard]] bool job_over() const noexcept { return over_; }
 
 private:
-    [[nodiscard]] bool all_here(const std::map<int, Verdict>& here) const;
-    [[nodiscard]] std::vector<int> missing(std::uint32_t sequence, int own_rank) const;
+    using Arrivals = std::map<int, Verdict>;  ///< by rank
+    [[nodiscard]] std::uint32_t arrive(Verdict own, bool last);
+    [[nodiscard]] Verdict wait(std::uint32_t sequence, std::string_view name);
+    [[nodiscard]] std::map<std::uint32_t, Arrivals> take_complete();
+    /// Of those for whom an agreement waits.
+    [[nodiscard]] std::vector<int> missing(const Arrivals& arrivals) const;
 
-    int ranks_;
-    const Members& members_;
-    mutable std::mutex mutex_;
+    Network& network_;
+    CommandQueue& commands_;
+    OperationBoard& board_;
+    std::uint32_t last_ = 0;  ///< sequence of agree_on_end(); communication thread only
+    bool over_ = false;       ///< communication thread only
+    std::mutex mutex_;        ///< of what follows
     std::condition_variable changed_;
     std::uint32_t sequence_ = 0;
-    std::map<std::uint32_t, std::map<int, Verdict>> collecting_;
+    std::map<std::uint32_t, Arrivals> collecting_;
     std::map<std::uint32_t, Verdict> results_;
     std::map<std::uint32_t, Verdict> past_;  ///< on rank 0
 };

@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-/// Who is excluded, as rank 0 tells it to the others.
+/// The excluded ranks, as rank 0 tells them to the others.
 struct MembershipState {
     std::uint64_t epoch = 0;
     std::vector<std::uint8_t> excluded;  ///< by rank

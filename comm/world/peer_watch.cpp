@@ -1,29 +1,20 @@
 #include "comm/world/peer_watch.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <csignal>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
+
+#include "comm/base/running_time.hpp"
 
 namespace cohort {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLookEvery = 100ms;
-/// A pause of this thread that was not a wait for others: the process was stopped or starved.
-constexpr auto kOwnPause = 500ms;
+constexpr auto kCheckPeriod = 100ms;
 /// Heartbeats that may fail to come before a link is in doubt.
 constexpr int kBeatsInDoubt = 3;
-
-int open_process(std::int64_t pid) {
-    return static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0U));
-}
 
 }  // namespace
 
@@ -34,45 +25,15 @@ PeerWatch::PeerWatch(const RankMap& map, int own_rank, const std::vector<int>& s
       beat_every_(std::min(1.0, lost_after_s / 4)),
       control_(control),
       members_(members),
+      processes_(map, same_pids),
       known_(map.ranks.size()),
       last_check_(std::chrono::steady_clock::now()),
       last_look_(last_check_) {
-    for (const int rank : same_pids) {
-        processes_.push_back({rank, open_process(map.ranks[static_cast<std::size_t>(rank)].pid)});
-    }
     for (int rank = 0; rank < map.size(); ++rank) {
         if (rank != own_rank && (own_rank == 0 || rank == 0)) {
             partners_.push_back(rank);
         }
     }
-}
-
-PeerWatch::~PeerWatch() {
-    for (const Process& process : processes_) {
-        if (process.descriptor >= 0) {
-            ::close(process.descriptor);
-        }
-    }
-}
-
-bool PeerWatch::dead(const Process& process) const {
-    if (process.descriptor >= 0) {
-        pollfd look{.fd = process.descriptor, .events = POLLIN, .revents = 0};
-        return ::poll(&look, 1, 0) > 0;  // readable from the end of the process on
-    }
-    const auto pid = static_cast<pid_t>(map_.ranks[static_cast<std::size_t>(process.rank)].pid);
-    return ::kill(pid, 0) != 0 && errno == ESRCH;
-}
-
-bool PeerWatch::alive(int rank) const {
-    return std::none_of(processes_.begin(), processes_.end(), [&](const Process& process) {
-        return process.rank == rank && dead(process);
-    });
-}
-
-bool PeerWatch::beside(int rank) const noexcept {
-    return std::any_of(processes_.begin(), processes_.end(),
-                       [&](const Process& process) { return process.rank == rank; });
 }
 
 bool PeerWatch::silent(int rank, Instant now) const {
@@ -83,34 +44,23 @@ bool PeerWatch::uncertain(int rank, Instant now) const {
     return now - control_.last_heard(rank) > kBeatsInDoubt * beat_every_;
 }
 
-bool PeerWatch::end_process(int rank) const {
-    for (const Process& process : processes_) {
-        if (process.rank == rank && process.descriptor >= 0) {
-            return ::syscall(SYS_pidfd_send_signal, process.descriptor, SIGKILL, nullptr, 0U) ==
-                       0 ||
-                   errno == ESRCH;
-        }
-    }
-    return false;
-}
-
 PeerWatch::Loss PeerWatch::death(int rank) const {
     return {.rank = rank, .dead = true, .reason = fmt::format("{} has died", map_.describe(rank))};
 }
 
 std::optional<PeerWatch::Loss> PeerWatch::find_dead() const {
-    for (const Process& process : processes_) {
-        if (!members_.excluded(process.rank) && dead(process)) {
-            return death(process.rank);
+    for (const int rank : processes_.ranks()) {
+        if (!members_.excluded(rank) && processes_.ended(rank)) {
+            return death(rank);
         }
     }
     return std::nullopt;
 }
 
 void PeerWatch::find_new_dead(std::vector<Loss>& losses) {
-    for (const Process& process : processes_) {
-        if (!known(process.rank).lost && dead(process) && learn_of_loss(process.rank)) {
-            losses.push_back(death(process.rank));
+    for (const int rank : processes_.ranks()) {
+        if (!known(rank).lost && processes_.ended(rank) && note(rank)) {
+            losses.push_back(death(rank));
         }
     }
 }
@@ -123,7 +73,7 @@ void PeerWatch::find_silent(Instant now, std::vector<Loss>& losses) {
         if (control_.last_heard(rank) > known(rank).lost_since && alive(rank)) {
             known(rank).lost = false;  // it was not excluded, and is heard of again
         }
-        if (silent(rank, now) && learn_of_loss(rank)) {
+        if (silent(rank, now) && note(rank)) {
             const std::chrono::duration<double> silence = now - control_.last_heard(rank);
             losses.push_back(
                 {.rank = rank,
@@ -134,17 +84,13 @@ void PeerWatch::find_silent(Instant now, std::vector<Loss>& losses) {
     }
 }
 
-bool PeerWatch::learn_of_loss(int rank) {
+bool PeerWatch::note(int rank) {
     if (members_.excluded(rank) || known(rank).lost) {
         return false;
     }
     known(rank).lost = true;
     known(rank).lost_since = std::chrono::steady_clock::now();
     return true;
-}
-
-bool PeerWatch::note(int rank) {
-    return learn_of_loss(rank);
 }
 
 void PeerWatch::probe(int rank) {
@@ -190,7 +136,7 @@ std::vector<PeerWatch::Loss> PeerWatch::check(Instant now) {
     }
     last_check_ = now;
     std::vector<Loss> losses;
-    if (now - last_look_ >= kLookEvery) {
+    if (now - last_look_ >= kCheckPeriod) {
         last_look_ = now;
         beat(now);
         find_new_dead(losses);

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
-#include "comm/world/leftovers.hpp"
+#include "comm/base/leftovers.hpp"
 #include "core/bytes.hpp"
 
 namespace cohort {
@@ -121,7 +121,7 @@ std::vector<Introduction> exchange(Introduction own, MPI_Comm world, int size, d
     return cards;
 }
 
-void require(bool good, std::string_view what, std::string_view expected, double got) {
+void require_option(bool good, std::string_view what, std::string_view expected, double got) {
     if (!good) {
         fail<UsageError>({.where = what,
                           .what = "not a usable value",
@@ -149,11 +149,13 @@ void check_options(const std::vector<Introduction>& cards) {
     same("lost after (s)", &Introduction::lost_after_s);
     same("chunk bytes", &Introduction::chunk_bytes);
     const auto positive = [](double value) { return std::isfinite(value) && value > 0; };
-    require(positive(first.stall_limit_s), "stall limit (s)", "more than 0", first.stall_limit_s);
-    require(positive(first.lost_after_s), "lost after (s)", "more than 0", first.lost_after_s);
-    require(first.chunk_bytes > 0 && first.chunk_bytes <= INT_MAX, "chunk bytes",
-            fmt::format("1..{}", INT_MAX), static_cast<double>(first.chunk_bytes));
-    require(first.servers >= 0, "servers", "0 or more", static_cast<double>(first.servers));
+    require_option(positive(first.stall_limit_s), "stall limit (s)", "more than 0",
+                   first.stall_limit_s);
+    require_option(positive(first.lost_after_s), "lost after (s)", "more than 0",
+                   first.lost_after_s);
+    require_option(first.chunk_bytes > 0 && first.chunk_bytes <= INT_MAX, "chunk bytes",
+                   fmt::format("1..{}", INT_MAX), static_cast<double>(first.chunk_bytes));
+    require_option(first.servers >= 0, "servers", "0 or more", static_cast<double>(first.servers));
     if (static_cast<std::int64_t>(cards.size()) <= first.servers) {
         fail<UsageError>({.where = "servers",
                           .what = "no rank is left to be a worker",
@@ -226,7 +228,6 @@ Roster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& co
     const std::vector<Introduction> cards = exchange(own, comms.world, size, limit);
     roster.map = make_map(options, cards);
     roster.tag_limit = highest_tag();
-    comms.open_roles(roster.map);
     if (own.leader == roster.own_rank) {
         remove_leftovers();
     }

@@ -4,15 +4,15 @@
 
 #include <utility>
 
+#include "comm/base/running_time.hpp"
+
 namespace cohort {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLookEvery = 100ms;
+constexpr auto kWatchPeriod = 100ms;
 constexpr auto kStuckAfter = 500ms;
-/// A pause of this thread: the whole process was stopped or starved.
-constexpr auto kOwnPause = 500ms;
 
 }  // namespace
 
@@ -41,7 +41,7 @@ void Watchdog::watch() {
     std::uint64_t seen = steps_.load();
     auto last_look = std::chrono::steady_clock::now();
     auto last_step = last_look;
-    while (!stopped_within(kLookEvery)) {
+    while (!stopped_within(kWatchPeriod)) {
         const auto now = std::chrono::steady_clock::now();
         const std::uint64_t steps = steps_.load();
         if (steps != seen || now - last_look > kOwnPause) {

@@ -9,11 +9,11 @@
 #include <optional>
 #include <thread>
 
-#include "comm/world/job_end.hpp"
+#include "comm/world/failure.hpp"
 
 namespace cohort {
 
-/// Looks after the communication thread itself: when a rank dies while much is under way over TCP,
+/// Watches the communication thread itself: when a rank dies while much is in flight over TCP,
 /// Open MPI may never return from a call. One thread that looks ten times a second; it never calls
 /// MPI.
 class Watchdog {

@@ -6,28 +6,34 @@
 #include <string>
 #include <utility>
 
-#include "comm/world/comm_loop.hpp"
 #include "comm/world/comm_thread.hpp"
+#include "comm/world/orderly_end.hpp"
 
 namespace cohort {
 namespace {
 
 class WorldMessenger final : public Messenger {
 public:
-    WorldMessenger(CommLoop& loop, Ports& ports) : loop_(loop), ports_(ports) {}
+    WorldMessenger(WorldParts& parts, const CommThread& thread)
+        : parts_(parts), network_(parts.network), thread_(thread) {}
 
-    [[nodiscard]] int rank() const noexcept override { return loop_.rank(); }
+    [[nodiscard]] int rank() const noexcept override { return network_.rank(); }
 
     void send(Address to, Port from, std::uint16_t kind, std::vector<std::byte> body) override {
         check_address(to);
         if (to.rank == rank()) {
-            ports_.mailbox(to.port).put(
+            parts_.ports.mailbox(to.port).put(
                 {.from = {.rank = rank(), .port = from}, .kind = kind, .body = std::move(body)});
             return;
         }
-        loop_.send(to.rank,
-                   {.type = PacketType::kMessage, .from = from, .to = to.port, .kind = kind},
-                   std::move(body));
+        check_invariant(parts_.commands.running(), "messages are sent before the end of the world");
+        const PacketHeader header{
+            .type = PacketType::kMessage, .from = from, .to = to.port, .kind = kind};
+        parts_.commands.post([this, to, header, body = std::move(body)] {
+            if (network_.reaches(to.rank)) {
+                network_.control->send(to.rank, header, body);
+            }
+        });
     }
 
     [[nodiscard]] std::shared_ptr<OutgoingTransfer> start_transfer(
@@ -43,78 +49,87 @@ public:
         transfer->header = {
             .type = PacketType::kTransfer, .from = from, .to = to.port, .kind = kind};
         transfer->body = std::move(body);
-        loop_.start_transfer(transfer);
+        transfer->changed = [this] { network_.bells.ring_own(); };
+        check_invariant(parts_.commands.running(), "transfers start before the end of the world");
+        parts_.commands.post([this, transfer] { start(transfer); });
         return transfer;
     }
 
-    [[nodiscard]] Mailbox& mailbox(Port port) override { return ports_.mailbox(port); }
-    void set_sink(Port port, TransferSink* sink) override { ports_.sink(port).store(sink); }
-    [[nodiscard]] TrafficCounters counters() const override { return loop_.counters(); }
-    void set_pace(double bytes_per_second) override { loop_.set_pace(bytes_per_second); }
+    [[nodiscard]] Mailbox& mailbox(Port port) override { return parts_.ports.mailbox(port); }
+    void set_sink(Port port, TransferSink* sink) override { parts_.ports.sink(port).store(sink); }
+    [[nodiscard]] TrafficCounters counters() const override {
+        const Traffic& traffic = network_.traffic;
+        return {.bytes_sent = traffic.bytes_sent.load(),
+                .bytes_received = traffic.bytes_received.load(),
+                .messages_sent = traffic.messages_sent.load(),
+                .messages_received = traffic.messages_received.load(),
+                .cpu_seconds = thread_.cpu_seconds()};
+    }
+    void set_pace(double bytes_per_second) override {
+        network_.pacer.set_rate(bytes_per_second);
+        network_.bells.ring_own();
+    }
 
 private:
     void check_address(Address to) const {
-        check_invariant(to.rank >= 0 && to.rank < loop_.map().size(),
+        check_invariant(to.rank >= 0 && to.rank < network_.map().size(),
                         "messages go to ranks of this world");
     }
 
-    CommLoop& loop_;
-    Ports& ports_;
-};
-
-class WorldMembership final : public Membership {
-public:
-    explicit WorldMembership(CommLoop& loop) : loop_(loop) {}
-
-    [[nodiscard]] bool excluded(int rank) const override { return loop_.members().excluded(rank); }
-    [[nodiscard]] std::uint64_t epoch() const override { return loop_.members().epoch(); }
-    void watch(std::function<void(const RankEvent&)> watcher) override {
-        loop_.watch(std::move(watcher));
+    /// On the communication thread.
+    void start(const std::shared_ptr<Outgoing>& transfer) {
+        const bool local = transfer->to.rank == rank();
+        if (!local && !network_.reaches(transfer->to.rank)) {
+            transfer->finish();
+            return;
+        }
+        network_.transfers->start(transfer);
+        if (!local) {
+            network_.control->send(transfer->to.rank, transfer->header, transfer->body);
+        }
     }
-    void exclude(int rank) override { loop_.exclude(rank); }
-    void admit(int rank) override { loop_.admit(rank); }
 
-private:
-    CommLoop& loop_;
+    WorldParts& parts_;
+    Network& network_;
+    const CommThread& thread_;
 };
 
-/// A limit that is not usable is reported when all ranks have met.
+/// An unusable limit is reported once all ranks have met.
 Clock::Seconds board_limit(const WorldOptions& options) {
     return Clock::Seconds(options.stall_limit_s > 0 ? options.stall_limit_s : 60);
 }
 
 }  // namespace
 
-struct World::Impl {
-    explicit Impl(const WorldOptions& options)
-        : board(board_limit(options), std::make_shared<SteadyClock>()),
-          loop(options, board, ports),
-          messenger(loop, ports),
-          membership(loop) {
-        loop.start();
-    }
+WorldParts::WorldParts(const WorldOptions& with)
+    : options(with),
+      board(board_limit(with), std::make_shared<SteadyClock>()),
+      network(!with.alone && env.launcher != "none"),
+      cut_off(network, board, 2 * with.stall_limit_s) {
+}
 
-    OperationBoard board;
-    Ports ports;
-    CommLoop loop;
-    WorldMessenger messenger;
-    WorldMembership membership;
+struct World::Impl {
+    explicit Impl(const WorldOptions& options) : parts(options) { thread.start(); }
+
+    WorldParts parts;
+    CommThread thread{parts};
+    WorldMessenger messenger{parts, thread};
 };
 
 World::World(const WorldOptions& options) : impl_(std::make_unique<Impl>(options)) {
 }
 
 World::~World() {
-    if (impl_->loop.running() && impl_->loop.uses_mpi()) {
-        impl_->loop.end_job(ExitCode::kPeer, "left the job before its end");
+    if (impl_->parts.commands.running() && impl_->parts.network.uses_mpi) {
+        abort(ExitCode::kPeer, "left the job before its end");
     }
 }
 
 int World::rank() const noexcept {
-    return impl_->loop.rank();
+    return impl_->parts.network.rank();
 }
 const RankMap& World::map() const noexcept {
-    return impl_->loop.map();
+    return impl_->parts.network.map();
 }
 Role World::role() const noexcept {
     return map().ranks[static_cast<std::size_t>(rank())].role;
@@ -123,14 +138,14 @@ Messenger& World::messenger() noexcept {
     return impl_->messenger;
 }
 Membership& World::membership() noexcept {
-    return impl_->membership;
+    return impl_->parts.membership;
 }
 OperationBoard& World::operations() noexcept {
-    return impl_->board;
+    return impl_->parts.board;
 }
 
 ExitCode World::agree(ExitCode code, std::string& message) {
-    Verdict verdict = impl_->loop.agree({code, message}, "agreement");
+    Verdict verdict = impl_->parts.agreement.agree({code, message}, "agreement");
     if (rank() == 0) {
         message = std::move(verdict.message);
     }
@@ -138,11 +153,11 @@ ExitCode World::agree(ExitCode code, std::string& message) {
 }
 
 void World::on_failure(std::function<void(ExitCode, const std::string&, bool)> record) {
-    impl_->loop.on_failure(std::move(record));
+    impl_->parts.job_end.on_failure(std::move(record));
 }
 
 void World::abort(ExitCode code, const std::string& reason) {
-    impl_->loop.end_job(code, reason);
+    impl_->parts.job_end.abort(code, reason);
 }
 
 void World::abort(const std::exception_ptr& failure) {
@@ -161,14 +176,13 @@ void World::abort(const std::exception_ptr& failure) {
 }
 
 void World::finalize() {
-    if (!impl_->loop.running()) {
-        return;
+    if (impl_->parts.commands.running()) {
+        end_orderly(impl_->parts, impl_->thread);
     }
-    impl_->loop.finish();
 }
 
-CommThread& comm_thread(World& world) noexcept {
-    return world.impl().loop;
+CollectiveContext& collective_context(World& world) noexcept {
+    return world.impl().parts.collectives;
 }
 
 }  // namespace cohort

@@ -1,4 +1,4 @@
-// What is compared with checksums, and values that training cannot use.
+// Comparison with checksums, and checks for values that training cannot use.
 #include "data/dataset/dataset_checks.hpp"
 
 #include "cohort/core/error.hpp"
@@ -33,7 +33,7 @@ std::string text_of(std::uint32_t checksum) {
     return fmt::format("{:08x}", checksum);
 }
 
-/// Whether HDF5 finds damage in what it reads: Fletcher-32, or zlib's Adler-32 in gzip.
+/// Whether HDF5 detects damage when it reads: by Fletcher-32, or by zlib's Adler-32 in gzip.
 bool storage_checks(const OpenGroup& open) {
     const Hdf5Handle create = hdf5_own(H5Dget_create_plist(open.samples.id()), H5Pclose, open.where,
                                        "cannot read the filters");

@@ -18,12 +18,13 @@ void check_finite(std::span<const std::byte> samples, SampleType type,
                   std::span<const std::int64_t> sample_shape, std::int64_t first,
                   std::string_view where);
 
-/// FileError when that many classes cannot be meant: more than 131072 and more than the train group
-/// has samples, so that most would have none, and the network's last layer no room.
+/// FileError when the number of classes must be a mistake: more than 131072 and more than the train
+/// group has samples, so that most classes would have no sample and the network's last layer would
+/// not fit into memory.
 void check_classes(std::int64_t classes, std::int64_t train_samples, std::string_view where);
 
-/// FileError when `checksum`, that of samples [first, first + count), is not the one that is
-/// `known`; one that is not known yet becomes theirs.
+/// FileError when `checksum`, of samples [first, first + count), differs from `known`. If none is
+/// known yet, `checksum` becomes the known one.
 void compare_chunk(ChunkChecksum& known, std::uint32_t checksum, std::int64_t first,
                    std::int64_t count, std::string_view where);
 

@@ -214,7 +214,7 @@ void check_contiguous(const OpenGroup& open, const std::string& path) {
 }
 
 /// Sets chunk_samples: as stored, or several stored chunks together when they are very small.
-/// Without chunks the default stands in.
+/// Without chunks the default is used.
 void check_storage(OpenGroup& open, const std::string& path) {
     const Hdf5Handle create = hdf5_own(H5Dget_create_plist(open.samples.id()), H5Pclose, open.where,
                                        "cannot read the layout");
@@ -280,7 +280,8 @@ std::vector<std::int32_t> read_labels(const Hdf5Handle& file, const std::string&
     return result;
 }
 
-/// Of the train group, whichever is open; that one's own when there is no other.
+/// Samples of the train group, whichever group is open; of the open group when there is no train
+/// group.
 std::int64_t train_samples(const OpenGroup& open) {
     const std::string name = fmt::format("/{}/samples", kTrainGroup);
     const std::string where = open.watch.path() + ":" + name;

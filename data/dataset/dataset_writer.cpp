@@ -183,7 +183,7 @@ void DatasetWriter::State::create(GroupWriter& group) {
 
 void DatasetWriter::State::write_chunk(GroupWriter& group, std::span<const std::byte> samples) {
     const std::string place = where(group, "samples");
-    reserve(chunk_bytes() + chunk_bytes() / 64);  // what does not compress grows a little
+    reserve(chunk_bytes() + chunk_bytes() / 64);  // incompressible data grow a little
     std::vector<hsize_t> count{samples.size() / sample_bytes()};
     count.insert(count.end(), spec.sample_shape.begin(), spec.sample_shape.end());
     std::vector<hsize_t> start(count.size(), 0);
@@ -271,7 +271,7 @@ void DatasetWriter::State::check(const GroupWriter& group, std::span<const std::
                  static_cast<std::int64_t>(group.labels.size()), where(group, "samples"));
 }
 
-/// Writes what completes chunks, keeps the rest.
+/// Writes complete chunks, keeps the rest.
 void DatasetWriter::State::collect(GroupWriter& group, std::span<const std::byte> samples) {
     while (!samples.empty()) {
         const std::size_t part = std::min(chunk_bytes() - group.pending.size(), samples.size());

@@ -71,7 +71,7 @@ std::optional<LeasedSlice> LeaseBook::take_slice(std::int64_t n) {
                           .expected = "at least 1",
                           .got = fmt::format("{}", n)});
     }
-    // A book that goes on under a lower limit may have more in line than may still be applied.
+    // A resumed book with a lower limit may have more samples waiting than may still be applied.
     const std::int64_t room = limit_ - account_.applied - account_.outstanding;
     if (room <= 0) {
         return std::nullopt;
@@ -85,7 +85,7 @@ std::optional<LeasedSlice> LeaseBook::take_slice(std::int64_t n) {
     return fresh ? std::optional(issue(*fresh, next_turn_++)) : std::nullopt;
 }
 
-/// The first in line, or its beginning; the rest keeps its place.
+/// Takes the first waiting slice, or its beginning; the rest keeps its place.
 LeaseSlice LeaseBook::take_waiting(std::int64_t n, std::uint64_t& turn) {
     LeaseSlice slice = waiting_.begin()->second;
     turn = waiting_.begin()->first.first;

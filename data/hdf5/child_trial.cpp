@@ -18,11 +18,12 @@ namespace cohort {
 namespace {
 
 constexpr rlim_t kSeconds = 10;  ///< of processor time
-/// Of the clock: a slow file system, or a lock that another thread held at the fork. No verdict.
+/// Limit by the clock, for a slow file system, or a lock that another thread held at the fork. The
+/// trial then has no result.
 constexpr unsigned kPatience = 60;
 constexpr std::array kCrashes{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU};
 
-/// In the child: dies silently by whatever it runs into, and not after its parent.
+/// In the child: makes it die silently by any crash, and not later than its parent.
 void be_expendable() {
     for (const int signal : kCrashes) {
         std::signal(signal, SIG_DFL);
@@ -44,7 +45,7 @@ void be_expendable() {
 void try_in_child(const std::string& where, const std::function<void()>& action) {
     const pid_t child = ::fork();
     if (child < 0) {
-        return;  // too many processes: without a trial then
+        return;  // too many processes: no trial
     }
     if (child == 0) {
         be_expendable();

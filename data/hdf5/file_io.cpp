@@ -51,8 +51,8 @@ pid_t owner_of(std::string_view name) {
     return worse == std::errc() && end == last ? owner : 0;
 }
 
-/// Whether the process has the file open; true when it may not be asked. Another process, or this
-/// one, may have the id of one that was killed (in containers ids are small and alike).
+/// Whether the process has the file open; true when that cannot be determined. Another process, or
+/// this one, may have the id of one that was killed (in containers ids are small and alike).
 bool has_open(pid_t process, const std::filesystem::path& file) {
     if (::kill(process, 0) != 0 && errno == ESRCH) {
         return false;
@@ -94,7 +94,7 @@ struct stat file_status(const FileDescriptor& file, std::string_view path) {
 }
 
 FileDescriptor open_readable(const std::string& path) {
-    // Opening a pipe would wait for somebody who writes to it.
+    // Opening a pipe would wait for a writer.
     FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!file.valid()) {
         fail_errno(path, "cannot open for reading", errno);
@@ -186,7 +186,7 @@ std::string AtomicFile::temporary() const {
     return ::access(open.c_str(), F_OK) == 0 ? open : folder_of(path()) + "/" + temporary_name_;
 }
 
-/// What has the file's name now may be replaced.
+/// Checks that an existing file of this name may be replaced.
 void AtomicFile::check_target() const {
     struct stat facts {};
     if (::fstatat(folder_.get(), name_.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -204,7 +204,7 @@ void AtomicFile::check_target() const {
     }
 }
 
-/// Others who may write into the folder have not put something else in its place.
+/// Checks that the temporary file was not replaced by another user of the folder.
 void AtomicFile::check_temporary() const {
     struct stat own {};
     struct stat named {};
@@ -264,7 +264,7 @@ void AtomicFile::reserve(std::uint64_t end) {
                                        static_cast<off_t>(end - length));
         error = result == 0 ? 0 : errno;
     }
-    if (error == EOPNOTSUPP) {  // then what is free has to do
+    if (error == EOPNOTSUPP) {  // then only the free space can be checked
         struct statvfs facts {};
         const bool known = ::fstatvfs(file_.get(), &facts) == 0;
         error = known && facts.f_bavail * facts.f_frsize < end - length ? ENOSPC : 0;

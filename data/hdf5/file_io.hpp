@@ -29,7 +29,7 @@ private:
     int fd_ = -1;
 };
 
-/// What fstat says. Errors: FileError naming `path`.
+/// Result of fstat. Errors: FileError naming `path`.
 [[nodiscard]] struct stat file_status(const FileDescriptor& file, std::string_view path);
 /// Opens a regular file for reading, or throws FileError with the reason; never waits, not for the
 /// writer of a pipe either.
@@ -48,12 +48,12 @@ void read_at(const FileDescriptor& file, std::string_view path, std::uint64_t of
 
 /// A file that gets its name only when complete: it is written under a temporary name in the same
 /// folder, then synced and renamed. The destructor removes what was not committed. The folder is
-/// held open and links in it are not followed: whoever else may write into it cannot lead the file
-/// elsewhere, and what is no regular file is not replaced.
+/// held open and links in it are not followed: another user of the folder cannot redirect the file,
+/// and only regular files are replaced.
 class AtomicFile {
 public:
     /// Creates the temporary file. Errors here and in commit(): FileError naming the path and the
-    /// reason; UsageError when a file is there that must not be replaced.
+    /// reason; UsageError when a file exists that must not be replaced.
     explicit AtomicFile(OutputFile file);
     AtomicFile(const AtomicFile&) = delete;
     AtomicFile& operator=(const AtomicFile&) = delete;

@@ -8,8 +8,8 @@
 
 namespace cohort {
 
-/// Keeps a file open and notices that it changes while it is read. What is read before check()
-/// passes comes from the file as it was when the watch began.
+/// Keeps a file open and detects that it changes while it is read. Data read before check() passes
+/// are those of the file at the begin of the watch.
 class FileWatch {
 public:
     /// Errors: those of open_readable.

@@ -36,7 +36,7 @@ OpenAttribute open_attribute(hid_t object, const std::string& name, std::string_
     return open;
 }
 
-void require(bool holds, const OpenAttribute& open, std::string_view expected) {
+void require_attribute(bool holds, const OpenAttribute& open, std::string_view expected) {
     if (!holds) {
         fail<FileError>(
             {.where = open.where,
@@ -53,7 +53,8 @@ void read(const OpenAttribute& open, hid_t type, void* values) {
 template <class T>
 T read_one_integer(hid_t object, const std::string& name, std::string_view where, hid_t type) {
     const OpenAttribute open = open_attribute(object, name, where);
-    require(open.count == 1 && H5Tget_class(open.type.id()) == H5T_INTEGER, open, "one integer");
+    require_attribute(open.count == 1 && H5Tget_class(open.type.id()) == H5T_INTEGER, open,
+                      "one integer");
     T value{};
     read(open, type, &value);
     return value;
@@ -85,7 +86,7 @@ bool hdf5_has_attribute(hid_t object, const std::string& name, std::string_view 
 
 std::string hdf5_read_text(hid_t object, const std::string& name, std::string_view where) {
     const OpenAttribute open = open_attribute(object, name, where);
-    require(open.count == 1 && H5Tget_class(open.type.id()) == H5T_STRING, open, "text");
+    require_attribute(open.count == 1 && H5Tget_class(open.type.id()) == H5T_STRING, open, "text");
     if (H5Tis_variable_str(open.type.id()) > 0) {
         char* text = nullptr;
         read(open, open.type.id(), static_cast<void*>(&text));
@@ -109,7 +110,8 @@ std::uint64_t hdf5_read_unsigned(hid_t object, const std::string& name, std::str
 
 double hdf5_read_number(hid_t object, const std::string& name, std::string_view where) {
     const OpenAttribute open = open_attribute(object, name, where);
-    require(open.count == 1 && H5Tget_class(open.type.id()) == H5T_FLOAT, open, "one real number");
+    require_attribute(open.count == 1 && H5Tget_class(open.type.id()) == H5T_FLOAT, open,
+                      "one real number");
     double value = 0;
     read(open, H5T_NATIVE_DOUBLE, &value);
     return value;
@@ -119,7 +121,7 @@ std::vector<double> hdf5_read_numbers(hid_t object, const std::string& name,
                                       std::string_view where) {
     const OpenAttribute open = open_attribute(object, name, where);
     const H5T_class_t kind = H5Tget_class(open.type.id());
-    require(kind == H5T_INTEGER || kind == H5T_FLOAT, open, "numbers");
+    require_attribute(kind == H5T_INTEGER || kind == H5T_FLOAT, open, "numbers");
     std::vector<double> values(open.count);
     read(open, H5T_NATIVE_DOUBLE, values.data());
     return values;

@@ -12,7 +12,7 @@ std::string hdf5_version_text() {
     unsigned minor = 0;
     unsigned release = 0;
     if (H5get_libversion(&major, &minor, &release) < 0) {
-        fail<FileError>({.where = "HDF5", .what = "does not say its version"});
+        fail<FileError>({.where = "HDF5", .what = "the version is not known"});
     }
 #ifdef H5_HAVE_PARALLEL
     constexpr const char* kFlavour = "parallel";

@@ -15,14 +15,14 @@
 
 namespace cohort {
 
-/// What a store holds, e.g. {"cohort-checkpoint", 1}; written into the file and read back.
+/// Kind and version of a store, e.g. {"cohort-checkpoint", 1}; written into the file and read back.
 struct StoreFormat {
     std::string name;
     int version = 1;
     friend bool operator==(const StoreFormat&, const StoreFormat&) = default;
 };
 
-/// What tells one store file from every other: its length and the CRC-32 of its contents.
+/// Identity of a store file: its length and the CRC-32 of its contents.
 struct StoreStamp {
     std::uint64_t bytes = 0;
     std::uint32_t crc32 = 0;
@@ -34,7 +34,7 @@ using StoreValue = std::variant<std::string, double, std::int64_t, std::uint64_t
 
 /// Files are written under a temporary name and a process that is killed leaves it behind. Deletes
 /// those in `folder` of files whose name starts with `name` and that no process has open any more.
-/// Returns the names of the deleted files; what cannot be deleted or asked about stays.
+/// Returns the names of the deleted files; files that cannot be deleted or checked stay.
 std::vector<std::string> remove_stale_temporaries(const std::string& folder, std::string_view name);
 
 /// Element types of arrays.

@@ -29,7 +29,7 @@ namespace cohort {
 namespace {
 
 /// Room kept free on the disk for what HDF5 writes about the data.
-constexpr std::uint64_t kStructureBytes = std::uint64_t{512} << 10U;
+constexpr std::uint64_t kStoreStructureBytes = std::uint64_t{512} << 10U;
 constexpr std::size_t kSliceBytes = std::size_t{4} << 20U;
 
 void check_name(std::string_view name) {
@@ -84,7 +84,7 @@ struct StoreWriter::State {
     }
     /// Makes room for `bytes` more before HDF5 does anything. On the HDF5 thread.
     void reserve(std::uint64_t bytes) {
-        output.reserve(hdf5_file_bytes(file, output.path()) + bytes + kStructureBytes);
+        output.reserve(hdf5_file_bytes(file, output.path()) + bytes + kStoreStructureBytes);
     }
     std::uint64_t allocate(const std::string& name, std::uint64_t bytes, hid_t type,
                            const std::vector<hsize_t>& extents);
@@ -164,7 +164,7 @@ void StoreWriter::State::put(std::string_view name, std::span<const std::byte> b
 StoreWriter::StoreWriter(OutputFile file, StoreFormat format, Hdf5Thread& thread)
     : state_(std::make_unique<State>(std::move(file), std::move(format), thread)) {
     State& state = *state_;
-    state.output.reserve(kStructureBytes);  // no room, no HDF5 file; creating cuts it again
+    state.output.reserve(kStoreStructureBytes);  // no room, no HDF5 file; creating cuts it again
     state.job([&] {
         state.file = hdf5_create_file(state.output.temporary(), kStoreBlockBytes);
         state.reserve(0);

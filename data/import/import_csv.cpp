@@ -16,7 +16,7 @@ namespace cohort {
 
 namespace {
 
-std::string_view trimmed(std::string_view text) {
+std::string_view unquoted(std::string_view text) {
     const auto blank = [](char c) { return c == ' ' || c == '\t'; };
     while (!text.empty() && blank(text.front())) {
         text.remove_prefix(1);
@@ -30,15 +30,15 @@ std::string_view trimmed(std::string_view text) {
     return text;
 }
 
-std::vector<std::string_view> fields_of(std::string_view line) {
+std::vector<std::string_view> unquoted_fields_of(std::string_view line) {
     std::vector<std::string_view> fields;
     std::size_t end = line.find(',');
     while (end != std::string_view::npos) {
-        fields.push_back(trimmed(line.substr(0, end)));
+        fields.push_back(unquoted(line.substr(0, end)));
         line.remove_prefix(end + 1);
         end = line.find(',');
     }
-    fields.push_back(trimmed(line));
+    fields.push_back(unquoted(line));
     return fields;
 }
 
@@ -63,10 +63,10 @@ public:
             if (lines_.line() == 1 && line->starts_with("\xEF\xBB\xBF")) {
                 line->remove_prefix(3);
             }
-            if (trimmed(*line).empty()) {
+            if (unquoted(*line).empty()) {
                 continue;
             }
-            take(fields_of(*line));
+            take(unquoted_fields_of(*line));
         }
         flush();
         if (!begun_) {

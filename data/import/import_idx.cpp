@@ -20,7 +20,7 @@ struct IdxHeader {
     std::vector<std::int64_t> extents;
 };
 
-IdxHeader read_header(InputStream& stream) {
+IdxHeader read_idx_header(InputStream& stream) {
     std::array<std::byte, 4> start{};
     stream.read(start, "the IDX header");
     if (!looks_like_idx(start)) {
@@ -46,9 +46,9 @@ IdxHeader read_header(InputStream& stream) {
                      .got = fmt::format("{:02x}", type)});
 }
 
-std::vector<std::int32_t> read_labels(const ImportFile& file) {
+std::vector<std::int32_t> read_idx_labels(const ImportFile& file) {
     InputStream stream(file.path);
-    const IdxHeader header = read_header(stream);
+    const IdxHeader header = read_idx_header(stream);
     std::size_t width = 0;
     switch (header.type) {
         case kU8:
@@ -64,9 +64,9 @@ std::vector<std::int32_t> read_labels(const ImportFile& file) {
 }
 
 /// By the header, which must not contradict the name.
-bool holds_labels(const ImportFile& file) {
+bool idx_holds_labels(const ImportFile& file) {
     InputStream stream(file.path);
-    const std::size_t rank = read_header(stream).extents.size();
+    const std::size_t rank = read_idx_header(stream).extents.size();
     const IdxFileKind named = idx_file_kind(file.path);
     if (named != IdxFileKind::kUnnamed && (named == IdxFileKind::kLabels) != (rank == 1)) {
         fail<FileError>(
@@ -78,10 +78,10 @@ bool holds_labels(const ImportFile& file) {
     return rank == 1;
 }
 
-void import_pair(const ImportPair& pair, ImportSink& sink) {
-    const std::vector<std::int32_t> labels = read_labels(pair.labels);
+void import_idx_pair(const ImportPair& pair, ImportSink& sink) {
+    const std::vector<std::int32_t> labels = read_idx_labels(pair.labels);
     InputStream stream(pair.samples.path);
-    const IdxHeader header = read_header(stream);
+    const IdxHeader header = read_idx_header(stream);
     if (header.type != kU8 && header.type != kF32) {
         fail_type(stream, "uint8 (08) or float32 (0d) samples", header.type);
     }
@@ -140,8 +140,8 @@ std::string idx_partner(const std::string& path) {
 }
 
 void import_idx(const std::vector<ImportFile>& files, ImportSink& sink) {
-    for (const ImportPair& pair : pair_files(files, holds_labels)) {
-        import_pair(pair, sink);
+    for (const ImportPair& pair : pair_files(files, idx_holds_labels)) {
+        import_idx_pair(pair, sink);
     }
 }
 

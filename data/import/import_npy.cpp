@@ -87,7 +87,7 @@ std::vector<std::int64_t> parse_shape(const InputStream& stream, std::string_vie
     return shape;
 }
 
-NpyHeader read_header(InputStream& stream) {
+NpyHeader read_npy_header(InputStream& stream) {
     std::array<std::byte, 8> start{};
     stream.read(start, "the NumPy header");
     const auto version = std::to_integer<unsigned>(start[6]);
@@ -123,9 +123,9 @@ NpyHeader read_header(InputStream& stream) {
     return header;
 }
 
-std::vector<std::int32_t> read_labels(const ImportFile& file) {
+std::vector<std::int32_t> read_npy_labels(const ImportFile& file) {
     InputStream stream(file.path);
-    const NpyHeader header = read_header(stream);
+    const NpyHeader header = read_npy_header(stream);
     const bool integers = header.kind == 'i' || header.kind == 'u';
     if (!integers ||
         (header.width != 1 && header.width != 2 && header.width != 4 && header.width != 8)) {
@@ -147,10 +147,10 @@ std::vector<std::int32_t> read_labels(const ImportFile& file) {
     return labels;
 }
 
-void import_pair(const ImportPair& pair, ImportSink& sink) {
-    const std::vector<std::int32_t> labels = read_labels(pair.labels);
+void import_npy_pair(const ImportPair& pair, ImportSink& sink) {
+    const std::vector<std::int32_t> labels = read_npy_labels(pair.labels);
     InputStream stream(pair.samples.path);
-    const NpyHeader header = read_header(stream);
+    const NpyHeader header = read_npy_header(stream);
     const bool bytes = header.kind == 'u' && header.width == 1;
     if (!bytes && !(header.kind == 'f' && header.width == 4)) {
         fail<FileError>({.where = pair.samples.path,
@@ -175,13 +175,13 @@ void import_pair(const ImportPair& pair, ImportSink& sink) {
 }
 
 /// By the words of its name, else by its rank.
-bool holds_labels(const ImportFile& file) {
+bool npy_holds_labels(const ImportFile& file) {
     const bool labels = has_word(file.path, kLabelWords);
     if (labels != has_word(file.path, kSampleWords)) {
         return labels;
     }
     InputStream stream(file.path);
-    return read_header(stream).shape.size() == 1;
+    return read_npy_header(stream).shape.size() == 1;
 }
 
 }  // namespace
@@ -193,8 +193,8 @@ bool looks_like_npy(std::span<const std::byte> start) {
 }
 
 void import_npy(const std::vector<ImportFile>& files, ImportSink& sink) {
-    for (const ImportPair& pair : pair_files(files, holds_labels)) {
-        import_pair(pair, sink);
+    for (const ImportPair& pair : pair_files(files, npy_holds_labels)) {
+        import_npy_pair(pair, sink);
     }
 }
 

@@ -29,8 +29,9 @@ AugmentOptions parse_augment(std::string_view text, std::uint64_t seed) {
     std::set<std::string> kinds;
     for (std::string part; std::getline(parts, part, ',');) {
         if (!kinds.insert(part.substr(0, part.find(':'))).second) {
-            fail<UsageError>(
-                {.where = "--augment", .what = "names one thing twice", .got = std::string(text)});
+            fail<UsageError>({.where = "--augment",
+                              .what = "names an augmentation twice",
+                              .got = std::string(text)});
         }
         if (part == "flip") {
             options.flip = true;

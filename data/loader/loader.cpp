@@ -46,20 +46,6 @@ void check_evaluation(const SampleSetInfo& info, std::int64_t begin, std::int64_
     }
 }
 
-std::size_t cache_capacity(const SampleSetInfo& info, const LoaderOptions& options) {
-    constexpr std::size_t kDefault = std::size_t{64} << 20;
-    if (options.cache_bytes > 0) {
-        return options.cache_bytes;
-    }
-    if (!options.order) {
-        return kDefault;
-    }
-    const std::int64_t asked = options.order->window_chunks;
-    const std::int64_t window =
-        std::min(info.chunks(), asked > 0 ? asked : default_window_chunks(info));
-    return 2 * static_cast<std::size_t>(window * info.chunk_samples) * info.sample_bytes();
-}
-
 std::vector<std::int64_t> chunks_of(const Lease& lease, std::int64_t chunk_samples) {
     std::vector<std::int64_t> chunks;
     chunks.reserve(lease.samples.size());
@@ -99,10 +85,8 @@ void Loader::stop() noexcept {
 Loader::Impl::Impl(std::shared_ptr<SampleSource> source, const LoaderOptions& options)
     : source_(std::move(source)),
       options_(options),
-      transform_(source_->info(), options.augment),
-      pool_(std::make_shared<BatchPool>(options.allocator,
-                                        static_cast<std::size_t>(options.prefetch) + 2)),
-      cache_(source_, cache_capacity(source_->info(), options)) {
+      builder_(source_->info(), options),
+      chunks_(source_, options) {
     check_counts(options);
     try {
         start_threads();

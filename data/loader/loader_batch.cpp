@@ -69,4 +69,29 @@ std::span<const std::int32_t> LoadedBatch::labels() const noexcept {
     return content_->labels;
 }
 
+BatchBuilder::BatchBuilder(const SampleSetInfo& info, const LoaderOptions& options)
+    : info_(info),
+      transform_(info, options.augment),
+      pool_(std::make_shared<BatchPool>(options.allocator,
+                                        static_cast<std::size_t>(options.prefetch) + 2)) {
+}
+
+std::unique_ptr<LoadedBatch::Content> BatchBuilder::build(
+    const Lease& lease, const std::vector<std::int64_t>& chunk_ids,
+    const std::vector<std::shared_ptr<const RawChunk>>& chunks) const {
+    auto content = std::make_unique<LoadedBatch::Content>(lease, info_.sample_elements(), pool_);
+    const std::int64_t elements = info_.sample_elements();
+    const std::int64_t chunk_samples = info_.chunk_samples;
+    for (std::size_t i = 0; i < lease.samples.size(); ++i) {
+        const std::int64_t id = lease.samples[i];
+        const auto place = std::lower_bound(chunk_ids.begin(), chunk_ids.end(), id / chunk_samples);
+        const RawChunk& chunk = *chunks[static_cast<std::size_t>(place - chunk_ids.begin())];
+        const auto within = static_cast<std::size_t>(id - chunk.first_sample);
+        transform_.apply(chunk.data.data() + within * info_.sample_bytes(), id, lease.epoch,
+                         content->samples.data() + static_cast<std::int64_t>(i) * elements);
+        content->labels[i] = chunk.labels[within];
+    }
+    return content;
+}
+
 }  // namespace cohort

@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-/// A block of host memory and what it can hold.
+/// A block of host memory and its capacity.
 struct BatchMemory {
     std::shared_ptr<void> data;
     std::size_t bytes = 0;
@@ -47,6 +47,22 @@ struct LoadedBatch::Content {
     Content(const Content&) = delete;
     Content& operator=(const Content&) = delete;
     ~Content() { pool->give_back(std::move(memory)); }
+};
+
+/// Makes batches of samples from their chunks. Thread safe.
+class BatchBuilder {
+public:
+    BatchBuilder(const SampleSetInfo& info, const LoaderOptions& options);
+
+    /// @param chunk_ids  of the lease's samples, increasing  @param chunks  in the same order
+    [[nodiscard]] std::unique_ptr<LoadedBatch::Content> build(
+        const Lease& lease, const std::vector<std::int64_t>& chunk_ids,
+        const std::vector<std::shared_ptr<const RawChunk>>& chunks) const;
+
+private:
+    const SampleSetInfo& info_;
+    SampleTransform transform_;
+    std::shared_ptr<BatchPool> pool_;
 };
 
 }  // namespace cohort

@@ -7,6 +7,23 @@
 #include "cohort/core/error.hpp"
 
 namespace cohort {
+namespace {
+
+std::size_t cache_capacity(const SampleSetInfo& info, const LoaderOptions& options) {
+    constexpr std::size_t kDefault = std::size_t{64} << 20;
+    if (options.cache_bytes > 0) {
+        return options.cache_bytes;
+    }
+    if (!options.order) {
+        return kDefault;
+    }
+    const std::int64_t asked = options.order->window_chunks;
+    const std::int64_t window =
+        std::min(info.chunks(), asked > 0 ? asked : default_window_chunks(info));
+    return 2 * static_cast<std::size_t>(window * info.chunk_samples) * info.sample_bytes();
+}
+
+}  // namespace
 
 ChunkCache::ChunkCache(std::shared_ptr<SampleSource> source, std::size_t capacity_bytes)
     : source_(std::move(source)), capacity_bytes_(capacity_bytes) {
@@ -46,6 +63,49 @@ std::shared_ptr<const RawChunk> ChunkCache::read(std::int64_t index) {
                                 chunk->first_sample, chunk->data.size(), chunk->labels.size())});
     }
     return chunk;
+}
+
+ChunkReader::ChunkReader(std::shared_ptr<SampleSource> source, const LoaderOptions& options)
+    : info_(source->info()),
+      options_(options.order),
+      cache_(source, cache_capacity(source->info(), options)) {
+}
+
+std::int64_t ChunkReader::take_ahead() {
+    const std::int64_t chunk = ahead_.front();
+    ahead_.pop_front();
+    return chunk;
+}
+
+void ChunkReader::plan_ahead(const Lease& lease) {
+    if (!options_ || lease.position < 0 || lease.position >= info_.samples) {
+        return;
+    }
+    // A lease that was returned and comes again from an earlier window changes no plan.
+    if (order_ && lease.epoch < order_->epoch()) {
+        return;
+    }
+    if (!order_ || lease.epoch > order_->epoch()) {
+        order_.emplace(info_, *options_, lease.epoch);
+        window_ = -1;
+    }
+    const std::int64_t last = std::min(lease.position + lease.size(), info_.samples) - 1;
+    const std::int64_t window = order_->window_of(last);
+    if (window <= window_) {
+        return;
+    }
+    window_ = window;
+    // This window first: chunks that are cached already become the most recently used.
+    const std::span<const std::int64_t> now = order_->window_chunks(window);
+    ahead_.assign(now.begin(), now.end());
+    if (window + 1 < order_->windows()) {
+        const std::span<const std::int64_t> then = order_->window_chunks(window + 1);
+        ahead_.insert(ahead_.end(), then.begin(), then.end());
+    } else if (order_->windows() > 1) {
+        const EpochOrder following(info_, *options_, lease.epoch + 1);
+        const std::span<const std::int64_t> then = following.window_chunks(0);
+        ahead_.insert(ahead_.end(), then.begin(), then.end());
+    }
 }
 
 }  // namespace cohort

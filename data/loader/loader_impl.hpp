@@ -60,13 +60,10 @@ private:
     void load(Job& job, std::unique_lock<std::mutex>& lock);
     void read_one_ahead(std::unique_lock<std::mutex>& lock);
     void prepare(Job& job, std::unique_lock<std::mutex>& lock);
-    void fill(const Job& job, LoadedBatch::Content& content) const;
-    void plan_read_ahead(const Lease& lease);
 
     std::shared_ptr<SampleSource> source_;
     LoaderOptions options_;
-    SampleTransform transform_;
-    std::shared_ptr<BatchPool> pool_;
+    BatchBuilder builder_;
 
     std::mutex mutex_;
     std::condition_variable reader_wake_;
@@ -76,12 +73,7 @@ private:
     bool stopped_ = false;
     std::int64_t reading_ = -1;  ///< the chunk that the reader waits for
 
-    // The reader's own.
-    ChunkCache cache_;
-    std::deque<std::int64_t> read_ahead_;
-    std::optional<EpochOrder> order_;
-    std::int64_t window_ = -1;
-
+    ChunkReader chunks_;  ///< the reader's own
     std::vector<std::thread> threads_;
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMostCount = 1'000'000'000;
+constexpr std::int64_t kMostSteps = 1'000'000'000;
 
 Json to_json(const EngineBenchOptions& options, const EngineBenchResult& result) {
     Json line{{"bench", "engine"},
@@ -81,9 +81,9 @@ public:
         value(app, "--batch", options_.batch, "Samples per step", kBatchLimits);
         value(app, "--threads", options_.threads, "Threads that compute; 0: all cores",
               kThreadsLimits);
-        value(app, "--steps", options_.steps, "Timed steps", {.least = 1, .most = kMostCount});
+        value(app, "--steps", options_.steps, "Timed steps", {.least = 1, .most = kMostSteps});
         value(app, "--warmup-steps", options_.warmup_steps, "Steps before the timed ones",
-              {.least = 0, .most = kMostCount});
+              {.least = 0, .most = kMostSteps});
         each_device_option(options_, DeclareOptions{app}, "What computes");
         app.add_flag("--deterministic", options_.deterministic,
                      "Without choices by measurement: the same bits in every run");

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kMostCount = 1'000'000;
+constexpr std::int64_t kMostExchanges = 1'000'000;
 
 Json to_json(const ExchangeBenchOptions& options, const ExchangeBenchResult& result) {
     Json line{{"bench", "exchange"},
@@ -52,7 +52,7 @@ public:
         value(app, "--bytes", options_.bytes, "Parameters that are exchanged",
               {.least = 4, .most = std::int64_t{1} << 40});
         value(app, "--repetitions", options_.repetitions, "Timed exchanges",
-              {.least = 1, .most = kMostCount});
+              {.least = 1, .most = kMostExchanges});
         value(app, "--servers", options_.servers, "push-pull, streams: ranks that are servers",
               {.least = 1, .most = kMostPlaces});
         value(app, "--algorithm", options_.algorithm,

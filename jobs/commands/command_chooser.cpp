@@ -16,14 +16,14 @@
 namespace cohort {
 namespace {
 
-void declare_runs(CLI::App& app, std::vector<std::string>& runs) {
+void declare_chooser_runs(CLI::App& app, std::vector<std::string>& runs) {
     app.add_option("runs,--runs", runs,
                    "Folders of runs of star-ml, or with --record-rates, real or virtual, and of "
                    "sweeps (docs/choosers.md); required")
         ->type_name("DIR...");
 }
 
-void require_runs(const std::vector<std::string>& folders) {
+void require_chooser_runs(const std::vector<std::string>& folders) {
     if (folders.empty()) {
         fail<UsageError>({.where = "--runs", .what = "no run is given", .expected = "folders"});
     }
@@ -57,7 +57,7 @@ void print_scores(const std::map<std::string, RateScore>& scores, const std::str
 class ChooserTrainCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
-        declare_runs(app, runs_);
+        declare_chooser_runs(app, runs_);
         out_.declare(app, "--out", "The weights to write; required");
     }
 
@@ -67,7 +67,7 @@ public:
                               .what = "a file for the weights is needed",
                               .expected = "--out FILE"});
         }
-        require_runs(runs_);
+        require_chooser_runs(runs_);
         const OutputFile file = out_.check(context, files_of_runs(runs_));
         const std::vector<RateRun> runs = rate_runs(runs_);
         const NamedWeights found = fit_rates(runs);
@@ -85,12 +85,12 @@ private:
 class ChooserScoreCommand final : public Command {
 public:
     void declare(CLI::App& app) override {
-        declare_runs(app, runs_);
+        declare_chooser_runs(app, runs_);
         app.add_option("--model", model_, "Weights; empty: the shipped ones")->type_name("FILE");
     }
 
     ExitCode run(const CommandContext& /*context*/) override {
-        require_runs(runs_);
+        require_chooser_runs(runs_);
         const std::vector<RateRun> runs = rate_runs(runs_);
         const auto named = load_rate_weights(model_);
         const RateRegressor::Weights weights =

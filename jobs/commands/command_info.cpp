@@ -12,7 +12,7 @@
 namespace cohort {
 namespace {
 
-void print(const std::string& line) {
+void print_info(const std::string& line) {
     std::puts(line.c_str());
 }
 
@@ -37,12 +37,12 @@ public:
                               .expected = "--data FILE"});
         }
         for (const std::string& line : build_facts()) {
-            print(line);
+            print_info(line);
         }
         for (const std::string& line : machine_facts(context.env)) {
-            print(line);
+            print_info(line);
         }
-        print("device " + make_device(device_, context.env.cores)->description());
+        print_info("device " + make_device(device_, context.env.cores)->description());
         Shape input{3, 32, 32};
         std::int64_t classes = 10;
         if (!data_.empty()) {
@@ -52,7 +52,7 @@ public:
         }
         if (!model_.empty()) {
             const Graph graph = make_model(model_, input, classes);
-            print(model_facts(graph));
+            print_info(model_facts(graph));
             std::fputs(graph.describe().c_str(), stdout);
         }
         return ExitCode::kDone;
@@ -62,12 +62,12 @@ private:
     SampleSetInfo print_dataset() const {
         Hdf5Thread hdf5;
         SampleSetInfo train = open_dataset(data_, "train", hdf5)->info();
-        print(dataset_facts("train", train));
-        print(dataset_facts("test", open_dataset(data_, "test", hdf5)->info()));
+        print_info(dataset_facts("train", train));
+        print_info(dataset_facts("test", open_dataset(data_, "test", hdf5)->info()));
         if (verify_) {
             const DatasetCheck check = verify_dataset(data_, hdf5);
-            print("checksum " + check.checksum +
-                  (check.checksum_recorded ? ": matches the file's" : ": the file has none"));
+            print_info("checksum " + check.checksum +
+                       (check.checksum_recorded ? ": matches the file's" : ": the file has none"));
         }
         return train;
     }

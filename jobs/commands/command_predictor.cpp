@@ -23,7 +23,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::int64_t kMostCount = 1'000'000;
+constexpr std::int64_t kMostTrainingCount = 1'000'000;
 
 void declare_runs(CLI::App& app, std::vector<std::string>& runs) {
     app.add_option(
@@ -68,14 +68,14 @@ public:
         declare_runs(app, runs_);
         out_.declare(app, "--out", "The model to write (see docs/prediction.md); required");
         value(app, "--epochs", options_.epochs, "Passes over the records, at most",
-              {.least = 1, .most = kMostCount});
+              {.least = 1, .most = kMostTrainingCount});
         value(app, "--patience", options_.patience,
               "Epochs without a better error on series held out that end the training",
-              {.least = 1, .most = kMostCount});
+              {.least = 1, .most = kMostTrainingCount});
         value(app, "--batch", options_.batch, "Windows of records in a step",
-              {.least = 1, .most = kMostCount});
+              {.least = 1, .most = kMostTrainingCount});
         value(app, "--stride", options_.stride, "Records from one window's start to the next",
-              {.least = 1, .most = kMostCount});
+              {.least = 1, .most = kMostTrainingCount});
         value(app, "--lr", options_.lr, "Learning rate at the beginning", kLearningRateLimits);
         value(app, "--noise", noise_,
               "Deviation of noise on every second worker's times and rates: real machines have "

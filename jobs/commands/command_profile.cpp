@@ -18,7 +18,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::int64_t kMostCount = 1'000'000;
+constexpr std::int64_t kMostProfileCount = 1'000'000;
 
 void print(const std::string& line) {
     std::puts(line.c_str());
@@ -44,7 +44,7 @@ public:
         value(app, "--input", options_.input, "Shape of synthetic samples: CxHxW or F")
             ->type_name("SHAPE");
         value(app, "--classes", options_.classes, "Classes of synthetic samples",
-              {.least = 1, .most = kMostCount});
+              {.least = 1, .most = kMostProfileCount});
         value(app, "--batch", options_.batch,
               "Samples per step and worker; a quarter, half and twice as many are measured too",
               kBatchLimits);
@@ -58,7 +58,7 @@ public:
         value(app, "--loader-threads", options_.loader_threads,
               "A worker's threads that prepare input", kSomeThreadsLimits);
         value(app, "--repetitions", options_.repetitions, "Of each measurement; medians count",
-              {.least = ProfileMeasureOptions::kLeastRepetitions, .most = kMostCount});
+              {.least = ProfileMeasureOptions::kLeastRepetitions, .most = kMostProfileCount});
         value(app, "--like", like_,
               "Profile, by name or file, that gives what is not measured; a file's other models "
               "are kept")

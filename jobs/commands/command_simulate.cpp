@@ -21,7 +21,7 @@ namespace cohort {
 namespace {
 
 /// Seconds of the real clock between progress lines; on a terminal they are drawn over.
-constexpr double kLinePeriodSeconds = 5;
+constexpr double kProgressPeriodSeconds = 5;
 constexpr double kTerminalPeriodSeconds = 0.2;
 
 /// Tells how a run goes.
@@ -39,7 +39,7 @@ public:
         if (progress.change) {
             tell(*progress.change);
         }
-        if (since(drawn_) >= (terminal_ ? kTerminalPeriodSeconds : kLinePeriodSeconds)) {
+        if (since(drawn_) >= (terminal_ ? kTerminalPeriodSeconds : kProgressPeriodSeconds)) {
             draw(progress);
         }
     }
@@ -50,7 +50,7 @@ private:
     /// A mode may arrange its workers anew many times a second: not all of that is news.
     void tell(const SwitchReport& change) {
         if (!change.same_mode() || !regrouping_said_ ||
-            since(*regrouping_said_) >= kLinePeriodSeconds) {
+            since(*regrouping_said_) >= kProgressPeriodSeconds) {
             log_info("{}", describe(change));
             regrouping_said_ = clock_.now();
         }

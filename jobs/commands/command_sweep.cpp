@@ -19,7 +19,7 @@ namespace cohort {
 namespace {
 
 /// Seconds between progress lines that stay; on a terminal they are drawn over.
-constexpr double kLinePeriodSeconds = 30;
+constexpr double kSweepPeriodSeconds = 30;
 
 /// The options of `cohort simulate`, parsed as its command line would be.
 SimulateOptions parse_simulate(const std::vector<std::string>& arguments) {
@@ -136,7 +136,7 @@ private:
         hooks.progress = [&](const SweepProgress& progress) {
             if (terminal) {
                 draw_live_line(line(progress));
-            } else if ((clock.now() - told).count() >= kLinePeriodSeconds) {
+            } else if ((clock.now() - told).count() >= kSweepPeriodSeconds) {
                 told = clock.now();
                 log_info("{}", line(progress));
             }

@@ -1,11 +1,12 @@
-# Part of ../launch.sh, run on a host by agent.sh: waits until the host's orted has reached mpirun.
-# $1, $2: mpirun's addresses and orted's number, both on its command line; $3: at most so many seconds.
-# Ends with 0; 97: there is no such orted any more; 98: the time is up, orted is ended.
+# Part of ../launch.sh, run on a host by agent.sh: waits until the host's daemon (orted, with Open MPI 5
+# prted) has reached mpirun.
+# $1, $2: mpirun's addresses and the daemon's number, both on its command line; $3: at most so many seconds.
+# Ends with 0; 97: there is no such daemon any more; 98: the time is up, the daemon is ended.
 # shellcheck shell=sh
 trap '' HUP TERM
 uri=$1 number=$2 ports='' pause=0.1
 end=$(($(date +%s) + $3))
-for port in $(printf '%s\n' "$uri" | tr ';' '\n' | sed -n 's/.*:\([0-9][0-9]*\)$/\1/p'); do
+for port in $(printf '%s\n' "$uri" | tr ';' '\n' | sed -nE 's#^tcp6?://(\[[^]]*\]|[^:]*):([0-9]+).*#\2#p'); do
     ports="$ports${ports:+|}$(printf %04X "$port")"
 done
 
@@ -14,7 +15,8 @@ connected() { cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qE " [0-9A-F]
 
 find_daemon() {
     for file in /proc/[0-9]*/comm; do
-        if ! read -r name <"$file" || [ "$name" != orted ]; then continue; fi
+        read -r name <"$file" || continue
+        case $name in orted | prted) ;; *) continue ;; esac
         case $(tr '\0' ' ' <"${file%comm}cmdline") in
             *" ess_base_vpid $number "*"$uri"*)
                 file=${file%/comm}

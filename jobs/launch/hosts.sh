@@ -47,13 +47,23 @@ read_hosts() {
     fi
 }
 
+# Parameters of PRRTE, which starts the ranks of Open MPI 5, in ompi_info's form.
+prte_settings() {
+    prte_info --all 2>/dev/null | tr -s '\n ' ' ' |
+        grep -oE '"(oob_tcp_if_(in|ex)clude|prte_default_hostfile)" \(current value: "[^"]*", data source: [a-z]+' |
+        sed -E 's/"(.*)" \(current value: "(.*)", data source: (.*)/mca:prte:param:\1:value:\2\nmca:prte:param:\1:source:\3/'
+}
+
 # Sets `settings_of_mpi`, parameters of Open MPI as its files of settings and the environment have them.
 read_mpi_settings() {
     local part
-    settings_of_mpi=$(for part in 'btl tcp' 'oob tcp' 'orte all'; do
-        # shellcheck disable=SC2086  # two words
-        ompi_info --parsable --param $part --level 9 2>/dev/null
-    done || true)
+    settings_of_mpi=$({
+        for part in 'btl tcp' 'oob tcp' 'orte all'; do
+            # shellcheck disable=SC2086  # two words
+            ompi_info --parsable --param $part --level 9 2>/dev/null
+        done
+        prte_settings
+    } || true)
 }
 
 # Whether all ranks run on this host, as far as one can know before the start.
@@ -63,7 +73,7 @@ all_here() {
         is_here "${line% *}" || return 1
     done
     ((${#given[@]} == 0)) || return 0
-    default=$(sed -n 's/^mca:orte:.*:orte_default_hostfile:value://p' <<<"$settings_of_mpi")
+    default=$(sed -nE 's/^mca:.*:(orte|prte)_default_hostfile:value://p' <<<"$settings_of_mpi")
     [[ -z ${SLURM_JOB_ID:-}${PBS_JOBID:-}${LSB_JOBID:-}${PE_HOSTFILE:-} ]] &&
         ! grep -qs '^[[:space:]]*[^#[:space:]]' "$default"
 }
@@ -81,7 +91,9 @@ choose_networks() {
         grep -qE '_tcp_if_(in|ex)clude:source:' <<<"${settings_of_mpi//source:default/}"; then
         : # Open MPI's own settings say it
     elif all_here; then
-        mca[btl_tcp_if_include]=127.0.0.1/8 mca[oob_tcp_if_include]=127.0.0.1/8
+        mca[btl_tcp_if_include]=127.0.0.1/8
+        # Open MPI 5 does not let its daemons use the loopback interface alone.
+        [[ $settings_of_mpi == *prte_default_hostfile* ]] || mca[oob_tcp_if_include]=127.0.0.1/8
     elif [[ ${SLURM_NNODES:-2} != 1 ]]; then
         say "no --interfaces: the job uses every network of its hosts and trusts it (docs/trust.md)"
     fi

@@ -16,7 +16,7 @@ daemon_line() {
     cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qE " [0-9A-F]+:($ports) 01 $1"
 }
 
-# Whether the program of another rank still runs under the same orted.
+# Whether the program of another rank still runs under the same daemon.
 has_others() {
     [ -r "/proc/$PPID/task/$PPID/children" ] || return 0
     for rank in $(cat "/proc/$PPID"/task/*/children); do
@@ -30,14 +30,14 @@ has_others() {
     return 1
 }
 
-# Ends the orted of a host that is cut off from mpirun, once its last rank has gone: by itself it
+# Ends the daemon (orted, prted) of a host that is cut off from mpirun, once its last rank has gone: by itself it
 # stays for as long as TCP tries to deliver what mpirun has not confirmed, a quarter of an hour.
 # Cut off: for five seconds and three attempts nothing was confirmed.
 end_cut_off_daemon() {
-    [ "$(cat "/proc/$PPID/comm" 2>/dev/null)" = orted ] || return 0
+    case $(cat "/proc/$PPID/comm" 2>/dev/null) in orted | prted) ;; *) return 0 ;; esac
     ports='' seconds=0 signal=TERM
-    for port in $(tr '\0' '\n' <"/proc/$PPID/cmdline" | sed -n '/^orte_hnp_uri$/{n;p;}' |
-        tr -d '"' | tr ';' '\n' | sed -n 's/.*:\([0-9][0-9]*\)$/\1/p'); do
+    for port in $(tr '\0' '\n' <"/proc/$PPID/cmdline" | sed -nE '/^(orte|prte)_hnp_uri$/{n;p;}' |
+        tr -d '"' | tr ';' '\n' | sed -nE 's#^tcp6?://(\[[^]]*\]|[^:]*):([0-9]+).*#\2#p'); do
         ports="$ports${ports:+|}$(printf %04X "$port")"
     done
     while [ -n "$ports" ] && daemon_line '0*[1-9A-F]'; do

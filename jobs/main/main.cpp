@@ -63,7 +63,7 @@ cohort::ExitCode run(int argc, const char* const* argv) {
 }
 
 /// What was printed must have arrived: a full disk would otherwise pass for success.
-cohort::ExitCode check_output(cohort::ExitCode code) {
+cohort::ExitCode check_written(cohort::ExitCode code) {
     const bool flushed = std::fflush(stdout) == 0;
     const int error = errno;
     if (flushed && std::ferror(stdout) == 0) {
@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
     std::signal(SIGXFSZ, SIG_IGN);
     std::signal(SIGPIPE, SIG_IGN);
     try {
-        return static_cast<int>(check_output(run(argc, argv)));
+        return static_cast<int>(check_written(run(argc, argv)));
     } catch (const std::exception& error) {
         cohort::log_error("internal error, please report it: {}", error.what());
     }

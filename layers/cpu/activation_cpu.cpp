@@ -1,5 +1,5 @@
 // Activations on the CPU: ReLU by our own loops (from its output alone), the others by oneDNN.
-#include "layers/cpu/dnnl_support.hpp"
+#include "layers/cpu/dnnl_version.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/cpu/format_cpu.hpp"
 #include "layers/cpu/primitive_cache.hpp"
@@ -15,7 +15,6 @@ public:
         traits_.backward_reads_inputs = false;
         traits_.backward_reads_output = true;
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
     void forward(int /*pass*/, const KernelSlice& slice) override {
         relu_forward(slice.inputs[0], slice.output, slice.samples * traits_.output.sample_floats());
     }
@@ -25,9 +24,6 @@ public:
                           slice.samples * traits_.output.sample_floats());
         }
     }
-
-private:
-    KernelTraits traits_;
 };
 
 dnnl::algorithm algorithm_of(ActivationKind kind) {
@@ -44,7 +40,6 @@ public:
         : kind_(kind), training_(context.training) {
         traits_.output = context.inputs.at(0);
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         return made_.prepare(slice_sizes, [this](std::int64_t samples) { return make(samples); });
@@ -88,16 +83,14 @@ private:
             made.data = {{samples * traits_.output.sample_floats()},
                          dnnl::memory::data_type::f32,
                          dnnl::memory::format_tag::a};
-            const dnnl::eltwise_forward::primitive_desc forward(
-                {training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
-                 algorithm_of(kind_), made.data, 0.0F, 0.0F},
-                user_scratchpad(), dnnl_engine());
+            const auto forward = describe_eltwise(
+                training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
+                algorithm_of(kind_), made.data);
             made.forward = dnnl::eltwise_forward(forward);
             made.forward_scratch = forward.scratchpad_desc();
             if (training_) {
-                const dnnl::eltwise_backward::primitive_desc backward(
-                    {algorithm_of(kind_), made.data, made.data, 0.0F, 0.0F}, user_scratchpad(),
-                    dnnl_engine(), forward);
+                const auto backward =
+                    describe_eltwise_backward(forward, algorithm_of(kind_), made.data);
                 made.backward = dnnl::eltwise_backward(backward);
                 made.backward_scratch = backward.scratchpad_desc();
             }
@@ -123,7 +116,6 @@ private:
 
     ActivationKind kind_;
     bool training_;
-    KernelTraits traits_;
     PrimitiveCache<Primitives> made_;
 };
 

@@ -28,6 +28,31 @@ struct Sums {
     }
 };
 
+/// What the batch's statistics make of each channel: y = scale x + offset.
+struct ChannelAffine {
+    std::vector<float> shift;  ///< subtracted before squares are summed
+    std::vector<float> mean;
+    std::vector<float> scale;
+    std::vector<float> offset;
+    std::vector<double> inverse_deviation;
+
+    explicit ChannelAffine(std::size_t channels)
+        : shift(channels),
+          mean(channels),
+          scale(channels),
+          offset(channels),
+          inverse_deviation(channels) {}
+};
+
+/// The input's gradient of each channel: a g + b (x - mean) + d.
+struct GradientFactors {
+    std::vector<float> a;
+    std::vector<float> b;
+    std::vector<float> d;
+
+    explicit GradientFactors(std::size_t channels) : a(channels), b(channels), d(channels) {}
+};
+
 class BatchNormCpu final : public Kernel {
 public:
     BatchNormCpu(const BatchNormSpec& spec, const KernelContext& context)
@@ -35,6 +60,9 @@ public:
           format_(context.inputs.at(0)),
           training_(context.training),
           channels_(static_cast<std::size_t>(format_.shape[0])),
+          padded_(static_cast<std::size_t>(view(1).groups * view(1).lanes)),
+          affine_(padded_),
+          factors_(padded_),
           sums_(static_cast<std::size_t>(cpu_team(context.device).size())) {
         traits_.output = format_;
         traits_.forward_passes = training_ ? 2 : 1;
@@ -45,15 +73,7 @@ public:
             // A residual in another memory order is converted on the way, both ways.
             traits_.pass_through_input = residual_ == format_ ? 1 : -1;
         }
-        padded_ = static_cast<std::size_t>(view(1).groups * view(1).lanes);
-        for (std::vector<float>* values : {&shift_, &mean_, &scale_, &offset_, &a_, &b_, &d_}) {
-            values->assign(padded_, 0.0F);
-        }
-        inverse_deviation_.assign(padded_, 0.0);
     }
-
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
-    void bind(const KernelBinding& binding) override { binding_ = binding; }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         KernelMemory memory;
@@ -73,7 +93,7 @@ public:
             }
             return;
         }
-        std::copy_n(binding_.state[0], channels_, shift_.begin());
+        std::copy_n(binding_.state[0], channels_, affine_.shift.begin());
         clear_sums();
     }
 
@@ -81,7 +101,8 @@ public:
         const ChannelView v = view(slice.samples);
         if (training_ && pass == 0) {
             Sums& sums = sums_[static_cast<std::size_t>(slice.member)];
-            bn_statistics(v, slice.inputs[0], shift_.data(), sums.first.data(), sums.second.data());
+            bn_statistics(v, slice.inputs[0], affine_.shift.data(), sums.first.data(),
+                          sums.second.data());
             return;
         }
         const float* added = spec_.add ? slice.inputs[1] : nullptr;
@@ -90,7 +111,7 @@ public:
             convert_format(residual_, added, format_, converted, slice.samples);
             added = converted;
         }
-        bn_apply(v, slice.inputs[0], scale_.data(), offset_.data(), added, spec_.relu,
+        bn_apply(v, slice.inputs[0], affine_.scale.data(), affine_.offset.data(), added, spec_.relu,
                  slice.output);
     }
 
@@ -102,7 +123,7 @@ public:
         const double count = static_cast<double>(batch * view(1).pixels);
         for (std::size_t c = 0; c < channels_; ++c) {
             const double shifted = sums_[0].first[c] / count;
-            const double mean = shifted + static_cast<double>(shift_[c]);
+            const double mean = shifted + static_cast<double>(affine_.shift[c]);
             const double variance = std::max(0.0, sums_[0].second[c] / count - shifted * shifted);
             binding_.batch_state[0][c] = static_cast<float>(mean);
             binding_.batch_state[1][c] = static_cast<float>(variance);
@@ -119,16 +140,18 @@ public:
             const ReluMask mask = !spec_.relu ? ReluMask::kNone
                                   : spec_.add ? ReluMask::kFromOutput
                                               : ReluMask::kFromInput;
-            bn_reduce(v, {mean_.data(), scale_.data(), offset_.data()}, mask, slice.inputs[0],
-                      slice.output, slice.output_gradient, sums.first.data(), sums.second.data());
+            bn_reduce(v, {affine_.mean.data(), affine_.scale.data(), affine_.offset.data()}, mask,
+                      slice.inputs[0], slice.output, slice.output_gradient, sums.first.data(),
+                      sums.second.data());
             if (spec_.add && traits_.pass_through_input < 0 &&
                 slice.input_gradients[1] != nullptr) {
                 convert_format(format_, slice.output_gradient, residual_, slice.input_gradients[1],
                                slice.samples);
             }
         } else if (slice.input_gradients[0] != nullptr) {
-            bn_input_gradient(v, slice.inputs[0], slice.output_gradient, mean_.data(), a_.data(),
-                              b_.data(), d_.data(), slice.input_gradients[0]);
+            bn_input_gradient(v, slice.inputs[0], slice.output_gradient, affine_.mean.data(),
+                              factors_.a.data(), factors_.b.data(), factors_.d.data(),
+                              slice.input_gradients[0]);
         }
     }
 
@@ -139,15 +162,15 @@ public:
         merge_sums();
         const double count = static_cast<double>(batch * view(1).pixels);
         for (std::size_t c = 0; c < channels_; ++c) {
-            const double inverse = inverse_deviation_[c];
+            const double inverse = affine_.inverse_deviation[c];
             const double sum = sums_[0].first[c];
             const double product = sums_[0].second[c] * inverse;  // sum of g x_hat
             binding_.gradients[0][c] = static_cast<float>(product);
             binding_.gradients[1][c] = static_cast<float>(sum);
             const double a = static_cast<double>(binding_.parameters[0][c]) * inverse;
-            a_[c] = static_cast<float>(a);
-            b_[c] = static_cast<float>(-a * inverse * product / count);
-            d_[c] = static_cast<float>(-a * sum / count);
+            factors_.a[c] = static_cast<float>(a);
+            factors_.b[c] = static_cast<float>(-a * inverse * product / count);
+            factors_.d[c] = static_cast<float>(-a * sum / count);
         }
     }
 
@@ -165,10 +188,10 @@ private:
         const double inverse =
             1.0 / std::sqrt(variance + static_cast<double>(spec_.options.epsilon));
         const double scale = static_cast<double>(binding_.parameters[0][c]) * inverse;
-        inverse_deviation_[c] = inverse;
-        mean_[c] = static_cast<float>(mean);
-        scale_[c] = static_cast<float>(scale);
-        offset_[c] =
+        affine_.inverse_deviation[c] = inverse;
+        affine_.mean[c] = static_cast<float>(mean);
+        affine_.scale[c] = static_cast<float>(scale);
+        affine_.offset[c] =
             static_cast<float>(static_cast<double>(binding_.parameters[1][c]) - mean * scale);
     }
 
@@ -191,18 +214,10 @@ private:
     TensorFormat residual_;
     bool training_;
     std::size_t channels_;
-    std::size_t padded_ = 0;
+    std::size_t padded_;  ///< channels with those that fill their block
+    ChannelAffine affine_;
+    GradientFactors factors_;
     std::vector<Sums> sums_;
-    KernelTraits traits_;
-    KernelBinding binding_;
-    std::vector<float> shift_;
-    std::vector<float> mean_;
-    std::vector<float> scale_;
-    std::vector<float> offset_;
-    std::vector<float> a_;
-    std::vector<float> b_;
-    std::vector<float> d_;
-    std::vector<double> inverse_deviation_;
 };
 
 }  // namespace

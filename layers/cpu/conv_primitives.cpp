@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "layers/cpu/dnnl_version.hpp"
+
 namespace cohort {
 namespace {
 
@@ -53,30 +55,25 @@ struct ConvPlan::Problem {
 };
 
 ConvPlan::ConvPlan(const ConvSpec& spec, const KernelContext& context)
-    : spec_(spec),
-      input_(context.inputs.at(0)),
-      training_(context.training),
-      deterministic_(context.deterministic),
-      input_gradient_(context.input_gradient),
-      tuning_(context.tuning) {
+    : spec_(spec), context_(context) {
     const ConvOptions& o = spec.options;
-    const Shape& x = input_.shape;
+    const Shape& x = input().shape;
     const auto [height, width] = conv_extents(o, x);
     output_ = {Shape{o.channels, height, width}, preferred_channel_block()};
     const bool dense = o.groups == 1;
-    input_channels_ = dense ? stored_channels(input_) : x[0];
+    input_channels_ = dense ? stored_channels(input()) : x[0];
     output_channels_ = dense ? stored_channels(output_) : o.channels;
     const std::int64_t inputs = input_channels_ / o.groups;
-    weight_dims_ = dense ? Dims{output_channels_, inputs, o.kernel, o.kernel}
-                         : Dims{o.groups, o.channels / o.groups, inputs, o.kernel, o.kernel};
-    canonical_ = Desc(weight_dims_, kF32, dense ? Tag::oihw : Tag::goihw);
-    any_weights_ = Desc(weight_dims_, kF32, Tag::any);
+    const Dims weights = dense ? Dims{output_channels_, inputs, o.kernel, o.kernel}
+                               : Dims{o.groups, o.channels / o.groups, inputs, o.kernel, o.kernel};
+    canonical_ = Desc(weights, kF32, dense ? Tag::oihw : Tag::goihw);
+    any_weights_ = Desc(weights, kF32, Tag::any);
 }
 
 /// Groups must divide the true channels, so grouped convolutions leave padding to oneDNN.
 Desc ConvPlan::activation(const TensorFormat& format, std::int64_t samples) const {
     Desc desc = describe(format, samples);
-    if (spec_.options.groups > 1 && desc.dims()[1] != format.shape[0]) {
+    if (spec_.options.groups > 1 && dims_of(desc)[1] != format.shape[0]) {
         const Tag tag = format.block == 16 ? Tag::nChw16c : Tag::nChw8c;
         desc = Desc({samples, format.shape[0], format.shape[1], format.shape[2]}, kF32, tag);
     }
@@ -85,7 +82,7 @@ Desc ConvPlan::activation(const TensorFormat& format, std::int64_t samples) cons
 
 ConvPlan::Problem ConvPlan::problem(std::int64_t samples) const {
     const ConvOptions& o = spec_.options;
-    return {.source = activation(input_, samples),
+    return {.source = activation(input(), samples),
             .output = activation(output_, samples),
             .bias = o.bias ? Desc({output_channels_}, kF32, Tag::a) : Desc(),
             .strides = {o.stride, o.stride},
@@ -98,8 +95,9 @@ dnnl::convolution_forward::primitive_desc ConvPlan::forward_desc(const Problem& 
                                                                  const Desc& weights) const {
     // The inference form of Winograd wants weights in an order that depends on the number of
     // samples, so it could not serve a second slice size.
-    const auto kind = training_ || algorithm == kWinograd ? dnnl::prop_kind::forward_training
-                                                          : dnnl::prop_kind::forward_inference;
+    const auto kind = context_.training || algorithm == kWinograd
+                          ? dnnl::prop_kind::forward_training
+                          : dnnl::prop_kind::forward_inference;
     return {{kind, algorithm, p.source, weights, p.bias, p.output, p.strides, p.dilation, p.padding,
              p.padding},
             user_scratchpad(),
@@ -109,19 +107,16 @@ dnnl::convolution_forward::primitive_desc ConvPlan::forward_desc(const Problem& 
 dnnl::convolution_backward_data::primitive_desc ConvPlan::data_desc(const Problem& p,
                                                                     dnnl::algorithm algorithm,
                                                                     const Desc& weights) const {
-    return {{algorithm, p.source, weights, p.output, p.strides, p.dilation, p.padding, p.padding},
-            user_scratchpad(),
-            dnnl_engine(),
-            forward_desc(p, algorithm, any_weights_)};
+    return describe_backward<dnnl::convolution_backward_data>(
+        forward_desc(p, algorithm, any_weights_), algorithm, p.source, weights, p.output, p.strides,
+        p.dilation, p.padding, p.padding);
 }
 
 dnnl::convolution_backward_weights::primitive_desc ConvPlan::weights_desc(
     const Problem& p, dnnl::algorithm algorithm, const Desc& weights) const {
-    return {{algorithm, p.source, weights, p.bias, p.output, p.strides, p.dilation, p.padding,
-             p.padding},
-            user_scratchpad(),
-            dnnl_engine(),
-            forward_desc(p, algorithm, any_weights_)};
+    return describe_backward<dnnl::convolution_backward_weights>(
+        forward_desc(p, algorithm, any_weights_), algorithm, p.source, weights, p.bias, p.output,
+        p.strides, p.dilation, p.padding, p.padding);
 }
 
 bool ConvPlan::winograd_possible() const {
@@ -172,8 +167,8 @@ dnnl::algorithm ConvPlan::choose(Direction direction, std::int64_t samples) {
         return kDirect;
     }
     const ConvOptions& o = spec_.options;
-    const Shape& x = input_.shape;
-    if (deterministic_ || tuning_ == nullptr) {
+    const Shape& x = input().shape;
+    if (context_.deterministic || context_.tuning == nullptr) {
         // What measurement finds on AVX-512 machines: tiles and channels must be large enough.
         constexpr std::int64_t kFewestChannels = 32;
         constexpr std::int64_t kSmallestMap = 4;
@@ -184,15 +179,15 @@ dnnl::algorithm ConvPlan::choose(Direction direction, std::int64_t samples) {
     }
     const std::string key = "conv " + std::to_string(static_cast<int>(direction)) + " " +
                             std::to_string(samples) + to_string(x) + std::to_string(o.channels) +
-                            "p" + std::to_string(o.padding) + "l" + std::to_string(input_.block) +
+                            "p" + std::to_string(o.padding) + "l" + std::to_string(input().block) +
                             (o.bias ? "b" : "");
-    const int known = tuning_ == nullptr ? -1 : tuning_->find(key);
+    const int known = context_.tuning == nullptr ? -1 : context_.tuning->find(key);
     if (known >= 0) {
         return known == 1 ? kWinograd : kDirect;
     }
     bool winograd = false;
     try {
-        if (deterministic_ || tuning_ == nullptr) {
+        if (context_.deterministic || context_.tuning == nullptr) {
             const Problem p = problem(samples);
             static_cast<void>(forward_desc(p, kWinograd, any_weights_));
             if (direction == Direction::kData) {
@@ -208,8 +203,8 @@ dnnl::algorithm ConvPlan::choose(Direction direction, std::int64_t samples) {
     } catch (const dnnl::error&) {
         winograd = false;  // oneDNN has none for this shape or machine
     }
-    if (tuning_ != nullptr) {
-        tuning_->remember(key, winograd ? 1 : 0);
+    if (context_.tuning != nullptr) {
+        context_.tuning->remember(key, winograd ? 1 : 0);
     }
     return winograd ? kWinograd : kDirect;
 }
@@ -226,29 +221,29 @@ const ConvPrimitives& ConvPlan::prepare(std::int64_t samples) {
         // Weights are prepared once for all slices, so later sizes must take the first's order.
         const bool first = made_.empty();
         if (first) {
-            forward_algorithm_ = choose(Direction::kForward, samples);
+            forward_.algorithm = choose(Direction::kForward, samples);
         }
         const auto forward =
-            forward_desc(p, forward_algorithm_, first ? any_weights_ : forward_weights_);
-        forward_weights_ = forward.weights_desc();
+            forward_desc(p, forward_.algorithm, first ? any_weights_ : forward_.weights);
+        forward_.weights = forward.weights_desc();
         made.forward = dnnl::convolution_forward(forward);
         made.forward_scratch = forward.scratchpad_desc();
-        if (training_) {
+        if (context_.training) {
             if (first) {
-                weights_algorithm_ = choose(Direction::kWeights, samples);
+                weights_.algorithm = choose(Direction::kWeights, samples);
             }
             const auto weights =
-                weights_desc(p, weights_algorithm_, first ? any_weights_ : weights_gradient_);
-            weights_gradient_ = weights.diff_weights_desc();
+                weights_desc(p, weights_.algorithm, first ? any_weights_ : weights_.weights);
+            weights_.weights = weights.diff_weights_desc();
             made.backward_weights = dnnl::convolution_backward_weights(weights);
             made.weights_scratch = weights.scratchpad_desc();
         }
-        if (training_ && input_gradient_) {
+        if (context_.training && context_.input_gradient) {
             if (first) {
-                data_algorithm_ = choose(Direction::kData, samples);
+                data_.algorithm = choose(Direction::kData, samples);
             }
-            const auto data = data_desc(p, data_algorithm_, first ? any_weights_ : data_weights_);
-            data_weights_ = data.weights_desc();
+            const auto data = data_desc(p, data_.algorithm, first ? any_weights_ : data_.weights);
+            data_.weights = data.weights_desc();
             made.backward_data = dnnl::convolution_backward_data(data);
             made.data_scratch = data.scratchpad_desc();
         }

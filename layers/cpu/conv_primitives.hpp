@@ -40,18 +40,25 @@ public:
     [[nodiscard]] std::int64_t output_channels() const noexcept { return output_channels_; }
     /// True when those differ from the layer's own, so that weights need padding with zeros.
     [[nodiscard]] bool pads_channels() const noexcept {
-        return input_channels_ != input_.shape[0] || output_channels_ != spec_.options.channels;
+        return input_channels_ != input().shape[0] || output_channels_ != spec_.options.channels;
     }
 
     /// Row-major weights with the channels above, and as each direction wants them (after prepare).
     [[nodiscard]] const dnnl::memory::desc& canonical_weights() const { return canonical_; }
-    [[nodiscard]] const dnnl::memory::desc& forward_weights() const { return forward_weights_; }
-    [[nodiscard]] const dnnl::memory::desc& data_weights() const { return data_weights_; }
-    [[nodiscard]] const dnnl::memory::desc& weights_gradient() const { return weights_gradient_; }
+    [[nodiscard]] const dnnl::memory::desc& forward_weights() const { return forward_.weights; }
+    [[nodiscard]] const dnnl::memory::desc& data_weights() const { return data_.weights; }
+    [[nodiscard]] const dnnl::memory::desc& weights_gradient() const { return weights_.weights; }
 
 private:
     enum class Direction { kForward, kData, kWeights };
     struct Problem;
+    /// What the first slice size decides for a direction.
+    struct Chosen {
+        dnnl::algorithm algorithm = dnnl::algorithm::undef;
+        dnnl::memory::desc weights;
+    };
+
+    [[nodiscard]] const TensorFormat& input() const { return context_.inputs.front(); }
     [[nodiscard]] dnnl::memory::desc activation(const TensorFormat& format,
                                                 std::int64_t samples) const;
     [[nodiscard]] Problem problem(std::int64_t samples) const;
@@ -67,23 +74,15 @@ private:
     [[nodiscard]] bool winograd_possible() const;
 
     ConvSpec spec_;
-    TensorFormat input_;
+    KernelContext context_;
     TensorFormat output_;
-    bool training_;
-    bool deterministic_;
-    bool input_gradient_;
-    TuningCache* tuning_;
     std::int64_t input_channels_ = 0;
     std::int64_t output_channels_ = 0;
-    dnnl::memory::dims weight_dims_;
     dnnl::memory::desc canonical_;
     dnnl::memory::desc any_weights_;
-    dnnl::memory::desc forward_weights_;
-    dnnl::memory::desc data_weights_;
-    dnnl::memory::desc weights_gradient_;
-    dnnl::algorithm forward_algorithm_ = dnnl::algorithm::undef;
-    dnnl::algorithm data_algorithm_ = dnnl::algorithm::undef;
-    dnnl::algorithm weights_algorithm_ = dnnl::algorithm::undef;
+    Chosen forward_;
+    Chosen data_;
+    Chosen weights_;  ///< their gradient
     std::map<std::int64_t, ConvPrimitives> made_;
 };
 

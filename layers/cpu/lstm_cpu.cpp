@@ -36,9 +36,6 @@ public:
             static_cast<std::size_t>(4 * hidden_ * (features_ + hidden_)) * sizeof(float);
     }
 
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
-    void bind(const KernelBinding& binding) override { binding_ = binding; }
-
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         const auto largest =
             static_cast<std::size_t>(*std::max_element(slice_sizes.begin(), slice_sizes.end()));
@@ -163,8 +160,6 @@ private:
     ThreadTeam& team_;
     std::vector<float> zeros_;  ///< cell state before the first position
     std::vector<char> used_;    ///< per member: has written its sums
-    KernelTraits traits_;
-    KernelBinding binding_;
 };
 
 }  // namespace

@@ -21,11 +21,10 @@ struct LstmRows {
 void lstm_forward(const LstmRows& at, const float* bias, float* output);
 
 /// From the gradient of the output to that of the gates' sums, which replaces the gates.
-/// @param output_gradient  what later layers ask of this position's output
-/// @param hidden_gradient  [samples, hidden], what the next position asks of it
-/// @param cell_gradient    [samples, hidden], what the next position asks of the cell state;
-/// becomes
-///                         what this one asks of the position before
+/// @param output_gradient  gradient of this position's output from later layers
+/// @param hidden_gradient  [samples, hidden], gradient of the output from the next position
+/// @param cell_gradient    [samples, hidden], gradient of the cell state from the next position;
+///                         becomes that for the position before
 void lstm_backward(const LstmRows& at, const float* output_gradient, const float* hidden_gradient,
                    float* cell_gradient);
 

@@ -1,5 +1,6 @@
 #include "layers/cpu/weight_reorder.hpp"
 
+#include "layers/cpu/dnnl_version.hpp"
 #include "layers/member_sums.hpp"
 
 namespace cohort {
@@ -12,13 +13,14 @@ constexpr std::int64_t kLargestBlock = 16;  // of any blocked order
 WeightReorder::WeightReorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to,
                              ThreadTeam& team)
     : team_(&team) {
-    const std::int64_t blocks = from.dims()[0] / kLargestBlock;
-    const bool whole_blocks = from.dims()[0] % kLargestBlock == 0;
+    const dnnl::memory::dims whole = dims_of(from);
+    const std::int64_t blocks = whole[0] / kLargestBlock;
+    const bool whole_blocks = whole[0] % kLargestBlock == 0;
     if (whole_blocks && blocks >= team.size() && from.get_size() >= kWorthSharing) {
         try {
             for (int member = 0; member < team.size(); ++member) {
                 const auto [first, last] = part_of(blocks, member, team.size());
-                dnnl::memory::dims dims = from.dims();
+                dnnl::memory::dims dims = whole;
                 dnnl::memory::dims offsets(dims.size(), 0);
                 dims[0] = (last - first) * kLargestBlock;
                 offsets[0] = first * kLargestBlock;

@@ -15,7 +15,6 @@ public:
         traits_.backward_reads_inputs = kind == ActivationKind::kGelu;
         traits_.backward_reads_output = kind != ActivationKind::kGelu;
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         const TensorFormat& format = traits_.output;
@@ -47,7 +46,6 @@ public:
 private:
     ActivationKind kind_;
     cuda::Support& support_;
-    KernelTraits traits_;
 };
 
 }  // namespace

@@ -19,7 +19,6 @@ public:
         traits_.backward_reads_output = spec.relu;
         traits_.pass_through_input = 0;
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         KernelMemory memory;
@@ -76,7 +75,6 @@ private:
     AddSpec spec_;
     TensorFormat second_;
     cuda::Support& support_;
-    KernelTraits traits_;
 };
 
 }  // namespace

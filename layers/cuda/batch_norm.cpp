@@ -57,9 +57,6 @@ public:
         }
     }
 
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
-    void bind(const KernelBinding& binding) override { binding_ = binding; }
-
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         KernelMemory memory;
         for (const std::int64_t samples : slice_sizes) {
@@ -138,8 +135,6 @@ private:
     bool training_;
     int multiprocessors_;
     ChannelBuffer channels_;
-    KernelTraits traits_;
-    KernelBinding binding_;
 };
 
 }  // namespace

@@ -30,7 +30,6 @@ public:
         traits_.output = joined(inputs_);
         traits_.backward_reads_inputs = false;
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         const Columns whole = columns_of(traits_.output);
@@ -71,7 +70,6 @@ public:
 private:
     std::vector<TensorFormat> inputs_;
     cuda::Support& support_;
-    KernelTraits traits_;
 };
 
 }  // namespace

@@ -20,6 +20,102 @@ namespace cohort {
 namespace cuda {
 namespace {
 
+/// Asks for the plans of a convolution's three directions.
+class ConvRequests {
+public:
+    ConvRequests(const ConvSpec& spec, Support& support, TuningCache* tuning)
+        : spec_(spec), support_(support), tuning_(tuning) {}
+
+    /// Something follows the convolution itself.
+    [[nodiscard]] bool has_tail() const { return spec_.options.bias || spec_.relu; }
+
+    /// @param rows  of the output
+    const ChosenPlan& forward(const ConvProblem& wanted, const RowProblem& rows) {
+        constexpr std::array kNames{"forward", "forward bias", "forward bias relu", "forward relu"};
+        PlanRequest asked = request(kNames[static_cast<std::size_t>(tail())], wanted);
+        asked.tensors = {image_of(wanted), filter_of(wanted), bias_of(wanted), result_of(wanted)};
+        asked.variants = [this, wanted, rows] {
+            std::vector<PlanVariant> variants;
+            variants.push_back(
+                {.graph = forward_graph(support_.dnn_target(), wanted, ConvTail::kNone),
+                 .rest = tail_alone(rows)});
+            if (has_tail() && !support_.deterministic()) {
+                add_fused(wanted, variants);
+            }
+            return variants;
+        };
+        return support_.plans().get(support_, asked);
+    }
+
+    const ChosenPlan& data(const ConvProblem& wanted) {
+        PlanRequest asked = request("gradient of input", wanted);
+        asked.tensors = {result_of(wanted), filter_of(wanted), image_of(wanted)};
+        asked.variants = [this, wanted] {
+            return one_variant(data_graph(support_.dnn_target(), wanted));
+        };
+        return support_.plans().get(support_, asked);
+    }
+
+    const ChosenPlan& filter(const ConvProblem& wanted) {
+        PlanRequest asked = request("gradient of weight", wanted);
+        asked.tensors = {image_of(wanted), result_of(wanted), filter_of(wanted)};
+        asked.variants = [this, wanted] {
+            return one_variant(filter_graph(support_.dnn_target(), wanted));
+        };
+        return support_.plans().get(support_, asked);
+    }
+
+private:
+    [[nodiscard]] ConvTail tail() const {
+        return spec_.options.bias ? (spec_.relu ? ConvTail::kBiasRelu : ConvTail::kBias)
+               : spec_.relu       ? ConvTail::kRelu
+                                  : ConvTail::kNone;
+    }
+
+    [[nodiscard]] PlanRequest request(const std::string& what, const ConvProblem& wanted) const {
+        const Precision precision = support_.precision();
+        return {.what = "conv " + what + " " + problem_text(wanted) + " " +
+                        std::string(word_of(precision)),
+                .rules = {.tensor_cores = precision != Precision::kF32,
+                          .deterministic = support_.deterministic()},
+                .variants = {},
+                .tensors = {},
+                .tuning = tuning_};
+    }
+
+    [[nodiscard]] std::function<void(std::span<void* const>)> tail_alone(const RowProblem& rows) {
+        if (!has_tail()) {
+            return {};
+        }
+        return [this, rows](std::span<void* const> memory) {
+            const auto* sums = static_cast<const float*>(memory[2]);
+            add_bias_relu(support_.stream(), rows, spec_.options.bias ? sums : nullptr, spec_.relu,
+                          memory[3]);
+        };
+    }
+    /// Nothing where cuDNN does not know the graph.
+    void add_fused(const ConvProblem& wanted, std::vector<PlanVariant>& variants) {
+        try {
+            variants.push_back({.graph = forward_graph(support_.dnn_target(), wanted, tail()),
+                                .rest = {},
+                                .must_keep_nan = spec_.relu});
+        } catch (const DeviceError&) {
+            return;
+        }
+    }
+
+    [[nodiscard]] static std::vector<PlanVariant> one_variant(
+        std::shared_ptr<const DnnGraph> graph) {
+        std::vector<PlanVariant> variants;
+        variants.push_back({.graph = std::move(graph), .rest = {}});
+        return variants;
+    }
+
+    const ConvSpec& spec_;
+    Support& support_;
+    TuningCache* tuning_;
+};
+
 class ConvCuda final : public Kernel {
 public:
     ConvCuda(const ConvSpec& spec, const KernelContext& context)
@@ -27,7 +123,7 @@ public:
           support_(support_of(context)),
           input_(context.inputs.at(0)),
           stored_(columns_of(input_).stored),
-          tuning_(context.tuning),
+          requests_(spec_, support_, context.tuning),
           training_(context.training),
           input_gradient_(context.input_gradient),
           multiprocessors_(gpu_facts(context.device).multiprocessors) {
@@ -45,8 +141,6 @@ public:
         traits_.weight_bytes =
             static_cast<std::size_t>(form(input_.type).elements()) * element_bytes(input_.type);
     }
-
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     void bind(const KernelBinding& binding) override {
         binding_ = binding;
@@ -75,14 +169,14 @@ public:
                                    {kResult, slice.output}};
         chosen.plan->run(support_.dnn_handle(), places,
                          slice.scratch + packed_bytes(slice.samples));
-        if (chosen.variant == 0 && has_tail()) {
+        if (chosen.variant == 0 && requests_.has_tail()) {
             add_bias_relu(support_.stream(), rows(slice.samples), bias(), spec_.relu, slice.output);
         }
     }
 
     void backward(int /*pass*/, const KernelSlice& slice) override {
         const Plans& plans = plans_.at(slice.samples);
-        if (has_tail()) {
+        if (requests_.has_tail()) {
             relu_bias_gradient(support_.stream(), rows(slice.samples), spec_.relu, slice.output,
                                slice.output_gradient, reinterpret_cast<float*>(slice.scratch),
                                spec_.options.bias ? binding_.gradients[1] : nullptr);
@@ -163,13 +257,6 @@ private:
     [[nodiscard]] const float* bias() const {
         return spec_.options.bias ? binding_.parameters[1] : nullptr;
     }
-    [[nodiscard]] bool has_tail() const { return spec_.options.bias || spec_.relu; }
-    [[nodiscard]] ConvTail tail() const {
-        return spec_.options.bias ? (spec_.relu ? ConvTail::kBiasRelu : ConvTail::kBias)
-               : spec_.relu       ? ConvTail::kRelu
-                                  : ConvTail::kNone;
-    }
-
     /// Of the filters' gradient before it goes to the flat buffer; 0: it is made there.
     [[nodiscard]] std::size_t filter_bytes() const {
         const WeightForm made = form(input_.type);
@@ -203,101 +290,25 @@ private:
         Plans& plans = plans_[samples];
         if (plans.forward == nullptr) {
             const ConvProblem wanted = problem(samples);
-            plans.forward = &forward_plan(wanted);
+            plans.forward = &requests_.forward(wanted, rows(samples));
             if (training_) {
-                plans.filter = &filter_plan(wanted);
+                plans.filter = &requests_.filter(wanted);
             }
             if (training_ && input_gradient_) {
-                plans.data = &data_plan(wanted);
+                plans.data = &requests_.data(wanted);
             }
         }
         return plans;
-    }
-
-    [[nodiscard]] PlanRequest request(const std::string& what, const ConvProblem& wanted) const {
-        const Precision precision = support_.precision();
-        return {.what = "conv " + what + " " + problem_text(wanted) + " " +
-                        std::string(word_of(precision)),
-                .rules = {.tensor_cores = precision != Precision::kF32,
-                          .deterministic = support_.deterministic()},
-                .variants = {},
-                .tensors = {},
-                .tuning = tuning_};
-    }
-
-    const ChosenPlan& forward_plan(const ConvProblem& wanted) {
-        constexpr std::array kNames{"forward", "forward bias", "forward bias relu", "forward relu"};
-        PlanRequest asked = request(kNames[static_cast<std::size_t>(tail())], wanted);
-        asked.tensors = {image_of(wanted), filter_of(wanted), bias_of(wanted), result_of(wanted)};
-        asked.variants = [this, wanted] {
-            std::vector<PlanVariant> variants;
-            variants.push_back(
-                {.graph = forward_graph(support_.dnn_target(), wanted, ConvTail::kNone),
-                 .rest = tail_alone(wanted.samples)});
-            if (has_tail() && !support_.deterministic()) {
-                add_fused(wanted, variants);
-            }
-            return variants;
-        };
-        return support_.plans().get(support_, asked);
-    }
-
-    [[nodiscard]] std::function<void(std::span<void* const>)> tail_alone(std::int64_t samples) {
-        if (!has_tail()) {
-            return {};
-        }
-        return [this, samples](std::span<void* const> memory) {
-            const auto* sums = static_cast<const float*>(memory[2]);
-            add_bias_relu(support_.stream(), rows(samples), spec_.options.bias ? sums : nullptr,
-                          spec_.relu, memory[3]);
-        };
-    }
-    /// Nothing where cuDNN does not know the graph.
-    void add_fused(const ConvProblem& wanted, std::vector<PlanVariant>& variants) {
-        try {
-            variants.push_back({.graph = forward_graph(support_.dnn_target(), wanted, tail()),
-                                .rest = {},
-                                .must_keep_nan = spec_.relu});
-        } catch (const DeviceError&) {
-            return;
-        }
-    }
-
-    const ChosenPlan& data_plan(const ConvProblem& wanted) {
-        PlanRequest asked = request("gradient of input", wanted);
-        asked.tensors = {result_of(wanted), filter_of(wanted), image_of(wanted)};
-        asked.variants = [this, wanted] {
-            return one_variant(data_graph(support_.dnn_target(), wanted));
-        };
-        return support_.plans().get(support_, asked);
-    }
-
-    const ChosenPlan& filter_plan(const ConvProblem& wanted) {
-        PlanRequest asked = request("gradient of weight", wanted);
-        asked.tensors = {image_of(wanted), result_of(wanted), filter_of(wanted)};
-        asked.variants = [this, wanted] {
-            return one_variant(filter_graph(support_.dnn_target(), wanted));
-        };
-        return support_.plans().get(support_, asked);
-    }
-
-    [[nodiscard]] static std::vector<PlanVariant> one_variant(
-        std::shared_ptr<const DnnGraph> graph) {
-        std::vector<PlanVariant> variants;
-        variants.push_back({.graph = std::move(graph), .rest = {}});
-        return variants;
     }
 
     ConvSpec spec_;
     Support& support_;
     TensorFormat input_;
     std::int64_t stored_;  ///< channels of a pixel in memory
-    TuningCache* tuning_;
+    ConvRequests requests_;
     bool training_;
     bool input_gradient_;
     int multiprocessors_;
-    KernelTraits traits_;
-    KernelBinding binding_;
     int weight_ = -1;  ///< number of the copy of the filters
     std::map<std::int64_t, Plans> plans_;
 };

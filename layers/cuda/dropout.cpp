@@ -28,7 +28,6 @@ public:
                               .got = to_string(input.shape)});
         }
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         drop(slice, slice.output, slice.inputs[0]);
@@ -50,7 +49,6 @@ private:
     DropoutSpec spec_;
     cuda::Support& support_;
     cuda::DropoutShape shape_;
-    KernelTraits traits_;
 };
 
 }  // namespace

@@ -19,7 +19,6 @@ public:
         traits_.is_view =
             shape.rank() != 3 || (input_.block == channels_ && (pixels_ == 1 || channels_ == 1));
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         cuda::transpose_batch(support_.stream(), input_.type,
@@ -47,7 +46,6 @@ private:
     cuda::Support& support_;
     std::int64_t channels_ = 1;
     std::int64_t pixels_ = 1;
-    KernelTraits traits_;
 };
 
 }  // namespace

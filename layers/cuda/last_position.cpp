@@ -16,7 +16,6 @@ public:
         traits_.output = {Shape{features_}, 1, context.inputs[0].type};
         traits_.backward_reads_inputs = false;
     }
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
 
     void forward(int /*pass*/, const KernelSlice& slice) override {
         cuda::copy_columns(support_.stream(), traits_.output.type,
@@ -52,7 +51,6 @@ private:
     std::int64_t elements_;  ///< of one input sample
     std::int64_t features_;
     cuda::Support& support_;
-    KernelTraits traits_;
 };
 
 }  // namespace

@@ -30,8 +30,6 @@ public:
         traits_.weight_bytes = static_cast<std::size_t>(inputs_ * outputs_) * element_bytes(type_);
     }
 
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
-
     void bind(const KernelBinding& binding) override {
         binding_ = binding;
         weight_ = support_.want_weight(
@@ -107,7 +105,7 @@ private:
     struct Products {
         std::unique_ptr<cuda::Product> forward;
         std::unique_ptr<cuda::Product> weight;  ///< null in inference
-        std::unique_ptr<cuda::Product> input;   ///< null where nobody asks for it
+        std::unique_ptr<cuda::Product> input;   ///< null when no layer needs it
     };
 
     /// A ReLU is added by a kernel of our own (see Epilogue), and the bias along with it.
@@ -150,8 +148,6 @@ private:
     ElementType type_;
     int weight_ = 0;  ///< numbers of the copies
     int bias_ = 0;    ///< that of the epilogue
-    KernelTraits traits_;
-    KernelBinding binding_;
     std::map<std::int64_t, Products> products_;
 };
 

@@ -32,9 +32,6 @@ public:
         }
     }
 
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
-    void bind(const KernelBinding& binding) override { binding_ = binding; }
-
     [[nodiscard]] KernelMemory prepare(std::span<const std::int64_t> slice_sizes) override {
         KernelMemory memory;
         for (const std::int64_t samples : slice_sizes) {
@@ -161,8 +158,6 @@ private:
     std::map<std::int64_t, std::unique_ptr<cuda::LstmBatch>> batches_;
     Buffer small_batch_;
     bool saved_planned_ = false;
-    KernelTraits traits_;
-    KernelBinding binding_;
 };
 
 }  // namespace

@@ -29,8 +29,6 @@ public:
         }
     }
 
-    [[nodiscard]] const KernelTraits& traits() const override { return traits_; }
-
     void forward(int /*pass*/, const KernelSlice& slice) override {
         const PoolProblem p = problem(slice);
         cudaStream_t stream = support_.stream();
@@ -104,7 +102,6 @@ private:
     Support& support_;
     bool training_;
     PoolProblem problem_;
-    KernelTraits traits_;
 };
 
 }  // namespace

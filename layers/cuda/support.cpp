@@ -31,43 +31,27 @@ bool reordered(const TensorFormat& format) {
     return format.shape.rank() == 3 && (format.block > 1 || format.shape[0] > 1);
 }
 
-/// A copy of a weight that some kernel wants.
-struct Wanted {
-    const float* parameter = nullptr;
-    WeightForm form;
-    const void* place = nullptr;  ///< after prepare()
-};
-
-class CudaSupport final : public Support {
+/// Copies of the weights that kernels want in other forms than the flat buffer has.
+class WeightCopies {
 public:
-    CudaSupport(Device& device, Stream& stream, Precision precision, bool deterministic)
-        : device_(device),
-          stream_(stream),
-          native_(static_cast<cudaStream_t>(native_stream(stream))),
-          precision_(precision),
-          deterministic_(deterministic) {
-        step_values_ = device.allocate(sizeof(StepValues));
-        stream.fill_zero(step_values_.data(), sizeof(StepValues));
-    }
-    CudaSupport(const CudaSupport&) = delete;
-    CudaSupport& operator=(const CudaSupport&) = delete;
-    ~CudaSupport() override {
-        plans_ = {};  // before the handle that they were made with
-        if (handle_ != nullptr) {
-            dnn().destroy(handle_);
-        }
-    }
+    WeightCopies(Device& device, Stream& stream, cudaStream_t native)
+        : device_(device), stream_(stream), native_(native) {}
 
-    [[nodiscard]] TensorFormat input_format(const Shape& input) const override {
-        const ElementType type = activation_type(precision_);
-        if (input.rank() != 3) {
-            return {input, 1, type};
+    /// See Support::want_weight and Support::weight.
+    int want(const float* parameter, const WeightForm& form) {
+        for (std::size_t i = 0; i < wanted_.size(); ++i) {
+            if (wanted_[i].parameter == parameter && wanted_[i].form == form) {
+                return static_cast<int>(i);
+            }
         }
-        const auto lanes = static_cast<std::int64_t>(16 / element_bytes(type));
-        return {input, (input[0] + lanes - 1) / lanes * lanes, type};
+        wanted_.push_back({parameter, form, form.as_is() ? parameter : nullptr});
+        return static_cast<int>(wanted_.size()) - 1;
     }
-
-    void prepare() override {
+    [[nodiscard]] const void* place(int number) const noexcept {
+        return wanted_[static_cast<std::size_t>(number)].place;
+    }
+    /// Memory for all copies that have none yet.
+    void allocate() {
         const std::size_t first = placed_;
         std::size_t bytes = 0;
         for (std::size_t i = first; i < wanted_.size(); ++i) {
@@ -87,89 +71,24 @@ public:
             make_table();
         }
     }
-
-    [[nodiscard]] StepValues* step_values() noexcept override {
-        return static_cast<StepValues*>(step_values_.data());
-    }
-
-    void refresh_weights() override {
-        refresh_copies(native_, table_, table_entries_, table_blocks_);
-    }
-
-    void load_input(const TensorFormat& format, const float* from, void* to,
-                    std::int64_t samples) override {
-        if (reordered(format)) {
-            images_to_channels_last(native_, order_of(format), format.type, from, to, samples);
-        } else {
-            cast_elements(native_, format.type, to, ElementType::kF32, from,
-                          samples * format.sample_floats());
-        }
-    }
-
-    void read_output(const TensorFormat& format, const void* from, float* to,
-                     std::int64_t samples) override {
-        if (reordered(format)) {
-            images_to_row_major(native_, order_of(format), format.type, from, to, samples);
-        } else {
-            cast_elements(native_, ElementType::kF32, to, format.type, from,
-                          samples * format.sample_floats());
-        }
-    }
-
-    void add_into(ElementType type, void* to, const void* from, std::int64_t count) override {
-        add_elements(native_, type, to, from, count);
-    }
-    void unscale(float* gradients, std::int64_t count) override {
-        unscale_elements(native_, gradients, count, step_values());
-    }
-
-    [[nodiscard]] std::size_t bytes() const noexcept override {
-        std::size_t sum = step_values_.bytes();
+    /// Queues all copies.
+    void refresh() { refresh_copies(native_, table_, table_entries_, table_blocks_); }
+    /// Of device memory.
+    [[nodiscard]] std::size_t bytes() const noexcept {
+        std::size_t sum = 0;
         for (const Buffer& buffer : kept_) {
             sum += buffer.bytes();
         }
         return sum;
     }
 
-    [[nodiscard]] Device& device() noexcept override { return device_; }
-    [[nodiscard]] cudaStream_t stream() noexcept override { return native_; }
-    [[nodiscard]] Precision precision() const noexcept override { return precision_; }
-    [[nodiscard]] bool deterministic() const noexcept override { return deterministic_; }
-    [[nodiscard]] DnnPlans& plans() noexcept override { return plans_; }
-
-    [[nodiscard]] cudnnHandle_t dnn_handle() override {
-        if (handle_ == nullptr) {
-            use(device_);
-            dnn_check(dnn().create(&handle_), "cudnnCreate");
-            dnn_check(dnn().set_stream(handle_, native_), "cudnnSetStream");
-        }
-        return handle_;
-    }
-
-    [[nodiscard]] const DnnTarget& dnn_target() override {
-        if (!target_) {
-            target_.emplace(dnn_handle());
-        }
-        return *target_;
-    }
-
-    int want_weight(const float* parameter, const WeightForm& form) override {
-        for (std::size_t i = 0; i < wanted_.size(); ++i) {
-            if (wanted_[i].parameter == parameter && wanted_[i].form == form) {
-                return static_cast<int>(i);
-            }
-        }
-        wanted_.push_back({parameter, form, form.as_is() ? parameter : nullptr});
-        return static_cast<int>(wanted_.size()) - 1;
-    }
-    [[nodiscard]] const void* weight(int number) const noexcept override {
-        return wanted_[static_cast<std::size_t>(number)].place;
-    }
-    void store_gradient(const WeightForm& form, const void* from, float* gradient) override {
-        store_weight_gradient(native_, order_of(form), form.type, from, gradient);
-    }
-
 private:
+    struct Wanted {
+        const float* parameter = nullptr;
+        WeightForm form;
+        const void* place = nullptr;  ///< after allocate()
+    };
+
     [[nodiscard]] static std::size_t copy_bytes(const Wanted& wanted) {
         return wanted.form.as_is() ? 0
                                    : padded(static_cast<std::size_t>(wanted.form.elements()) *
@@ -209,18 +128,124 @@ private:
     Device& device_;
     Stream& stream_;
     cudaStream_t native_;
-    Precision precision_;
-    bool deterministic_;
-    cudnnHandle_t handle_ = nullptr;
-    std::optional<HandleTarget> target_;
-    DnnPlans plans_;
-    Buffer step_values_;
     std::vector<Buffer> kept_;
     std::vector<Wanted> wanted_;
     std::size_t placed_ = 0;  ///< of wanted_, have their place
     const WeightCopy* table_ = nullptr;
     int table_entries_ = 0;
     std::int64_t table_blocks_ = 0;
+};
+
+class CudaSupport final : public Support {
+public:
+    CudaSupport(Device& device, Stream& stream, Precision precision, bool deterministic)
+        : device_(device),
+          native_(static_cast<cudaStream_t>(native_stream(stream))),
+          precision_(precision),
+          deterministic_(deterministic),
+          copies_(device, stream, native_) {
+        step_values_ = device.allocate(sizeof(StepValues));
+        stream.fill_zero(step_values_.data(), sizeof(StepValues));
+    }
+    CudaSupport(const CudaSupport&) = delete;
+    CudaSupport& operator=(const CudaSupport&) = delete;
+    ~CudaSupport() override {
+        plans_ = {};  // before the handle that they were made with
+        if (handle_ != nullptr) {
+            dnn().destroy(handle_);
+        }
+    }
+
+    [[nodiscard]] TensorFormat input_format(const Shape& input) const override {
+        const ElementType type = activation_type(precision_);
+        if (input.rank() != 3) {
+            return {input, 1, type};
+        }
+        const auto lanes = static_cast<std::int64_t>(16 / element_bytes(type));
+        return {input, (input[0] + lanes - 1) / lanes * lanes, type};
+    }
+
+    void prepare() override { copies_.allocate(); }
+
+    [[nodiscard]] StepValues* step_values() noexcept override {
+        return static_cast<StepValues*>(step_values_.data());
+    }
+
+    void refresh_weights() override { copies_.refresh(); }
+
+    void load_input(const TensorFormat& format, const float* from, void* to,
+                    std::int64_t samples) override {
+        if (reordered(format)) {
+            images_to_channels_last(native_, order_of(format), format.type, from, to, samples);
+        } else {
+            cast_elements(native_, format.type, to, ElementType::kF32, from,
+                          samples * format.sample_floats());
+        }
+    }
+
+    void read_output(const TensorFormat& format, const void* from, float* to,
+                     std::int64_t samples) override {
+        if (reordered(format)) {
+            images_to_row_major(native_, order_of(format), format.type, from, to, samples);
+        } else {
+            cast_elements(native_, ElementType::kF32, to, format.type, from,
+                          samples * format.sample_floats());
+        }
+    }
+
+    void add_into(ElementType type, void* to, const void* from, std::int64_t count) override {
+        add_elements(native_, type, to, from, count);
+    }
+    void unscale(float* gradients, std::int64_t count) override {
+        unscale_elements(native_, gradients, count, step_values());
+    }
+
+    [[nodiscard]] std::size_t bytes() const noexcept override {
+        return step_values_.bytes() + copies_.bytes();
+    }
+
+    [[nodiscard]] Device& device() noexcept override { return device_; }
+    [[nodiscard]] cudaStream_t stream() noexcept override { return native_; }
+    [[nodiscard]] Precision precision() const noexcept override { return precision_; }
+    [[nodiscard]] bool deterministic() const noexcept override { return deterministic_; }
+    [[nodiscard]] DnnPlans& plans() noexcept override { return plans_; }
+
+    [[nodiscard]] cudnnHandle_t dnn_handle() override {
+        if (handle_ == nullptr) {
+            use(device_);
+            dnn_check(dnn().create(&handle_), "cudnnCreate");
+            dnn_check(dnn().set_stream(handle_, native_), "cudnnSetStream");
+        }
+        return handle_;
+    }
+
+    [[nodiscard]] const DnnTarget& dnn_target() override {
+        if (!target_) {
+            target_.emplace(dnn_handle());
+        }
+        return *target_;
+    }
+
+    int want_weight(const float* parameter, const WeightForm& form) override {
+        return copies_.want(parameter, form);
+    }
+    [[nodiscard]] const void* weight(int number) const noexcept override {
+        return copies_.place(number);
+    }
+    void store_gradient(const WeightForm& form, const void* from, float* gradient) override {
+        store_weight_gradient(native_, order_of(form), form.type, from, gradient);
+    }
+
+private:
+    Device& device_;
+    cudaStream_t native_;
+    Precision precision_;
+    bool deterministic_;
+    cudnnHandle_t handle_ = nullptr;
+    std::optional<HandleTarget> target_;
+    DnnPlans plans_;
+    Buffer step_values_;
+    WeightCopies copies_;
 };
 
 }  // namespace

@@ -60,7 +60,7 @@ struct WeightForm {
 class DnnPlans;
 class DnnTarget;
 
-/// Every kernel's view of what its replica's kernels share.
+/// Data shared by the kernels of a replica.
 class Support : public KernelSupport {
 public:
     [[nodiscard]] virtual Device& device() noexcept = 0;

@@ -11,24 +11,24 @@
 namespace cohort {
 namespace {
 
-constexpr double kMostNoise = 100;  ///< of phi / B: beyond, it says the same
+constexpr double kMostNoise = 100;  ///< limit of phi / B: larger values mean the same
 
 struct Term {
     const char* name;
     double (*value)(const StalenessFeatures& f);
 };
 
-/// How far the parameters move meanwhile: in reference batches at --lr.
+/// Movement of the parameters during the lag, in reference batches at --lr.
 double lag(const StalenessFeatures& f) {
     return f.mean_lag * f.lr_scale;
 }
 
-/// What momentum makes of a step.
+/// Amplification of a step by momentum, as a logarithm.
 double inertia(const StalenessFeatures& f) {
     return -std::log1p(-f.momentum);
 }
 
-/// The same where nobody makes up for it: it acts on after the gradient has become old.
+/// Inertia where no look-ahead compensates for it: momentum continues the step of a stale gradient.
 double memory(const StalenessFeatures& f) {
     return f.look_ahead ? 0 : inertia(f);
 }
@@ -37,7 +37,7 @@ double noise(const StalenessFeatures& f) {
     return std::log1p(std::min(f.noise_ratio, kMostNoise));
 }
 
-/// Curvature against noise: large where the signal's own bounces are what gradients hold.
+/// Curvature relative to noise: large where gradients mostly show the bouncing of the parameters.
 double bounce(const StalenessFeatures& f) {
     constexpr double kLeastNoise = 0.1;
     return f.step_curvature / (f.noise_ratio + kLeastNoise);

@@ -10,20 +10,21 @@
 namespace cohort {
 namespace {
 
-constexpr double kLeastNoise = 0.05;   ///< of logarithms: what a clock and a scheduler add
-constexpr double kRunningNoise = 0.1;  ///< the same while an iteration runs: others get in the way
-constexpr double kFirstNoise = 0.1;    ///< assumed before any is known...
-constexpr double kFirstWeight = 8;     ///< ...as if seen so often
-constexpr double kPooled = 16;         ///< weight of all workers' noise in each one's, records
+constexpr double kLeastNoise = 0.05;  ///< of logarithms: noise of clock and scheduler
+constexpr double kRunningNoise =
+    0.1;  ///< the same while an iteration runs: other processes disturb it
+constexpr double kFirstNoise = 0.1;  ///< assumed before any is known...
+constexpr double kPriorWeight = 8;   ///< ...as if seen so often
+constexpr double kPooled = 16;       ///< weight of all workers' noise in the noise of each, records
 constexpr std::ptrdiff_t kAround = 4;  ///< records on either side that make a local mean
 constexpr int kBlock = 8;              ///< iterations that are drawn together
-constexpr double kLater = 1.5;         ///< times as long, for another look at who is late
+constexpr double kLater = 1.5;         ///< times as long, until a late worker is checked again
 constexpr double kSlow = 1.2;          ///< times the common level
 constexpr double kAgain = 2;           ///< times what has elapsed: as long again
 constexpr double kRounding = 1e-6;     ///< of seconds, as they are added up
 
-/// The deviation of a normal variable from the ninth decile of the distances of two of them: what
-/// is rare and far off does not count.
+/// The deviation of a normal variable, from the ninth decile of the distances between two samples:
+/// rare outliers do not count.
 double deviation_of(std::vector<double> distances) {
     constexpr double kDecile = 1.6449 * 1.4142;
     const auto at = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() * 9 / 10);
@@ -31,14 +32,13 @@ double deviation_of(std::vector<double> distances) {
     return *at / kDecile;
 }
 
-/// What of a distance from the common level is sure (OwnTimes).
+/// The part of a distance from the common level that is not chance (OwnTimes).
 double garrote(double distance, double error) {
     const double least = OwnTimes::kSure * error;
     return distance * std::max(0.0, 1 - least * least / std::max(distance * distance, 1e-12));
 }
 
-/// The newest part of [from, end) whose mean differs most, in standard errors of single
-/// deviation 1.
+/// The newest part of [from, end) whose mean differs most, in standard errors for a deviation of 1.
 struct Split {
     std::size_t newest = 0;
     double errors = 0;
@@ -66,7 +66,7 @@ std::vector<double> sums_of(const std::vector<float>& values) {
     return sums;
 }
 
-/// Times what work takes of a full batch's, for a fixed share.
+/// Time of the work relative to that of a full batch, for a given fixed share.
 double work_factor(double share, double batches) {
     return share + (1 - share) * batches;
 }
@@ -120,13 +120,13 @@ void OwnTimes::look(const LoadView& view, const std::vector<int>& live, double n
     }
 }
 
-/// Successive batches of different sizes say what of the work is fixed; where no share explains
-/// what they took, the worker's speed has changed, and nothing is learned.
+/// Estimates the fixed share of the work from successive batches of different sizes. Where no share
+/// explains their times, the worker's speed has changed, and the estimate stays.
 void OwnTimes::take(FixedShare& share, const IterationRecord& record, double noise) const {
     constexpr int kFew = 8;           // records of a mean
-    constexpr int kTelling = 4;       // records after a change that say something
+    constexpr int kTelling = 4;       // records after a change that are used
     constexpr double kResized = 0.1;  // of logarithms
-    constexpr double kKept = 0.5;     // of what was known, at the next change
+    constexpr double kKept = 0.5;     // weight of the earlier estimate, at the next change
     constexpr double kFar = 3;        // deviations: the speed has changed
     const auto samples = static_cast<double>(record.samples);
     const double work_log = std::log(std::max(record.input_s + record.compute_s, 1e-9));
@@ -158,9 +158,9 @@ void OwnTimes::take(FixedShare& share, const IterationRecord& record, double noi
     }
 }
 
-/// Before batches have differed work is taken to be proportional.
+/// Until batches have differed, work counts as proportional to the batch.
 double OwnTimes::fixed_share(int worker) const {
-    constexpr double kPrior = 2;  // that some of it is fixed: the rest of a unit counts for none
+    constexpr double kPrior = 2;  // least gain of log likelihood for a fixed share above 0
     const FixedShare& share = shares_[static_cast<std::size_t>(worker)];
     const double least = *std::min_element(share.cost.begin(), share.cost.end());
     const double most = *std::max_element(share.cost.begin(), share.cost.end());
@@ -177,8 +177,8 @@ double OwnTimes::fixed_share(int worker) const {
     return sum / weights;
 }
 
-/// A crowd at the servers makes pulls of all slow. Records leave out of a pull what others suffer
-/// as well; its rate has it.
+/// When the servers' network is crowded, the pulls of all workers are slow. Records exclude the
+/// delay that all workers have in common; the rate of the pull includes it.
 double OwnTimes::transfer_s(const IterationRecord& record) const {
     const double rate = record.use.rx_bytes_s;
     return record.push_s + std::max(record.pull_s, rate > 0 ? pull_bytes_ / rate : 0);
@@ -190,7 +190,7 @@ double OwnTimes::full_batch_s(int worker, const IterationRecord& record) const {
            transfer_s(record);
 }
 
-/// The first iteration of a worker is cold: it counts only as long as there is no other.
+/// The first iteration of a worker is cold: it counts only while there is no other record.
 void OwnTimes::read(Row& row, int worker, const TelemetryHistory& history) const {
     constexpr double kNewest = 0.2;  // weight of a transfer
     row.live = true;
@@ -220,11 +220,11 @@ void OwnTimes::read(Row& row, int worker, const TelemetryHistory& history) const
     }
 }
 
-/// Of successive times, so that changes of level count twice only; those of all workers in place of
-/// what few of one cannot tell.
+/// Noise between successive times, so that a change of level disturbs only two of them; pooled over
+/// all workers where one worker has few records.
 void OwnTimes::measure_noise() {
-    double pooled = kFirstWeight * kFirstNoise * kFirstNoise;
-    double weight = kFirstWeight;
+    double pooled = kPriorWeight * kFirstNoise * kFirstNoise;
+    double weight = kPriorWeight;
     for (const int worker : live_) {
         Row& row = rows_[static_cast<std::size_t>(worker)];
         row.noise = 0;
@@ -251,8 +251,7 @@ void OwnTimes::measure_noise() {
     }
 }
 
-/// Looks for the largest change, and then for a newer one within what came after it, until there is
-/// none.
+/// Finds the largest change, then a newer change among the records after it, until there is none.
 void OwnTimes::find_state(Row& row) const {
     row.changed = false;
     row.age = row.logs.size();
@@ -285,7 +284,7 @@ void OwnTimes::find_levels() {
     }
 }
 
-double OwnTimes::allowed_s(int worker, const RunningIterations& running) const {
+double OwnTimes::allowed_s(int worker, const ActiveIterations& running) const {
     const Row& row = rows_[static_cast<std::size_t>(worker)];
     const double batches = static_cast<double>(running.samples(worker)) / batch_;
     const double level_s = std::exp(row.level);
@@ -297,7 +296,7 @@ double OwnTimes::allowed_s(int worker, const RunningIterations& running) const {
 }
 
 /// When most are late it is nobody's fault.
-void OwnTimes::find_late(const RunningIterations& running, double now_s) {
+void OwnTimes::find_late(const ActiveIterations& running, double now_s) {
     std::vector<int> late;
     for (const int worker : live_) {
         Row& row = rows_[static_cast<std::size_t>(worker)];
@@ -326,7 +325,7 @@ void OwnTimes::find_late(const RunningIterations& running, double now_s) {
     }
 }
 
-std::optional<double> OwnTimes::wake_at(const RunningIterations& running) const {
+std::optional<double> OwnTimes::wake_at(const ActiveIterations& running) const {
     std::optional<double> first_s;
     if (!ready()) {
         return first_s;

@@ -9,14 +9,14 @@
 
 namespace cohort {
 
-/// Seconds of something that grows with samples, in part.
+/// Seconds of work with a fixed part and a part that grows with samples.
 struct CostLine {
     double fixed_s = 0;
     double sample_s = 0;
     [[nodiscard]] double at(double samples) const noexcept { return fixed_s + sample_s * samples; }
 };
 
-/// What an iteration of each worker is expected to take, by worker; 0 for those who are not live.
+/// Expected time of each worker's iteration, by worker; 0 for workers that are not live.
 struct LoadEstimate {
     std::vector<CostLine> cost;  ///< transfers included
 
@@ -25,81 +25,82 @@ struct LoadEstimate {
     }
 };
 
-/// What workers' own times are like, and what may come: their levels, how they vary, and draws of
-/// whole courses to time plans on.
+/// Statistical model of workers' own times: levels, variation, and draws of whole courses for the
+/// timing of plans.
 ///
-/// Times are looked at as logarithms, on the scale of a full batch, over the newest kMemory
-/// iterations of each worker. A worker's *state* is the newest part of them whose mean differs from
-/// the part before by more than kSure standard errors; without such a part it is all of them. The
-/// *level* of a worker is the mean of its state, drawn towards the common one (the median of all)
-/// as far as it may be chance: what is left of a distance d with standard error v is
-/// d (1 - kSure^2 v^2 / d^2), and nothing when d < kSure v (Breiman's garrote, 1995). So workers
-/// that only vary have one level, and nobody hands work to who was lucky.
+/// Times are logarithms, scaled to a full batch, over the newest kMemory iterations of each worker.
+/// A worker's *state* is the newest part of them whose mean differs from the part before by more
+/// than kSure standard errors; without such a part it is all of them. The *level* of a worker is
+/// the mean of its state, drawn towards the common level (the median of all) as far as the distance
+/// may be chance: a distance d with standard error v becomes d (1 - kSure^2 v^2 / d^2), or 0 when d
+/// < kSure v (Breiman's garrote, 1995). So workers whose times merely vary share one level, and
+/// work is not moved to workers that were fast by chance.
 ///
-/// An iteration that is still running counts as soon as it has lasted kSure deviations longer than
-/// it should: it is taken to last as long again. Pure.
+/// A running iteration counts as soon as it has lasted kSure deviations longer than expected: it is
+/// then expected to last as long again. Pure.
 class OwnTimes {
 public:
     static constexpr std::size_t kMemory = 128;  ///< iterations
-    static constexpr double kSure = 4;           ///< standard errors that are no chance
+    static constexpr double kSure = 4;           ///< standard errors beyond chance
 
     /// @param batch  samples of a full one
-    /// @param pull_bytes  of the parameters; 0: not known, rates of pulls are not looked at
+    /// @param pull_bytes  bytes of the parameters; 0: not known, rates of pulls are ignored
     OwnTimes(int workers, std::int64_t batch, double pull_bytes);
 
-    /// Looks at all that is known now. @param live  workers
+    /// Fits the model to the present records. @param live  workers
     void look(const LoadView& view, const std::vector<int>& live, double now_s);
-    /// What was recorded of it counts no more.
+    /// Discards what was learned about the worker.
     void forget(int worker);
 
-    /// Something is known of more than half of the workers.
+    /// More than half of the workers have records.
     [[nodiscard]] bool ready() const noexcept { return 2 * known_ > live_.size(); }
-    /// Of whom nothing is known is like the others.
+    /// Workers without records count as average.
     [[nodiscard]] LoadEstimate estimate() const;
-    /// Iterations for which the present state has lasted: of the worker whose state is the
-    /// youngest. It is expected to last as long again.
+    /// Age in iterations of the youngest state of a worker. The present states are expected to last
+    /// as long again.
     [[nodiscard]] double state_age() const noexcept;
-    /// Courses that may come: records drawn in blocks that are aligned in time over the workers. As
+    /// Draws possible courses: blocks of records that are aligned in time over the workers. For as
     /// many iterations as its state is old a worker stays at its level, with the variation of its
-    /// records; after that they are as they were recorded. @param seed  the same one draws the same
+    /// records; after that its times are those of the records. @param seed  equal seeds give equal
+    /// draws
     [[nodiscard]] TimeDraws draw(int replicates, int iterations, std::uint64_t seed) const;
-    /// Those whose level is above the common one by a fifth or more.
+    /// Workers whose level is above the common level by a fifth or more.
     [[nodiscard]] std::vector<int> slow() const;
-    /// Level over the common one.
+    /// The worker's level relative to the common level.
     [[nodiscard]] double slowness(int worker) const;
     /// Standard deviation of the logarithms within a worker's state, mean over the workers.
     [[nodiscard]] double variation() const noexcept { return variation_; }
 
     /// When a running iteration will have lasted too long, seconds of training; none: none can.
-    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const;
+    [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const;
 
 private:
-    static constexpr std::size_t kShares = 11;  ///< fixed shares that are weighed: 0, 0.1, ... 1
+    static constexpr std::size_t kShares = 11;  ///< fixed shares that are compared: 0, 0.1, ... 1
 
-    /// How much of an iteration's work is there whatever the batch: learned when batches change.
+    /// Share of an iteration's work that does not depend on the batch: learned when batches change.
     struct FixedShare {
         std::array<double, kShares> cost{};  ///< negative log likelihood
-        std::int64_t iteration = 0;          ///< newest record that was taken
-        std::int64_t samples = 0;            ///< of it
-        double before_samples = 0;           ///< of the batches before the last change
-        double before_log = 0;               ///< mean logarithm of their work
-        double now_log = 0;                  ///< the same of those since
-        int now = 0;                         ///< records since
+        std::int64_t iteration = 0;          ///< newest record that was used
+        std::int64_t samples = 0;            ///< samples of that record
+        double before_samples = 0;           ///< samples of the batches before the last change
+        double before_log = 0;               ///< mean logarithm of the work before the change
+        double now_log = 0;                  ///< mean logarithm of the work since the change
+        int now = 0;                         ///< records since the change
     };
     struct Row {
         bool live = false;
         std::vector<float> logs;     ///< own times of full batches, the oldest first
-        std::vector<float> local;    ///< their distances from the mean around them
+        std::vector<float> local;    ///< distances of `logs` from the mean around them
         std::vector<double> when_s;  ///< arrival
-        double transfer_s = 0;       ///< mean of the newest
-        double noise = 0;            ///< of a single one
-        std::size_t age = 0;         ///< of the state, records
-        bool changed = false;        ///< there was another one before
-        double mean = 0;             ///< of the state
+        double transfer_s = 0;       ///< recent mean
+        double noise = 0;            ///< deviation of a single time
+        std::size_t age = 0;         ///< age of the state, records
+        bool changed = false;        ///< there was another state before
+        double mean = 0;             ///< mean of the state
         double level = 0;
-        double looked_s = 0;  ///< that a running iteration had lasted when it was looked at
-        double begun_s = -1;  ///< that iteration
-        double late_log = 0;  ///< what it is taken to be; 0: it is not late
+        double looked_s = 0;  ///< seconds that the running iteration had lasted at the last look
+        double begun_s = -1;  ///< begin of that iteration
+        double late_log = 0;  ///< logarithm of its expected time; 0: it is not late
     };
 
     void take(FixedShare& share, const IterationRecord& record, double noise) const;
@@ -109,9 +110,9 @@ private:
     void read(Row& row, int worker, const TelemetryHistory& history) const;
     void measure_noise();
     void find_state(Row& row) const;
-    void find_late(const RunningIterations& running, double now_s);
+    void find_late(const ActiveIterations& running, double now_s);
     void find_levels();
-    [[nodiscard]] double allowed_s(int worker, const RunningIterations& running) const;
+    [[nodiscard]] double allowed_s(int worker, const ActiveIterations& running) const;
 
     double batch_;
     double pull_bytes_;
@@ -119,7 +120,7 @@ private:
     std::vector<Row> rows_;
     std::vector<int> live_;
     std::size_t known_ = 0;
-    double common_ = 0;       ///< level
+    double common_ = 0;       ///< common level
     double variation_ = 0.1;  ///< see variation()
 };
 

@@ -35,7 +35,8 @@ void PaceMeter::wasted(std::size_t worker, double samples) {
     ++pushes_;
 }
 
-/// Over its whole iterations since it settled; of who has done few of them, since the start.
+/// Pace over the worker's whole iterations after the first quarter; with few iterations, since the
+/// start.
 PaceMeter::Pace PaceMeter::pace_of(const Row& row) const {
     constexpr std::int64_t kFew = 2;
     const bool settled = row.late.pushes >= kFew;
@@ -51,8 +52,8 @@ PaceMeter::Pace PaceMeter::pace_of(const Row& row) const {
             .lag = tally.lag / pushes};
 }
 
-/// Who is so slow that it was not done once lags by what the others apply meanwhile, if the plan
-/// takes such pushes.
+/// A worker too slow to finish one iteration lags by the updates of the others meanwhile, if the
+/// plan accepts such pushes.
 void PaceMeter::add_unfinished(PlanTiming& timing, double& lag_s, double& pushes_s) const {
     const SyncPlan& plan = job_.plan;
     if (plan.late == SyncPlan::Late::kDrop || plan.late_rounds || plan.lag_rule) {

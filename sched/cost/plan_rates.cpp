@@ -71,7 +71,7 @@ StalenessFeatures PlanRater::features_of(const SyncPlan& plan, const PlanTiming&
 
 namespace {
 
-constexpr double kRemembered = 50;  ///< measurements after which one has faded to a third
+constexpr double kRemembered = 50;  ///< measurements after which a measurement has faded to a third
 constexpr double kLeastRatio = 0.5;
 constexpr double kMostRatio = 1.5;
 

@@ -14,26 +14,26 @@
 
 namespace cohort {
 
-/// The cost of staleness that the options name. Errors: FileError for coefficients that are none.
+/// The cost of staleness that the options name. Errors: FileError for malformed coefficients.
 [[nodiscard]] std::unique_ptr<StalenessCost> make_staleness_cost(const ChooserOptions& options);
 
-/// A plan with what is expected of it.
+/// A plan with its expected rate.
 struct RatedPlan {
     PlanOption option;
     PlanTiming timing;
     Candidate candidate;
 };
 
-/// What plans are worth: samples per second x what a sample is worth under them, batches and
-/// staleness counted.
+/// Rates plans: samples per second x value of a sample under the plan, by its batches and
+/// staleness.
 class PlanRater {
 public:
     /// @param setting  B, the update rule, facts of the job
     explicit PlanRater(const ModeSetting& setting);
 
     /// Gives a plan that is not in force the scale of the learning rate that suits it best.
-    /// @param in_force  its scale is what it is
-    /// @param begun  batches of the iterations that workers are at, by worker
+    /// @param in_force  the plan in force keeps its scale
+    /// @param begun  batches of the iterations in progress, by worker
     /// @param pace  measured over predicted samples per second, of plans like it
     [[nodiscard]] RatedPlan rate(PlanOption option, const LoadEstimate& load,
                                  const TimeDraws& draws, const std::vector<std::int64_t>& begun,
@@ -49,20 +49,21 @@ private:
     std::unique_ptr<StalenessCost> staleness_;
 };
 
-/// How fast plans really went, over what was predicted, apart for those under which all wait for
-/// all and for the others: where not waiting was promised more than the servers' network allows,
-/// one trial says so of all plans that do not wait. A kind that never was in force has the mean of
-/// both; what was seen long ago fades towards it, so that it is tried again. Pure.
+/// Measured over predicted throughput of plans, separately for plans under which all workers wait
+/// for all and for the other plans: where the servers' network is too narrow for plans without
+/// waiting, one trial corrects the prediction of all of them. A kind of plan that was never in
+/// force has the mean of both kinds; old measurements fade towards that mean, so that the kind is
+/// tried again. Pure.
 class PaceRecord {
 public:
-    /// @param window_samples  over which a pace is measured
+    /// @param window_samples  samples over which throughput is measured
     explicit PaceRecord(double window_samples) : window_(window_samples) {}
 
-    /// What was in force since the last call went on until now.
-    /// @param waits  all for all
-    /// @param predicted_samples_s  of it; 0: not known
+    /// The plan in force since the last call was in force until now.
+    /// @param waits  all workers wait for all
+    /// @param predicted_samples_s  of that plan; 0: not known
     void went(bool waits, double seconds, double samples, double predicted_samples_s);
-    /// Another plan is in force, or its batches changed: what comes at first is not its pace.
+    /// Another plan is in force, or its batches changed: its first samples do not count.
     void restart();
     /// Measured over predicted.
     [[nodiscard]] double of(bool waits) const;
@@ -73,11 +74,12 @@ private:
         double window = -std::numeric_limits<double>::infinity();  ///< when
     };
     double window_;
-    double windows_ = 0;  ///< measured
+    double windows_ = 0;  ///< measured windows
     double samples_ = 0;
     double predicted_ = 0;
     double all_ = 1;
-    std::array<Kind, 2> kinds_;  ///< of the others; of those under which all wait for all
+    std::array<Kind, 2>
+        kinds_;  ///< 0: plans with less waiting; 1: plans under which all wait for all
 };
 
 }  // namespace cohort

@@ -12,8 +12,8 @@
 namespace cohort {
 namespace {
 
-constexpr double kForget = 0.99;  ///< weight of what was known when a measurement comes
-constexpr double kMostDoubt = 1;  ///< of a weight: what is never seen to change stays unknown
+constexpr double kForget = 0.99;  ///< weight of earlier measurements when a new one is added
+constexpr double kMostDoubt = 1;  ///< limit of a weight's variance
 
 }  // namespace
 

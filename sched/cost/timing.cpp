@@ -17,12 +17,12 @@ double tick_for(double least_own_s) {
 }
 
 Ticks to_ticks(double seconds, double tick_s) {
-    constexpr double kMost = 1LL << 40;  // who is 10,000 times as slow as the others
+    constexpr double kMost = 1LL << 40;  // limit for a worker 10,000 times as slow as the others
     return static_cast<Ticks>(std::llround(std::min(seconds / tick_s, kMost)));
 }
 
-/// Numbers the plan's workers anew.
-/// @return by worker; -1: it has no place
+/// Renumbers the plan's workers.
+/// @return new index by worker; -1: it has no place in the plan
 std::vector<int> renumber(SyncPlan& plan, std::size_t workers) {
     std::vector<int> index(workers, -1);
     for (const CohortSpec& cohort : plan.cohorts) {
@@ -95,7 +95,7 @@ double static_update_s(std::span<const double> own_s, int quorum) {
 
 namespace {
 
-/// By the loop where it is right, else by the engine.
+/// Runs the loop where it is exact, else the engine.
 PlanTiming run(const TimingJob& job) {
     if (!applies_all(job.plan)) {
         return time_by_engine(job);
@@ -125,7 +125,7 @@ PlanTiming time_plan(const SyncPlan& plan, std::span<const double> own_s,
     }
     PlanTiming mean;
     const double share = 1.0 / draws.replicates;
-    double sample_s = 0;  // what takes long counts for as long
+    double sample_s = 0;  // weighted by duration
     for (job.replicate = 0; job.replicate < draws.replicates; ++job.replicate) {
         const PlanTiming one = run(job);
         mean.update_s += share * one.update_s;

@@ -7,17 +7,18 @@
 #include "sched/cost/timing_runs.hpp"
 #include "sched/plan/lease_work.hpp"
 
-// Any plan: its own engine, with workers that only take time.
+// Timing of any plan: runs its engine with workers that only take time.
 namespace cohort {
 namespace {
 
-/// A worker's push is there.
-struct Event {
+/// Arrival of a worker's push.
+struct TimedEvent {
     Ticks time = 0;
-    std::uint64_t order = 0;  ///< of equal times the first one
+    std::uint64_t order = 0;  ///< order among equal times
     std::size_t worker = 0;
-    std::uint64_t start = 0;  ///< of the worker's mini-batch: old ones do not count
-    friend bool operator>(const Event& a, const Event& b) {
+    std::uint64_t start =
+        0;  ///< number of the worker's mini-batch; events of earlier ones are ignored
+    friend bool operator>(const TimedEvent& a, const TimedEvent& b) {
         return a.time != b.time ? a.time > b.time : a.order > b.order;
     }
 };
@@ -50,7 +51,7 @@ public:
         }
         while (!meter_.done()) {
             check_invariant(!events_.empty(), "somebody works");
-            const Event event = events_.top();
+            const TimedEvent event = events_.top();
             events_.pop();
             if (event.start != workers_[event.worker].starts) {
                 continue;
@@ -69,7 +70,7 @@ public:
     }
 
 private:
-    void add(Event event) {
+    void add(TimedEvent event) {
         event.order = ++order_;
         events_.push(event);
     }
@@ -136,7 +137,7 @@ private:
     UpdateEngine engine_;
     std::vector<EngineWorker> workers_;
     PaceMeter meter_;
-    std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+    std::priority_queue<TimedEvent, std::vector<TimedEvent>, std::greater<>> events_;
     std::vector<Effect> effects_;
     Ticks now_ = 0;
     std::uint64_t order_ = 0;

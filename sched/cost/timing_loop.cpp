@@ -6,11 +6,11 @@
 
 #include "sched/cost/timing_runs.hpp"
 
-// Plans that apply every push: a queue of what each worker finishes when.
+// Timing of plans that apply every push: a queue of the times at which workers finish.
 namespace cohort {
 namespace {
 
-/// (time, worker) in one number: the earliest first, of equal ones the lower index.
+/// (time, worker) in one number: the earliest first, among equal times the lower index.
 class Finishes {
 public:
     explicit Finishes(std::size_t workers)
@@ -49,8 +49,8 @@ struct LoopWorker {
     std::size_t cohort = 0;
     bool member = true;
     bool busy = false;
-    double applied = 0;           ///< samples, when it was released
-    std::int64_t fires = 0;       ///< of its cohort, then
+    double applied = 0;           ///< samples applied when the worker was released
+    std::int64_t fires = 0;       ///< fires of its cohort at that time
     std::int64_t iterations = 0;  ///< begun
     Ticks begun = 0;
 };
@@ -87,7 +87,7 @@ struct Loop {
     double applied = 0;  ///< samples
 };
 
-/// An update with these pushes; their workers go on.
+/// Makes an update of these pushes; their workers start their next iterations.
 void apply(Loop& loop, const std::vector<std::size_t>& pushes, Ticks now, PaceMeter& meter) {
     const TimingJob& job = loop.job;
     std::int64_t samples = 0;
@@ -122,7 +122,7 @@ void arrive(Loop& loop, std::size_t index, Ticks now, PaceMeter& meter) {
     }
 }
 
-/// Pushes that wait are done, and mini-batches under way in part.
+/// Counts waiting pushes, and mini-batches in progress by their finished part.
 void count_unfinished(const Loop& loop, Ticks now, PaceMeter& meter) {
     for (const LoopCohort& cohort : loop.cohorts) {
         for (const std::size_t worker : cohort.pending) {

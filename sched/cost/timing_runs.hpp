@@ -13,7 +13,7 @@ namespace cohort {
 /// paper are equal.
 using Ticks = std::int64_t;
 
-/// What is timed: workers of the plan, numbered anew without those that are not in it.
+/// A plan to be timed, with its workers, renumbered without workers outside the plan.
 struct TimingJob {
     SyncPlan plan;
     std::vector<double> own_s;          ///< [workers] seconds
@@ -21,22 +21,22 @@ struct TimingJob {
     std::vector<std::int64_t> batches;  ///< [workers] samples of a push
     std::int64_t reference_batch = 1;
     double tick_s = 1;
-    std::int64_t least_pushes = 1024;  ///< a run has at least
+    std::int64_t least_pushes = 1024;  ///< least number of pushes of a run
 
     const TimeDraws* draws = nullptr;   ///< null: times are constant
-    int replicate = 0;                  ///< of the draws
-    std::vector<Ticks> first;           ///< [workers] of the first iteration; empty: own
-    std::vector<std::size_t> drawn_as;  ///< [workers] in the draws
-    std::size_t drawn_workers = 0;      ///< there
+    int replicate = 0;                  ///< replicate of the draws
+    std::vector<Ticks> first;           ///< [workers] time of the first iteration; empty: own
+    std::vector<std::size_t> drawn_as;  ///< [workers] index in the draws
+    std::size_t drawn_workers = 0;      ///< workers in the draws
 
     [[nodiscard]] std::size_t workers() const noexcept { return own.size(); }
-    /// Pushes after which a pace is known: as many as there are draws, else six of each worker,
-    /// when there are many.
+    /// Pushes after which the throughput is known: as many as there are draws; without draws six of
+    /// each worker, at least least_pushes.
     [[nodiscard]] std::int64_t pushes() const noexcept {
         const auto all = static_cast<std::int64_t>(workers());
         return draws != nullptr ? draws->iterations * all : std::max(least_pushes, 6 * all);
     }
-    /// What a worker's iteration takes, from 0.
+    /// Time of a worker's iteration, counted from 0.
     [[nodiscard]] Ticks own_of(std::size_t worker, std::int64_t iteration) const {
         const Ticks mean = iteration == 0 && !first.empty() ? first[worker] : own[worker];
         if (draws == nullptr) {
@@ -47,21 +47,22 @@ struct TimingJob {
     }
 };
 
-/// Measures a run's pace: of every worker over whole iterations of its own, so that few of them
-/// are enough, after the first quarter of the run.
+/// Measures a run's throughput: for every worker over whole iterations, so that few iterations are
+/// enough, after the first quarter of the run.
 class PaceMeter {
 public:
     explicit PaceMeter(const TimingJob& job);
 
     /// A push was applied.
     void applied(std::size_t worker, Ticks now, std::int64_t samples, double lag);
-    /// A push, or a part of a mini-batch, was computed for nothing.
+    /// A push, or a part of a mini-batch, was computed in vain.
     void wasted(std::size_t worker, double samples);
     void updated() { ++updates_; }
-    /// A mini-batch was under way at the end, with so many of its samples done.
+    /// A mini-batch was in progress at the end, with `samples` of its samples finished.
     void unfinished(double samples) { unfinished_ += samples; }
     [[nodiscard]] bool done() const noexcept { return pushes_ >= job_.pushes(); }
-    /// Of constant times: over whole iterations. Of draws: all that was done, over all the time.
+    /// With constant times: over whole iterations. With draws: all finished work over the whole
+    /// time.
     [[nodiscard]] PlanTiming result(Ticks now) const;
 
 private:
@@ -69,13 +70,13 @@ private:
         Ticks last = 0;
         std::int64_t pushes = 0;
         std::int64_t samples = 0;
-        double lag = 0;  ///< sum
+        double lag = 0;  ///< sum of lags
     };
     struct Row {
-        Ticks first = 0;    ///< applied, of those that `late` counts
+        Ticks first = 0;    ///< time of the push before those that `late` counts
         Tally all;          ///< from the start
         Tally late;         ///< after the first quarter, without the first
-        bool seen = false;  ///< has had a push or a part of one
+        bool seen = false;  ///< has had a push or a part of a mini-batch
     };
     struct Pace {
         double samples_s = 0;
@@ -96,16 +97,16 @@ private:
     double applied_samples_ = 0;
     double wasted_samples_ = 0;
     double unfinished_ = 0;
-    double lags_ = 0;  ///< sum
+    double lags_ = 0;  ///< sum of lags
 };
 
-/// Plans in which every push is applied, when its cohort has enough of them or alone because it is
-/// late: a small event loop.
+/// Whether a plan applies every push, with its cohort or alone when it is late.
 [[nodiscard]] bool applies_all(const SyncPlan& plan);
-/// A lag rule is not looked at: right as long as no push is over its bound.
+/// Runs a plan for which applies_all() holds in a small event loop. Ignores the lag rule: exact as
+/// long as no push is over its bound.
 [[nodiscard]] PlanTiming time_by_loop(const TimingJob& job);
 
-/// Any plan, by the engine.
+/// Runs any plan by its engine.
 [[nodiscard]] PlanTiming time_by_engine(const TimingJob& job);
 
 }  // namespace cohort

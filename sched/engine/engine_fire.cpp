@@ -5,176 +5,164 @@
 #include "cohort/core/error.hpp"
 #include "sched/engine/engine_state.hpp"
 
-// Fires: when, what an update is worth and weighs, who goes on with its version. Cost: linear in
-// the pushes of the fire; with a lag rule also in the workers.
 namespace cohort {
 
-/// Sums of fractions are not exact: what is over the bound by less is not over it.
-bool UpdateEngine::Impl::over_bound(double lag) const noexcept {
-    constexpr double kTolerance = 1e-9;
-    return plan.lag_rule && lag > plan.lag_rule->bound + kTolerance;
-}
-
-bool UpdateEngine::Impl::fires(const CohortState& cohort) const noexcept {
+/// A cohort fires when its quorum is met, or when no member can add to it any more.
+bool Firing::fires(const CohortState& cohort) noexcept {
     return !cohort.pending.empty() && (cohort.counting >= cohort.spec.quorum || cohort.able == 0);
 }
 
-void UpdateEngine::Impl::fire(CohortState& cohort, Effects& effects) {
-    firing.clear();
-    std::swap(firing, cohort.pending);
+void Firing::fire(CohortState& cohort, Effects& effects) {
+    firing_.clear();
+    std::swap(firing_, cohort.pending);
     cohort.counting = 0;
-    for (const PendingPush& push : firing) {
-        worker(push.ticket.id.worker).counted = 0;
+    for (const PendingPush& push : firing_) {
+        s_.worker(push.ticket.id.worker).counted = 0;
     }
-    apply(firing, cohort.spec.quorum, effects);
-    cohort.version = history.version();
-    if (plan.late_rounds) {
+    apply(firing_, cohort.spec.quorum, effects);
+    cohort.version = s_.history.version();
+    if (s_.plan.late_rounds) {
         cohort.late.push_back(cohort.version);
-        if (cohort.late.size() > static_cast<std::size_t>(*plan.late_rounds) + 1) {
+        if (cohort.late.size() > static_cast<std::size_t>(*s_.plan.late_rounds) + 1) {
             cohort.late.erase(cohort.late.begin());
         }
     }
-    if (plan.others == SyncPlan::Others::kInterrupt) {
+    if (s_.plan.others == SyncPlan::Others::kInterrupt) {
         interrupt_others(cohort, effects);
     }
     interrupt_laggards(effects);
 }
 
-/// 1. lag of each push, worth and weights of the update; 2. its version; 3. who goes on with it.
-void UpdateEngine::Impl::apply(const std::vector<PendingPush>& pushes, int quorum,
-                               Effects& effects) {
+/// 1. lag of each push, worth and weights of the update; 2. its version; 3. which workers go on
+/// with it.
+void Firing::apply(const std::vector<PendingPush>& pushes, int quorum, Effects& effects) {
     Fire update;
     update.work = pushes.front().ticket.work;
     update.pushes.reserve(pushes.size());
     for (const PendingPush& push : pushes) {
-        const double lag = history.lag(push.ticket.version);
+        const double lag = s_.history.lag(push.ticket.version);
         update.pushes.push_back({.ticket = push.ticket,
                                  .lag = lag,
-                                 .lag_updates = history.version() - push.ticket.version});
+                                 .lag_updates = s_.history.version() - push.ticket.version});
         update.samples += push.ticket.samples;
     }
-    pending -= static_cast<std::int64_t>(pushes.size());
+    s_.pending -= static_cast<std::int64_t>(pushes.size());
     update.fraction = worth(update.samples, update.work);
-    update.lr_scale = plan.lr_scale;
-    update.version = history.version() + 1;
+    update.lr_scale = s_.plan.lr_scale;
+    update.version = s_.history.version() + 1;
     weigh(update, quorum);
     account(update);
-    history.append(batches_of(update.samples), update.fraction);
+    s_.history.append(s_.batches_of(update.samples), update.fraction);
     release_contributors(update);
     effects.emplace_back(std::move(update));
-    if (history.full()) {
+    if (s_.history.full()) {
         forget_versions();
     }
 }
 
-/// Reference batches that so many samples are.
-double UpdateEngine::Impl::batches_of(std::int64_t samples) const noexcept {
-    return static_cast<double>(samples) / static_cast<double>(options.reference_batch);
-}
-
 /// f of an update, by the plan's rule; deltas have had their learning rate already.
-double UpdateEngine::Impl::worth(std::int64_t samples, Work work) const noexcept {
+double Firing::worth(std::int64_t samples, Work work) const noexcept {
     if (work == Work::kDelta) {
-        return batches_of(samples);
+        return s_.batches_of(samples);
     }
-    if (plan.lr_unit == SyncPlan::LrUnit::kPublished) {
-        return static_cast<double>(samples) / static_cast<double>(plan.published_unit);
+    if (s_.plan.lr_unit == SyncPlan::LrUnit::kPublished) {
+        return static_cast<double>(samples) / static_cast<double>(s_.plan.published_unit);
     }
-    const double f = batches_of(samples);
-    if (plan.lr_unit == SyncPlan::LrUnit::kAdaScale && noise_scale > 0) {
-        const auto batch = static_cast<double>(options.reference_batch);
-        return f * (noise_scale + batch) / (noise_scale + f * batch);
+    const double f = s_.batches_of(samples);
+    if (s_.plan.lr_unit == SyncPlan::LrUnit::kAdaScale && s_.noise_scale > 0) {
+        const auto batch = static_cast<double>(s_.options.reference_batch);
+        return f * (s_.noise_scale + batch) / (s_.noise_scale + f * batch);
     }
     return f;
 }
 
 /// The plan's weights; what is over the bound weighs min(1, 1/(lag + its own reference batches)) of
 /// that. Pushes of another work than the plan's are applied as they are.
-void UpdateEngine::Impl::weigh(Fire& update, int quorum) {
-    if (update.work != plan.work) {
+void Firing::weigh(Fire& update, int quorum) {
+    if (update.work != s_.plan.work) {
         return;
     }
     const FiringSet set{.version = update.version,
-                        .reference_batch = options.reference_batch,
-                        .workers = live_workers,
+                        .reference_batch = s_.options.reference_batch,
+                        .workers = s_.live_workers,
                         .quorum = quorum,
-                        .reference_batches = history.reference_batches(),
+                        .reference_batches = s_.history.reference_batches(),
                         .fraction = update.fraction,
                         .pushes = &update.pushes};
     for (FiredPush& push : update.pushes) {
-        if (plan.weight) {
-            push.weight = plan.weight(push, set);
+        if (s_.plan.weight) {
+            push.weight = s_.plan.weight(push, set);
             check_invariant(std::isfinite(push.weight) && push.weight >= 0,
                             "weights are finite and not negative");
         }
-        push.over_bound = over_bound(push.lag);
+        push.over_bound = s_.over_bound(push.lag);
         if (push.over_bound) {
-            push.weight *= std::min(1.0, 1 / (push.lag + batches_of(update.samples)));
+            push.weight *= std::min(1.0, 1 / (push.lag + s_.batches_of(update.samples)));
         }
     }
 }
 
-void UpdateEngine::Impl::account(const Fire& update) {
-    accounts.outstanding -= update.samples;
-    accounts.applied += update.samples;
+void Firing::account(const Fire& update) {
+    s_.accounts.outstanding -= update.samples;
+    s_.accounts.applied += update.samples;
     for (const FiredPush& push : update.pushes) {
-        accounts.discounted += push.weight < 1 ? push.ticket.samples : 0;
-        accounts.over_bound += push.over_bound ? push.ticket.samples : 0;
+        s_.accounts.discounted += push.weight < 1 ? push.ticket.samples : 0;
+        s_.accounts.over_bound += push.over_bound ? push.ticket.samples : 0;
     }
 }
 
-void UpdateEngine::Impl::release_contributors(Fire& update) {
+void Firing::release_contributors(Fire& update) {
     for (const FiredPush& push : update.pushes) {
-        WorkerState& w = worker(push.ticket.id.worker);
+        WorkerState& w = s_.worker(push.ticket.id.worker);
         if (w.live && w.incarnation == push.ticket.id.incarnation) {
             --w.pending;
-            w.last_lag = history.worth(push.ticket.version, update.version - 1);
+            w.last_lag = s_.history.worth(push.ticket.version, update.version - 1);
         }
     }
     update.releases.reserve(update.pushes.size());
     for (const FiredPush& push : update.pushes) {
-        WorkerState& w = worker(push.ticket.id.worker);
-        if (w.waiting && releasable(w)) {
-            release(w);
-            update.releases.push_back({.worker = w.index, .lag = plan.look_ahead ? w.last_lag : 0});
+        WorkerState& w = s_.worker(push.ticket.id.worker);
+        if (w.waiting && gate_.releasable(w)) {
+            gate_.release(w);
+            update.releases.push_back(
+                {.worker = w.index, .lag = s_.plan.look_ahead ? w.last_lag : 0});
         }
-        refresh(w);
+        gate_.refresh(w);
     }
 }
 
-void UpdateEngine::Impl::interrupt_others(const CohortState& cohort, Effects& effects) {
+void Firing::interrupt_others(const CohortState& cohort, Effects& effects) {
     for (const int member : cohort.spec.members) {
-        WorkerState& w = worker(member);
-        if (w.computing() && w.version < history.version()) {
-            interrupt(w, effects);
+        WorkerState& w = s_.worker(member);
+        if (w.computing() && w.version < s_.history.version()) {
+            gate_.interrupt(w, effects);
         }
     }
 }
 
-/// Who computes on parameters over the bound gives up, unless its next push is admitted anyway.
-void UpdateEngine::Impl::interrupt_laggards(Effects& effects) {
-    if (!plan.lag_rule || plan.lag_rule->action != SyncPlan::LagAction::kRefresh) {
+void Firing::interrupt_laggards(Effects& effects) {
+    if (!s_.plan.lag_rule || s_.plan.lag_rule->action != SyncPlan::LagAction::kRefresh) {
         return;
     }
-    for (WorkerState& w : workers) {
-        if (w.computing() && w.setbacks < kSetbacks && over_bound(history.lag(w.version))) {
+    for (WorkerState& w : s_.workers) {
+        if (w.computing() && w.setbacks < kSetbacks && s_.over_bound(s_.history.lag(w.version))) {
             w.setbacks += w.leases.empty() ? 0 : 1;
-            interrupt(w, effects);
+            gate_.interrupt(w, effects);
         }
     }
 }
 
-void UpdateEngine::Impl::forget_versions() {
-    std::int64_t oldest = history.version();
-    for (const WorkerState& w : workers) {
+void Firing::forget_versions() {
+    std::int64_t oldest = s_.history.version();
+    for (const WorkerState& w : s_.workers) {
         oldest = w.live ? std::min(oldest, w.version) : oldest;
     }
-    for (const CohortState& cohort : cohorts) {
+    for (const CohortState& cohort : s_.cohorts) {
         for (const PendingPush& push : cohort.pending) {
             oldest = std::min(oldest, push.ticket.version);
         }
     }
-    history.forget_before(oldest);
+    s_.history.forget_before(oldest);
 }
 
 }  // namespace cohort

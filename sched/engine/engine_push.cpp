@@ -4,14 +4,19 @@
 #include "cohort/core/error.hpp"
 #include "sched/engine/engine_state.hpp"
 
-// Pushes: is it one that is expected, is it accepted, where does it wait.
 namespace cohort {
 
-/// 1. Whose lease came back, or whose incarnation is over, is refused. 2. The lease is used up.
+UpdateEngine::Impl::Impl(const EngineOptions& engine_options, SyncPlan first_plan)
+    : state(engine_options, std::move(first_plan)) {
+    pushes.place_workers();
+}
+
+/// 1. A push whose lease was taken back, or whose incarnation is over, is refused.
+/// 2. The lease is used up.
 /// 3. The plan's tests: refused, the worker starts again; accepted, the push waits for its cohort.
-/// 4. What can fire fires, whom nothing holds back goes on.
+/// 4. Cohorts that can fire do; workers that nothing holds back continue.
 void UpdateEngine::Impl::push(const PushTicket& ticket, Effects& effects) {
-    WorkerState& w = worker(ticket.id.worker);
+    WorkerState& w = state.worker(ticket.id.worker);
     if (!w.live || ticket.id.incarnation != w.incarnation) {
         effects.emplace_back(Refuse{.push = ticket.id, .reason = ReturnReason::kLost});
         return;
@@ -23,14 +28,14 @@ void UpdateEngine::Impl::push(const PushTicket& ticket, Effects& effects) {
     }
     check_invariant(!w.waiting, "a worker pushes once it is released");
     check_invariant(ticket.samples == lease->samples, "a push has the samples of its lease");
-    check_invariant(ticket.version >= w.version && ticket.version <= history.version(),
+    check_invariant(ticket.version >= w.version && ticket.version <= state.history.version(),
                     "a push was computed on the parameters its worker was released with");
-    wait(w);
-    w.last_lag = history.worth(ticket.version, history.version());
+    gate.wait(w);
+    w.last_lag = state.history.worth(ticket.version, state.history.version());
     if (const std::optional<ReturnReason> reason = judge(w, ticket)) {
         effects.emplace_back(
-            Refuse{.push = ticket.id, .reason = *reason, .lag = history.lag(ticket.version)});
-        give_back(w, *lease, *reason, effects);
+            Refuse{.push = ticket.id, .reason = *reason, .lag = state.history.lag(ticket.version)});
+        gate.give_back(w, *lease, *reason, effects);
     } else {
         accept(w, ticket, effects);
     }
@@ -53,105 +58,109 @@ std::optional<ReturnReason> UpdateEngine::Impl::judge(WorkerState& w, const Push
     if (!ticket.finite) {
         return ReturnReason::kNonFinite;
     }
-    if (ticket.work != plan.work) {
-        return {};  // on its way when the plan changed: an update of its own
+    if (ticket.work != state.plan.work) {
+        return {};  // in flight when the plan changed: an update of its own
     }
     if (too_late(w, ticket.version)) {
         return ReturnReason::kDropped;
     }
-    const bool lags = over_bound(history.lag(ticket.version)) &&
-                      plan.lag_rule->action != SyncPlan::LagAction::kDiscount;
+    const bool lags = state.over_bound(state.history.lag(ticket.version)) &&
+                      state.plan.lag_rule->action != SyncPlan::LagAction::kDiscount;
     if (lags && w.setbacks < kSetbacks) {
         ++w.setbacks;
         return ReturnReason::kDropped;
     }
-    if (plan.accept && !plan.accept(ticket)) {
+    if (state.plan.accept && !state.plan.accept(ticket)) {
         return ReturnReason::kDropped;
     }
     return {};
 }
 
-/// A rider is never late: no round waits for it.
+/// A rider's push is never late: no round waits for it.
 bool UpdateEngine::Impl::too_late(const WorkerState& w, std::int64_t version) const {
-    const CohortState& cohort = cohorts[w.cohort];
+    const CohortState& cohort = state.cohorts[w.cohort];
     if (w.rider || version >= cohort.version) {
         return false;
     }
-    if (plan.late == SyncPlan::Late::kDrop) {
+    if (state.plan.late == SyncPlan::Late::kDrop) {
         return true;
     }
     const auto missed =
         cohort.late.end() - std::upper_bound(cohort.late.begin(), cohort.late.end(), version);
-    return plan.late_rounds && missed > *plan.late_rounds;
+    return state.plan.late_rounds && missed > *state.plan.late_rounds;
 }
 
 void UpdateEngine::Impl::accept(WorkerState& w, const PushTicket& ticket, Effects& effects) {
     ++w.clock;
     w.setbacks = 0;
     ++w.pending;
-    ++pending;
+    ++state.pending;
     const PendingPush push{.ticket = ticket, .arrival = w.waiting_since};
-    const CohortState& cohort = cohorts[w.cohort];
+    const CohortState& cohort = state.cohorts[w.cohort];
     const bool late = ticket.version < cohort.version;
-    const bool alone = late && !w.rider && plan.late == SyncPlan::Late::kAlone;
-    if (ticket.work != plan.work || alone) {
-        apply({push}, 1, effects);
-        interrupt_laggards(effects);
+    const bool alone = late && !w.rider && state.plan.late == SyncPlan::Late::kAlone;
+    if (ticket.work != state.plan.work || alone) {
+        firing.apply({push}, 1, effects);
+        firing.interrupt_laggards(effects);
         return;
     }
-    add_pending(w, push, !cohort.spec.fresh_only || !late);
+    pushes.add(w, push, !cohort.spec.fresh_only || !late);
 }
 
-/// @param counts towards the quorum, if it is a member's
-void UpdateEngine::Impl::add_pending(WorkerState& w, const PendingPush& push, bool counts) {
-    CohortState& cohort = cohorts[w.cohort];
-    cohort.pending.push_back(push);
-    cohort.pending.back().counts = counts;
-    if (counts && !w.rider) {
-        const bool adds = cohort.spec.count == CohortSpec::Count::kPushes || w.counted == 0;
-        cohort.counting += adds ? 1 : 0;
-        ++w.counted;
+/// A fence that nothing is lost at.
+/// 1. Pushes that the new plan's cannot be mixed with are applied under the old plan.
+/// 2. The other pending pushes move to their workers' new cohorts, where they count whatever their
+///    version; so do those that are computed now, until the cohort fires.
+/// 3. Clocks start again.
+/// 4. Cohorts that now meet their quorum fire; workers that nothing holds back any more are
+///    released, those over the new bound interrupted.
+void UpdateEngine::Impl::install(SyncPlan next, Effects& effects) {
+    state.plan.look_ahead =
+        next.look_ahead;  // workers released from now on work under the new plan
+    fire_foreign(next.work, effects);
+    std::vector<PendingPush> carried_over = pushes.all();
+    state.plan = std::move(next);
+    pushes.place_workers();
+    pushes.rehome(std::move(carried_over));
+    for (WorkerState& w : state.workers) {
+        w.clock = 0;
     }
-    touch(w.cohort);
+    firing.interrupt_laggards(effects);
+    settle(nullptr, effects);
 }
 
-/// Pending pushes of lost workers that cannot be applied any more; the others count anew.
-void UpdateEngine::Impl::withdraw(const std::vector<PushId>& gone, Effects& effects) {
-    for (std::size_t i = 0; i < cohorts.size() && !gone.empty(); ++i) {
-        const std::vector<PendingPush> all = std::exchange(cohorts[i].pending, {});
-        cohorts[i].counting = 0;
-        for (const PendingPush& push : all) {
-            worker(push.ticket.id.worker).counted = 0;
-        }
-        for (const PendingPush& push : all) {
-            WorkerState& w = worker(push.ticket.id.worker);
-            if (std::find(gone.begin(), gone.end(), push.ticket.id) == gone.end()) {
-                add_pending(w, push, push.counts);
-                continue;
-            }
-            --pending;
-            effects.emplace_back(Refuse{.push = push.ticket.id, .reason = ReturnReason::kLost});
-            give_back(w, {.id = push.ticket.lease, .samples = push.ticket.samples},
-                      ReturnReason::kLost, effects);
+void UpdateEngine::Impl::fire_foreign(Work work, Effects& effects) {
+    if (work == state.plan.work) {
+        return;
+    }
+    for (CohortState& cohort : state.cohorts) {  // one work per plan: all or nothing
+        if (!cohort.pending.empty()) {
+            firing.fire(cohort, effects);
         }
     }
 }
 
-/// The end: what is pending is not applied any more.
-void UpdateEngine::Impl::drop_pending(Effects& effects) {
-    for (CohortState& cohort : cohorts) {
-        for (const PendingPush& push : cohort.pending) {
-            WorkerState& w = worker(push.ticket.id.worker);
-            w.counted = 0;
-            w.pending = 0;
-            effects.emplace_back(Refuse{.push = push.ticket.id, .reason = ReturnReason::kStop});
-            give_back(w, {.id = push.ticket.lease, .samples = push.ticket.samples},
-                      ReturnReason::kStop, effects);
-        }
-        cohort.pending.clear();
-        cohort.counting = 0;
+void UpdateEngine::Impl::settle(WorkerState* w, Effects& effects) {
+    const bool anybody = w == nullptr || state.plan.clock_bound.has_value();
+    if (anybody) {
+        gate.refresh_all();
+    } else {
+        gate.refresh(*w);
     }
-    pending = 0;
+    while (!state.touched.empty()) {  // a fire may touch more
+        CohortState& cohort = state.cohorts[state.touched.front()];
+        state.touched.pop_front();
+        cohort.touched = false;
+        if (Firing::fires(cohort)) {
+            firing.fire(cohort, effects);
+        }
+    }
+    if (anybody) {
+        gate.refresh_all();  // an interrupted worker may be idle: another may be the slowest
+        gate.release_ready(effects);
+    } else if (w->waiting && gate.releasable(*w)) {
+        gate.release_one(*w, effects);
+    }
 }
 
 }  // namespace cohort

@@ -1,164 +1,151 @@
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "sched/engine/engine_state.hpp"
 
-// Workers: who can still push, whom a gate or an unfired push holds back, leases that come back.
 namespace cohort {
 
-WorkerState& UpdateEngine::Impl::worker(int index) {
+EngineState::EngineState(const EngineOptions& engine_options, SyncPlan first_plan)
+    : options(engine_options),
+      plan(std::move(first_plan)),
+      history(engine_options.version, engine_options.reference_batches),
+      workers(static_cast<std::size_t>(engine_options.workers)),
+      live_workers(engine_options.workers) {
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+        workers[i].index = static_cast<int>(i);
+        workers[i].version = engine_options.version;
+    }
+}
+
+WorkerState& EngineState::worker(int index) {
     check_invariant(index >= 0 && static_cast<std::size_t>(index) < workers.size(),
                     "a worker of this run");
     return workers[static_cast<std::size_t>(index)];
 }
 
-/// Neither an unfired push nor the gate holds it back.
-bool UpdateEngine::Impl::releasable(const WorkerState& w) const {
-    const int window = plan.release == SyncPlan::Release::kOnFire ? 1 : plan.window;
-    return w.live && w.pending < window &&
-           !(plan.clock_bound && w.clock - slowest > *plan.clock_bound);
-}
-
-void UpdateEngine::Impl::touch(std::size_t cohort) {
+void EngineState::touch(std::size_t cohort) {
     if (!cohorts[cohort].touched) {
         cohorts[cohort].touched = true;
         touched.push_back(cohort);
     }
 }
 
-/// Brings its cohort's `able` up to date.
-void UpdateEngine::Impl::refresh(WorkerState& w) {
-    CohortState& cohort = cohorts[w.cohort];
+/// Sums of fractions are not exact: what is over the bound by less is not over it.
+bool EngineState::over_bound(double lag) const noexcept {
+    constexpr double kTolerance = 1e-9;
+    return plan.lag_rule && lag > plan.lag_rule->bound + kTolerance;
+}
+
+bool WorkerGate::releasable(const WorkerState& w) const {
+    const int window = s_.plan.release == SyncPlan::Release::kOnFire ? 1 : s_.plan.window;
+    return w.live && w.pending < window &&
+           !(s_.plan.clock_bound && w.clock - slowest_ > *s_.plan.clock_bound);
+}
+
+void WorkerGate::refresh(WorkerState& w) {
+    CohortState& cohort = s_.cohorts[w.cohort];
     const bool adds = cohort.spec.count == CohortSpec::Count::kPushes || w.counted == 0;
     const bool able = !w.rider && adds && w.active() && (!w.waiting || releasable(w));
     if (able != w.able) {
         w.able = able;
         cohort.able += able ? 1 : -1;
         if (!able) {
-            touch(w.cohort);
+            s_.touch(w.cohort);
         }
     }
 }
 
-void UpdateEngine::Impl::refresh_all() {
-    slowest = std::numeric_limits<std::int64_t>::max();
-    for (const WorkerState& w : workers) {
-        slowest = w.active() ? std::min(slowest, w.clock) : slowest;
+void WorkerGate::refresh_all() {
+    slowest_ = std::numeric_limits<std::int64_t>::max();
+    for (const WorkerState& w : s_.workers) {
+        slowest_ = w.active() ? std::min(slowest_, w.clock) : slowest_;
     }
-    for (WorkerState& w : workers) {
+    for (WorkerState& w : s_.workers) {
         refresh(w);
     }
 }
 
 /// An inactive worker's clock stood still: it goes on with the slowest of the others, and when it
 /// holds parameters, so that it may start, within the gate's bound.
-void UpdateEngine::Impl::rebase(WorkerState& w) {
+void WorkerGate::rebase(WorkerState& w) {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (const WorkerState& other : workers) {
+    for (const WorkerState& other : s_.workers) {
         least = other.active() && &other != &w ? std::min(least, other.clock) : least;
     }
     if (least != std::numeric_limits<std::int64_t>::max()) {
         w.clock = std::max(w.clock, least);
-        w.clock = w.waiting ? w.clock : std::min(w.clock, least + *plan.clock_bound);
+        w.clock = w.waiting ? w.clock : std::min(w.clock, least + *s_.plan.clock_bound);
     }
 }
 
-/// Has or will have a lease.
-void UpdateEngine::Impl::wake(WorkerState& w) {
-    if (w.idle() && plan.clock_bound) {
+void WorkerGate::wake(WorkerState& w) {
+    if (w.idle() && s_.plan.clock_bound) {
         rebase(w);
     }
     w.told_idle = false;
 }
 
-void UpdateEngine::Impl::wait(WorkerState& w) {
+void WorkerGate::wait(WorkerState& w) {
     w.waiting = true;
-    w.waiting_since = ++arrivals;
+    w.waiting_since = ++arrivals_;
 }
 
-void UpdateEngine::Impl::release(WorkerState& w) const {
+void WorkerGate::release(WorkerState& w) const {
     w.waiting = false;
-    w.version = history.version();
+    w.version = s_.history.version();
 }
 
-/// Releases everybody whom nothing holds back any more, longest waiting first.
-void UpdateEngine::Impl::release_ready(Effects& effects) {
-    ready.clear();
-    for (WorkerState& w : workers) {
+void WorkerGate::release_ready(Effects& effects) {
+    ready_.clear();
+    for (WorkerState& w : s_.workers) {
         if (w.waiting && releasable(w)) {
-            ready.push_back(&w);
+            ready_.push_back(&w);
         }
     }
-    std::sort(ready.begin(), ready.end(), [](const WorkerState* a, const WorkerState* b) {
+    std::sort(ready_.begin(), ready_.end(), [](const WorkerState* a, const WorkerState* b) {
         return a->waiting_since < b->waiting_since;
     });
-    for (WorkerState* w : ready) {
+    for (WorkerState* w : ready_) {
         release_one(*w, effects);
     }
 }
 
-void UpdateEngine::Impl::release_one(WorkerState& w, Effects& effects) const {
+void WorkerGate::release_one(WorkerState& w, Effects& effects) const {
     release(w);
     effects.emplace_back(ReleaseOne{
-        .worker = w.index, .version = w.version, .lag = plan.look_ahead ? w.last_lag : 0});
+        .worker = w.index, .version = w.version, .lag = s_.plan.look_ahead ? w.last_lag : 0});
 }
 
-void UpdateEngine::Impl::give_back(WorkerState& w, const OpenLease& lease, ReturnReason reason,
-                                   Effects& effects) {
-    accounts.outstanding -= lease.samples;
-    accounts.returned[static_cast<std::size_t>(reason)] += lease.samples;
+void WorkerGate::give_back(WorkerState& w, const OpenLease& lease, ReturnReason reason,
+                           Effects& effects) {
+    s_.accounts.outstanding -= lease.samples;
+    s_.accounts.returned[static_cast<std::size_t>(reason)] += lease.samples;
     w.last_return = reason;
     effects.emplace_back(ReturnLease{
         .lease = lease.id, .samples = lease.samples, .worker = w.index, .reason = reason});
 }
 
-void UpdateEngine::Impl::give_back_all(WorkerState& w, ReturnReason reason, Effects& effects) {
+void WorkerGate::give_back_all(WorkerState& w, ReturnReason reason, Effects& effects) {
     for (const OpenLease& lease : w.leases) {
         give_back(w, lease, reason, effects);
     }
     w.leases.clear();
 }
 
-/// Gives up the lease it works on and starts on the next with the newest parameters.
-void UpdateEngine::Impl::interrupt(WorkerState& w, Effects& effects) {
-    const double behind = history.lag(w.version);
+void WorkerGate::interrupt(WorkerState& w, Effects& effects) {
+    const double behind = s_.history.lag(w.version);
     release(w);
     effects.emplace_back(Interrupt{.worker = w.index,
                                    .version = w.version,
-                                   .lag = plan.look_ahead ? w.last_lag : 0,
+                                   .lag = s_.plan.look_ahead ? w.last_lag : 0,
                                    .behind = behind});
     if (!w.leases.empty()) {
         give_back(w, w.leases.front(), ReturnReason::kInterrupted, effects);
         w.leases.erase(w.leases.begin());
     }
     refresh(w);
-}
-
-void UpdateEngine::Impl::settle(WorkerState* w, Effects& effects) {
-    const bool anybody = w == nullptr || plan.clock_bound.has_value();
-    if (!anybody) {
-        refresh(*w);
-    }
-    if (anybody) {
-        refresh_all();
-    }
-    while (!touched.empty()) {  // a fire may touch more
-        CohortState& cohort = cohorts[touched.front()];
-        touched.pop_front();
-        cohort.touched = false;
-        if (fires(cohort)) {
-            fire(cohort, effects);
-        }
-    }
-    if (anybody) {
-        refresh_all();  // who was interrupted may be idle: the slowest may be another
-    }
-    if (anybody) {
-        release_ready(effects);
-    } else if (w->waiting && releasable(*w)) {
-        release_one(*w, effects);
-    }
 }
 
 }  // namespace cohort

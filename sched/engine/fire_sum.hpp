@@ -11,18 +11,19 @@
 namespace cohort {
 
 /// Coefficients of the weighted sum of an update, in the order of its pushes: b w / sum of b for
-/// gradients. A sample weighs the same in gradients and deltas: a delta of s local steps over b
-/// samples was made with b/s samples a step, so it counts as their share of a reference batch; the
-/// mean when they make up one or more.
+/// gradients. A sample has the same weight in gradients and deltas: a delta of s local steps over b
+/// samples was made with b/s samples per step, so its coefficient is b/s as a share of a reference
+/// batch. When the deltas of the update add up to one reference batch or more, the result is their
+/// mean.
 /// @param steps  local steps of each push, [pushes]; not read for gradients
 /// @param reference_batch  B, samples
 [[nodiscard]] std::vector<double> sum_coefficients(const Fire& fire,
                                                    std::span<const std::int32_t> steps,
                                                    std::int64_t reference_batch);
 
-/// The gradients of an update as the noise scale wants them: of two or more pushes, computed on the
-/// same version, that are summed as they are. Empty for other updates: deltas, pushes of different
-/// versions, and where weights or a compensation of delays are in the way.
+/// The gradients of an update for the noise scale: those of two or more pushes computed on the same
+/// version and summed unchanged. Empty for other updates: deltas, pushes of different versions,
+/// updates with weights or delay compensation.
 [[nodiscard]] std::vector<GradientNorm> norms_of(const Fire& fire, const SyncPlan& plan);
 
 }  // namespace cohort

@@ -6,7 +6,7 @@
 namespace cohort {
 
 /// What had been applied when a version was made: samples in reference batches, by which lag is
-/// measured, and the sum of f, by which the optimizer moves on. Keeps the versions that somebody
+/// measured, and the sum of f, by which the optimizer moves on. Keeps the versions that a worker
 /// may still compute on.
 class VersionHistory {
 public:
@@ -21,7 +21,7 @@ public:
     [[nodiscard]] double lag(std::int64_t version) const noexcept {
         return sums_.back().batches - at(version).batches;
     }
-    /// The oldest that is kept.
+    /// The oldest version kept.
     [[nodiscard]] std::int64_t oldest() const noexcept { return first_; }
     /// Sum of f of the updates after version `from` up to `to`, both kept.
     [[nodiscard]] double worth(std::int64_t from, std::int64_t to) const noexcept {
@@ -33,7 +33,7 @@ public:
         sums_.push_back(
             {.batches = sums_.back().batches + batches, .worth = sums_.back().worth + worth});
     }
-    /// Worth the work of finding out what may go.
+    /// Large enough that it pays to find the versions to forget.
     [[nodiscard]] bool full() const noexcept { return sums_.size() >= limit_; }
     /// Forgets the versions before `oldest`.
     void forget_before(std::int64_t oldest) {

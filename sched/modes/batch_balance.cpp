@@ -11,9 +11,9 @@
 namespace cohort {
 namespace {
 
-constexpr std::int64_t kPieces = 8;  ///< of a batch
-constexpr std::int64_t kMost = 2;    ///< batches in a lease
-constexpr double kBehind = 1.2;      ///< helped: takes so much longer than the median
+constexpr std::int64_t kPieces = 8;  ///< pieces of a batch
+constexpr std::int64_t kMost = 2;    ///< most batches in a lease
+constexpr double kBehind = 1.2;      ///< a worker above this multiple of the median is helped
 
 std::int64_t piece_of(std::int64_t batch) {
     return std::max<std::int64_t>(1, batch / kPieces);
@@ -27,7 +27,8 @@ std::size_t fastest_of(const std::vector<double>& times) {
     return static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
 }
 
-/// Who would be done first with `more` samples on top, among those with room for them.
+/// The worker that would be done first with `more` additional samples, among those with room for
+/// them.
 std::size_t next_to_get(const std::vector<std::int64_t>& samples, const std::vector<double>& times,
                         std::int64_t more, std::int64_t most) {
     std::size_t best = samples.size();
@@ -72,10 +73,10 @@ std::vector<std::int64_t> proportional_batches(const std::vector<double>& times,
     return samples;
 }
 
-/// Piece by piece to whoever is done first with it: no other way is done earlier, as nobody's time
+/// Gives each piece to the worker that is done first with it. This is optimal, as no worker's time
 /// falls with more work.
 std::vector<std::int64_t> balanced_batches(const std::vector<CostLine>& costs, std::int64_t batch) {
-    using Next = std::pair<double, std::size_t>;  // when it is done with a piece more
+    using Next = std::pair<double, std::size_t>;  // (time when done with one more piece, worker)
     constexpr std::int64_t kFinePieces = 32;      ///< of a batch
     const std::int64_t piece = std::max<std::int64_t>(1, batch / kFinePieces);
     const std::int64_t least = piece_of(batch);

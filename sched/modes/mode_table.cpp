@@ -19,7 +19,7 @@ bool runs_on(const ModeEntry& entry, Architecture architecture) {
     return architecture == Architecture::kRing ? entry.rings : entry.servers;
 }
 
-/// "static:X", "saps[:D:ACTION]": in brackets what may be left out.
+/// "static:X", "saps[:D:ACTION]": optional parameters in brackets.
 std::string spelling(const ModeEntry& entry) {
     std::string text(entry.name);
     char before = ':';
@@ -69,7 +69,7 @@ std::string range(const ModeParameter& parameter, std::size_t workers) {
                       .got = fmt::format("'{}'", mode)});
 }
 
-/// The number that the whole text is.
+/// The whole text as a number.
 template <class Number>
 std::optional<double> number_in(std::string_view text) {
     const char* const end = text.data() + text.size();
@@ -140,7 +140,7 @@ std::vector<double> parse_values(std::string_view mode, const ModeEntry& entry,
     return values;
 }
 
-/// The number after '@'. Choosers have none: what they choose from has scales of its own.
+/// The number after '@'. Choosers take none: their candidates have scales of their own.
 std::optional<double> parse_scale(std::string_view mode, const ModeEntry& entry) {
     const std::size_t at = mode.find('@');
     if (at == std::string_view::npos) {

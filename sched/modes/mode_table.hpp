@@ -19,22 +19,22 @@ struct ModeParameter {
     std::string_view name;
     double least = 0;
     Most most = Most::kAny;
-    std::optional<double> fallback = {};       ///< when left out; none: it must be given
+    std::optional<double> fallback = {};       ///< default; none: the parameter is required
     bool whole = true;                         ///< no fractions
-    bool automatic = false;                    ///< or "auto": kAutomatic
-    std::vector<std::string_view> words = {};  ///< its value is the index of one of these
+    bool automatic = false;                    ///< "auto" is allowed: kAutomatic
+    std::vector<std::string_view> words = {};  ///< allowed words; the value is an index
 };
 
-/// What a plan is asked for.
+/// Input of a function that makes a plan.
 struct ModeRequest {
     const ModeSetting& setting;
     std::vector<double> values;  ///< of the parameters, in range
     std::vector<int> live;       ///< worker indices, ascending, at least one
 
     [[nodiscard]] int workers() const noexcept { return static_cast<int>(live.size()); }
-    /// A whole parameter.
+    /// A parameter that is a whole number.
     [[nodiscard]] int whole(std::size_t i) const { return static_cast<int>(values.at(i)); }
-    /// A parameter that counts workers, of those that are left.
+    /// A parameter that counts workers, limited to the live workers.
     [[nodiscard]] int of_workers(std::size_t i) const;
     /// Samples of `pushes` pushes of the usual size.
     [[nodiscard]] std::int64_t samples_of(std::int64_t pushes) const noexcept {
@@ -56,7 +56,7 @@ struct ModeEntry {
     /// Makes the policy; null: the plan stays as it is.
     std::unique_ptr<ModePolicy> (*policy)(Mode mode, const ModeSetting& setting) = nullptr;
     char separator = ':';  ///< between parameters
-    bool chooses = false;  ///< which plan suits the workers best: nothing to do with one of them
+    bool chooses = false;  ///< a chooser of plans, useless with a single worker
 };
 
 /// All modes, in the order of docs/modes.md.

@@ -11,7 +11,7 @@
 namespace cohort {
 namespace {
 
-/// Pushes may be used although others were applied since the version they were computed on.
+/// Whether pushes are applied although other pushes were applied since their version.
 bool pushes_may_lag(const SyncPlan& plan) {
     const bool only_fresh =
         plan.late == SyncPlan::Late::kDrop &&
@@ -22,11 +22,11 @@ bool pushes_may_lag(const SyncPlan& plan) {
     return !is_synchronous(plan) && !(one && only_fresh);
 }
 
-/// What the setting says of every plan.
+/// Sets the fields that the setting determines for every plan.
 void complete(SyncPlan& plan, const ModeSetting& setting) {
     plan.lr_unit = setting.lr_rule;
     plan.look_ahead = setting.stale_momentum == StaleMomentum::kLookAhead && pushes_may_lag(plan);
-    if (plan.lr_scale != setting.lr_scale) {  // else a mode that it is made of has said it
+    if (plan.lr_scale != setting.lr_scale) {  // else the scale is part of the mode's own name
         plan.lr_scale = setting.lr_scale;
         plan.name += fmt::format("@{}", plan.lr_scale);
     }

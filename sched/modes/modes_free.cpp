@@ -8,11 +8,11 @@
 namespace cohort {
 namespace {
 
-constexpr double kClockBound = 3;       ///< ssp, in pushes
+constexpr double kSspClockBound = 3;    ///< ssp, in pushes
 constexpr double kCompensation = 0.04;  ///< dcasgd, Zheng et al. 2017
 constexpr double kLagBound = 2;         ///< saps, in reference batches; auto: at the start
 constexpr double kLeastCosine = 0.01;   ///< zeno++: rho / gamma of its authors' runs
-constexpr double kValidateEvery = 10;   ///< zeno++, in updates: of the same
+constexpr double kValidateEvery = 10;   ///< zeno++, in updates: of its authors' runs
 
 SyncPlan asgd(const ModeRequest& request) {
     SyncPlan plan = cohorts_of_one(request);
@@ -26,7 +26,7 @@ SyncPlan ssp(const ModeRequest& request) {
     return plan;
 }
 
-/// The step is eta / (lag + 1) whatever the update is worth.
+/// The step is eta / (lag + 1) whatever the size of the update.
 double published_step(const FiredPush& push, const FiringSet& set) {
     return 1 / (set.fraction * static_cast<double>(push.lag_updates + 1));
 }
@@ -61,8 +61,8 @@ SyncPlan saps(const ModeRequest& request) {
     return plan;
 }
 
-/// What gives a push the reference's length; 1 when one of them has none, or there is no reference
-/// yet.
+/// Factor that gives a push the reference's length; 1 when one of them is zero, or without a
+/// reference.
 double as_long_as_reference(const FiredPush& push, const FiringSet& /*set*/) {
     const PushTicket& ticket = push.ticket;
     const bool both = ticket.reference_norm > 0 && ticket.gradient_norm > 0;
@@ -86,7 +86,7 @@ SyncPlan zeno(const ModeRequest& request) {
 std::vector<ModeEntry> free_modes() {
     return {
         {.name = "asgd", .parameters = {}, .plan = asgd},
-        {.name = "ssp", .parameters = {{.name = "S", .fallback = kClockBound}}, .plan = ssp},
+        {.name = "ssp", .parameters = {{.name = "S", .fallback = kSspClockBound}}, .plan = ssp},
         {.name = "dynsgd", .parameters = {}, .plan = dynsgd},
         {.name = "adadelay",
          .parameters = {{.name = "L", .least = 1e-6, .fallback = 1, .whole = false},

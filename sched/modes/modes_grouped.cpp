@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "sched/cost/speeds.hpp"
+#include "sched/cost/worker_grouping.hpp"
 #include "sched/modes/mode_table.hpp"
 #include "sched/modes/policies.hpp"
 
@@ -8,7 +8,7 @@
 namespace cohort {
 namespace {
 
-constexpr double kAll = 1'000'000;  ///< more than there are
+constexpr double kAll = 1'000'000;  ///< more than any number of workers
 
 SyncPlan dynamic(const ModeRequest& request) {
     const std::vector<double> times = own_times(request.setting.own_seconds, request.live);
@@ -28,7 +28,7 @@ SyncPlan ring(const ModeRequest& request) {
     return plan;
 }
 
-/// `ksync` with the k that does most work per second.
+/// `ksync` with the k that maximises the work per second.
 SyncPlan cutoff(const ModeRequest& request) {
     const int k = best_quorum(own_times(request.setting.own_seconds, request.live));
     return make_plan("ksync:" + std::to_string(k), request.setting);

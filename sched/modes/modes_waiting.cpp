@@ -6,7 +6,7 @@
 namespace cohort {
 namespace {
 
-/// A worker that is ahead goes on with at most one more batch before its pushes are used.
+/// A worker that is ahead computes at most one more batch before its pushes are applied.
 constexpr int kArrivalWindow = 2;
 constexpr double kLocalSteps = 8;
 
@@ -24,7 +24,7 @@ SyncPlan static_quorum(const ModeRequest& request) {
     return plan;
 }
 
-/// The first `quorum` pushes on the newest parameters; later ones are not used.
+/// The first `quorum` pushes on the newest parameters make an update; later pushes are dropped.
 SyncPlan fresh_quorum(const ModeRequest& request, int quorum) {
     SyncPlan plan = one_cohort(request, quorum);
     plan.cohorts.front().fresh_only = true;
@@ -45,8 +45,8 @@ SyncPlan backup(const ModeRequest& request) {
     return plan;
 }
 
-/// X pushes on the newest parameters make an update; a later push is one of its own at once, and
-/// its worker goes on: nobody who is late waits.
+/// X pushes on the newest parameters make an update; a later push is an update of its own at once,
+/// and its worker continues without waiting.
 SyncPlan quorum(const ModeRequest& request) {
     SyncPlan plan = one_cohort(request, request.of_workers(0));
     plan.late = SyncPlan::Late::kAlone;

@@ -26,7 +26,7 @@ using PolicyMaker = std::unique_ptr<ModePolicy>(Mode mode, const ModeSetting& se
 
 /// saps:auto: D in reference batches for a noise scale, all in samples.
 [[nodiscard]] double lag_bound_of(double noise_scale, double batch, double reference_batch);
-/// The value of a parameter that is to be found by the mode itself: "auto".
+/// The value of a parameter that the mode determines itself: "auto".
 inline constexpr double kAutomatic = -1;
 
 /// sync-switch's asgd: under the published rule a push of b of the B samples moves by b/B of the

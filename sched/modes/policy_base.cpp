@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "sched/cost/speeds.hpp"
+#include "sched/cost/worker_grouping.hpp"
 
 namespace cohort {
 namespace {
 
-constexpr std::int64_t kFirstLook = 4;  ///< pushes of each worker: a mean needs some
+constexpr std::int64_t kFirstLook = 4;  ///< pushes of each worker before the first look
 
 }  // namespace
 
@@ -85,7 +85,7 @@ Decision PolicyBase::remake(std::string reason) {
     return {.plan = make_plan(mode_, setting_), .batches = {}, .reason = std::move(reason)};
 }
 
-/// Takes over who is live and how fast. True when workers left or came.
+/// Takes over the live workers and their times. True when workers were lost or joined.
 bool PolicyBase::note(const Telemetry& telemetry) {
     check_invariant(telemetry.workers.size() == setting_.live.size(), "telemetry of every worker");
     bool changed = false;
@@ -97,7 +97,8 @@ bool PolicyBase::note(const Telemetry& telemetry) {
         setting_.own_seconds[i] = worker.own_seconds;
         pushes_ += worker.pushes;
     }
-    next_look_ += std::min<std::int64_t>(pushes_ - before, 0);  // who came back counts anew
+    next_look_ += std::min<std::int64_t>(pushes_ - before,
+                                         0);  // pushes of a worker that joined again start from 0
     if (changed) {
         index_live();
         times_ = own_times(setting_.own_seconds, live_);

@@ -9,9 +9,9 @@
 
 namespace cohort {
 
-/// What policies have in common: they know who is live and how fast, make the plan anew when
-/// workers leave or come, and look at the times once in N accepted pushes, when each worker has
-/// pushed a few times. What they want to change they must want at two looks in a row.
+/// Common part of policies: keeps the live workers and their times, makes a new plan when workers
+/// are lost or join, and looks at the times once in N accepted pushes, when each worker has pushed
+/// a few times. A change must be wanted at two looks in a row.
 class PolicyBase : public ModePolicy {
 public:
     PolicyBase(Mode mode, const ModeSetting& setting);
@@ -21,24 +21,25 @@ public:
     [[nodiscard]] bool looks(const RunCounts& counts) const override;
 
 protected:
-    /// Whether it is time for a look; then times() are new and the next look is after as many
-    /// pushes as there are workers.
+    /// Whether a look is due; then times() are updated and the next look is after as many pushes as
+    /// there are workers.
     [[nodiscard]] bool due();
     /// Mean of the own times of the next iterations (1..kMaxHorizon) in the order of live(): as
     /// forecast, or else times().
     [[nodiscard]] std::vector<double> predicted_times(const Telemetry& telemetry,
                                                       int iterations) const;
-    /// Between changes of membership.
+    /// Decision while the live workers stay the same.
     virtual Decision adapt(const Telemetry& telemetry);
-    /// Workers left or came; live() and times() are those of who is there now.
+    /// Decision after workers were lost or joined; live() and times() are those of the live
+    /// workers.
     virtual Decision regroup(const Telemetry& /*telemetry*/, std::string reason) {
         return remake(std::move(reason));
     }
-    /// The plan, made anew.
+    /// Makes the plan again.
     virtual Decision remake(std::string reason);
     /// At a look: would a change pay now?
     [[nodiscard]] virtual bool wishes() const { return false; }
-    /// Carries it out.
+    /// Makes the change.
     [[nodiscard]] virtual Decision change() { return {}; }
 
     [[nodiscard]] const Mode& mode() const noexcept { return mode_; }

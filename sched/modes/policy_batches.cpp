@@ -8,14 +8,14 @@
 #include "sched/modes/policies.hpp"
 #include "sched/modes/policy_base.hpp"
 
-// Policies that change the samples of a lease: everybody should take equally long.
+// Policies that change the samples of a lease, so that all workers take equally long.
 namespace cohort {
 namespace {
 
-/// How batches are cut.
+/// A rule for the batches.
 using Balance = std::vector<std::int64_t> (*)(const std::vector<double>& times, std::int64_t batch);
 
-/// proportional_batches in the pieces that adaptive's balance has.
+/// proportional_batches with pieces as fine as those of `adaptive`.
 std::vector<std::int64_t> fine_batches(const std::vector<double>& times, std::int64_t batch) {
     std::vector<CostLine> costs;
     costs.reserve(times.size());
@@ -25,7 +25,7 @@ std::vector<std::int64_t> fine_batches(const std::vector<double>& times, std::in
     return balanced_batches(costs, batch);
 }
 
-/// Changes when the slowest is done a tenth earlier by it.
+/// Changes batches when the slowest worker is then done a tenth earlier.
 class BatchPolicy final : public PolicyBase {
 public:
     BatchPolicy(Mode mode, const ModeSetting& setting, Balance balance)
@@ -34,7 +34,7 @@ public:
           batches_(setting.live.size(), setting.batch) {}
 
 protected:
-    /// Who is left shares the work as their times are.
+    /// The remaining workers share the work by their times.
     Decision remake(std::string reason) override {
         batches_.assign(batches_.size(), setting().batch);
         Decision made = PolicyBase::remake(std::move(reason));
@@ -59,7 +59,7 @@ protected:
     }
 
 private:
-    /// In the order of live().
+    /// Batches in the order of live().
     [[nodiscard]] std::vector<std::int64_t> batches() const {
         std::vector<std::int64_t> samples;
         samples.reserve(live().size());

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "sched/cost/speeds.hpp"
+#include "sched/cost/worker_grouping.hpp"
 #include "sched/modes/policies.hpp"
 #include "sched/modes/policy_base.hpp"
 
 // Policies that group or rank workers by their own times. Each has a threshold to change and a
-// lower one to change back, so that times which hover do not make plans flap.
+// lower one to change back, so that plans do not flap when times stay near a threshold.
 namespace cohort {
 namespace {
 
@@ -22,7 +22,8 @@ Groups groups_of(const SyncPlan& plan) {
     return groups;
 }
 
-/// New groups pay by a tenth more pace, or when there are fewer of them at (nearly) no less.
+/// Changes to new groups for a tenth more throughput, or to fewer groups at (nearly) the same
+/// throughput.
 class DynamicPolicy final : public PolicyBase {
 public:
     using PolicyBase::PolicyBase;
@@ -105,8 +106,8 @@ private:
     std::vector<int> members_;
 };
 
-/// The k of ksync before each update. Who is interrupted every time is never measured: once in a
-/// while an update waits for all.
+/// The k of ksync before each update. A worker that is interrupted every time is never measured, so
+/// now and then an update waits for all.
 class CutoffPolicy final : public PolicyBase {
 public:
     using PolicyBase::PolicyBase;
@@ -150,8 +151,8 @@ private:
     static constexpr std::int64_t kProbeEvery = 64;  ///< updates
     static constexpr double kGain = 1.02;
 
-    /// Who was left out has the time of its newest push if that was quicker: no mean gets over a
-    /// slow time that is measured once in kProbeEvery updates.
+    /// An interrupted worker has the time of its newest push if that was quicker: a mean would keep
+    /// a slow time for too long if it is measured once in kProbeEvery updates.
     [[nodiscard]] std::vector<double> recent_times(const Telemetry& telemetry) const {
         std::vector<double> seconds = setting().own_seconds;
         std::vector<double> sorted = own_times(seconds, live());
@@ -180,7 +181,7 @@ private:
 
     int quorum_ = 0;
     bool probing_ = false;
-    std::int64_t probed_at_ = 0;  ///< update
+    std::int64_t probed_at_ = 0;  ///< update of the last probe
     std::int64_t last_full_ = 0;  ///< last update that waited for all
 };
 

@@ -11,10 +11,9 @@
 namespace cohort {
 
 /// Ringmaster ASGD discards a gradient from R updates of delay on, R = max(1, ceil(sigma^2 /
-/// epsilon)). Of a push of b samples sigma^2 is tr(Sigma)/b; with epsilon = |G|^2, the gradient
-/// that is still to be left behind, sigma^2/epsilon is phi/b. R - 1 updates of b samples are what
-/// may be applied meanwhile. Workers that are alike lag by nearly one reference batch: below that
-/// the bound would interrupt all of them.
+/// epsilon)). Of a push of b samples sigma^2 is tr(Sigma)/b; with epsilon = |G|^2, the present
+/// gradient, sigma^2/epsilon is phi/b. R - 1 updates of b samples may be applied meanwhile. Equally
+/// fast workers lag by nearly one reference batch: a lower bound would interrupt all of them.
 double lag_bound_of(double noise_scale, double batch, double reference_batch) {
     const double updates = std::max(1.0, std::ceil(noise_scale / batch));
     return std::max(1.0, (updates - 1) * batch / reference_batch);
@@ -40,7 +39,7 @@ protected:
         made.plan->lag_rule->bound = bound_;
         return made;
     }
-    /// The noise scale is known to about a fifth.
+    /// The bound differs by a fifth or more: the noise scale is not known more precisely.
     [[nodiscard]] bool wishes() const override {
         constexpr double kApart = 1.2;
         const double wanted = wanted_bound();

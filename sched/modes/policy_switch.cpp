@@ -21,8 +21,7 @@ SyncPlan asynchronous_plan(const ModeSetting& setting) {
 
 namespace {
 
-/// While somebody is a straggler asgd stands in for ssgd, and its samples do not count for the
-/// share.
+/// While a worker is a straggler asgd replaces ssgd, and its samples do not count for the share.
 class SyncSwitchPolicy final : public PolicyBase {
 public:
     SyncSwitchPolicy(Mode mode, const ModeSetting& setting, double share)
@@ -56,7 +55,7 @@ protected:
                 .batches = {},
                 .reason = std::move(reason)};
     }
-    /// A straggler for ssgd, nobody any more for asgd.
+    /// Under ssgd: there is a straggler; under asgd: there is none any more.
     [[nodiscard]] bool wishes() const override {
         constexpr double kStraggles = 1.2;
         constexpr double kKeepsUp = 1.1;
@@ -82,7 +81,7 @@ private:
     bool waiting_;                  ///< under ssgd
     bool over_ = false;             ///< the share is done
     std::int64_t seen_;             ///< samples applied
-    std::int64_t synchronous_ = 0;  ///< of those: by this mode, not under asgd
+    std::int64_t synchronous_ = 0;  ///< samples applied by this mode, not under asgd
 };
 
 }  // namespace

@@ -15,24 +15,25 @@ namespace cohort {
 [[nodiscard]] std::int32_t local_steps_of(std::int64_t samples, std::int64_t batch,
                                           const SyncPlan& plan) noexcept;
 
-/// Leases that a worker with parameter servers holds, so that batches are loaded before they are
-/// used: in modes that wait those of rounds that are under way, in others one that it works on and
-/// one that is loaded, and one for every push more than one that may be pending.
+/// Number of leases that a worker with parameter servers holds, so that batches are loaded before
+/// they are used: in modes that wait the leases of the rounds in progress, in others one to compute
+/// and one to load, and one more for every pending push allowed beyond the first.
 [[nodiscard]] int leases_ahead(const SyncPlan& plan);
 /// Samples for a worker that is too slow for a whole batch: an eighth of it.
 [[nodiscard]] std::int64_t short_lease_of(std::int64_t batch) noexcept;
 
-/// Who averages at every local step: consecutive live members of a cohort, SyncPlan::group at a
-/// time. @param live by worker
+/// Workers that average at every local step: consecutive live members of a cohort, SyncPlan::group
+/// at a time. @param live  by worker
 [[nodiscard]] std::vector<std::vector<int>> averaging_groups(const SyncPlan& plan,
                                                              const std::vector<bool>& live);
 
-/// What leases ask for beside samples: of those dealt ahead, one of another shape is not used up.
+/// Properties of leases besides samples: a lease dealt ahead with another shape is returned, not
+/// used up.
 struct LeaseShape {
     Work work = Work::kGradient;
-    int steps = 1;                         ///< local ones
+    int steps = 1;                         ///< local steps
     std::vector<std::vector<int>> groups;  ///< workers that average
-    std::vector<bool> staged;              ///< by worker: its payload stays on its node
+    std::vector<bool> staged;              ///< by worker: payloads of its pushes stay on its node
     friend bool operator==(const LeaseShape&, const LeaseShape&) = default;
 };
 /// @param live by worker

@@ -17,8 +17,9 @@ struct NodeRanks {
 [[nodiscard]] std::vector<bool> staging_nodes(const std::vector<NodeRanks>& nodes,
                                               NodeStaging choice, bool deterministic);
 
-/// Whether a worker's pushes may be summed before they are sent: where updates are made of several
-/// pushes that wait for each other. Compensated and compared gradients are needed one by one.
+/// Whether a worker's pushes may be summed before they are sent: when updates are made of several
+/// pushes that wait for each other. Delay compensation and comparison with a reference need each
+/// gradient by itself.
 [[nodiscard]] bool stages_pushes(const SyncPlan& plan, int worker);
 
 }  // namespace cohort

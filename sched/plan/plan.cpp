@@ -18,7 +18,7 @@ namespace {
                       .got = got});
 }
 
-/// A number that must not be below `least`; NaN and infinity are.
+/// Checks that a number is finite and not below `least`.
 void check_least(const SyncPlan& plan, std::string_view name, double value, double least) {
     if (!(std::isfinite(value) && value >= least)) {
         fail_plan(plan, fmt::format("{} out of range", name), fmt::format("at least {}", least),

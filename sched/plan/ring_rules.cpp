@@ -10,7 +10,7 @@ bool contains(const std::vector<int>& list, int worker) {
     return std::find(list.begin(), list.end(), worker) != list.end();
 }
 
-/// Those of `list` that are, or are not, in `other`.
+/// Entries of `list` that are, or are not, in `other`.
 std::vector<int> pick(const std::vector<int>& list, const std::vector<int>& other, bool in_it) {
     std::vector<int> picked;
     std::copy_if(list.begin(), list.end(), std::back_inserter(picked),

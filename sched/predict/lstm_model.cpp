@@ -59,7 +59,7 @@ COHORT_SIMD_CLONES void add_product(const float* weights, const float* x, int in
     }
 }
 
-/// @param gates  before their functions: input, forget, candidate, output, [4][kHidden]
+/// @param gates  before their activation: input, forget, candidate, output, [4][kHidden]
 COHORT_SIMD_CLONES void move_cell(const float* gates, float* cell, float* hidden) {
     for (int h = 0; h < kHidden; ++h) {
         const float input = sigmoid(gates[h]);
@@ -89,12 +89,12 @@ std::int64_t LstmModel::parameter_count() {
     return count;
 }
 
-/// Takes parameters one after the other.
+/// Reads parameters one after the other.
 class LstmNetwork::Reader {
 public:
     explicit Reader(std::span<const float> parameters) : left_(parameters) {}
 
-    /// W [out,in], turned; the bias follows if there is one.
+    /// W [out,in], transposed, followed by the bias if there is one.
     [[nodiscard]] Dense dense(int in, int out, bool with_bias = true) {
         Dense one{.in = in, .out = out, .weights = {}, .bias = {}};
         const auto inputs = static_cast<std::size_t>(in);

@@ -14,14 +14,14 @@ namespace cohort {
 /// -> two LSTM layers of 64 -> linear: the next record's features -> F-256-128-1 with ReLU: the
 /// next time. Trained by src/train (predictor_training.hpp), used here; one scaling for both.
 ///
-/// STAR's features are cpu share, in-rate and out-rate. They cannot tell a slow device or a
-/// constant delay, so the own time itself is a fourth. STAR's window is 30 records; a hog that
-/// comes and goes every 60 iterations is not to be seen in it, so here it is 128.
+/// STAR's features are cpu share, in-rate and out-rate. They do not show a slow device or a
+/// constant delay, so the own time itself is a fourth feature. STAR's window is 30 records; a hog
+/// that comes and goes every 60 iterations is not visible in it, so the window here is 128.
 struct LstmModel {
     static constexpr int kWindow = 128;
     static constexpr int kFeatures = 4;
-    /// Of the features: log(own time / the worker's usual one); also what the time network says
-    /// of the next record.
+    /// Index of the feature log(own time / the worker's usual own time), which is also the output
+    /// of the time network for the next record.
     static constexpr int kTime = 3;
     static constexpr int kHidden = 64;
     static constexpr int kLayers = 2;
@@ -44,16 +44,16 @@ struct LstmModel {
 
 using LstmFeatures = std::array<float, LstmModel::kFeatures>;
 
-/// What the network sees of a worker's records, before z-scoring: the only place that knows, for
-/// training and use. In order: cpu share; log of the in- and out-rate over the worker's usual full
-/// rate; log of the own time over its usual one. Usual: the full rate is the ninth decile of its
-/// last 256 records, the usual own time their second decile, so that slow times up to four fifths
-/// of them leave it as it is. So models fit jobs of any size and speed.
+/// Computes the network's features from a worker's records, before z-scoring, both for training and
+/// use. In order: cpu share; log of the in- and out-rate over the worker's usual full rate; log of
+/// the own time over its usual one. Usual: the full rate is the ninth decile of its last 256
+/// records, the usual own time their second decile, so that it does not change while at most four
+/// fifths of the times are slow. So models fit jobs of any size and speed.
 class LstmScale {
 public:
-    /// Takes note of the worker's next record. @param own_s  > 0, seconds per batch
+    /// Adds the worker's next record. @param own_s  > 0, seconds per batch
     [[nodiscard]] LstmFeatures add(const ResourceUse& use, double own_s);
-    /// Own time, seconds per batch, that `log_time` stands for now.
+    /// Own time, seconds per batch, for `log_time` at the present scale.
     [[nodiscard]] double own_s(float log_time) const;
 
 private:
@@ -62,12 +62,13 @@ private:
     NewestQuantile tx_;
 };
 
-/// A worker's consecutive records, as the network sees them; targets of a position are the
-/// features of the one after it, and its kTime once more.
+/// Features of a worker's consecutive records; the targets of a position are the features of the
+/// next position, and its kTime once more.
 struct PredictorSeries {
     std::vector<LstmFeatures> features;
 };
-/// Of one worker's records, in order. @param batch  samples to which own times are scaled
+/// The series of one worker's records, in order. @param batch  samples to which own times are
+/// scaled
 [[nodiscard]] PredictorSeries predictor_series(std::span<const IterationRecord> records,
                                                std::int64_t batch);
 
@@ -77,7 +78,7 @@ struct LstmState {
     std::array<std::array<float, LstmModel::kHidden>, LstmModel::kLayers> cell{};
 };
 
-/// A model ready to be used: its weights the other way round, so that a step runs along vectors.
+/// A model ready to be used, with transposed weights, so that a step runs along vectors.
 class LstmNetwork {
 public:
     using Outputs = std::array<float, LstmModel::kOutputs>;
@@ -85,11 +86,11 @@ public:
     /// Errors: UsageError when the number of parameters is not parameter_count().
     explicit LstmNetwork(const LstmModel& model);
 
-    /// One position: takes scaled features, moves the state on. Equal to the training engine's
-    /// inference to 1e-5. @return scaled next features, then the scaled next time
+    /// Computes one position from scaled features and advances the state. Equal to the training
+    /// engine's inference to 1e-5. @return scaled next features, then the scaled next time
     [[nodiscard]] Outputs step(const LstmFeatures& scaled, LstmState& state) const;
     [[nodiscard]] LstmFeatures scaled(const LstmFeatures& features) const;
-    /// Log of an own time over the usual one, from what step() says of it.
+    /// Logarithm of an own time over the usual one, from the output of step().
     [[nodiscard]] float log_time(float scaled_time) const;
 
 private:
@@ -102,7 +103,7 @@ private:
     };
     struct Cell {
         Dense input;
-        Dense hidden;  ///< its bias is 0
+        Dense hidden;  ///< without a bias
     };
     class Reader;
 

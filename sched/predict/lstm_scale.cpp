@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kUsualOwn = 0.2;        ///< of sorted own times
 constexpr double kUsualRate = 0.9;       ///< of sorted rates
-constexpr double kLeastRate = 1.0 / 64;  ///< of the usual one; slower looks like this
+constexpr double kLeastRate = 1.0 / 64;  ///< least rate, relative to the usual one
 constexpr double kMostRate = 2;
 
 }  // namespace

@@ -49,7 +49,7 @@ private:
     std::vector<OwnTime> own_;
 };
 
-/// All workers' forecasts from one that looks at them one by one.
+/// Forecasts of all workers, from a predictor of single workers.
 class PredictorOfWorkers final : public Predictor {
 public:
     PredictorOfWorkers(int workers, std::int64_t batch, std::unique_ptr<WorkerPredictor> each)
@@ -91,8 +91,8 @@ private:
                       .got = fmt::format("'{}'", name)});
 }
 
-std::unique_ptr<WorkerPredictor> make_lstm(int workers,
-                                           const std::shared_ptr<const LstmModel>& model) {
+std::unique_ptr<WorkerPredictor> lstm_of_model(int workers,
+                                               const std::shared_ptr<const LstmModel>& model) {
     if (model == nullptr) {
         fail<UsageError>({.where = "--predictor",
                           .what = "lstm needs a model",
@@ -108,7 +108,7 @@ std::unique_ptr<WorkerPredictor> make_auto(int workers,
     candidates.push_back(make_last_predictor(workers));
     candidates.push_back(make_episodes_predictor(workers));
     if (model != nullptr) {
-        candidates.push_back(make_lstm(workers, model));
+        candidates.push_back(lstm_of_model(workers, model));
     }
     return make_auto_predictor(workers, std::move(candidates));
 }
@@ -121,7 +121,7 @@ double Forecast::next(int worker) const {
 
 double Forecast::mean(int worker, int iterations) const {
     if (own_s.empty()) {
-        return 0;  // nobody has been asked for a forecast yet
+        return 0;  // no forecast was requested yet
     }
     const std::vector<float>& row = own_s.at(static_cast<std::size_t>(worker));
     const auto count = std::min(static_cast<std::size_t>(std::max(iterations, 1)), row.size());
@@ -147,7 +147,7 @@ std::unique_ptr<Predictor> make_predictor(std::string_view name, int workers, st
     } else if (name == "episodes") {
         each = make_episodes_predictor(workers);
     } else if (name == "lstm") {
-        each = make_lstm(workers, model);
+        each = lstm_of_model(workers, model);
     } else if (name == "auto") {
         each = make_auto(workers, model);
     } else {

@@ -1,6 +1,6 @@
-// Now and then all candidates are asked about a worker, and each is held to what comes: the
-// relative errors at kHorizons, averaged over the job's workers with exponential weights. They see
-// the same records, so their errors compare fairly.
+// Now and then all candidates make a forecast for a worker, and each is compared with the records
+// that follow: the relative errors at kHorizons, averaged over the job's workers with exponential
+// weights. All candidates get the same records, so the comparison is fair.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -11,11 +11,12 @@
 namespace cohort {
 namespace {
 
-constexpr int kEvery = 4;        ///< records of a worker between two questions, at least
-constexpr int kAsked = 32;       ///< workers that are asked about in an iteration, about, at most
-constexpr int kRecent = 256;     ///< iterations that errors are averaged over, about
-constexpr int kEnough = 32;      ///< iterations before errors are compared
-constexpr double kBetter = 0.9;  ///< of its error lets another one take over
+constexpr int kEvery = 4;     ///< least number of records of a worker between two forecasts
+constexpr int kAsked = 32;    ///< approximate limit of forecasts per iteration, in workers
+constexpr int kRecent = 256;  ///< approximate number of iterations over which errors are averaged
+constexpr int kEnoughErrors = 32;  ///< iterations before errors are compared
+constexpr double kBetter =
+    0.9;  ///< another candidate takes over below this share of the present one's error
 
 class AutoPredictor final : public WorkerPredictor {
 public:
@@ -59,7 +60,7 @@ public:
 
 private:
     using AtHorizons = std::array<float, kHorizons.size()>;
-    /// What each candidate said at a moment.
+    /// The candidates' forecasts at one time.
     struct Asked {
         std::vector<AtHorizons> own_s;
         int age = 0;
@@ -68,7 +69,7 @@ private:
         std::deque<Asked> asked;
         std::int64_t records = 0;
     };
-    /// Of a candidate, recent, at each horizon.
+    /// Recent errors of a candidate at each horizon.
     struct Errors {
         std::array<double, kHorizons.size()> mean{};
         [[nodiscard]] double all() const {
@@ -80,7 +81,7 @@ private:
         }
     };
 
-    /// Questions in so many iterations, at least one.
+    /// Number of forecasts in `iterations` iterations, at least one.
     [[nodiscard]] double in(int iterations) const {
         return std::max(1.0, static_cast<double>(workers_.size()) * iterations / every_);
     }
@@ -121,7 +122,7 @@ private:
     }
 
     void choose() {
-        if (static_cast<double>(settled_.back()) < in(kEnough)) {
+        if (static_cast<double>(settled_.back()) < in(kEnoughErrors)) {
             return;
         }
         const auto best = static_cast<std::size_t>(

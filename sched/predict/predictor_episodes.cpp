@@ -1,10 +1,11 @@
-// Workers are quick or slow for a while: phases of about one level. What a hog does again and again
-// can be seen from how long phases lasted before: the present one is predicted to end when those
-// like it did, given its age, and to be followed by one like the last of the other kind.
+// Workers are quick or slow for a while: phases of about one level. The lengths of earlier phases
+// reveal a periodic hog: the present phase is predicted to end when earlier phases of its kind
+// ended, given its age, and to be followed by a phase like the last one of the other kind.
 //
-// That slowness ends is predicted from the slow phases of all workers, that it begins only where a
-// worker's own quick phases lasted about equally long: who will be hit next, and when, is otherwise
-// anybody's guess. Times are of the records' clock, not iterations: slow ones are longer.
+// The end of slowness is predicted from the slow phases of all workers. Its begin is predicted only
+// where a worker's own quick phases lasted about equally long; otherwise the next victim and time
+// cannot be predicted. Times are by the records' clock, not in iterations, as slow iterations are
+// longer.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -17,28 +18,32 @@
 namespace cohort {
 namespace {
 
-constexpr double kOtherLevel = 1.15;  ///< times the phase's level, or less than 1 / it: another one
-constexpr double kAlike = 1.25;       ///< the same for phases that are compared
-constexpr double kUsual = 0.2;        ///< quantile of own times
-constexpr std::size_t kPhases = 64;   ///< that are remembered: of a worker, and slow ones of all
-constexpr std::size_t kEnough = 2;    ///< phases from which lengths are told
-constexpr double kRegular = 0.3;  ///< quartiles apart, over the median: lasts about equally long
-constexpr double kOverdue = 1.2;  ///< times the longest: it is none of these after all
+constexpr double kOtherLevel =
+    1.15;  ///< a level above this factor, or below its inverse, is another level
+constexpr double kAlike = 1.25;  ///< the same for comparing phases
+constexpr double kUsual = 0.2;   ///< quantile of own times
+constexpr std::size_t kPhases =
+    64;  ///< remembered phases of a worker, and slow phases of all workers
+constexpr std::size_t kEnoughPhases = 2;  ///< phases needed to predict a length
+constexpr double kRegular =
+    0.3;  ///< distance of the quartiles over the median, below which phases are about equally long
+constexpr double kOverdue =
+    1.2;  ///< times the longest earlier phase: the present phase is of another kind
 
 bool differ(double a, double b, double factor) {
     return a > factor * b || b > factor * a;
 }
 
-/// One that is over.
+/// A finished phase.
 struct Phase {
     double own_s = 0;     ///< per batch
-    double level = 1;     ///< own_s over the usual one
-    double seconds = 0;   ///< that it lasted
-    double period_s = 0;  ///< from record to record
+    double level = 1;     ///< own_s over the usual own time
+    double seconds = 0;   ///< duration
+    double period_s = 0;  ///< mean time between records
     [[nodiscard]] bool slow() const { return level > kOtherLevel; }
 };
 
-/// The phase that a worker is in.
+/// The present phase of a worker.
 struct Present {
     OwnTime own;
     double begin_s = 0;
@@ -67,14 +72,14 @@ double quantile(const Lengths& sorted, double share) {
 }
 
 bool regular(const Lengths& sorted) {
-    return sorted.size() >= kEnough &&
+    return sorted.size() >= kEnoughPhases &&
            quantile(sorted, 0.75) - quantile(sorted, 0.25) < kRegular * quantile(sorted, 0.5);
 }
 
-/// What is left of a phase of an age: the median of those that lasted longer.
-/// @return none: nobody knows
+/// Remaining time of a phase of a given age: from the median of the phases that lasted longer.
+/// @return none: not known
 std::optional<double> left_of(const Lengths& sorted, double age_s) {
-    if (sorted.size() < kEnough || age_s > kOverdue * sorted.back()) {
+    if (sorted.size() < kEnoughPhases || age_s > kOverdue * sorted.back()) {
         return std::nullopt;
     }
     const Lengths longer(std::upper_bound(sorted.begin(), sorted.end(), age_s), sorted.end());
@@ -101,7 +106,7 @@ public:
             turn(worker);
             return;
         }
-        // The first one of another level, or one on the way there: the level counts from here on.
+        // The first record of another level, or one in between: the new level counts from here on.
         Present next;
         next.add(worker.next ? worker.next->begin_s : at_s, own_s);
         next.newest_s = at_s;
@@ -134,9 +139,10 @@ private:
     struct Worker {
         NewestQuantile usual;
         Present now;
-        std::optional<Present> next;  ///< there are records of another level, not yet two alike
-        std::deque<Phase> phases;     ///< that are over, newest last
-        bool first = true;  ///< the present one is the first, of which the begin is unknown
+        std::optional<Present>
+            next;  ///< set when there are records of another level, but not yet two similar ones
+        std::deque<Phase> phases;  ///< finished phases, newest last
+        bool first = true;         ///< the present phase is the first, whose begin is unknown
     };
 
     static Phase as_phase(const Worker& worker, const Present& present, double seconds) {
@@ -155,7 +161,7 @@ private:
         return phase;
     }
 
-    /// The present phase is over.
+    /// Ends the present phase.
     void turn(Worker& worker) {
         const Phase over = as_phase(worker, worker.now, worker.next->begin_s - worker.now.begin_s);
         if (!worker.first) {
@@ -193,10 +199,11 @@ private:
         if (!phase.slow()) {
             return regular(own) ? left_of(own, age_s) : std::nullopt;
         }
-        return left_of(own.size() >= kEnough ? own : lengths(slow_, phase), age_s);
+        return left_of(own.size() >= kEnoughPhases ? own : lengths(slow_, phase), age_s);
     }
 
-    /// After slowness comes what came before it, or the usual; after that, the last slow phase.
+    /// Predicted next phase: after a slow phase the phase before it, or the usual level; after a
+    /// quick phase the last slow phase.
     [[nodiscard]] static Phase following(const Worker& worker, const Phase& phase) {
         const auto last =
             std::find_if(worker.phases.rbegin(), worker.phases.rend(),
@@ -209,7 +216,7 @@ private:
     }
 
     std::vector<Worker> workers_;
-    std::deque<Phase> slow_;  ///< of all workers
+    std::deque<Phase> slow_;  ///< slow phases of all workers
 };
 
 }  // namespace

@@ -6,13 +6,14 @@
 namespace cohort {
 namespace {
 
-/// Of what a step owes to the mean, that the next one is to make up for. All of it would add up
-/// small chances over the whole forecast, and what begins at random would be predicted to begin.
+/// Share of a step's difference from the mean that is added to the next step. With the whole
+/// difference small probabilities would add up over the forecast, and random slowness would be
+/// predicted to begin.
 constexpr float kOwed = 0.8F;
-constexpr float kMostLog = 5;  ///< of an own time over the usual one
+constexpr float kMostLog = 5;  ///< limit of the logarithm of an own time over the usual one
 
-/// The model's memory begins anew after as many records as it was trained with. So each worker has
-/// two, half a window apart, and predictions come from the one that remembers more.
+/// The model's memory restarts after as many records as it was trained with. So each worker has two
+/// memories, half a window apart, and predictions use the longer one.
 class LstmMemory {
 public:
     void add(const LstmNetwork& network, const LstmFeatures& scaled) {
@@ -25,7 +26,7 @@ public:
             }
         }
     }
-    /// After the newest record.
+    /// State after the newest record.
     [[nodiscard]] const LstmState& state() const { return oldest().state; }
     [[nodiscard]] const LstmNetwork::Outputs& next() const { return oldest().next; }
     [[nodiscard]] bool empty() const { return oldest().age <= 0; }
@@ -34,7 +35,7 @@ private:
     struct One {
         LstmState state;
         LstmNetwork::Outputs next{};
-        int age = 0;  ///< records; below 0: it waits for its turn
+        int age = 0;  ///< records; below 0: not started yet
     };
     [[nodiscard]] const One& oldest() const {
         return both_[0].age >= both_[1].age ? both_[0] : both_[1];
@@ -53,7 +54,7 @@ public:
             next_ = (next_ + 1) % kPast;
         }
     }
-    /// The one that is most like this; itself when none is.
+    /// The record most similar to `scaled`; `scaled` itself when none is similar.
     [[nodiscard]] LstmFeatures nearest(const LstmFeatures& scaled) const {
         float least = kAlike;
         const LstmFeatures* found = &scaled;
@@ -77,7 +78,7 @@ private:
     std::size_t next_ = 0;
 };
 
-/// Forecasts are made when somebody asks, and kept until the worker's next record.
+/// Forecasts are made on request and kept until the worker's next record.
 class LstmPredictor final : public WorkerPredictor {
 public:
     LstmPredictor(int workers, std::shared_ptr<const LstmNetwork> network)
@@ -103,7 +104,7 @@ public:
         std::copy(of.forecast.begin(), of.forecast.end(), own_s.begin());
         return true;
     }
-    /// Memories stay: they fade as the next records come.
+    /// Memories are kept: their content fades with the next records.
     void renew(const std::shared_ptr<const LstmNetwork>& network) override {
         network_ = network;
         for (Worker& worker : workers_) {
@@ -120,9 +121,9 @@ private:
         mutable bool rolled_out = false;
     };
 
-    /// What the network says of the next record is the mean of what may come: between quick and
-    /// slow there is often nothing. So the record of the worker's past that is most like it is
-    /// taken for the next one, and the network asked what follows that.
+    /// The network predicts the mean of the next record, and between quick and slow there are often
+    /// no real records. So the most similar record of the worker's past stands for the next record,
+    /// and the network predicts the record after it.
     void roll_out(const Worker& of) const {
         LstmState state = of.memory.state();
         LstmNetwork::Outputs next = of.memory.next();

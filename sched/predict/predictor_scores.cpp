@@ -1,6 +1,6 @@
-// Predictions wait, each for the worker's next kMaxHorizon records, and are settled at kHorizons.
-// Cost of a record: at most kMaxHorizon waiting predictions of its worker and a look at each
-// worker's last times; of a forecast: two passes over it.
+// Each prediction waits for the worker's next kMaxHorizon records and is judged at kHorizons. Cost
+// of a record: at most kMaxHorizon waiting predictions of its worker and a look at each worker's
+// last times; of a forecast: two passes over it.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -12,25 +12,25 @@
 namespace cohort {
 namespace {
 
-constexpr double kStraggler = 1.2;  ///< times the least
+constexpr double kStraggler = 1.2;  ///< times the minimum
 constexpr std::size_t kNewest = 3;  ///< own times whose median counts for a worker
 
-/// A worker's prediction that waits for what comes.
+/// A prediction for a worker that waits for the worker's records.
 struct Waiting {
     std::array<float, kHorizons.size()> own_s{};     ///< at each horizon
-    std::array<bool, kHorizons.size()> straggler{};  ///< within it
-    int age = 0;                                     ///< records that came since
-    bool came = false;                               ///< a straggler, among them
+    std::array<bool, kHorizons.size()> straggler{};  ///< within each horizon
+    int age = 0;                                     ///< records since the prediction
+    bool came = false;                               ///< the worker was a straggler in one of them
 };
 
 struct Worker {
     std::deque<Waiting> waiting;
-    bool pushed = false;  ///< since its last prediction that counted
+    bool pushed = false;  ///< has pushed since its last prediction that counted
     std::array<double, kNewest> newest{};
     std::size_t count = 0;
 
     void add(double own_s) { newest.at(count++ % kNewest) = own_s; }
-    /// Of its last three times; the newest while there are fewer.
+    /// Median of its last three times; the newest while there are fewer.
     [[nodiscard]] double median() const {
         const auto [a, b, c] = newest;
         return count < kNewest ? newest.at(count - 1)
@@ -38,7 +38,7 @@ struct Worker {
     }
 };
 
-/// Of one horizon.
+/// Counts of one horizon.
 struct Count {
     std::int64_t predictions = 0;
     double error = 0;
@@ -90,7 +90,7 @@ struct PredictorScores::Impl {
         count.misses += !predicted && one.came ? 1 : 0;
     }
 
-    /// Least of the workers' medians.
+    /// Minimum of the workers' medians.
     [[nodiscard]] double least() const {
         double least = 0;
         for (const Worker& each : workers) {

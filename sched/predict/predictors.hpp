@@ -20,10 +20,10 @@ public:
 
     [[nodiscard]] virtual std::string_view name() const = 0;
     [[nodiscard]] virtual std::string_view uses() const { return name(); }
-    /// @param own_s  the record's, seconds per batch, > 0
+    /// @param own_s  own time of the record, seconds per batch, > 0
     virtual void add(const IterationRecord& record, double own_s) = 0;
     virtual void forget(int worker) = 0;
-    /// Own times to come. @return false: nothing is known of the worker
+    /// Predicts own times. @return false: the worker has no records
     [[nodiscard]] virtual bool predict(int worker, std::span<float, kMaxHorizon> own_s) const = 0;
     virtual void renew(const std::shared_ptr<const LstmNetwork>& /*network*/) {}
 };

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kNear = 0.9;  ///< reference batches between two gradients that are compared
 constexpr double kFar = 3;
-constexpr int kFirst = 5;             ///< single products say next to nothing
+constexpr int kFirstProducts = 5;     ///< single products say next to nothing
 constexpr double kProductRate = 0.1;  ///< of the newest one, in means
 constexpr double kLeast = 1e-6;       ///< of curvature, which is not 0 once it is known
 
@@ -127,11 +127,11 @@ void GradientDesk::halves(std::int64_t samples, const std::array<double, 2>& squ
 }
 
 double GradientDesk::gradient_squares() const noexcept {
-    return noise_.count() >= kFirst ? std::max(noise_.signal(), 0.0) : 0;
+    return noise_.count() >= kFirstProducts ? std::max(noise_.signal(), 0.0) : 0;
 }
 
 double GradientDesk::agreement() const noexcept {
-    return compared_ >= kFirst && squares_ > 0 ? product_ / squares_ : 0;
+    return compared_ >= kFirstProducts && squares_ > 0 ? product_ / squares_ : 0;
 }
 
 double GradientDesk::step_curvature() const noexcept {

@@ -9,36 +9,9 @@
 #include "cohort/sched/noise_scale.hpp"
 #include "cohort/sched/plan.hpp"
 #include "cohort/sched/update_engine.hpp"
+#include "optim/gradient_question.hpp"
 
 namespace cohort {
-
-/// What those who apply an update are asked about its mean gradient gbar.
-struct GradientQuestion {
-    bool norm = false;     ///< |gbar|^2
-    bool keep = false;     ///< to keep it, to compare later ones with
-    bool compare = false;  ///< its product with the one kept
-    [[nodiscard]] bool any() const noexcept { return norm || keep || compare; }
-
-    template <class Io>
-    void fields(Io& io) {
-        io(norm, keep, compare);
-    }
-};
-
-/// What they say, or a part of them; parts add up.
-struct GradientAnswer {
-    double squares = 0;  ///< |gbar|^2
-    double product = 0;  ///< with the one kept
-
-    void add(const GradientAnswer& part) noexcept {
-        squares += part.squares;
-        product += part.product;
-    }
-    template <class Io>
-    void fields(Io& io) {
-        io(squares, product);
-    }
-};
 
 /// Who wants to know.
 struct GradientWish {

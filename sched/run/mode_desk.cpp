@@ -126,7 +126,7 @@ bool ModeDesk::looks(const RunCounts& counts) const {
 }
 
 /// Times differ from run to run: a deterministic one does not know them.
-std::optional<double> ModeDesk::wake_at(const RunningIterations& running) const {
+std::optional<double> ModeDesk::wake_at(const ActiveIterations& running) const {
     return deterministic_ ? std::nullopt : policy_->wake_at(running);
 }
 

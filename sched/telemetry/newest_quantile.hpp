@@ -21,7 +21,7 @@ public:
         }
         sorted_.insert(place(number), number);
     }
-    /// @param share  0..1: of the numbers that are lower; 0 when there are none
+    /// @param share  0..1: share of the numbers below the result. Without numbers the result is 0
     [[nodiscard]] float at(double share) const {
         return sorted_.empty() ? 0
                                : sorted_[static_cast<std::size_t>(

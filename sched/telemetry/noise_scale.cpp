@@ -6,7 +6,7 @@
 namespace cohort {
 namespace {
 
-constexpr int kFirst = 5;  ///< single measurements say next to nothing
+constexpr int kFirstMeasurements = 5;  ///< measurements before phi counts as known
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void NoiseScale::add(std::span<const GradientNorm> gradients, double mean_square
 }
 
 double NoiseScale::samples() const noexcept {
-    if (count_ < kFirst || noise_ <= 0) {
+    if (count_ < kFirstMeasurements || noise_ <= 0) {
         return 0;
     }
     const double most = kMost * measured_on_;

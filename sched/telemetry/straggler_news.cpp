@@ -45,7 +45,7 @@ void StragglerNews::add(int worker, const std::optional<StragglerEpisode>& open)
     const bool slow = open && (!one.open || open->by_lag != one.open->by_lag ||
                                open->iterations != one.open->iterations);
     if (!open || (one.open && open->begin_s > one.open->begin_s)) {
-        close(one);  // over; another one may have begun with the same record
+        close(one);  // the episode is over; another one may have begun with the same record
     }
     one.open = open;
     if (slow) {

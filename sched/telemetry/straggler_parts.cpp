@@ -11,11 +11,12 @@ std::string_view to_string(StragglerCause cause) noexcept {
     return kNames.at(static_cast<std::size_t>(cause));
 }
 
-/// Who computes on processors takes 1/share as long with a share of them; who got less of them for
-/// other reasons grows by more than that. The square is in between.
+/// Computing on processors takes 1/share as long with a share of them. A worker that grew by more
+/// than that was slowed by something else and got less processor time as a result. The threshold is
+/// the square, between the two.
 StragglerCause cause_of(const StragglerParts& slow, const StragglerParts& usual) {
     constexpr double kNotable = 0.05;   // of tau
-    constexpr double kFullShare = 0.9;  // of the usual one
+    constexpr double kFullShare = 0.9;  // of the usual share
     const double input_s = slow.input_s - usual.input_s;
     const double compute_s = slow.compute_s - usual.compute_s;
     const double transfer_s = slow.transfer_s - usual.transfer_s;

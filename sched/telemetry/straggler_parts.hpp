@@ -4,7 +4,7 @@
 
 namespace cohort {
 
-/// What tau is made of, seconds per batch, and the processor share.
+/// The parts of tau, seconds per batch, and the processor share.
 struct StragglerParts {
     double input_s = 0;
     double compute_s = 0;
@@ -20,7 +20,7 @@ struct StragglerParts {
     [[nodiscard]] double own_s() const noexcept { return input_s + compute_s + transfer_s; }
 };
 
-/// What made a worker slow: the part that grew most.
+/// The cause of a worker's slowness: the part that grew most.
 [[nodiscard]] StragglerCause cause_of(const StragglerParts& slow, const StragglerParts& usual);
 
 }  // namespace cohort

@@ -8,16 +8,16 @@
 namespace cohort {
 namespace {
 
-/// Until something is known.
+/// Noise until it has been measured.
 constexpr double kFirstSigma = 0.05;
-constexpr double kFirstWeight = 16;
-/// Steps that are remembered.
+constexpr double kFirstWindowWeight = 16;
+/// Number of steps that the mean remembers.
 constexpr double kMemory = 512;
-/// A change of pace is no noise: a step counts up to here.
+/// Largest size with which a step counts: a change of speed is no noise.
 constexpr double kLargestStep = 0.25;
 /// Mean size of the difference of two normal numbers of deviation 1.
 const double kMeanDifference = 2 / std::sqrt(std::numbers::pi);
-/// Thresholds are this many deviations of a mean away from what is usual.
+/// Distance of thresholds from the usual mean, in deviations of a mean.
 constexpr double kSure = 6.8;
 constexpr double kSureOfEnd = 2;
 constexpr int kStepsBetween = 32;
@@ -42,7 +42,7 @@ void LeastOf::set(std::size_t index, double value) {
 }
 
 StragglerWindows::StragglerWindows()
-    : steps_(kFirstWeight), mean_step_(kFirstSigma * kMeanDifference) {
+    : steps_(kFirstWindowWeight), mean_step_(kFirstSigma * kMeanDifference) {
     set_thresholds();
 }
 

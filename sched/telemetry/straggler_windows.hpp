@@ -14,10 +14,10 @@ public:
     static constexpr double kNone = std::numeric_limits<double>::infinity();
 
     explicit LeastOf(std::size_t count);
-    /// @param value  kNone: it does not count
+    /// @param value  kNone: the number does not count
     void set(std::size_t index, double value);
     [[nodiscard]] double least() const noexcept { return tree_[1]; }
-    /// Numbers that count.
+    /// Number of values that count.
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
 private:
@@ -26,34 +26,35 @@ private:
     std::vector<double> tree_;  ///< node i has the children 2i and 2i + 1
 };
 
-/// How long to look before a slowness is believed, from how much times vary anyway.
+/// Lengths of the windows after which slowness counts, chosen by the noise of the times.
 class StragglerWindows {
 public:
-    /// Numbers of records.
+    /// Lengths of windows, in records.
     static constexpr std::array<std::size_t, 6> kLengths{2, 3, 5, 8, 12, 16};
     static constexpr std::size_t kLongest = kLengths.back();
-    /// STAR's rule, and where it ends: of the ratio to the fastest.
+    /// STAR's thresholds for the begin and the end of an episode: ratio to the fastest worker.
     static constexpr double kBegins = 1.2;
     static constexpr double kEnds = 1.1;
 
     StragglerWindows();
-    /// The difference of the logarithms of two times of a worker, one after the other.
+    /// Adds the difference of the logarithms of two successive times of a worker.
     void add_step(double step);
     [[nodiscard]] double sigma() const noexcept;
-    /// So many of kLengths are looked at, the shortest ones.
+    /// Number of kLengths in use, the shortest first.
     [[nodiscard]] std::size_t active() const noexcept { return active_; }
-    /// Of the mean of log(tau / min tau) over a window: from here on it is slow.
+    /// Threshold of the mean of log(tau / min tau) over a window from which on a worker is slow.
     [[nodiscard]] double begins(std::size_t window) const { return begins_.at(window); }
-    /// Below that it is no longer.
+    /// Threshold below which the worker is no longer slow.
     [[nodiscard]] double ends(std::size_t window) const { return ends_.at(window); }
-    /// What the least of `count` means lies below the common one.
+    /// Expected distance of the minimum of `count` means from their common mean.
     [[nodiscard]] double least_below(std::size_t window, std::size_t count) const;
-    /// A single number counts up to here in a mean: less than what makes it slow.
+    /// Largest value with which a single number counts in a mean: less than the threshold of
+    /// slowness.
     [[nodiscard]] double most(std::size_t window) const;
-    /// The mean of the newest numbers, in which one that is far below the others counts for less.
+    /// The mean of the newest numbers, in which an outlier far below the others counts for less.
     /// @param logs  newest first
     [[nodiscard]] double level(std::size_t window, std::span<const double> logs) const;
-    /// The mean of what the newest are above `least`, in which one that is far above counts for
+    /// The mean excess of the newest numbers over `least`, in which an outlier far above counts for
     /// less.
     [[nodiscard]] double excess(std::size_t window, std::span<const double> logs,
                                 double least) const;
@@ -61,8 +62,8 @@ public:
 private:
     void set_thresholds();
 
-    double steps_ = 0;  ///< weight of them
-    double mean_step_;  ///< of their sizes
+    double steps_ = 0;  ///< total weight of the steps
+    double mean_step_;  ///< mean size of the steps
     int until_next_ = 1;
     std::size_t active_ = 0;
     std::array<double, kLengths.size()> begins_{};

@@ -26,12 +26,12 @@ constexpr std::size_t kKept = StragglerWindows::kLongest;
 /// A worker's newest records.
 struct Recent {
     std::array<Record, kKept> records;  ///< newest first
-    std::array<double, kKept> logs{};   ///< of their times
+    std::array<double, kKept> logs{};   ///< logarithms of their times
     std::size_t count = 0;
-    bool warm = false;  ///< a first record has come
-    Parts usual;        ///< of records without slowness, long ago enough to be sure
+    bool warm = false;  ///< has had a first record
+    Parts usual;        ///< means of records without slowness, old enough to be sure
     double usual_count = 0;
-    std::size_t until_usual = 0;  ///< records before one from after the last episode is old enough
+    std::size_t until_usual = 0;  ///< records until one from after the last episode is old enough
     // While it is slow.
     Parts compared_with;
     Parts slow;  ///< mean
@@ -57,7 +57,7 @@ struct StragglerDetector::Impl {
     [[nodiscard]] static bool known(std::size_t window, const Recent& of) {
         return of.count >= StragglerWindows::kLengths.at(window);
     }
-    /// The others are known for as long: it is compared with all of them.
+    /// All other workers have as many records, so the worker can be compared with them.
     [[nodiscard]] bool usable(std::size_t window, const Recent& of) const {
         return known(window, of) && levels[window].size() == levels[0].size();
     }
@@ -79,8 +79,8 @@ struct StragglerDetector::Impl {
     StragglerWindows windows;
     std::vector<LeastOf> levels;    ///< by active window
     std::vector<Recent> recent;     ///< by worker
-    std::vector<double> transfers;  ///< by worker: of its newest record; below 0: none
-    double usual_transfer_s = 0;    ///< their median
+    std::vector<double> transfers;  ///< by worker: transfers of its newest record; below 0: none
+    double usual_transfer_s = 0;    ///< median of `transfers`
     int until_refresh = 0;
     std::vector<std::optional<StragglerEpisode>> open;
 };
@@ -116,7 +116,7 @@ void StragglerDetector::Impl::take(std::size_t worker, const IterationRecord& re
     one.count = std::min(one.count + 1, kKept);
 }
 
-/// The upper one of two in the middle. Not for every record where there are many workers.
+/// Takes the upper median. With many workers not for every record.
 void StragglerDetector::Impl::refresh_usual_transfer() {
     if (--until_refresh > 0) {
         return;
@@ -139,7 +139,7 @@ void StragglerDetector::Impl::set_levels(std::size_t worker) {
     }
 }
 
-/// Windows come into use or go out of it as times become more or less steady.
+/// Puts windows into use or out of use as times become less or more steady.
 void StragglerDetector::Impl::set_active() {
     const std::size_t before = levels.size();
     levels.resize(windows.active(), LeastOf(recent.size()));
@@ -181,7 +181,8 @@ void StragglerDetector::Impl::look_by_time(std::size_t worker) {
     }
 }
 
-/// From its first slow record on. One that was seen by its lag before goes on as this one.
+/// Begins an episode at the worker's first slow record. An open episode by lag continues as this
+/// episode.
 void StragglerDetector::Impl::begin(std::size_t worker) {
     Recent& one = recent[worker];
     const double fastest = least(0);
@@ -260,7 +261,7 @@ Parts StragglerDetector::Impl::usual_of(std::size_t worker) const {
     return one.usual_count >= kEnough ? one.usual : median_of_others(worker);
 }
 
-/// Of those that are not slow, if there are any; a sample of them where there are many.
+/// Medians over the workers that are not slow, if there are any; with many workers over a sample.
 Parts StragglerDetector::Impl::median_of_others(std::size_t worker) const {
     constexpr std::size_t kMost = 64;
     std::array<std::vector<double>, 4> values;
@@ -306,7 +307,8 @@ void StragglerDetector::add(const IterationRecord& record) {
     const auto worker = static_cast<std::size_t>(record.worker);
     Recent& one = impl_->recent.at(worker);
     if (!std::exchange(one.warm, true)) {
-        impl_->transfers[worker] = record.transfer_s();  // so that the next is compared with all
+        impl_->transfers[worker] =
+            record.transfer_s();  // so that the next record is compared with all workers
         return;
     }
     impl_->take(worker, record);

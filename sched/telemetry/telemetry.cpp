@@ -7,7 +7,7 @@ namespace {
 
 /// Records that all workers together may keep.
 constexpr std::size_t kAllRecords = 1U << 16U;
-/// Of a worker: what a predictor that begins late learns from first.
+/// Least number of records of a worker: a predictor that starts late learns from them first.
 constexpr std::size_t kLeastDepth = 32;
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace cohort {
 namespace {
 
-std::shared_ptr<const NamedWeights> parse(std::string_view text, const std::string& file) {
+std::shared_ptr<const NamedWeights> parse_chooser(std::string_view text, const std::string& file) {
     NamedWeights named = parse_weights(text, file, "cohort chooser train");
     (void)RateRegressor::weights_of(named, file);  // refuses what it does not know
     return std::make_shared<const NamedWeights>(std::move(named));
@@ -21,8 +21,9 @@ std::shared_ptr<const NamedWeights> load_rate_weights(const std::string& file) {
     if (file == kNoChooserFile) {
         return nullptr;
     }
-    return file.empty() ? parse(shipped_choosers().front().bytes, "the shipped weights of star-ml")
-                        : parse(read_text_file(file), file);
+    return file.empty()
+               ? parse_chooser(shipped_choosers().front().bytes, "the shipped weights of star-ml")
+               : parse_chooser(read_text_file(file), file);
 }
 
 void load_chooser_files(ChooserOptions& options) {

@@ -7,7 +7,7 @@
 namespace cohort {
 namespace {
 
-EfficiencyCoefficients parse(std::string_view text, const std::string& file) {
+EfficiencyCoefficients parse_efficiency(std::string_view text, const std::string& file) {
     EfficiencyCoefficients coefficients = parse_weights(text, file, "cohort efficiency train");
     (void)EfficiencyModel(coefficients);  // refuses what it does not know
     return coefficients;
@@ -17,8 +17,9 @@ EfficiencyCoefficients parse(std::string_view text, const std::string& file) {
 
 std::shared_ptr<const EfficiencyCoefficients> load_efficiency(const std::string& file) {
     return std::make_shared<const EfficiencyCoefficients>(
-        file.empty() ? parse(shipped_efficiencies().front().bytes, "the shipped efficiency model")
-                     : parse(read_text_file(file), file));
+        file.empty()
+            ? parse_efficiency(shipped_efficiencies().front().bytes, "the shipped efficiency model")
+            : parse_efficiency(read_text_file(file), file));
 }
 
 }  // namespace cohort

@@ -67,7 +67,7 @@ constexpr std::array<Column, 16> kColumns{{
 }};
 constexpr Column kBatch{"batch", true, kBatchLimits.most};  ///< the first: --batch of the run
 
-std::string header() {
+std::string header_line() {
     std::string text(kBatch.name);
     for (const Column& column : kColumns) {
         text += fmt::format(",{}", column.name);
@@ -79,7 +79,8 @@ bool fits(const Column& column, double value) {
     return value >= 0 && value <= column.most && (!column.whole || std::floor(value) == value);
 }
 
-[[noreturn]] void refuse(const std::string& where, const Column& column, std::string_view got) {
+[[noreturn]] void refuse_column(const std::string& where, const Column& column,
+                                std::string_view got) {
     fail<FileError>(
         {.where = where,
          .what = "cannot be used",
@@ -90,7 +91,7 @@ bool fits(const Column& column, double value) {
 double number(const CsvPlace& place, const Column& column, std::string_view text) {
     const std::optional<double> value = parsed<double>(text);
     if (!value || !fits(column, *value)) {
-        refuse(place.text(column.name), column, text);
+        refuse_column(place.text(column.name), column, text);
     }
     return *value;
 }
@@ -109,15 +110,15 @@ IterationRecord record_of(const CsvPlace& place, const std::vector<std::string_v
 void check_record(const IterationRecord& record, const std::string& where) {
     for (const Column& column : kColumns) {
         if (const double value = column.get(record); !fits(column, value)) {
-            refuse(fmt::format("{}:/records/{}", where, column.name), column,
-                   fmt::format("{}", value));
+            refuse_column(fmt::format("{}:/records/{}", where, column.name), column,
+                          fmt::format("{}", value));
         }
     }
 }
 
 void write_recorded_load(const OutputFile& file, const std::vector<IterationRecord>& records,
                          std::int64_t batch) {
-    std::string text = header() + '\n';
+    std::string text = header_line() + '\n';
     for (const IterationRecord& record : records) {
         text += std::to_string(batch);
         for (const Column& column : kColumns) {
@@ -132,7 +133,7 @@ RecordedLoad parse_recorded_load(const std::string& file) {
     RecordedLoad load;
     load.file = load.what = file;
     bool headed = false;
-    const std::string columns = header();
+    const std::string columns = header_line();
     each_csv_line(file, read_text_file(file), [&](const CsvPlace& place, std::string_view line) {
         if (!std::exchange(headed, true)) {
             if (line != columns) {

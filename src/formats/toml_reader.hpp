@@ -18,7 +18,7 @@ namespace cohort {
 /// A scalar as the command line writes it; none for anything else.
 [[nodiscard]] std::optional<std::string> text_of(const toml::node& node);
 
-/// A TOML file whose values have kinds; what is wrong is said with file, line and key.
+/// A TOML file whose values have kinds; errors name file, line and key.
 class TomlReader {
 public:
     /// What a file is that is wrong: something the user wrote for this program, UsageError, or

@@ -63,7 +63,7 @@ TraceTarget target(const CsvPlace& place, std::string_view text) {
 }
 
 /// Checks the header. @return its columns
-std::vector<std::string_view> header(const CsvPlace& place, std::string_view line) {
+std::vector<std::string_view> read_columns(const CsvPlace& place, std::string_view line) {
     std::vector<std::string_view> columns = fields_of(line);
     for (const std::string_view column : columns) {
         const bool known = column == kTime || column == kTarget ||
@@ -128,7 +128,7 @@ std::vector<TraceRow> read_trace(const std::string& path) {
     std::vector<std::string_view> columns;
     each_csv_line(path, text, [&](const CsvPlace& place, std::string_view line) {
         if (columns.empty()) {
-            columns = header(place, line);
+            columns = read_columns(place, line);
         } else {
             rows.push_back(row_of(place, columns, line));
         }

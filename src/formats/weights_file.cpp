@@ -15,7 +15,8 @@ namespace {
 
 constexpr Limits<double> kWeightLimits{.least = -1e9, .most = 1e9};
 
-[[noreturn]] void refuse(const std::string& file, std::string_view trainer, std::string_view what) {
+[[noreturn]] void refuse_weights(const std::string& file, std::string_view trainer,
+                                 std::string_view what) {
     fail<FileError>({.where = file,
                      .what = what,
                      .expected = fmt::format("a file of {}: trained_on, [weights]", trainer)});
@@ -29,15 +30,15 @@ NamedWeights parse_weights(std::string_view text, const std::string& file,
     const toml::table root = TomlReader(file, TomlReader::Kind::kData).parse(text);
     const toml::table* weights = root["weights"].as_table();
     if (weights == nullptr) {
-        refuse(file, trainer, "there are no weights");
+        refuse_weights(file, trainer, "there are no weights");
     }
     read.trained_on = root["trained_on"].value_or(std::string());
     for (const auto& [term, node] : *weights) {
         const std::optional<double> weight = node.value<double>();
         if (!weight || !kWeightLimits.contain(*weight)) {
-            refuse(file, trainer,
-                   fmt::format("the weight of {} is not a number, {}", term.str(),
-                               kWeightLimits.text()));
+            refuse_weights(file, trainer,
+                           fmt::format("the weight of {} is not a number, {}", term.str(),
+                                       kWeightLimits.text()));
         }
         read.terms.emplace_back(term.str());
         read.weights.push_back(*weight);

@@ -25,7 +25,7 @@ int producer_of(const std::vector<Graph::Node>& nodes, int value) {
     return -1;
 }
 
-/// The node that makes `value` when nobody but one consumer reads it, else -1.
+/// The node that makes `value` when only one consumer reads it, else -1.
 int private_producer(const std::vector<Graph::Node>& nodes, int value) {
     return consumers_of(nodes, value) == 1 ? producer_of(nodes, value) : -1;
 }
@@ -217,7 +217,7 @@ Graph GraphBuilder::finish_with(Value outputs, LossKind loss) {
     }
     graph_.logits_ = outputs;
     graph_.loss_ = loss;
-    // A logits value must survive fusion as it is: its consumer is the loss.
+    // Fusion must not change the logits value: its consumer is the loss.
     fuse(graph_.nodes_);
     return std::exchange(graph_, Graph{});
 }

@@ -1,4 +1,5 @@
-// From an order of kernel calls to memory: who lives when, in the batch arena or per slice.
+// From an order of kernel calls to memory: which tensors live when, in the batch arena or per
+// slice.
 #include "model/execution_plan.hpp"
 
 #include <algorithm>

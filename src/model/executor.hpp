@@ -14,7 +14,7 @@ namespace cohort {
 class Arena {
 public:
     explicit Arena(Device& device) : device_(device) {}
-    /// Errors: OutOfMemory; what it held before is gone then too.
+    /// Errors: OutOfMemory; the earlier memory is then freed too.
     void reserve(std::size_t bytes);
     /// Bytes that reserve() could have now: those it holds and those that are free.
     [[nodiscard]] std::uint64_t room() const;
@@ -28,15 +28,15 @@ private:
     Buffer buffer_;
 };
 
-/// What one run works on.
+/// Input of one run.
 struct RunInput {
     const BatchView* batch = nullptr;
     std::uint64_t seed = 0;
     StepObserver* observer = nullptr;  ///< may be nullptr
-    float* logits = nullptr;  ///< [N, outputs] to copy what comes out to; then there is no loss
+    float* logits = nullptr;  ///< [N, outputs], receives the outputs; then there is no loss
 };
 
-/// Where the flat buffers of a replica lie.
+/// The flat buffers of a replica.
 struct FlatBuffers {
     float* parameters = nullptr;
     float* gradients = nullptr;
@@ -57,7 +57,8 @@ public:
     /// Forward, loss and (in training form) backward. nullopt: interrupted by the observer. Errors:
     /// OutOfMemory.
     virtual std::optional<BatchResult> run(const RunInput& input, Arena& arena) = 0;
-    /// Of the last run in training form as the device saw it, where it keeps a time of its own.
+    /// Seconds of the last run in training form measured by the device, if it has a clock of its
+    /// own.
     [[nodiscard]] virtual std::optional<double> seconds() const { return std::nullopt; }
 
     virtual void set_profiling(bool on) = 0;
@@ -65,7 +66,7 @@ public:
     virtual void add_profile(std::vector<LayerProfile>& profile) const = 0;
 };
 
-/// What both executors keep of a network.
+/// Settings of both kinds of executors.
 struct ExecutorSetting {
     const Graph& graph;
     Device& device;
@@ -76,7 +77,7 @@ struct ExecutorSetting {
     Precision precision = Precision::kF32;
     TuningCache* tuning = nullptr;
     KernelSupport* support = nullptr;
-    /// A whole batch: gradients are announced at the latest when so many bytes of them are final.
+    /// Whole batches: gradients are announced at the latest when `piece_bytes` of them are final.
     std::size_t piece_bytes = std::size_t{4} << 20;
 };
 

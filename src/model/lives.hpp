@@ -11,7 +11,7 @@
 
 namespace cohort {
 
-/// First and last step that touches something.
+/// First and last step that uses some memory.
 struct Life {
     int first = std::numeric_limits<int>::max();
     int last = -1;
@@ -24,7 +24,7 @@ struct Life {
     [[nodiscard]] bool used() const { return last >= 0; }
 };
 
-/// Collects the lives of everything that needs memory.
+/// Collects the lives of all tensors that need memory.
 class Lives {
 public:
     Lives(const CompiledGraph& compiled, const ExecutionOrder& order);
@@ -46,27 +46,29 @@ private:
     const ExecutionOrder& order_;
 };
 
-/// Asks for the memory of something that lives so long; `place` is to say where it lies.
+/// Requests memory for a life; its place is written to `place`.
 using RequestPlace = std::function<void(const Life& life, Place& place)>;
 
-/// Every value that owns memory, and what is saved between the passes of a node.
+/// Requests memory for every value that owns memory, and for data saved between the passes of a
+/// node.
 void request_tensors(const Lives& lives, const ExecutionOrder& order, TensorPlaces& places,
                      const RequestPlace& request);
 
-/// Where gradient contributions wait before they are added. @param first  number of the first step
+/// Requests memory for gradient contributions that are added later. @param first  number of the
+/// first step
 void request_additions(const CompiledGraph& compiled, std::vector<PlannedStep>& steps, int first,
                        const RequestPlace& request);
 
-/// Memory to be placed, and where to note the result.
+/// A request for memory, and the place of its result.
 struct Request {
     ArenaRequest arena;
     std::size_t* offset;
 };
 
-/// Places them in one arena. @return its bytes
+/// Places the requests in one arena. @return size of the arena, bytes
 std::size_t place_requests(const std::vector<Request>& requests, std::size_t alignment = 64);
 
-/// Values that share memory lie where its owner lies.
+/// Gives values that share memory the place of the owner.
 void share_places(const std::vector<int>& storage, std::vector<Place>& places);
 
 }  // namespace cohort

@@ -12,9 +12,8 @@ public:
 
     [[nodiscard]] float value() const noexcept { return value_; }
 
-    /// A step is over. @param overflowed  a gradient was infinite or NaN
-    /// @return true: do the step again, with the smaller value(); false: its gradients are to be
-    /// taken as they are
+    /// A step has ended. @param overflowed  a gradient was infinite or NaN
+    /// @return true: repeat the step with the smaller value(); false: use its gradients
     [[nodiscard]] bool repeat_after(bool overflowed) noexcept {
         if (overflowed) {
             good_ = 0;

@@ -17,6 +17,14 @@ bool StepObserver::should_interrupt() {
 }
 
 struct Replica::Impl {
+    /// The flat buffers.
+    struct Flat {
+        Buffer parameters;
+        Buffer gradients;
+        Buffer state;
+        Buffer batch_state;
+    };
+
     Impl(Graph source, Device& on, const ReplicaOptions& options)
         : graph(std::move(source)),
           device(on),
@@ -29,17 +37,17 @@ struct Replica::Impl {
         const auto bytes = [](const FlatLayout& layout) {
             return static_cast<std::size_t>(layout.total()) * sizeof(float);
         };
-        for (Buffer* buffer : {&parameters, &gradients}) {
+        for (Buffer* buffer : {&flat.parameters, &flat.gradients}) {
             *buffer = zeroed(bytes(graph.parameters()));
         }
-        for (Buffer* buffer : {&state, &batch_state}) {
+        for (Buffer* buffer : {&flat.state, &flat.batch_state}) {
             *buffer = zeroed(bytes(graph.state()));
         }
         for (Executor* executor : {training.get(), inference.get()}) {
-            executor->bind({.parameters = parameters.floats(),
-                            .gradients = gradients.floats(),
-                            .state = state.floats(),
-                            .batch_state = batch_state.floats()});
+            executor->bind({.parameters = flat.parameters.floats(),
+                            .gradients = flat.gradients.floats(),
+                            .state = flat.state.floats(),
+                            .batch_state = flat.batch_state.floats()});
         }
         if (support != nullptr) {
             support->prepare();
@@ -121,10 +129,7 @@ struct Replica::Impl {
     std::unique_ptr<Executor> training;
     std::unique_ptr<Executor> inference;
     Arena arena;
-    Buffer parameters;
-    Buffer gradients;
-    Buffer state;
-    Buffer batch_state;
+    Flat flat;
     Buffer host_state;  ///< two copies of a state, made when it is first needed
 };
 
@@ -152,16 +157,16 @@ std::span<float> floats_of(const Buffer& buffer) {
 }  // namespace
 
 std::span<float> Replica::parameters() noexcept {
-    return floats_of(impl_->parameters);
+    return floats_of(impl_->flat.parameters);
 }
 std::span<float> Replica::gradients() noexcept {
-    return floats_of(impl_->gradients);
+    return floats_of(impl_->flat.gradients);
 }
 std::span<float> Replica::state() noexcept {
-    return floats_of(impl_->state);
+    return floats_of(impl_->flat.state);
 }
 std::span<float> Replica::batch_state() noexcept {
-    return floats_of(impl_->batch_state);
+    return floats_of(impl_->flat.batch_state);
 }
 
 void Replica::fold_batch_statistics(double a, double fraction) {
@@ -170,18 +175,18 @@ void Replica::fold_batch_statistics(double a, double fraction) {
         return;
     }
     // A few floats per channel: not worth a kernel.
-    const std::size_t bytes = impl_->state.bytes();
+    const std::size_t bytes = impl_->flat.state.bytes();
     if (impl_->host_state.bytes() < 2 * bytes) {
         impl_->host_state = impl_->device.allocate_host(2 * bytes);
     }
     const std::span<float> running(impl_->host_state.floats(), bytes / sizeof(float));
     const std::span<float> batch(running.data() + running.size(), running.size());
     Stream& s = *impl_->stream;
-    s.copy(running.data(), impl_->state.data(), bytes);
-    s.copy(batch.data(), impl_->batch_state.data(), bytes);
+    s.copy(running.data(), impl_->flat.state.data(), bytes);
+    s.copy(batch.data(), impl_->flat.batch_state.data(), bytes);
     s.synchronize();
     cohort::fold_batch_statistics(running, batch, a, fraction);
-    s.copy(impl_->state.data(), running.data(), bytes);
+    s.copy(impl_->flat.state.data(), running.data(), bytes);
     s.synchronize();
 }
 
@@ -192,8 +197,8 @@ void Replica::initialise(std::uint64_t seed) {
     std::vector<float> parameters(this->parameters().size());
     std::vector<float> state(this->state().size());
     impl_->graph.initialise(seed, parameters, state);
-    fill(impl_->parameters, parameters);
-    fill(impl_->state, state);
+    fill(impl_->flat.parameters, parameters);
+    fill(impl_->flat.state, state);
     impl_->stream->synchronize();
 }
 
@@ -238,8 +243,8 @@ std::size_t Replica::arena_bytes() const noexcept {
     return impl_->arena.bytes();
 }
 std::size_t Replica::total_bytes() const noexcept {
-    return arena_bytes() + impl_->parameters.bytes() + impl_->gradients.bytes() +
-           impl_->state.bytes() + impl_->batch_state.bytes() +
+    return arena_bytes() + impl_->flat.parameters.bytes() + impl_->flat.gradients.bytes() +
+           impl_->flat.state.bytes() + impl_->flat.batch_state.bytes() +
            (impl_->support == nullptr ? 0 : impl_->support->bytes());
 }
 

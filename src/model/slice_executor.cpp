@@ -1,8 +1,8 @@
 // Runs an ExecutionPlan. The numbered steps of one run:
 //  1. For each segment: the observer may interrupt; kernels whose first pass is here begin.
 //  2. Every team member takes its samples slice by slice through all steps of the segment.
-//  3. All members have met: kernels put their per-member sums together; parameter gradients that
-//     are now final are announced.
+//  3. When all members have finished, kernels add up their per-member sums; parameter gradients
+//  that are now final are announced.
 #include <algorithm>
 #include <chrono>
 #include <map>

@@ -8,27 +8,27 @@
 
 namespace cohort {
 
-/// Queues the work of a run of a whole batch on its stream: what is asked of copies, kernels, loss
-/// and support, in the order of a plan. All but upload() can be recorded.
+/// Queues the work of a run of a whole batch on its stream: copies, kernels, loss and support, in
+/// the order of a plan. All but upload() can be recorded.
 class StepQueue {
 public:
-    /// All outlive it. @param support  may be null
+    /// All arguments must outlive the queue. @param support  may be null
     StepQueue(CompiledGraph& compiled, Stream& stream, KernelSupport* support)
         : compiled_(compiled), graph_(compiled.graph), stream_(stream), support_(support) {}
 
-    /// What the calls from now on are about; the plan and what `input` points to stay until the
-    /// next call. A plan that reads ids wants a batch that has them: steps recorded for it read
-    /// them. @param arena  where the plan's offsets count from
+    /// Sets plan and input of the following calls; the plan and the memory behind `input` must stay
+    /// valid until the next call. A plan that reads ids needs a batch with ids: its recorded steps
+    /// read them. @param arena  origin of the plan's offsets
     void start(const WholeBatchPlan& plan, const RunInput& input, std::byte* arena);
 
-    /// The batch, to where the plan has room for it.
+    /// Copies the batch to its place in the plan.
     void upload();
-    /// Before the first step: copies of weights, the input as kernels want it, the loss's sums.
+    /// Before the first step: copies of weights, the input in the kernels' format, the loss's sums.
     void arrive();
     void run(const PlannedStep& planned);
     /// After the last step of a run without a loss: outputs in single precision.
     void read_outputs();
-    /// What came out, in device memory: [N, outputs], single precision.
+    /// The outputs in device memory: [N, outputs], single precision.
     [[nodiscard]] const void* outputs() const;
 
 private:

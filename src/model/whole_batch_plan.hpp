@@ -21,11 +21,11 @@ struct WholeBatchPlan : TensorPlaces {
     std::vector<std::size_t> backward_scratch;  ///< per node
     std::vector<std::size_t> forward_shared;    ///< per node
     std::vector<std::size_t> backward_shared;   ///< per node
-    // What comes from the host and goes there.
-    std::size_t samples = 0;  ///< single precision, row-major; where a support makes the input
+    // Data copied from and to the host.
+    std::size_t samples = 0;  ///< single precision, row-major; used when a support makes the input
     std::size_t labels = 0;
     std::size_t ids = 0;
-    bool reads_ids = false;  ///< some layer draws by them
+    bool reads_ids = false;  ///< some layer draws by sample ids
     std::size_t targets = 0;
     std::size_t outputs = 0;  ///< single precision; inference with a support
     std::size_t arena_bytes = 0;
@@ -36,12 +36,12 @@ struct WholeBatchPlan : TensorPlaces {
 [[nodiscard]] WholeBatchPlan plan_whole_batch(CompiledGraph& compiled, std::int64_t batch,
                                               bool staged);
 
-/// The same without the memory that kernels want besides tensors: no kernel is asked.
+/// The plan of the tensors alone, without memory of kernels; calls no kernel.
 [[nodiscard]] WholeBatchPlan plan_tensors(const CompiledGraph& compiled, std::int64_t batch,
                                           bool staged);
 
 /// The largest batch, at most that of the plan, whose arena takes no more than `bytes`; 0: none. It
-/// counts on kernels to need no more memory for a smaller batch than for the plan's.
+/// assumes that kernels need no more memory for a smaller batch than for the plan's.
 [[nodiscard]] std::int64_t largest_batch_within(const CompiledGraph& compiled,
                                                 const WholeBatchPlan& plan, bool staged,
                                                 std::uint64_t bytes);

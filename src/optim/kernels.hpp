@@ -23,7 +23,7 @@ struct SgdFactors {
 void sgd(const SgdFactors& factors, Decay decay, float* theta, float* u, const float* g,
          std::int64_t n);
 
-/// How the velocity follows a delta.
+/// Coefficients of the velocity in an update by a delta.
 struct DeltaFactors {
     float keep = 1;  ///< m^f
     float take = 0;  ///< -(1 - m^f) (1-m) / (eta f)
@@ -42,7 +42,7 @@ struct AdamFactors {
     enum class Rule {
         kWhole,       ///< f = 1, nothing accumulated: partial stays 0 and is not touched
         kAccumulate,  ///< no batch completes
-        kFirst,       ///< no batch ever completed: the mean gradient so far stands in
+        kFirst,       ///< no batch ever completed: the mean gradient so far is used in its place
         kComplete,    ///< a batch completes
     } rule = Rule::kWhole;
     float keep_m = 0;       ///< beta1^f

@@ -10,8 +10,8 @@
 
 namespace cohort {
 
-/// What the optimizers share on every device: slots, argument checks, pieces. Derived classes say
-/// what an update's factors are; `Updates` is the device's way to run them.
+/// The common part of the optimizers on every device: slots, argument checks, pieces. Derived
+/// classes compute the factors of an update; `Updates` runs them on the device.
 class RangeOptimizer : public Optimizer {
 public:
     RangeOptimizer(const OptimizerOptions& options, std::int64_t size, Device& device,
@@ -29,7 +29,7 @@ protected:
     float* add_slot(std::string_view name);
     [[nodiscard]] const OptimizerOptions& options() const noexcept { return options_; }
     [[nodiscard]] Updates& updates() noexcept { return *updates_; }
-    /// How decay enters ranges that have it.
+    /// Kind of weight decay in ranges that have it.
     [[nodiscard]] kernels::Decay decay() const noexcept;
     /// (1 - eta lambda)^f, checked.
     [[nodiscard]] double keep_parameters(double fraction, double lr) const;
@@ -37,7 +37,7 @@ protected:
     virtual void set_factors(double fraction, double lr) = 0;
     virtual void set_delta_factors(double fraction, double lr) = 0;
     virtual void run(const UpdatePiece& piece) = 0;
-    /// The same for a delta.
+    /// Applies a piece of a delta.
     virtual void run_delta(const UpdatePiece& piece) = 0;
 
 private:
@@ -55,7 +55,7 @@ private:
     Stream& stream_;
     std::unique_ptr<Updates> updates_;
     std::vector<Slot> slots_;
-    bool delta_ = false;                 // the running update is one
+    bool delta_ = false;                 // the running update is by a delta
     std::atomic<std::int64_t> rest_{0};  // floats of the running update not yet applied
 };
 

@@ -27,7 +27,7 @@ constexpr double kMostRate = 1e100;
                       .got = fmt::format("'{}'", text)});
 }
 
-/// Takes `prefix` off the front of `text`, if it is there.
+/// Removes `prefix` from the front of `text`. @return whether it was there
 bool take_prefix(std::string_view& text, std::string_view prefix) {
     if (!text.starts_with(prefix)) {
         return false;

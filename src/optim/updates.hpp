@@ -19,9 +19,9 @@ struct UpdatePiece {
     const float* gradient = nullptr;  ///< or the delta
 };
 
-/// How a device runs the rules over a piece. Which floats belong to tensors, and which of those
-/// have weight decay, it knows from the layout; padding is never touched. Slots are given by the
-/// first float of the range. Pieces may come from several threads at once.
+/// Runs the rules over a piece on a device. The layout tells which floats belong to tensors, and
+/// which of those have weight decay; padding is never touched. Slots are given by the first float
+/// of the range. Pieces may come from several threads at once.
 class Updates {
 public:
     Updates() = default;

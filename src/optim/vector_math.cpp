@@ -39,7 +39,7 @@ COHORT_SIMD_CLONES void add_squares(const float* __restrict values, std::size_t 
     std::copy_n(local, 16, sums);
 }
 
-/// The same for products of two.
+/// As add_squares, for products of two vectors.
 COHORT_SIMD_CLONES void add_products(const float* __restrict a, const float* __restrict b,
                                      std::size_t n, double* __restrict sums) {
     double local[16];

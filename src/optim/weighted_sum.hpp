@@ -17,7 +17,7 @@ struct SumTerm {
 /// and for any cut of the range. @param terms at least one  @param to must not overlap the terms
 void weighted_sum(std::span<const SumTerm> terms, std::int64_t at, float* to, std::int64_t n);
 
-/// The same with each value g of a term whose `released` is known replaced by
+/// weighted_sum with each value g of a term whose `released` is known replaced by
 /// g + lambda g g (theta[at + i] - released[at + i]), which estimates the gradient at theta
 /// (DC-ASGD, Zheng et al. 2017, equation 5).
 void compensated_sum(std::span<const SumTerm> terms, const float* theta, float lambda,

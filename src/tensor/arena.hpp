@@ -12,7 +12,7 @@ struct ArenaRequest {
     int last = 0;
 };
 
-/// Where each request lies; requests whose lifetimes overlap never share a byte.
+/// Offset of each request; requests whose lifetimes overlap never share a byte.
 struct ArenaPlan {
     std::vector<std::size_t> offsets;  ///< multiples of the alignment, in the order of the requests
     std::size_t total_bytes = 0;

@@ -10,7 +10,7 @@ namespace cohort {
 struct BufferPool::State {
     std::mutex mutex;
     std::vector<Buffer> free;
-    std::uint64_t out = 0;  // buffers
+    std::uint64_t out = 0;  // lent buffers
     std::uint64_t most = 0;
 
     Buffer lend() {
@@ -46,7 +46,7 @@ BufferPool::BufferPool(Device& device, std::int64_t floats)
 }
 
 std::shared_ptr<float> BufferPool::take() {
-    /// Back in the pool when its last owner lets go, or when making it fails.
+    /// Returns the buffer to the pool when its last owner releases it, or when making it fails.
     struct Loan {
         explicit Loan(std::shared_ptr<State> pool)
             : state(std::move(pool)), buffer(state->lend()) {}

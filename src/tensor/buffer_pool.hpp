@@ -7,9 +7,9 @@
 
 namespace cohort {
 
-/// Buffers of one size that are lent by reference count: the last owner's release, on whatever
-/// thread, puts a buffer back for the next one. As many are kept as were ever out at a time; they
-/// outlive the pool as long as somebody holds them. Thread safe.
+/// Buffers of one size, lent by reference count: the last owner's release, on any thread, returns a
+/// buffer to the pool. The pool keeps as many buffers as were ever lent at a time; a lent buffer
+/// outlives the pool. Thread safe.
 class BufferPool {
 public:
     /// @param device makes the memory; must outlive the pool  @param floats in each buffer
@@ -18,7 +18,7 @@ public:
     /// A buffer of undefined contents, 64-byte aligned. Errors: DeviceError.
     [[nodiscard]] std::shared_ptr<float> take();
     [[nodiscard]] std::int64_t floats() const noexcept { return floats_; }
-    /// Most bytes of buffers that were out at any time.
+    /// Largest number of bytes lent at any time.
     [[nodiscard]] std::uint64_t bytes_most() const;
 
 private:

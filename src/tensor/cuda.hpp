@@ -7,14 +7,14 @@
 
 #include "cohort/tensor/device.hpp"
 
-/// What the CUDA parts of other modules need of the CUDA device, without CUDA's own headers. In a
-/// build without the toolkit every function here throws DeviceError.
+/// Functions of the CUDA device for the CUDA parts of other modules, without CUDA's own headers. In
+/// a build without the toolkit every function here throws DeviceError.
 namespace cohort::cuda {
 
 /// The stream's cudaStream_t. Errors: DeviceError for a stream of another device.
 [[nodiscard]] void* native_stream(Stream& stream);
 
-/// What is fixed about a GPU.
+/// Fixed properties of a GPU.
 struct GpuFacts {
     int index = 0;     ///< among the visible ones
     std::string name;  ///< "NVIDIA H200"
@@ -31,11 +31,12 @@ struct GpuFacts {
 /// Makes the calling thread use the device's GPU; a thread starts on GPU 0. Calls of the libraries
 /// (cuDNN, cuBLASLt, NCCL) and launches come after it. Errors: DeviceError.
 void use(const Device& device);
-/// The same by GpuFacts::index, for a thread that may outlive the device.
+/// As use(device), by GpuFacts::index, for a thread that may outlive the device.
 void use(int gpu);
 
 /// Throws DeviceError unless `result` (a cudaError_t) is cudaSuccess: the error's name and text,
-/// the operation, file and line. OutOfMemory when the runtime itself is short, sizes unknown.
+/// the operation, file and line. OutOfMemory when the runtime itself runs out of memory, sizes
+/// unknown.
 void check(int result, const char* operation,
            std::source_location where = std::source_location::current());
 

@@ -5,8 +5,8 @@
 
 namespace cohort {
 
-/// Linux hands out more memory than there is and ends who uses it: large amounts are asked about
-/// first. Errors: OutOfMemory with what is wanted and what the host has.
+/// Checks that the host has this much memory: Linux grants more memory than exists and kills
+/// processes that use it. Errors: OutOfMemory with the requested and the available bytes.
 void check_host_memory(std::uint64_t bytes, std::string_view where, std::string_view hint);
 
 }  // namespace cohort

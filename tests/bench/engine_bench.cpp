@@ -8,7 +8,7 @@
 #include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sched/update_engine.hpp"
-#include "support/plan_for.hpp"
+#include "support/sched/plan_for.hpp"
 
 namespace cohort {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "cohort/data/loader.hpp"
 #include "core/system/process_usage.hpp"
-#include "support/memory_source.hpp"
+#include "support/data/memory_source.hpp"
 
 namespace cohort {
 namespace {

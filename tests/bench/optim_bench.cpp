@@ -3,7 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "optim/vector_math.hpp"
-#include "support/optimizer_run.hpp"
+#include "support/optim/optimizer_run.hpp"
 
 namespace cohort {
 namespace {

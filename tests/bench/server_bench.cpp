@@ -7,7 +7,7 @@
 
 #include "cohort/model/graph.hpp"
 #include "cohort/model/zoo.hpp"
-#include "support/server_pushes.hpp"
+#include "support/train/server_pushes.hpp"
 
 namespace cohort {
 namespace {

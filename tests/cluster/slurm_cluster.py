@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support/comm"))
 from netns_hosts import Hosts, check_possible, in_own_process_space  # noqa: E402
 
 CONFIGURATION = """\
@@ -59,7 +59,7 @@ class SlurmCluster:
                    if not shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")]
         if missing:
             raise RuntimeError(f"{', '.join(missing)} missing; install Debian's packages "
-                               "slurm-wlm and munge (jobs/install_deps.sh)")
+                               "slurm-wlm and munge (jobs/install_deps.sh --dev)")
         self.nodes = nodes
         self._temporary = tempfile.TemporaryDirectory(prefix="cohort-slurm-")
         self.folder = pathlib.Path(self._temporary.name)

@@ -9,7 +9,7 @@ import sys
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import cli_support  # noqa: E402
 from slurm_cluster import SlurmCluster, in_own_process_space  # noqa: E402
 

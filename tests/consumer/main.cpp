@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 
+#include "cohort/comm/world.hpp"
 #include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/hdf5_thread.hpp"
@@ -70,14 +71,24 @@ bool simulates_and_compares() {
            cohort::spread_of({3, 1, 2}).median == 2;
 }
 
+/// A world of this process alone.
+bool is_a_world() {
+    cohort::World world({.alone = true});
+    const bool alone = world.size() == 1;
+    world.finalize();
+    return alone;
+}
+
 }  // namespace
 
 int main() {
     try {
         const auto [before, after] = train();
         std::printf("loss %.4f -> %.4f\n", before, after);
-        return after < 0.5 * before && missing_file_is_reported() && simulates_and_compares() ? 0
-                                                                                              : 1;
+        return after < 0.5 * before && missing_file_is_reported() && simulates_and_compares() &&
+                       is_a_world()
+                   ? 0
+                   : 1;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\n", error.what());
         return 1;

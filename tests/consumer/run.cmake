@@ -22,4 +22,11 @@ run(${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${WORK_DIR}/build -G ${GENERATOR}
   -DCMAKE_CXX_FLAGS=${CXX_FLAGS} -DCMAKE_PREFIX_PATH=${prefix})
 run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
 run(${WORK_DIR}/build/consumer)
+# The program replaces readv and writev for itself (comm/base/dead_tcp_mask.cpp), never for users of
+# the library.
+execute_process(COMMAND nm --defined-only ${WORK_DIR}/build/consumer
+  RESULT_VARIABLE status OUTPUT_VARIABLE symbols)
+if(NOT status EQUAL 0 OR symbols MATCHES " (readv|writev)\n")
+  message(FATAL_ERROR "a program that uses the library gets its readv or writev, or nm fails")
+endif()
 run(${prefix}/bin/cohort --version)

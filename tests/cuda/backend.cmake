@@ -3,7 +3,7 @@
 option(COHORT_GPU_REQUIRED "Tests that find no GPU fail instead of being skipped" OFF)
 
 # What tests that run on every backend share.
-add_library(cohort_test_gpu STATIC support/gpu_backend.cpp support/gpu_cases.cpp)
+add_library(cohort_test_gpu STATIC support/gpu/gpu_backend.cpp support/gpu/gpu_cases.cpp)
 target_link_libraries(cohort_test_gpu PUBLIC cohort_test_reference PRIVATE cohort_build_settings)
 set_target_properties(cohort_test_gpu PROPERTIES CXX_EXTENSIONS OFF)
 if(COHORT_GPU_REQUIRED)
@@ -57,6 +57,9 @@ foreach(topic exact layers numerics replica)
   cohort_add_backend_test(NAME gpu_${topic}_test SOURCES gpu/${topic}_test.cpp)
 endforeach()
 cohort_add_backend_test(NAME gpu_trouble_test SOURCES gpu/trouble_test.cpp ALONE)
+foreach(topic layers numerics trouble)
+  cohort_test_other_kernels(gpu_${topic}_test --gtest_filter=-*/cuda_*)
+endforeach()
 cohort_add_backend_test(NAME gpu_networks_test SOURCES gpu/networks_test.cpp LIBS cohort::optim)
 # Without a precision of its own.
 cohort_add_backend_test(NAME gpu_device_test SOURCES gpu/device_test.cpp BACKENDS cpu cuda_f32 ALONE)
@@ -95,7 +98,7 @@ if(COHORT_HAVE_CUDA AND COHORT_PARTS STREQUAL "all")
   # A build without the toolkit finds every symbol that this one has from its CUDA files.
   file(GLOB cohort_stubs CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/src/*/cuda_none.cpp ${PROJECT_SOURCE_DIR}/layers/kernels_no_cuda.cpp
-    ${PROJECT_SOURCE_DIR}/comm/allreduce/no_nccl.cpp)
+    ${PROJECT_SOURCE_DIR}/comm/allreduce/nccl/no_nccl.cpp)
   add_library(cohort_stubs OBJECT ${cohort_stubs})
   target_link_libraries(cohort_stubs PRIVATE cohort_build_settings fmt::fmt)
   set_target_properties(cohort_stubs PROPERTIES CXX_EXTENSIONS OFF)
@@ -113,6 +116,6 @@ if(COHORT_HAVE_CUDA AND COHORT_PARTS STREQUAL "all")
         -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
         -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}
       --test-command ${PROJECT_BINARY_DIR}/without_cuda/tests/gpu_device_test
-        --gtest_filter=Choice.*:*/cpu)
+        --gtest_filter=*/cpu)
   cohort_test_properties(build_without_cuda LABELS build TIMEOUT 900 PROCESSORS 2)
 endif()

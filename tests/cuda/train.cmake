@@ -1,16 +1,14 @@
 # Tests of the CUDA backend: jobs on GPUs. None of these needs one: they run the same code with the
 # CPU's memory, or with streams that work when they are told.
-foreach(topic copies observer place server)
-  cohort_add_unit_test(NAME train_gpu_${topic}_test SOURCES unit/train/gpu_${topic}_test.cpp
-    LIBS cohort::train fmt::fmt TIMEOUT 120)
-endforeach()
+cohort_add_unit_tests(train LIBS cohort::train fmt::fmt PROPERTIES TIMEOUT 120 TOPICS
+  run/gpu_place server/gpu_copies server/gpu_server worker/gpu_observer)
 
 # Workers on every backend; of GPUs it is skipped where there is none.
-cohort_add_backend_test(NAME train_gpu_jobs_test SOURCES unit/train/gpu_jobs_test.cpp
+cohort_add_backend_test(NAME train_gpu_jobs_test SOURCES unit/train/worker/gpu_jobs_test.cpp
   LIBS cohort::train fmt::fmt)
 # With the CPU in a GPU's place, which one thread at a time may use: one worker.
 if(TARGET cohort_gpu_on_cpu)
-  add_executable(train_gpu_jobs_on_cpu_test unit/train/gpu_jobs_test.cpp
+  add_executable(train_gpu_jobs_on_cpu_test unit/train/worker/gpu_jobs_test.cpp
     $<TARGET_OBJECTS:cohort_kernels_on_cpu> $<TARGET_OBJECTS:cohort_gpu_on_cpu>)
   target_link_libraries(train_gpu_jobs_on_cpu_test PRIVATE
     cohort_test_gpu cohort::train fmt::fmt GTest::gtest_main cohort_build_settings)
@@ -29,6 +27,6 @@ endif()
 # A limit on the address space leaves a sanitizer no room.
 if(NOT COHORT_SANITIZE)
   add_test(NAME cli_gpu_test COMMAND Python3::Interpreter
-    ${CMAKE_CURRENT_SOURCE_DIR}/tools/cli_gpu_test.py $<TARGET_FILE:cohort>)
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/gpu_test.py $<TARGET_FILE:cohort>)
   cohort_test_properties(cli_gpu_test TIMEOUT 240)
 endif()

@@ -11,7 +11,6 @@ host may be lost; a rank that had ended may not join again; ranks that are heale
 the end or have been told that they are out; and soon after the end no process is left on any host.
 """
 
-import argparse
 import collections
 import os
 import pathlib
@@ -19,13 +18,12 @@ import random
 import re
 import shutil
 import sys
-import tempfile
 import time
 
 import fault_support
 from fault_support import Job, Mode
 
-sys.path.insert(0, str(fault_support.ROOT / "tests/support"))
+sys.path.insert(0, str(fault_support.ROOT / "tests/support/comm"))
 from netns_hosts import Hosts, in_own_process_space  # noqa: E402
 
 HOSTS, SLOTS = 3, 2
@@ -155,21 +153,13 @@ def describe(case):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cohort")
-    parser.add_argument("--cases", type=int, default=40)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = fault_support.parser(__doc__, cases=40)
     parser.add_argument("--limits", choices=("short", "default", "mixed"), default="mixed")
     parser.add_argument("--limit-s", type=float, default=400, help="for a case")
-    parser.add_argument("--folder", type=pathlib.Path)
     arguments = parser.parse_args()
     failed = 0
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="cohort-cut-") as temporary:
-        folder = arguments.folder or pathlib.Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
+    with fault_support.work_folder(arguments) as folder:
         data = fault_support.make_data(arguments.cohort, folder)
         for number in range(arguments.first, arguments.first + arguments.cases):
             case = draw(number, arguments.seed, arguments.limits)

@@ -11,7 +11,6 @@ under jobs/launch.sh. A file that is only deleted changes nothing. Flipped bytes
 of change, so that only checksums can find them.
 """
 
-import argparse
 import collections
 import json
 import os
@@ -22,7 +21,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import fault_support  # finds cli_support, too
@@ -254,20 +252,12 @@ class Bench:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cohort", type=pathlib.Path)
-    parser.add_argument("--cases", type=int, default=70)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=pathlib.Path)
+    parser = fault_support.parser(__doc__, cases=70)
     arguments = parser.parse_args()
-    cli_support.PROGRAM = arguments.cohort.resolve()
+    cli_support.PROGRAM = pathlib.Path(arguments.cohort).resolve()
     started = time.monotonic()
     counts = collections.Counter()
-    with tempfile.TemporaryDirectory(prefix="cohort-damage-") as temporary:
-        folder = arguments.folder or pathlib.Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
+    with fault_support.work_folder(arguments) as folder:
         bench = Bench(folder)
         for number in range(arguments.first, arguments.first + arguments.cases):
             case = draw(number, arguments.seed)

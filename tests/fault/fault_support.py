@@ -1,7 +1,9 @@
 """What the fault tests share: a small data set, jobs that are watched and disturbed from outside, and
 the proof that every sample was applied exactly once."""
 
+import argparse
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -10,12 +12,35 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/tools"))
+sys.path.insert(0, str(ROOT / "tests/cli"))
 import cli_support  # noqa: E402
+
+
+def parser(text, cases=0):
+    """What the tests' command lines share; with `cases`, that many by default, each drawn by its number."""
+    made = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("cohort")
+    made.add_argument("--folder", type=pathlib.Path)
+    if cases:
+        made.add_argument("--cases", type=int, default=cases)
+        made.add_argument("--first", type=int, default=0)
+        made.add_argument("--seed", type=int, default=1)
+    return made
+
+
+@contextlib.contextmanager
+def work_folder(arguments):
+    """--folder, or one that goes."""
+    with tempfile.TemporaryDirectory(prefix="cohort-fault-") as temporary:
+        folder = arguments.folder or pathlib.Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+
 
 RANKS = 8  # of a job; servers: one of them
 

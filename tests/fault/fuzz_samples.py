@@ -11,7 +11,7 @@ import subprocess
 import sys
 import typing
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/cli"))
 import cli_support  # noqa: E402
 import fuzz_mutations as damage  # noqa: E402
 from cli_support import h5py, np, run  # noqa: E402

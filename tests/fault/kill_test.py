@@ -12,16 +12,13 @@ The exit code is 1 when a case failed or when fewer than SHARE of those in time 
 what failed.
 """
 
-import argparse
 import collections
 import os
-import pathlib
 import random
 import re
 import shutil
 import signal
 import sys
-import tempfile
 import time
 
 import fault_support
@@ -94,22 +91,14 @@ def describe(case, freeze):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cohort")
-    parser.add_argument("--cases", type=int, default=100)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = fault_support.parser(__doc__, cases=100)
     parser.add_argument("--freeze", action="store_true")
     parser.add_argument("--at-least", type=float, default=0, metavar="SHARE")
     parser.add_argument("--limit-s", type=float, default=240, help="for a case")
-    parser.add_argument("--folder", type=pathlib.Path)
     arguments = parser.parse_args()
     counts = collections.Counter()
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="cohort-kill-") as temporary:
-        folder = arguments.folder or pathlib.Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
+    with fault_support.work_folder(arguments) as folder:
         data = fault_support.make_data(arguments.cohort, folder)
         modes = fault_support.modes(arguments.cohort)
         for number in range(arguments.first, arguments.first + arguments.cases):

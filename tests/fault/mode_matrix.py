@@ -10,14 +10,11 @@ at the end; the exit code is 1 when a case failed. --short runs a handful of pai
 whose name, e.g. servers/ssp:3/frozen, contains a match. --folder keeps what failed.
 """
 
-import argparse
 import os
-import pathlib
 import re
 import shutil
 import signal
 import sys
-import tempfile
 import time
 
 import fault_support
@@ -89,17 +86,12 @@ def show_table(rows, results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cohort")
+    parser = fault_support.parser(__doc__)
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--only", default="", metavar="REGEX")
     parser.add_argument("--limit-s", type=float, default=150, help="for a case")
-    parser.add_argument("--folder", type=pathlib.Path)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="cohort-matrix-") as temporary:
-        folder = arguments.folder or pathlib.Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
+    with fault_support.work_folder(arguments) as folder:
         data = fault_support.make_data(arguments.cohort, folder)
         rows = fault_support.modes(arguments.cohort)
         results, failed = {}, 0

@@ -7,8 +7,9 @@
 #include <thread>
 
 #include "cohort/core/error.hpp"
-#include "support/gpu_backend.hpp"
-#include "support/gpu_vector.hpp"
+#include "support/gpu/gpu_backend.hpp"
+#include "support/gpu/gpu_vector.hpp"
+#include "tensor/cuda.hpp"
 
 namespace cohort::test {
 namespace {
@@ -67,6 +68,17 @@ TEST_P(OfDevice, MemoryIsAlignedAndCounted) {
     }
 }
 
+TEST_P(OfDevice, MemoryIsFreedByThreadsThatNeverUsedIt) {
+    constexpr std::size_t kBytes = std::size_t{256} << 20;
+    const std::uint64_t before = device_->memory().free_bytes;
+    Buffer pinned = device_->allocate_host(4096);
+    Buffer buffer = device_->allocate(kBytes);
+    std::thread([&] { buffer = Buffer(), pinned = Buffer(); }).join();
+    if (cuda()) {
+        EXPECT_GE(device_->memory().free_bytes + kBytes / 2, before);
+    }
+}
+
 TEST_P(OfDevice, TooMuchMemoryIsAnErrorThatSaysSoAndLeavesTheDeviceUsable) {
     if (!cuda()) {
         GTEST_SKIP() << "a host promises memory that it does not have";
@@ -80,6 +92,7 @@ TEST_P(OfDevice, TooMuchMemoryIsAnErrorThatSaysSoAndLeavesTheDeviceUsable) {
         EXPECT_LT(error.free, asked);
         EXPECT_EQ(error.exit_code(), ExitCode::kDevice);
     }
+    cuda::check_launch("nothing of it sticks");
     const DeviceVector vector(*device_, *stream_, counting(10));
     EXPECT_EQ(vector.values(), counting(10));
     stream_->synchronize();
@@ -121,6 +134,11 @@ TEST_P(OfDevice, AnEventOutlivesWhatItWasRecordedBehind) {
         }
     }
     stream_->synchronize();
+    EXPECT_TRUE(event->done());
+    auto gone = device_->create_stream();
+    event = gone->record();
+    event->wait();
+    gone.reset();
     EXPECT_TRUE(event->done());
 }
 
@@ -175,6 +193,7 @@ TEST_P(OfDevice, AStreamCanBeUsedAfterAFailedRecording) {
     ASSERT_TRUE(stream_->begin_recording());
     EXPECT_THROW(stream_->synchronize(), DeviceError) << "nothing may wait meanwhile";
     EXPECT_THROW(static_cast<void>(stream_->end_recording()), DeviceError);
+    cuda::check_launch("nothing of it sticks");
     const DeviceVector vector(*device_, *stream_, counting(10));
     EXPECT_EQ(vector.values(), counting(10));
 }
@@ -193,19 +212,6 @@ TEST_P(OfDevice, IsDescribed) {
     EXPECT_EQ(device_->kind(), cuda() ? DeviceKind::kCuda : DeviceKind::kCpu);
     EXPECT_TRUE(device_->description().starts_with(cuda() ? "cuda:0: " : "cpu: "))
         << device_->description();
-}
-
-TEST(Choice, OfADeviceThatIsNotThereIsAnError) {
-    const CudaStatus status = cuda_status();
-    try {
-        static_cast<void>(make_device("cuda:" + std::to_string(status.device_count), 1));
-        FAIL() << "made a GPU that is not there";
-    } catch (const DeviceError& error) {
-        EXPECT_EQ(error.exit_code(), ExitCode::kDevice);
-        EXPECT_GT(std::string(error.what()).size(), 20U) << "it says why";
-    }
-    const DeviceKind wanted = usable_gpus().count > 0 ? DeviceKind::kCuda : DeviceKind::kCpu;
-    EXPECT_EQ(make_device("auto", 1)->kind(), wanted);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cohort/core/rng.hpp"
-#include "support/gpu_backend.hpp"
+#include "support/gpu/gpu_backend.hpp"
 
 namespace cohort::test {
 namespace {

@@ -5,8 +5,9 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
-#include "support/gpu_cases.hpp"
+#include "support/gpu/gpu_cases.hpp"
 
 namespace cohort::test {
 namespace {
@@ -22,8 +23,17 @@ TEST_P(Layers, MatchTheReference) {
     SCOPED_TRACE("\n" + twin.graph.describe());
     // Some of them choose algorithms by measurement, which takes its time.
     const bool deterministic = std::hash<std::string>{}(network.name) % 4 != 0;
-    const auto owned = backend.replica(twin.graph, {.deterministic = deterministic});
-    expect_matches(twin, owned->replica, network.sizes, limits(backend, network.factor));
+    if (backend.cuda) {
+        const auto owned = backend.replica(twin.graph, {.deterministic = deterministic});
+        expect_matches(twin, owned->replica, network.sizes, limits(backend, network.factor));
+        return;
+    }
+    const double factor = network.direct ? 1 : network.factor;
+    for (const auto& [threads, repeats] : {std::pair(1, false), std::pair(3, deterministic)}) {
+        SCOPED_TRACE(std::to_string(threads) + " threads");
+        const auto owned = backend.replica(twin.graph, {.deterministic = repeats}, threads);
+        expect_matches(twin, owned->replica, network.sizes, limits(backend, factor));
+    }
 }
 
 const auto& name = param_name;

@@ -7,7 +7,7 @@
 
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/optimizer.hpp"
-#include "support/gpu_backend.hpp"
+#include "support/gpu/gpu_backend.hpp"
 
 namespace cohort::test {
 namespace {

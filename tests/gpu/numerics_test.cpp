@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "support/gpu_backend.hpp"
-#include "support/reference_structures.hpp"
+#include "support/gpu/gpu_backend.hpp"
+#include "support/layers/reference_structures.hpp"
 
 namespace cohort::test {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "cohort/core/error.hpp"
 #include "optim/device_math.hpp"
-#include "support/gpu_backend.hpp"
-#include "support/gpu_vector.hpp"
-#include "support/optimizer_run.hpp"
+#include "support/gpu/gpu_backend.hpp"
+#include "support/gpu/gpu_vector.hpp"
+#include "support/optim/optimizer_run.hpp"
 
 namespace cohort::test {
 namespace {

@@ -20,7 +20,7 @@ packages=(libfmt-dev libfmt9 libspdlog-dev libspdlog1.10 libgtest-dev libgmock-d
     ocl-icd-libopencl1)
 for package in "${packages[@]}"; do
     if ! dpkg -s "$package" >/dev/null 2>&1; then
-        echo "pack.sh: $package is not installed; run jobs/install_deps.sh" >&2
+        echo "pack.sh: $package is not installed; run jobs/install_deps.sh --dev" >&2
         exit 3
     fi
     dpkg -L "$package" | while read -r path; do

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "cohort/model/zoo.hpp"
-#include "support/gpu_backend.hpp"
-#include "support/reference_structures.hpp"
+#include "support/gpu/gpu_backend.hpp"
+#include "support/layers/reference_structures.hpp"
 
 namespace cohort::test {
 namespace {
@@ -272,12 +272,18 @@ TEST_P(OnBackend, ProfilesEveryLayer) {
     const Outcome wanted = step(owned->replica, batch);
     owned->replica.set_profiling(true);
     expect_same_bits(step(owned->replica, batch), wanted, "while layers are timed");
-    for (const LayerProfile& layer : owned->replica.profile()) {
+    const std::vector<LayerProfile> profile = owned->replica.profile();
+    ASSERT_EQ(profile.size(), twin.graph.nodes().size());
+    for (const LayerProfile& layer : profile) {
         EXPECT_GT(layer.forward_s + layer.backward_s, layer.kind == "flatten" ? -1 : 0)
             << layer.name;
     }
+    EXPECT_EQ(std::count_if(profile.begin(), profile.end(),
+                            [](const LayerProfile& layer) { return layer.is_convolution; }),
+              2);
     owned->replica.set_profiling(false);
     expect_same_bits(step(owned->replica, batch), wanted, "afterwards");
+    EXPECT_EQ(owned->replica.profile()[0].forward_s, profile[0].forward_s);
 }
 
 TEST_P(OnBackend, DropoutMasksBelongToTheSample) {

@@ -123,6 +123,8 @@ if $gpu; then
         capability=$(head -n 1 <<<"$capability" | tr -d '. ')
         configure_options+=("-DCOHORT_CUDA_ARCHITECTURES=$capability-real")
     fi
+else
+    configure_options+=(-DCOHORT_CUDA=TOOLKIT)
 fi
 if command -v ninja >/dev/null; then
     configure_options+=(-G Ninja)

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "support/gpu_cases.hpp"
+#include "support/gpu/gpu_cases.hpp"
 
 namespace cohort::test {
 namespace {

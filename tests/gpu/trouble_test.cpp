@@ -8,8 +8,8 @@
 #include <string>
 
 #include "cohort/core/error.hpp"
-#include "support/gpu_backend.hpp"
-#include "support/reference_structures.hpp"
+#include "support/gpu/gpu_backend.hpp"
+#include "support/layers/reference_structures.hpp"
 
 namespace cohort::test {
 namespace {
@@ -34,6 +34,11 @@ std::vector<Layer> layers() {
     return {
         {"conv_relu",
          [](TwinBuilder& net, Value x) { return net.relu(net.conv(x, {.channels = 8})); }},
+        {"winograd_relu",
+         [](TwinBuilder& net, Value x) {
+             x = net.relu(net.conv(x, {.channels = 32, .kernel = 1}));
+             return net.relu(net.conv(x, {.channels = 32, .padding = 1}));
+         }},
         {"grouped_conv_relu",
          [](TwinBuilder& net, Value x) {
              return net.relu(net.conv(x, {.channels = 4, .groups = 4}));
@@ -265,8 +270,14 @@ TEST_P(Trouble, RefusesWhatDoesNotFit) {
     const auto owned = GetParam().replica(twin.graph);
     const OwnedBatch batch = random_batch(twin.graph, 4, 1);
     OwnedBatch wrong = batch;
-    wrong.labels[2] = 5;
-    EXPECT_THROW(owned->replica.train_step(wrong.view()), UsageError);
+    for (const std::int32_t label : {-1, 5, std::numeric_limits<std::int32_t>::max()}) {
+        wrong.labels[2] = label;
+        EXPECT_THROW(owned->replica.train_step(wrong.view()), UsageError);
+        EXPECT_THROW(owned->replica.evaluate(wrong.view()), UsageError);
+    }
+    BatchView empty = batch.view();
+    empty.size = 0;
+    EXPECT_THROW(owned->replica.train_step(empty), UsageError);
     EXPECT_THROW(owned->replica.evaluate({}), UsageError);
     std::vector<float> logits(4 * 5 - 1);
     EXPECT_THROW(owned->replica.infer(batch.view(), logits), ShapeError);

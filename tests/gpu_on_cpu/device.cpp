@@ -11,7 +11,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/device.hpp"
 #include "machine.hpp"
-#include "support/cuda_on_cpu.hpp"
+#include "support/gpu/cuda_on_cpu.hpp"
 #include "tensor/cuda.hpp"
 #include "tensor/cuda/gpu_code.hpp"
 

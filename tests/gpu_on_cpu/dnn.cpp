@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "library.hpp"
-#include "support/cuda_on_cpu.hpp"
+#include "support/gpu/cuda_on_cpu.hpp"
 
 namespace cohort::on_cpu {
 namespace {

@@ -23,7 +23,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/allreduce/ring_exchange.hpp"
+#include "comm/allreduce/all_reduce.hpp"
 #include "core/bytes.hpp"
 #include "core/log.hpp"
 
@@ -183,9 +183,11 @@ private:
         return look_for_news(kPatience);
     }
 
-    [[nodiscard]] RingOptions ring_options() const {
-        RingOptions options{
-            .algorithm = AllReduceAlgorithm::kRing, .bucket_bytes = 65536, .epoch = news_.epoch};
+    [[nodiscard]] AllReduceOptions ring_options() const {
+        AllReduceOptions options{.algorithm = AllReduceAlgorithm::kRing,
+                                 .bucket_bytes = 65536,
+                                 .nodes = {},
+                                 .scope = {.epoch = news_.epoch}};
         const auto node_of = [this](int rank) { return job_.work == "leaders" ? rank : rank / 2; };
         if (job_.work == "leaders" || job_.work == "halves" || job_.work == "pairs") {
             for (const int rank : members_) {
@@ -209,9 +211,9 @@ private:
     void ring_rounds(std::uint64_t rounds, bool may_break) {
         broken_ = false;
         try {
-            RingExchange ring(world_, members_, kFloats, ring_options());
+            const auto ring = make_all_reduce(world_, members_, kFloats, ring_options());
             for (std::uint64_t round = 1; round <= rounds && !broken_; ++round) {
-                broken_ = !ring_round(ring, round);
+                broken_ = !ring_round(*ring, round);
             }
         } catch (const RingBroken&) {
             broken_ = true;
@@ -221,21 +223,19 @@ private:
         }
     }
 
-    [[nodiscard]] bool ring_round(RingExchange& ring, std::uint64_t round) {
+    [[nodiscard]] bool ring_round(AllReduce& ring, std::uint64_t round) {
         const std::span<float> buffer = ring.begin(round);
         for (std::int64_t i = 0; i < kFloats; ++i) {
             buffer[static_cast<std::size_t>(i)] = value(world_.rank(), i, round);
         }
         ring.ready(kFloats / 2, kFloats);
-        ring.finish({.samples = world_.rank()});
-        const auto tails = ring.wait();
-        if (!tails) {
+        ring.finish(pack_summary(world_.rank()));
+        const auto ranks = unpack_summaries<int>(ring.wait());
+        if (!ranks) {
             return false;
         }
-        for (std::size_t i = 0; i < members_.size(); ++i) {
-            if ((*tails)[i].samples != members_[i]) {
-                fail_test("tails");
-            }
+        if (*ranks != members_) {
+            fail_test("summaries");
         }
         for (std::int64_t i = 0; i < kFloats; i += 997) {
             float sum = 0;
@@ -308,11 +308,12 @@ private:
 
     /// A ring round is a barrier of the members.
     void meet() {
-        RingExchange ring(world_, members_, 16,
-                          {.algorithm = AllReduceAlgorithm::kRing, .epoch = news_.epoch});
-        static_cast<void>(ring.begin(1));
-        ring.finish({});
-        if (!ring.wait()) {
+        const auto ring = make_all_reduce(
+            world_, members_, 16,
+            {.algorithm = AllReduceAlgorithm::kRing, .scope = {.epoch = news_.epoch}});
+        static_cast<void>(ring->begin(1));
+        ring->finish({});
+        if (!ring->wait()) {
             fail_test("a ring of living members broke");
         }
     }

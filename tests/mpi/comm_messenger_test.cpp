@@ -9,7 +9,7 @@
 
 #include "cohort/comm/messenger.hpp"
 #include "cohort/comm/world.hpp"
-#include "support/mpi_test.hpp"
+#include "support/comm/mpi_test.hpp"
 
 namespace cohort {
 namespace {

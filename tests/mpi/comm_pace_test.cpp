@@ -86,15 +86,15 @@ TEST(Pace, ATransferTakesItsTimeWhoeverIsSlow) {
 double ring_seconds(AllReduceAlgorithm algorithm, const std::vector<int>& nodes, double pace) {
     World& world = test_world();
     const auto ranks = all_ranks();
-    RingExchange ring(world, ranks, kFloats,
-                      {.algorithm = algorithm, .bucket_bytes = 256 << 10, .nodes = nodes});
-    static_cast<void>(run_round(ring, 1, exact_value, false));
+    const auto ring = make_all_reduce(
+        world, ranks, kFloats, {.algorithm = algorithm, .bucket_bytes = 256 << 10, .nodes = nodes});
+    static_cast<void>(run_round(*ring, 1, exact_value, false));
     if (world.rank() == 1) {
         world.messenger().set_pace(pace);
     }
     meet();
     const double start = now();
-    const auto sums = run_round(ring, 2, exact_value, true);
+    const auto sums = run_round(*ring, 2, exact_value, true);
     const double seconds = now() - start;
     EXPECT_EQ(sums, serial_sum(ranks, kFloats, 2, exact_value));
     meet();

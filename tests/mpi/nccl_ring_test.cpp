@@ -1,5 +1,6 @@
-// Rings that sum in device memory, with stand-ins for the GPU and for NCCL (support/host_sums.hpp):
-// what is tested is the engine, its set-up, its order of work and what it does about losses.
+// Rings that sum in device memory, with stand-ins for the GPU and for NCCL
+// (support/comm/host_sums.hpp): what is tested is the engine, its set-up, its order of work and
+// what it does about losses.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -7,10 +8,9 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "comm/allreduce/ring_engine.hpp"
-#include "comm/world/comm_thread.hpp"
+#include "comm/allreduce/back_ends.hpp"
 #include "mpi/ring_rounds.hpp"
-#include "support/host_sums.hpp"
+#include "support/comm/host_sums.hpp"
 
 namespace cohort::test {
 namespace {
@@ -27,24 +27,24 @@ public:
 
     void make(const std::vector<int>& members, std::int64_t floats, std::int64_t bucket_bytes) {
         buckets = Buckets(floats, bucket_bytes);
-        engine = make_device_sums_engine(setting(members, AllReduceAlgorithm::kNccl), device,
-                                         stream, library);
+        exchange = make_device_all_reduce(setting(members, AllReduceAlgorithm::kNccl), device,
+                                          stream, library);
     }
     /// As kAuto does.
     AllReduceAlgorithm choose(const std::vector<int>& members, std::int64_t floats) {
         buckets = Buckets(floats, 4096);
-        const RingSetting chosen = setting(members, AllReduceAlgorithm::kAuto);
-        ChosenEngine made = make_automatic_engine(
+        const AllReduceSetting chosen = setting(members, AllReduceAlgorithm::kAuto);
+        exchange = make_automatic_all_reduce(
             chosen, {.place = library.place(device), .error = ""},
-            [&] { return make_device_sums_engine(chosen, device, stream, library); });
-        engine = std::move(made.engine);
-        return made.algorithm;
+            [&] { return make_device_all_reduce(chosen, device, stream, library); });
+        return exchange->algorithm();
     }
 
     /// One round; every part is written late, in the order of the stream. @return what the stream
     /// sees in the buffer after the round
-    std::vector<float> round(std::uint64_t ordinal, int pieces, std::vector<RingTail>* tails) {
-        float* buffer = engine->begin(ordinal, ordinal);
+    std::vector<float> round(std::uint64_t ordinal, int pieces,
+                             std::vector<TestSummary>* summaries) {
+        float* buffer = exchange->begin(ordinal).data();
         const int rank = test_world().rank();
         std::int64_t written = buckets.floats;
         for (int piece = 1; piece <= pieces; ++piece) {
@@ -58,16 +58,16 @@ public:
             });
             written = from;
             if (count > 0 && piece < pieces) {
-                engine->arrive(count);
+                exchange->ready(from, buckets.floats);
             }
         }
-        engine->hand_in(own_tail(ordinal));
-        const auto all = engine->wait();
+        exchange->finish(own_summary(ordinal));
+        const auto all = unpack_summaries<TestSummary>(exchange->wait());
         if (!all) {
             return {};
         }
-        if (tails != nullptr) {
-            *tails = *all;
+        if (summaries != nullptr) {
+            *summaries = *all;
         }
         std::vector<float> seen(static_cast<std::size_t>(buckets.floats));
         stream.copy(seen.data(), buffer, seen.size() * sizeof(float));
@@ -77,50 +77,50 @@ public:
 
     /// One round through the host. @return the buffer after it
     std::vector<float> staged_round(std::uint64_t ordinal) {
-        float* buffer = engine->begin(ordinal, ordinal);
+        float* buffer = exchange->begin(ordinal).data();
         for (std::int64_t i = 0; i < buckets.floats; ++i) {
             buffer[i] = exact_value(test_world().rank(), i, ordinal);
         }
-        engine->hand_in(own_tail(ordinal));
-        return engine->wait() ? std::vector<float>(buffer, buffer + buckets.floats)
-                              : std::vector<float>();
+        exchange->finish(own_summary(ordinal));
+        return exchange->wait() ? std::vector<float>(buffer, buffer + buckets.floats)
+                                : std::vector<float>();
     }
 
     ThreadDevice device;
     ThreadStream stream;
     HostSumsLibrary library;
     Buckets buckets{1, 64};
-    std::unique_ptr<RingEngine> engine;
+    std::unique_ptr<AllReduce> exchange;
 
 private:
-    [[nodiscard]] RingSetting setting(const std::vector<int>& members,
-                                      AllReduceAlgorithm asked) const {
-        CommThread& thread = comm_thread(test_world());
+    [[nodiscard]] AllReduceSetting setting(const std::vector<int>& members,
+                                           AllReduceAlgorithm asked) const {
+        CollectiveContext& comm = collective_context(test_world());
         std::vector<int> nodes;
         for (const int rank : members) {
             nodes.push_back(test_world().map().ranks[static_cast<std::size_t>(rank)].node);
         }
         const auto self = std::find(members.begin(), members.end(), test_world().rank());
-        return {.thread = thread,
+        return {.comm = comm,
                 .members = members,
                 .watched = {},
                 .nodes = nodes,
                 .self = static_cast<int>(self - members.begin()),
                 .buckets = buckets,
                 .asked = asked,
-                .epoch = thread.members().epoch()};
+                .epoch = comm.network.members.epoch()};
     }
 };
 
 void expect_rounds(Member& member, const std::vector<int>& members, std::uint64_t rounds) {
     for (std::uint64_t ordinal = 1; ordinal <= rounds; ++ordinal) {
-        std::vector<RingTail> tails;
+        std::vector<TestSummary> summaries;
         const std::vector<float> got =
-            member.round(ordinal, 1 + static_cast<int>(ordinal % 3), &tails);
+            member.round(ordinal, 1 + static_cast<int>(ordinal % 3), &summaries);
         ASSERT_EQ(got, serial_sum(members, member.buckets.floats, ordinal, exact_value));
-        ASSERT_EQ(tails.size(), members.size());
-        for (std::size_t i = 0; i < tails.size(); ++i) {
-            EXPECT_EQ(tails[i].samples, members[i] + 10 * static_cast<std::int64_t>(ordinal));
+        ASSERT_EQ(summaries.size(), members.size());
+        for (std::size_t i = 0; i < summaries.size(); ++i) {
+            EXPECT_EQ(summaries[i].number, members[i] + 10 * static_cast<std::int64_t>(ordinal));
         }
     }
 }
@@ -138,8 +138,8 @@ TEST(DeviceSumsRing, SumsWhatTheStreamHasWrittenAndGoesOnInItsOrder) {
 TEST(DeviceSumsRing, IsLetGoInTheMiddleOfARound) {
     Member member;
     member.make(all_ranks(), 5000, 4096);
-    static_cast<void>(member.engine->begin(1, 1));
-    member.engine->arrive(1);
+    static_cast<void>(member.exchange->begin(1));
+    member.exchange->ready(member.buckets.range(0).begin, 5000);
 }
 
 TEST(DeviceSumsRing, EndsWhenAMemberIsLostAndTheOthersMakeANewOne) {
@@ -158,12 +158,12 @@ TEST(DeviceSumsRing, EndsWhenAMemberIsLostAndTheOthersMakeANewOne) {
     expect_rounds(member, members, 2);
     if (world.rank() == lost) {
         // It takes part in some buckets, but never hands in the others.
-        static_cast<void>(member.engine->begin(3, 3));
-        member.engine->arrive(2);
+        static_cast<void>(member.exchange->begin(3));
+        member.exchange->ready(member.buckets.range(1).begin, 5000);
         while (!world.membership().excluded(lost)) {
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
-        member.engine.reset();
+        member.exchange.reset();
     } else {
         std::thread decider;
         if (world.rank() == 0) {
@@ -176,7 +176,7 @@ TEST(DeviceSumsRing, EndsWhenAMemberIsLostAndTheOthersMakeANewOne) {
         if (decider.joinable()) {
             decider.join();
         }
-        member.engine.reset();
+        member.exchange.reset();
         member.make(left, 3000, 4096);
         expect_rounds(member, left, 3);
     }
@@ -194,7 +194,7 @@ TEST(DeviceSumsRing, IsAbortedWhenAMemberWasLostBetweenRounds) {
     Member healthy;
     healthy.make(all_ranks(), 100, 4096);
     expect_rounds(healthy, all_ranks(), 1);
-    healthy.engine.reset();
+    healthy.exchange.reset();
     EXPECT_EQ(healthy.library.aborts, 0);
     if (lost == 0) {
         GTEST_SKIP() << "one rank";
@@ -212,7 +212,7 @@ TEST(DeviceSumsRing, IsAbortedWhenAMemberWasLostBetweenRounds) {
     while (world.membership().epoch() == before) {  // it may be back already
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    member.engine.reset();
+    member.exchange.reset();
     EXPECT_EQ(member.library.aborts, 1);
     if (world.rank() == 0) {
         world.membership().admit(lost);
@@ -269,13 +269,13 @@ TEST(NcclRing, IsTakenByItselfWhereEveryMemberHasAPlaceOfItsOwn) {
     if (members.size() == 1) {
         GTEST_SKIP() << "one rank";
     }
-    CommThread& thread = comm_thread(test_world());
-    const RingSetting setting{.thread = thread,
-                              .members = members,
-                              .nodes = std::vector<int>(members.size(), 0),
-                              .self = rank,
-                              .buckets = Buckets(100, 4096),
-                              .epoch = thread.members().epoch()};
+    CollectiveContext& comm = collective_context(test_world());
+    const AllReduceSetting setting{.comm = comm,
+                                   .members = members,
+                                   .nodes = std::vector<int>(members.size(), 0),
+                                   .self = rank,
+                                   .buckets = Buckets(100, 4096),
+                                   .epoch = comm.network.members.epoch()};
     const std::string own = "gpu " + std::to_string(rank);
     const auto choose = [&](const NcclPlace& place) { return choose_all_reduce(setting, place); };
     EXPECT_EQ(choose({.place = own, .error = ""}), AllReduceAlgorithm::kNccl);
@@ -303,7 +303,7 @@ void expect_staged(Member& member) {
 }
 
 TEST(NcclRing, IsLeftForAnotherWhereItCannotBeSetUpOnSomeMember) {
-    std::atomic<bool>& failed = comm_thread(test_world()).nccl_failed();
+    std::atomic<bool>& failed = collective_context(test_world()).nccl_failed;
     const bool last = test_world().rank() == test_world().size() - 1;
     for (const auto fails : {&HostSumsLibrary::fails_naming, &HostSumsLibrary::fails_joining,
                              &HostSumsLibrary::fails_making}) {
@@ -317,7 +317,7 @@ TEST(NcclRing, IsLeftForAnotherWhereItCannotBeSetUpOnSomeMember) {
 }
 
 TEST(NcclRing, IsLeftForAnotherWhenItIsMadeAgainAndNotTriedAnyMore) {
-    std::atomic<bool>& failed = comm_thread(test_world()).nccl_failed();
+    std::atomic<bool>& failed = collective_context(test_world()).nccl_failed;
     Member member;
     EXPECT_EQ(member.choose(all_ranks(), 3000), AllReduceAlgorithm::kNccl);
     expect_rounds(member, all_ranks(), 2);
@@ -336,14 +336,13 @@ TEST(NcclRing, IsLeftForAnotherWhenItIsMadeAgainAndNotTriedAnyMore) {
 
 TEST(NcclRing, IsRefusedWithoutAGpu) {
     Member member;
-    EXPECT_THROW(RingExchange(test_world(), all_ranks(), 100,
-                              {.algorithm = AllReduceAlgorithm::kNccl,
-                               .device = &member.device,
-                               .stream = &member.stream}),
+    const AllReduceScope scope{.device = &member.device, .stream = &member.stream};
+    EXPECT_THROW(static_cast<void>(
+                     make_all_reduce(test_world(), all_ranks(), 100,
+                                     {.algorithm = AllReduceAlgorithm::kNccl, .scope = scope})),
                  UsageError);
-    RingExchange automatic(test_world(), all_ranks(), 100,
-                           {.device = &member.device, .stream = &member.stream});
-    EXPECT_FALSE(automatic.on_device());
+    const auto automatic = make_all_reduce(test_world(), all_ranks(), 100, {.scope = scope});
+    EXPECT_FALSE(automatic->on_device());
 }
 
 }  // namespace

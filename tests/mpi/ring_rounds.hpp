@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "comm/allreduce/ring_exchange.hpp"
-#include "support/mpi_test.hpp"
+#include "comm/allreduce/all_reduce.hpp"
+#include "support/comm/mpi_test.hpp"
 
 namespace cohort {
 
@@ -51,7 +51,7 @@ inline std::vector<float> serial_sum(const std::vector<int>& members, std::int64
 }
 
 /// Tells the exchange about the buffer in pieces, in an order that `seed` picks.
-inline void ready_in_pieces(RingExchange& ring, std::int64_t floats, unsigned seed) {
+inline void ready_in_pieces(AllReduce& ring, std::int64_t floats, unsigned seed) {
     std::mt19937 random(seed);
     std::vector<std::int64_t> cuts{0, floats};
     for (int i = 0; i < 6; ++i) {
@@ -66,14 +66,21 @@ inline void ready_in_pieces(RingExchange& ring, std::int64_t floats, unsigned se
     }
 }
 
-inline RingTail own_tail(std::uint64_t round) {
-    return {.samples = test_world().rank() + 10 * static_cast<std::int64_t>(round),
-            .loss_sum = test_world().rank() * 0.5};
+/// What members of these tests say at the end of a round.
+struct TestSummary {
+    std::int64_t number = 0;
+    double fraction = 0;
+};
+
+inline SummaryBytes own_summary(std::uint64_t round) {
+    return pack_summary(
+        TestSummary{.number = test_world().rank() + 10 * static_cast<std::int64_t>(round),
+                    .fraction = test_world().rank() * 0.5});
 }
 
 /// One round; the buffer afterwards.
-inline std::vector<float> run_round(RingExchange& ring, std::uint64_t round, Values values,
-                                    bool in_pieces, std::vector<RingTail>* tails = nullptr) {
+inline std::vector<float> run_round(AllReduce& ring, std::uint64_t round, Values values,
+                                    bool in_pieces, std::vector<TestSummary>* summaries = nullptr) {
     const std::span<float> buffer = ring.begin(round);
     const auto floats = static_cast<std::int64_t>(buffer.size());
     for (std::int64_t i = 0; i < floats; ++i) {
@@ -84,10 +91,10 @@ inline std::vector<float> run_round(RingExchange& ring, std::uint64_t round, Val
             ring, floats,
             static_cast<unsigned>(round) * 31U + static_cast<unsigned>(test_world().rank()));
     }
-    ring.finish(own_tail(round));
-    const std::vector<RingTail> all = ring.wait().value();
-    if (tails != nullptr) {
-        *tails = all;
+    ring.finish(own_summary(round));
+    const auto all = unpack_summaries<TestSummary>(ring.wait()).value();
+    if (summaries != nullptr) {
+        *summaries = all;
     }
     return {buffer.begin(), buffer.end()};
 }

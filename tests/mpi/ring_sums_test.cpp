@@ -12,6 +12,11 @@ namespace {
 
 using enum AllReduceAlgorithm;
 
+void make_ring(World& world, std::vector<int> members, std::int64_t floats,
+               const AllReduceOptions& options) {
+    static_cast<void>(make_all_reduce(world, std::move(members), floats, options));
+}
+
 void expect_same_bits(const std::vector<float>& got, const std::vector<float>& want) {
     ASSERT_EQ(got.size(), want.size());
     std::size_t wrong = 0;
@@ -30,10 +35,10 @@ TEST_P(RingSums, ExactForEverySizeAndPlacement) {
     for (const Placement& placement : placements()) {
         for (const std::int64_t floats : {1, 2, 3, 16, 17, 1000, 4097, 70001}) {
             SCOPED_TRACE(std::string(placement.name) + ", floats " + std::to_string(floats));
-            RingExchange ring(test_world(), members, floats,
-                              {GetParam(), 4096, placement.nodes(members.size())});
+            const auto ring = make_all_reduce(test_world(), members, floats,
+                                              {GetParam(), 4096, placement.nodes(members.size())});
             for (std::uint64_t round = 1; round <= 3; ++round) {
-                expect_same_bits(run_round(ring, round, exact_value, round == 2),
+                expect_same_bits(run_round(*ring, round, exact_value, round == 2),
                                  serial_sum(members, floats, round, exact_value));
             }
         }
@@ -45,16 +50,16 @@ TEST_P(RingSums, ManyRoundsWithBucketsReadyInRandomOrder) {
     const std::int64_t floats = 5000;
     for (const Placement& placement : placements()) {
         SCOPED_TRACE(placement.name);
-        RingExchange ring(test_world(), members, floats,
-                          {GetParam(), 1024, placement.nodes(members.size())});
+        const auto ring = make_all_reduce(test_world(), members, floats,
+                                          {GetParam(), 1024, placement.nodes(members.size())});
         for (std::uint64_t round = 5; round < 300; round += 1 + round % 3) {
-            std::vector<RingTail> tails;
-            expect_same_bits(run_round(ring, round, exact_value, true, &tails),
+            std::vector<TestSummary> summaries;
+            expect_same_bits(run_round(*ring, round, exact_value, true, &summaries),
                              serial_sum(members, floats, round, exact_value));
-            ASSERT_EQ(tails.size(), members.size());
-            for (std::size_t i = 0; i < tails.size(); ++i) {
-                EXPECT_EQ(tails[i].samples, members[i] + 10 * static_cast<std::int64_t>(round));
-                EXPECT_EQ(tails[i].loss_sum, members[i] * 0.5);
+            ASSERT_EQ(summaries.size(), members.size());
+            for (std::size_t i = 0; i < summaries.size(); ++i) {
+                EXPECT_EQ(summaries[i].number, members[i] + 10 * static_cast<std::int64_t>(round));
+                EXPECT_EQ(summaries[i].fraction, members[i] * 0.5);
             }
         }
     }
@@ -65,11 +70,11 @@ TEST_P(RingSums, SegmentsOfManyChunks) {
     const std::int64_t floats = 1'000'003;
     for (const Placement& placement : placements()) {
         SCOPED_TRACE(placement.name);
-        RingExchange ring(test_world(), members, floats,
-                          {GetParam(), 3 << 20, placement.nodes(members.size())});
-        expect_same_bits(run_round(ring, 1, exact_value, true),
+        const auto ring = make_all_reduce(test_world(), members, floats,
+                                          {GetParam(), 3 << 20, placement.nodes(members.size())});
+        expect_same_bits(run_round(*ring, 1, exact_value, true),
                          serial_sum(members, floats, 1, exact_value));
-        expect_same_bits(run_round(ring, 2, exact_value, false),
+        expect_same_bits(run_round(*ring, 2, exact_value, false),
                          serial_sum(members, floats, 2, exact_value));
     }
 }
@@ -92,9 +97,9 @@ TEST_P(RingSums, SubsetsAndOtherOrdersOfRanks) {
         }
         for (const Placement& placement : placements()) {
             SCOPED_TRACE(placement.name);
-            RingExchange ring(test_world(), members, 3001,
-                              {GetParam(), 4096, placement.nodes(members.size())});
-            expect_same_bits(run_round(ring, 1, exact_value, true),
+            const auto ring = make_all_reduce(test_world(), members, 3001,
+                                              {GetParam(), 4096, placement.nodes(members.size())});
+            expect_same_bits(run_round(*ring, 1, exact_value, true),
                              serial_sum(members, 3001, 1, exact_value));
         }
     }
@@ -102,9 +107,9 @@ TEST_P(RingSums, SubsetsAndOtherOrdersOfRanks) {
 
 TEST_P(RingSums, CloseToTheSerialSumForAnyValues) {
     const std::vector<int> members = all_ranks();
-    RingExchange ring(test_world(), members, 20000,
-                      {GetParam(), 16384, placements()[2].nodes(members.size())});
-    const std::vector<float> got = run_round(ring, 1, rough_value, true);
+    const auto ring = make_all_reduce(test_world(), members, 20000,
+                                      {GetParam(), 16384, placements()[2].nodes(members.size())});
+    const std::vector<float> got = run_round(*ring, 1, rough_value, true);
     const std::vector<float> want = serial_sum(members, 20000, 1, rough_value);
     for (std::size_t i = 0; i < got.size(); ++i) {
         ASSERT_NEAR(got[i], want[i], 1e-5 * std::ldexp(1.0, static_cast<int>(i % 17)));
@@ -123,16 +128,16 @@ TEST_P(RingSums, ThousandsOfTinyRoundsInARow) {
     const std::vector<int> members = all_ranks();
     for (const Placement& placement : placements()) {
         SCOPED_TRACE(placement.name);
-        RingExchange ring(test_world(), members, 40,
-                          {GetParam(), 4096, placement.nodes(members.size())});
+        const auto ring = make_all_reduce(test_world(), members, 40,
+                                          {GetParam(), 4096, placement.nodes(members.size())});
         for (std::uint64_t round = 1; round <= 1000; ++round) {
-            const std::span<float> buffer = ring.begin(round);
+            const std::span<float> buffer = ring->begin(round);
             std::fill(buffer.begin(), buffer.end(), 1.0F);
             if ((round * 7919 + static_cast<unsigned>(test_world().rank()) * 104729U) % 7 == 0) {
                 std::this_thread::sleep_for(std::chrono::microseconds(round % 300));
             }
-            ring.finish(own_tail(round));
-            (void)ring.wait().value();
+            ring->finish(own_summary(round));
+            (void)ring->wait().value();
             ASSERT_EQ(buffer[7], static_cast<float>(members.size())) << round;
         }
     }
@@ -143,10 +148,10 @@ TEST(RingOrdered, EqualsTheSerialSumBitForBitWhereverTheRanksAre) {
     for (const Placement& placement : placements()) {
         SCOPED_TRACE(placement.name);
         for (const std::int64_t floats : {5, 20011}) {
-            RingExchange ring(test_world(), members, floats,
-                              {kOrdered, 8192, placement.nodes(members.size())});
+            const auto ring = make_all_reduce(test_world(), members, floats,
+                                              {kOrdered, 8192, placement.nodes(members.size())});
             for (std::uint64_t round = 1; round <= 4; ++round) {
-                expect_same_bits(run_round(ring, round, rough_value, round > 2),
+                expect_same_bits(run_round(*ring, round, rough_value, round > 2),
                                  serial_sum(members, floats, round, rough_value));
             }
         }
@@ -155,70 +160,69 @@ TEST(RingOrdered, EqualsTheSerialSumBitForBitWhereverTheRanksAre) {
 
 TEST(RingOneNode, SumsInMemberOrderBitForBit) {
     const std::vector<int> members = all_ranks();
-    RingExchange ring(test_world(), members, 50000, {kRing, 32768, {}});
-    expect_same_bits(run_round(ring, 1, rough_value, true),
+    const auto ring = make_all_reduce(test_world(), members, 50000, {kRing, 32768, {}});
+    expect_same_bits(run_round(*ring, 1, rough_value, true),
                      serial_sum(members, 50000, 1, rough_value));
 }
 
-TEST(RingExchange, SumsStayWhileTheNextRoundRuns) {
+TEST(AllReduce, SumsStayWhileTheNextRoundRuns) {
     const std::vector<int> members = all_ranks();
-    RingExchange ring(test_world(), members, 999, {kRing, 1024, {}});
-    const std::span<float> first = ring.begin(1);
+    const auto ring = make_all_reduce(test_world(), members, 999, {kRing, 1024, {}});
+    const std::span<float> first = ring->begin(1);
     std::fill(first.begin(), first.end(), 1.0F);
-    ring.finish({});
-    static_cast<void>(ring.wait());
-    static_cast<void>(run_round(ring, 2, exact_value, true));
+    ring->finish({});
+    static_cast<void>(ring->wait());
+    static_cast<void>(run_round(*ring, 2, exact_value, true));
     for (const float value : first) {
         ASSERT_EQ(value, static_cast<float>(members.size()));
     }
 }
 
-TEST(RingExchange, GoesOnAfterARoundThatATailVoided) {
+TEST(AllReduce, GoesOnAfterARoundOfNumbersThatAreNotFinite) {
     const std::vector<int> members = all_ranks();
-    RingExchange ring(test_world(), members, 100, {kRing, 64, {}});
-    std::span<float> buffer = ring.begin(3);
+    const auto ring = make_all_reduce(test_world(), members, 100, {kRing, 64, {}});
+    std::span<float> buffer = ring->begin(3);
     std::fill(buffer.begin(), buffer.end(), std::nanf(""));
-    ring.finish({.samples = 0, .finite = test_world().rank() == 0 ? 0U : 1U});
-    const std::vector<RingTail> tails = ring.wait().value();
-    EXPECT_EQ(tails[0].finite, 0U);
-    expect_same_bits(run_round(ring, 9, exact_value, false),
+    ring->finish(own_summary(3));
+    const auto summaries = unpack_summaries<TestSummary>(ring->wait()).value();
+    EXPECT_EQ(summaries[0].number, 30 + members[0]);
+    expect_same_bits(run_round(*ring, 9, exact_value, false),
                      serial_sum(members, 100, 9, exact_value));
 }
 
-TEST(RingExchange, TimesAreThoseOfTheRound) {
-    RingExchange ring(test_world(), all_ranks(), 100000, {kRing, 65536, {}});
-    static_cast<void>(run_round(ring, 1, exact_value, true));
-    const RingTimes times = ring.times();
+TEST(AllReduce, TimesAreThoseOfTheRound) {
+    const auto ring = make_all_reduce(test_world(), all_ranks(), 100000, {kRing, 65536, {}});
+    static_cast<void>(run_round(*ring, 1, exact_value, true));
+    const AllReduceTimes times = ring->times();
     EXPECT_GE(times.exchange_s, times.exposed_s * 0.999);
     EXPECT_GE(times.exposed_s, 0);
 }
 
-TEST(RingExchange, RefusesWhatCannotBe) {
+TEST(AllReduce, RefusesWhatCannotBe) {
     World& world = test_world();
-    EXPECT_THROW(RingExchange(world, {world.size()}, 10, {}), UsageError);
-    EXPECT_THROW(RingExchange(world, {}, 10, {}), UsageError);
-    EXPECT_THROW(RingExchange(world, {world.rank(), world.rank()}, 10, {}), UsageError);
-    EXPECT_THROW(RingExchange(world, {world.rank()}, 0, {}), UsageError);
+    EXPECT_THROW(make_ring(world, {world.size()}, 10, {}), UsageError);
+    EXPECT_THROW(make_ring(world, {}, 10, {}), UsageError);
+    EXPECT_THROW(make_ring(world, {world.rank(), world.rank()}, 10, {}), UsageError);
+    EXPECT_THROW(make_ring(world, {world.rank()}, 0, {}), UsageError);
     EXPECT_THROW(static_cast<void>(parse_all_reduce("fast")), UsageError);
     EXPECT_EQ(parse_all_reduce("ordered"), kOrdered);
     if (world.size() > 1) {
-        EXPECT_THROW(RingExchange(world, {(world.rank() + 1) % world.size()}, 10, {}), UsageError);
+        EXPECT_THROW(make_ring(world, {(world.rank() + 1) % world.size()}, 10, {}), UsageError);
     }
-    RingExchange ring(world, {world.rank()}, 10, {});
-    static_cast<void>(ring.begin(1));
-    EXPECT_THROW(ring.ready(5, 11), UsageError);
+    const auto ring = make_all_reduce(world, {world.rank()}, 10, {});
+    static_cast<void>(ring->begin(1));
+    EXPECT_THROW(ring->ready(5, 11), UsageError);
 }
 
-TEST(RingExchange, MembersThatDisagreeAreTold) {
+TEST(AllReduce, MembersThatDisagreeAreTold) {
     World& world = test_world();
     if (world.size() == 1) {
         return;  // nobody to disagree with
     }
-    EXPECT_THROW(RingExchange(world, all_ranks(), 10 + world.rank(), {kRing, 1024, {}}),
-                 UsageError);
+    EXPECT_THROW(make_ring(world, all_ranks(), 10 + world.rank(), {kRing, 1024, {}}), UsageError);
 }
 
-TEST(RingExchange, MembersThatWantAnotherAlgorithmAreTold) {
+TEST(AllReduce, MembersThatWantAnotherAlgorithmAreTold) {
     World& world = test_world();
     if (world.size() == 1) {
         return;  // nobody to disagree with
@@ -226,8 +230,8 @@ TEST(RingExchange, MembersThatWantAnotherAlgorithmAreTold) {
     for (const AllReduceAlgorithm other :
          {kOrdered, AllReduceAlgorithm::kMpi, AllReduceAlgorithm::kAuto}) {
         try {
-            const RingExchange ring(world, all_ranks(), 10,
-                                    {world.rank() == 1 ? other : kRing, 1024, {}});
+            const auto ring = make_all_reduce(world, all_ranks(), 10,
+                                              {world.rank() == 1 ? other : kRing, 1024, {}});
             FAIL() << "members disagree on " << to_text(other);
         } catch (const UsageError& error) {
             EXPECT_NE(std::string(error.what()).find(to_text(other)), std::string::npos)
@@ -236,28 +240,28 @@ TEST(RingExchange, MembersThatWantAnotherAlgorithmAreTold) {
     }
 }
 
-TEST(RingExchange, MayEndRightAfterARound) {
+TEST(AllReduce, MayEndRightAfterARound) {
     const std::vector<int> members = all_ranks();
     for (const Placement& placement : placements()) {
         for (const AllReduceAlgorithm algorithm : {kRing, kOrdered, AllReduceAlgorithm::kMpi}) {
             for (std::uint64_t repetition = 1; repetition <= 60; ++repetition) {
-                RingExchange ring(test_world(), members, 40,
-                                  {algorithm, 64, placement.nodes(members.size())});
-                expect_same_bits(run_round(ring, repetition, exact_value, false),
+                const auto ring = make_all_reduce(test_world(), members, 40,
+                                                  {algorithm, 64, placement.nodes(members.size())});
+                expect_same_bits(run_round(*ring, repetition, exact_value, false),
                                  serial_sum(members, 40, repetition, exact_value));
             }
         }
     }
 }
 
-TEST(RingExchange, AllOfAWorldOfOne) {
+TEST(AllReduce, AllOfAWorldOfOne) {
     World& world = test_world();
-    RingExchange ring(world, {world.rank()}, 77, {});
-    std::vector<RingTail> tails;
-    expect_same_bits(run_round(ring, 4, exact_value, true, &tails),
+    const auto ring = make_all_reduce(world, {world.rank()}, 77, {});
+    std::vector<TestSummary> summaries;
+    expect_same_bits(run_round(*ring, 4, exact_value, true, &summaries),
                      serial_sum({world.rank()}, 77, 4, exact_value));
-    ASSERT_EQ(tails.size(), 1U);
-    EXPECT_EQ(tails[0].samples, world.rank() + 40);
+    ASSERT_EQ(summaries.size(), 1U);
+    EXPECT_EQ(summaries[0].number, world.rank() + 40);
 }
 
 }  // namespace

@@ -12,29 +12,29 @@
 #include <vector>
 
 #include "cohort/core/clock.hpp"
-#include "comm/allreduce/ring_exchange.hpp"
+#include "comm/allreduce/all_reduce.hpp"
 #include "core/system/process_usage.hpp"
 
 namespace {
 
 using namespace cohort;
 
-void run(World& world, const RingOptions& options, int late, double seconds) {
+void run(World& world, const AllReduceOptions& options, int late, double seconds) {
     std::vector<int> members(static_cast<std::size_t>(world.size()));
     std::iota(members.begin(), members.end(), 0);
-    RingExchange ring(world, members, 100000, options);
-    static_cast<void>(ring.begin(41));
-    ring.finish({});
-    static_cast<void>(ring.wait());
-    static_cast<void>(ring.begin(42));
+    const auto ring = make_all_reduce(world, members, 100000, options);
+    static_cast<void>(ring->begin(41));
+    ring->finish({});
+    static_cast<void>(ring->wait());
+    static_cast<void>(ring->begin(42));
     if (world.rank() == late) {
         std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     }
     const SteadyClock clock;
     const double cpu = process_cpu_seconds();
     const Clock::Seconds start = clock.now();
-    ring.finish({});
-    static_cast<void>(ring.wait());
+    ring->finish({});
+    static_cast<void>(ring->wait());
     if (world.rank() != late) {
         std::printf("rank %d core_share %.4f\n", world.rank(),
                     (process_cpu_seconds() - cpu) / (clock.now() - start).count());
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
     try {
         const double seconds = std::atof(argv[3]);
         World world({.stall_limit_s = seconds * 0.6});
-        RingOptions options{.algorithm = parse_all_reduce(argv[1]), .bucket_bytes = 65536};
+        AllReduceOptions options{.algorithm = parse_all_reduce(argv[1]), .bucket_bytes = 65536};
         for (int i = 4; i < argc; ++i) {
             options.nodes.push_back(std::atoi(argv[i]));
         }

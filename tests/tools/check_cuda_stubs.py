@@ -12,7 +12,7 @@ import sys
 
 # Objects of the modules and of the program, not of tests.
 OBJECT_FOLDER = re.compile(r"/cohort_[a-z]+\.dir/")
-BACKEND = re.compile(r"\.dir/cuda/|/cohort_comm\.dir/nccl\.cpp\.o$|\.cu\.o$")
+BACKEND = re.compile(r"\.dir/cuda/|/cohort_comm\.dir/(.*/)?nccl\.cpp\.o$|\.cu\.o$")
 
 
 def symbols(paths, option):

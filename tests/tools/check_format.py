@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the layout of all C++ files with clang-format 14.
 
-    check_format.py ROOT        exit code 1 when a file would change (or the tool is missing)
+    check_format.py ROOT        exit code 1 when a file would change, 77 when the tool is missing
     check_format.py ROOT --fix  change them
 """
 
@@ -31,8 +31,8 @@ def main():
         return 2
     tool = find_tool()
     if tool is None:
-        print(f"clang-format {VERSION} is missing; run jobs/install_deps.sh")
-        return 1
+        print(f"clang-format {VERSION} is missing; jobs/install_deps.sh --dev installs it on Debian 12")
+        return 77
     paths = [str(path) for path in source_tree.cxx_files(sys.argv[1])]
     options = ["-i"] if sys.argv[2:] else ["--dry-run", "-Werror", "--ferror-limit=1"]
     done = subprocess.run([tool, *options, *paths], check=False)

@@ -21,7 +21,7 @@ ARROWS = {
     "optim": ["tensor"],
     "data": ["core"],
     "comm": ["core", "tensor"],
-    "sched": ["core", "model"],
+    "sched": ["core", "model", "optim"],
     "formats": ["data", "sched"],
     "sim": ["model", "optim", "formats"],
     "report": ["sim"],
@@ -41,7 +41,7 @@ EXTERNAL = (
     ("CUDA", re.compile(r"(cuda\w*|cublas\w*|cudnn\w*|curand\w*|nvrtc)\.h$|(cub|thrust|cuda)/"), ()),
 )
 # Files of the CUDA backend: those below a folder cuda/, the NCCL files of comm, kernels.
-CUDA_FILE = re.compile(r"(^|/)cuda/([^/]+/)?[^/]+\.(cpp|hpp)$|^comm/allreduce/nccl\w*\.(cpp|hpp)$|\.cuh?$")
+CUDA_FILE = re.compile(r"(^|/)cuda/([^/]+/)?[^/]+\.(cpp|hpp)$|^comm/allreduce/nccl/nccl\w*\.(cpp|hpp)$|\.cuh?$")
 ENVIRONMENT_READER = "src/core/system/launch_env.cpp"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Runs clang-tidy with .clang-tidy over the library's and the program's C++ sources.
 
-    check_lint.py CLANG_TIDY ROOT BUILD [FILE...]   all sources in BUILD/compile_commands.json, or
-                                                    those whose path ends with one of FILE
-    check_lint.py --self-test CLANG_TIDY            that it finds what it should, and nothing else
+    check_lint.py CLANG_TIDY ROOT BUILD [FILE...]    all sources in BUILD/compile_commands.json, or
+                                                     those whose path ends with one of FILE
+    check_lint.py --changed CLANG_TIDY ROOT BUILD    those of the branch, or of the last commits of main
+    check_lint.py --self-test CLANG_TIDY             that it finds what it should, and nothing else
+
+BUILD is one that compiles each source alone (COHORT_UNITY off). Every source has to compile by itself, too:
+what it needs it includes.
 
 Most of clang-tidy's time goes to the headers of a source, most of which its neighbours include as well.
 Sources of one folder are therefore read several at a time, as one text; a text in which anything is found
@@ -22,12 +26,15 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE / "lint_headers"
 CONFIG = HERE.parent.parent / ".clang-tidy"
 FOLDERS = ("src", "layers", "comm", "sched", "data", "jobs")
 FILES_PER_UNIT = 10
+LAST_COMMITS = 20  # of main, where there is no branch whose changes could be told
+SHARE = 8  # without any history so many commits lint all sources, each one part
 PARSE_ONLY = "--checks=-*,misc-misplaced-const"  # some check has to be on
 # A quarter of what the analyzer does for a function if nobody stops it: half of the whole run's time, for paths that
 # are long.
@@ -50,6 +57,60 @@ def compiler_flags(command):
     return tuple(flags)
 
 
+def git(root, *words):
+    """What git says, or None."""
+    done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def base_of(root):
+    """The commit that the checked out one is compared with, and in words; None where history is too short."""
+    head = git(root, "rev-parse", "HEAD")
+    for main in ("origin/main", "main"):
+        base = git(root, "merge-base", "HEAD", main)
+        if base and base != head:
+            return base, f"since {main}"
+    count = int(git(root, "rev-list", "--count", "--first-parent", f"--max-count={LAST_COMMITS + 1}", "HEAD") or 1)
+    if count == 1:
+        return None
+    return f"HEAD~{count - 1}", f"in the last {count - 1} commits"
+
+
+def sources_for(header, root, sources):
+    """A source that shows a header's faults: the one of its name, or any that includes it."""
+    line = f'#include "{header.removeprefix("include/").removeprefix("src/")}"'
+    including = [source for source in sources if line in (root / source).read_text()]
+    same = [source for source in including if pathlib.Path(source).stem == pathlib.Path(header).stem]
+    return (same or including)[:1]
+
+
+def changed(root, commands):
+    """Sources in which something changed, relative to the root; says how they were chosen."""
+    sources = [str(pathlib.Path(command["file"]).relative_to(root)) for command in commands
+               if pathlib.Path(command["file"]).is_relative_to(root)]
+    base = base_of(root)
+    if base is None:
+        part = int((git(root, "rev-parse", "HEAD") or "0")[:8], 16) % SHARE
+        print(f"there is no history to compare with (a shallow clone?): part {part + 1} of {SHARE} of all sources")
+        return [source for source in sources if zlib.crc32(source.encode()) % SHARE == part]
+    names = git(root, "diff", "--name-only", "--diff-filter=d", base[0]).splitlines()
+    print(f"{len(names)} files changed {base[1]}")
+    if ".clang-tidy" in names:
+        return sources
+    chosen = set(names) & set(sources)
+    for name in names:
+        if name.endswith(".hpp") and name.split("/")[0] != "tests":
+            chosen.update(sources_for(name, root, sources))
+    return sorted(chosen)
+
+
+def compiles_alone(flags, directory, file):
+    """What the compiler says against a source as it stands; empty if nothing."""
+    done = subprocess.run([*flags, "-fsyntax-only", str(file)], cwd=directory, capture_output=True, text=True,
+                          check=False)
+    return done.stderr if done.returncode else ""
+
+
 def units(root, commands, wanted):
     """Lists of sources of one folder that can be read as one, each with its flags and where those are meant."""
     groups = {}
@@ -59,7 +120,7 @@ def units(root, commands, wanted):
             continue
         if path.relative_to(root).parts[0] not in FOLDERS:
             continue
-        if wanted and not any(str(path).endswith(name) for name in wanted):
+        if wanted is not None and not any(str(path).endswith("/" + name) for name in wanted):
             continue
         files = groups.setdefault((path.parent, compiler_flags(command), command["directory"]), [])
         if path not in files:
@@ -120,7 +181,9 @@ def check(tool, root, commands, wanted):
     work = list(units(root, commands, wanted))
     faulty = 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for said in pool.map(lambda unit: lint(tool, *unit), work):
+        alone = [(flags, directory, file) for flags, directory, files in work for file in files]
+        for said in [*pool.map(lambda source: compiles_alone(*source), alone),
+                     *pool.map(lambda unit: lint(tool, *unit), work)]:
             if said:
                 faulty += 1
                 print(said, flush=True)
@@ -132,9 +195,25 @@ SELF_TEST = {
     "sched/same_name.cpp": "#include <cmath>\nnamespace { int twice(int x) { return x + x; } }\nint six() { return twice(3); }\n",
     "sched/null.cpp": "int read(bool b) { int* p = nullptr; if (b) { return *p; } return 0; }\n",
     "sched/name.hpp": "#pragma once\ninline int BadName() { return 1; }\n",
-    "sched/name.cpp": '#include "name.hpp"\nint one() { return BadName(); }\n',
+    "sched/name.cpp": '#include "sched/name.hpp"\nint one() { return BadName(); }\n',
     "tests/unseen.cpp": "int AlsoBad() { return 1; }\n",
 }
+
+
+def shows_changes(root, commands):
+    """That changed() takes what changed in a branch, in commits, or a part where there is no history."""
+    author = ["-c", "user.name=x", "-c", "user.email=x"]
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*author, "commit", "-qm", "1"]):
+        assert git(root, *words) is not None
+    everything = {name for name in SELF_TEST if name.endswith(".cpp")}
+    assert set(changed(root, commands)) < everything
+    (root / "sched/clean.cpp").write_text("")
+    assert git(root, *author, "commit", "-qam", "2") is not None
+    assert changed(root, commands) == ["sched/clean.cpp"]
+    assert git(root, "checkout", "-qb", "branch") is not None
+    (root / "sched/name.hpp").write_text("")
+    assert git(root, *author, "commit", "-qam", "3") is not None
+    assert changed(root, commands) == ["sched/name.cpp"]
 
 
 def self_test(tool):
@@ -147,10 +226,10 @@ def self_test(tool):
             path.write_text(text)
             if path.suffix == ".cpp":
                 commands.append({"directory": folder, "file": str(path),
-                                 "command": f"ccache c++ -std=c++20 -o {path}.o -c {path}"})
-        (flags, directory, files), = units(root, commands, [])
+                                 "command": f"ccache c++ -std=c++20 -I{folder} -o {path}.o -c {path}"})
+        (flags, directory, files), = units(root, commands, None)
         assert len(files) == 4, files
-        assert flags == ("c++", "-std=c++20"), flags
+        assert flags == ("c++", "-std=c++20", f"-I{folder}"), flags
         said = lint(tool, flags, directory, files)
         assert "core.NullDereference" in said and "null.cpp" in said, said
         assert "BadName" in said and "name.hpp" in said, said
@@ -159,20 +238,28 @@ def self_test(tool):
         clean = [file for file in files if file.stem in ("clean", "same_name")]
         assert lint(tool, flags, directory, clean) == ""
         assert "clang-diagnostic-error" in tidy(tool, flags, directory, clean)[1]
+        assert not any(compiles_alone(flags, directory, file) for file in files)
+        files[0].write_text("int x = std::size_t{1};\n")
+        assert "std" in compiles_alone(flags, directory, files[0])
+        shows_changes(root, commands)
     return 0
 
 
 def main():
     if len(sys.argv) == 3 and sys.argv[1] == "--self-test":
         return self_test(sys.argv[2])
-    if len(sys.argv) < 4:
+    words = sys.argv[1:]
+    only_changed = words[:1] == ["--changed"]
+    words = words[1:] if only_changed else words
+    if len(words) < 3:
         print(__doc__, file=sys.stderr)
         return 2
-    tool, root, build = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), pathlib.Path(sys.argv[3])
+    tool, root, build = words[0], pathlib.Path(words[1]).resolve(), pathlib.Path(words[2])
     commands = json.loads((build / "compile_commands.json").read_text())
-    files, faulty = check(tool, root, commands, sys.argv[4:])
-    print(f"{files} files, {faulty} units with findings")
-    return 1 if faulty or not files else 0
+    wanted = changed(root, commands) if only_changed else words[3:] or None
+    files, faulty = check(tool, root, commands, wanted)
+    print(f"{files} files, {faulty} with findings")
+    return 1 if faulty or not (files or only_changed) else 0
 
 
 if __name__ == "__main__":

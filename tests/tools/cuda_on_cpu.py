@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes C++ of CUDA files, for tests/support/cuda_on_cpu.hpp to run on the CPU.
+"""Makes C++ of CUDA files, for tests/support/gpu/cuda_on_cpu.hpp to run on the CPU.
 
     cuda_on_cpu.py OUT.cpp FILE.cu   launches become calls, in what it includes from its folder too
 """
@@ -27,7 +27,7 @@ def converted(path, seen):
 
 def main(out, file):
     text = converted(pathlib.Path(file), set())
-    pathlib.Path(out).write_text('#include "support/cuda_on_cpu.hpp"\n' + text, encoding="utf-8")
+    pathlib.Path(out).write_text('#include "support/gpu/cuda_on_cpu.hpp"\n' + text, encoding="utf-8")
 
 
 if __name__ == "__main__":

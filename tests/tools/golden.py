@@ -12,16 +12,17 @@ import argparse
 import concurrent.futures
 import hashlib
 import json
-import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-import cli_support
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TESTS / "cli"))
+import cli_support  # noqa: E402
 
-GOLDEN = pathlib.Path(__file__).resolve().parent.parent / "golden"
+GOLDEN = TESTS / "golden"
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery",
           "--mca", "pml", "ob1", "--mca", "btl_tcp_if_include", "lo", "--mca",
           "oob_tcp_if_include", "lo", "--mca", "btl", "self,vader,tcp"]
@@ -165,20 +166,11 @@ class Runs:
     def __init__(self, folder, data, mpirun):
         self.folder, self.data, self.mpirun = folder, data, mpirun
 
-    def call(self, command):
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                              timeout=300, check=False,
-                              env={**os.environ, "OMP_WAIT_POLICY": "passive"})
-        if done.returncode != 0:
-            raise RuntimeError(f"exit code {done.returncode}: {' '.join(map(str, command))}\n"
-                               f"{done.stderr}")
-        return done.stdout
-
     def virtual(self, kind, name):
         data = ["--data", self.data] if kind == "trained" else []
         words = [*SHARED[kind].split(), *name.split()]
-        summary = json.loads(self.call([cli_support.PROGRAM, "simulate", "--json", "--threads", 1,
-                                        *last_ones(words), *data]))
+        summary = json.loads(cli_support.run("simulate", "--json", "--threads", 1,
+                                             *last_ones(words), *data).stdout)
         return {"digest": summary["digest"], "events": summary["events"], **course(summary),
                 "virtual_s": round(summary["virtual_s"], 6),
                 "decisions": short(summary["decisions"]), "rest": short(summary)}
@@ -186,8 +178,8 @@ class Runs:
     def real(self, kind, name):
         ranks, *words = name.split()
         out = self.folder / hashlib.sha256((kind + name).encode()).hexdigest()[:12]
-        self.call([*self.mpirun, "-n", ranks, cli_support.PROGRAM, "train", "--data", self.data,
-                   "--out", out, "--threads", 1, *last_ones([*SHARED[kind].split(), *words])])
+        cli_support.call([*self.mpirun, "-n", ranks, cli_support.PROGRAM, "train", "--data", self.data,
+                          "--out", out, "--threads", 1, *last_ones([*SHARED[kind].split(), *words])])
         if kind == "fields":
             return self.fields(out)
         model = hashlib.sha256()
@@ -205,7 +197,7 @@ class Runs:
     def run(self, kind, name):
         try:
             return (self.virtual if kind in ("timed", "trained") else self.real)(kind, name)
-        except (RuntimeError, subprocess.TimeoutExpired) as error:
+        except (AssertionError, subprocess.TimeoutExpired) as error:
             return {"failed": str(error)}
 
 

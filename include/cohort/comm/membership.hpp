@@ -20,7 +20,8 @@ struct RankEvent {
 
 /// Which ranks still belong to the job. Rank 0 decides; the others are told by their communication
 /// threads. An excluded rank is sent nothing more and never waited for; rings that it was part of
-/// break. What was under way to or from it is left to itself: the memory stays valid. Thread safe.
+/// break. Messages and transfers to or from it are abandoned: their memory stays valid. Thread
+/// safe.
 class Membership {
 public:
     Membership() = default;

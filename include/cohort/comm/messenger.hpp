@@ -40,7 +40,7 @@ public:
     Mailbox& operator=(const Mailbox&) = delete;
 
     /// The next message; sleeps until there is one, at most `limit`. To be called inside an
-    /// OperationBoard::Wait when there is somebody to wait for.
+    /// OperationBoard::Wait when another rank has to send it.
     [[nodiscard]] std::optional<Message> receive(Clock::Seconds limit);
     void put(Message message);
 
@@ -69,7 +69,7 @@ enum class ChunkOrder : std::uint8_t {
     kBackward  ///< from the last byte on, as backward passes finish gradients
 };
 
-/// A transfer on its way out. Destroying the handle does not stop the transfer. Thread safe.
+/// A transfer to another port. Destroying the handle does not stop the transfer. Thread safe.
 class OutgoingTransfer {
 public:
     virtual ~OutgoingTransfer() = default;

@@ -26,9 +26,9 @@ struct RankInfo {
     }
 };
 
-/// Who is where, the same on every rank. With parameter servers the ranks 0..S-1 are servers and
-/// the others workers; with rings all are workers. Worker index and server index count from 0
-/// within the role and are not world ranks.
+/// The placement of the ranks, the same on every rank. With parameter servers the ranks 0..S-1 are
+/// servers and the others workers; with rings all are workers. Worker index and server index count
+/// from 0 within the role and are not world ranks.
 struct RankMap {
     std::vector<RankInfo> ranks;  ///< by world rank
     int servers = 0;              ///< S; 0 with rings

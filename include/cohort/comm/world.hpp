@@ -36,7 +36,7 @@ public:
     explicit World(const WorldOptions& options);
     World(const World&) = delete;
     World& operator=(const World&) = delete;
-    /// Without finalize() before (an error is on its way up): ends the whole job.
+    /// Without finalize() before (an error is being thrown): ends the whole job.
     ~World();
 
     [[nodiscard]] int rank() const noexcept;

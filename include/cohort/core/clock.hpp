@@ -25,13 +25,13 @@ public:
     }
 };
 
-/// CPU time of the thread that asks.
+/// CPU time of the calling thread.
 class ThreadCpuClock final : public Clock {
 public:
     [[nodiscard]] Seconds now() const override;
 };
 
-/// A clock that stands still until told to move.
+/// A clock that stands still until it is set forward.
 class VirtualClock final : public Clock {
 public:
     [[nodiscard]] Seconds now() const override { return now_; }

@@ -59,15 +59,15 @@ struct NumericalError : Error {
 struct ErrorText {
     std::string_view where;     ///< operation, file or option
     std::string_view what;      ///< what happened
-    std::string_view expected;  ///< what would have been right
-    std::string_view got;       ///< what was found
-    std::string_view hint;      ///< what to try
+    std::string_view expected;  ///< the valid value
+    std::string_view got;       ///< the value found
+    std::string_view hint;      ///< the next step for the user
 };
 
 /// Formats `[where] what; expected X, got Y; try Z`.
 [[nodiscard]] std::string error_message(const ErrorText& text);
 
-/// The system's words for an errno value.
+/// The system's text for an errno value.
 [[nodiscard]] std::string errno_text(int error);
 
 /// Throws `E` with a formatted message: `fail<FileError>({.where = path, .what = "..."})`.

@@ -11,14 +11,14 @@
 
 namespace cohort {
 
-/// Numbers that an option takes; never NaN.
+/// Range of the numbers that an option accepts; never NaN.
 template <class T>
 struct Limits {
     enum class Ends : std::uint8_t { kBoth, kNotLeast, kNotMost };
     T least = std::numeric_limits<T>::lowest();
     T most = std::numeric_limits<T>::max();
-    Ends ends = Ends::kBoth;  ///< which of the two are numbers that the option takes
-    bool or_zero = false;     ///< 0 as well
+    Ends ends = Ends::kBoth;  ///< ends of the range that are accepted
+    bool or_zero = false;     ///< 0 is accepted as well
 
     [[nodiscard]] constexpr bool contain(T value) const noexcept {
         return (value == 0 && or_zero) ||

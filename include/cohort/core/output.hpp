@@ -10,14 +10,14 @@
 
 #include "cohort/core/error.hpp"
 
-// Where the program may write, and what stays untouched there. Two kinds of names:
-// 1. A file that a command was asked for by name (--output, --svg ...): check_output(). Links are
-//    followed, to regular files only.
+// Rules for writing files, so that nothing else is overwritten. Two kinds of names:
+// 1. A file that an option names (--output, --svg ...): check_output(). Links are followed, to
+// regular files only.
 // 2. A file in an output folder, which others may write into as well: OutputFolder and
-//    open_in_place(). Links are never followed.
+// open_in_place(). Links are never followed.
 namespace cohort {
 
-/// There is no room: the disk or the user's share of it is full.
+/// The disk, or the user's quota on it, is full.
 struct DiskFullError : FileError {
     explicit DiskFullError(const std::string& message) : FileError(message) {}
 };
@@ -25,26 +25,26 @@ struct DiskFullError : FileError {
 /// Throws FileError, or DiskFullError: `[where] what; got <text of errno>`.
 [[noreturn]] void fail_errno(std::string_view where, std::string_view what, int error);
 
-/// What is asked of a folder before anything is written into it.
+/// Requirements on a folder before anything is written into it.
 enum class FolderRule {
-    kAny,     ///< its user has named it
-    kOwn,     ///< it is trusted(), or the file system gives all files the same owner
+    kAny,     ///< none: the user has named the folder
+    kOwn,     ///< the folder is trusted(), or the file system gives all files the same owner
     kOwnReal  ///< kOwn, and no link
 };
 
-/// What the owner of a folder is judged by.
+/// Facts by which the owner of a folder is judged.
 struct FolderFacts {
     uid_t owner = 0;
     mode_t mode = 0;
-    uid_t user = 0;             ///< of this process
-    std::optional<uid_t> sudo;  ///< who has become root with sudo
+    uid_t user = 0;             ///< user of this process
+    std::optional<uid_t> sudo;  ///< user who became root with sudo
 };
 
-/// The folder is the user's or root's. Root may also write into the folder of the one who called
-/// sudo, and into anybody's that only its owner can write into.
+/// Whether the folder is the user's or root's. Root may also write into folders of the user who
+/// called sudo, and into folders that only their owner can write into.
 [[nodiscard]] bool trusted(const FolderFacts& facts) noexcept;
 
-/// A folder that is held open: its files are reached whatever its path names later.
+/// A folder that is held open: its files stay reachable when its path leads elsewhere later.
 class OutputFolder {
 public:
     /// @param where  for messages; empty: the path
@@ -56,7 +56,8 @@ public:
 
     /// For the calls of the openat family; reads nothing itself.
     [[nodiscard]] int get() const noexcept { return folder_; }
-    /// Deletes a file or a link of the folder; one that is gone is as good. Returns 0 or errno.
+    /// Deletes a file or a link of the folder; success also when it does not exist. Returns 0 or
+    /// errno.
     [[nodiscard]] int remove(const std::string& name) const noexcept;
     /// Renames within the folder. Returns 0 or errno.
     [[nodiscard]] int rename(const std::string& from, const std::string& to) const noexcept;
@@ -66,27 +67,26 @@ private:
     int folder_ = -1;  ///< negative once moved from
 };
 
-/// What can be known of an output folder without touching it: that it is kOwn and can be written,
-/// or can be made; that none of these names in it is a link, and that those of files are regular
-/// files. Errors: FileError.
+/// Checks an output folder without changing it: it is kOwn and writable, or can be made; none of
+/// the given names in it is a link, and the names of files are regular files. Errors: FileError.
 void check_output_folder(const std::string& path, const std::vector<std::string>& files,
                          const std::vector<std::string>& folders);
 
-/// Makes a folder unless it is there, then checks it. Errors: FileError.
+/// Makes a folder unless it exists, then checks it. Errors: FileError.
 void make_own_folder(const std::string& path, FolderRule rule);
 
-/// Opens a file of an output folder to change it where it is: a regular file with no other name,
-/// and not through a link. Returns its descriptor, or -1 and errno: ELOOP for a link, EMLINK for a
-/// file with other names (hard links), ENXIO for no regular file. @param flags  of open(2)
+/// Opens a file of an output folder to write it in place: a regular file with no other name, and
+/// not through a link. Returns its descriptor, or -1 and errno: ELOOP for a link, EMLINK for a file
+/// with other names (hard links), ENXIO for no regular file. @param flags  of open(2)
 [[nodiscard]] int open_in_place(const char* path, int flags) noexcept;
-/// The same. Errors: FileError with the reason.
+/// As open_in_place(). Errors: FileError with the reason.
 [[nodiscard]] int open_in_place_or_fail(const std::string& path, int flags);
 
-/// Errors: FileError when it is a link or no regular file; nothing when there is none.
+/// Errors: FileError when the path is a link or no regular file; a missing file is no error.
 void require_no_link(const std::string& path);
 
-/// A file to write. Made from a path alone: a file in an output folder, which replaces what the
-/// program wrote there before; a link of that name is replaced, not followed.
+/// A file to write. Made from a path alone: a file in an output folder, which replaces an older
+/// file of that name; a link of that name is replaced, not followed.
 struct OutputFile {
     OutputFile(std::string name) : path(std::move(name)) {}  // NOLINT: a path is one
     OutputFile(const char* name) : path(name) {}             // NOLINT
@@ -94,33 +94,33 @@ struct OutputFile {
         : path(std::move(name)), replace(may_replace), folder(rule) {}
 
     std::string path;
-    bool replace = true;  ///< a regular file of that name
+    bool replace = true;  ///< an existing regular file of that name is replaced
     FolderRule folder = FolderRule::kAny;
 };
 
-/// A file that a command was asked to write.
+/// A file that an option of a command names for writing.
 struct OutputRequest {
-    std::string option;  ///< that names it, with dashes
+    std::string option;  ///< option that names the file, with dashes
     std::string path;
     bool overwrite = false;
-    std::vector<std::string> inputs{};  ///< files that the command reads; empty ones do not count
-    std::string own_start{};  ///< first bytes of what the same command writes: it is replaced
+    std::vector<std::string> inputs{};  ///< files that the command reads; empty names are ignored
+    std::string own_start{};  ///< first bytes of the command's own output; a file that begins so is
+                              ///< replaced
 };
 
 /// The file to write: the path, or the regular file that it leads to through links.
-/// Errors: UsageError when it is one of the inputs, under whatever name, or holds something else
-/// already and `overwrite` is not set; FileError when it is no regular file, or a link that leads
-/// nowhere.
+/// Errors: UsageError when it is one of the inputs, under any name, or when the file exists and
+/// `overwrite` is not set; FileError when it is no regular file, or a link that leads nowhere.
 [[nodiscard]] OutputFile check_output(const OutputRequest& request);
 
-/// Errors: UsageError when the path is one of the inputs, under whatever name.
+/// Errors: UsageError when the path is one of the inputs, under any name.
 void refuse_input(std::string_view option, const std::string& path,
                   const std::vector<std::string>& inputs);
 
-/// Errors: FileError when no file can be made in the folder of this one.
+/// Errors: FileError when no file can be made in this file's folder.
 void check_folder_of(const OutputFile& file);
 
-/// Fails as a file that is there and must not be replaced does.
+/// Throws the error for an existing file that must not be replaced.
 [[noreturn]] void fail_holds_already(std::string_view where);
 
 }  // namespace cohort

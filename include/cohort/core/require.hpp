@@ -6,8 +6,8 @@
 
 namespace cohort {
 
-/// For checks of options. Errors: UsageError with what is allowed and what was given.
-/// @param option  its long name, with dashes
+/// Checks an option. Errors: UsageError with the allowed and the given value. @param option  its
+/// long name, with dashes
 inline void require(bool holds, const char* option, const std::string& expected,
                     const std::string& got) {
     if (!holds) {

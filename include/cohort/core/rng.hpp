@@ -71,8 +71,8 @@ enum class RngPurpose : std::uint32_t {
 /// Counter-based generator Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as
 /// 1, 2, 3", SC 2011). A pure function of (seed, purpose, stream, counter): two calls with the
 /// same arguments give the same numbers on every rank, thread and machine.
-///
-/// Key what you draw by *what it is for* (sample id, epoch, layer), never by who draws it.
+/// Key each draw by *its purpose* (sample id, epoch, layer), never by the rank or thread that
+/// draws.
 class Rng {
 public:
     /// @param stream  first 64-bit key, e.g. the sample id

@@ -20,20 +20,21 @@ struct Interval {
 
 /// Percentile bootstrap over clusters (B. Efron, R. J. Tibshirani, An Introduction to the
 /// Bootstrap, 1993, chapters 8 and 13): whole clusters are drawn with replacement, as many as there
-/// are, so what belongs together stays together. Always the same draws: results repeat exactly. The
-/// interval of a few clusters is too narrow: of normal values one of nominally 95 % holds the mean
-/// in 83 % of all cases with 5 clusters, 90 % with 10, 93 % with 25.
+/// are, so values of a cluster stay together. The draws are always the same, so results repeat
+/// exactly. The interval of a few clusters is too narrow: for normal values a nominal 95 % interval
+/// holds the mean in 83 % of all cases with 5 clusters, 90 % with 10, 93 % with 25.
 class ClusterBootstrap {
 public:
     explicit ClusterBootstrap(std::size_t clusters);
 
-    /// @param statistic  of these clusters (indices, some of them repeatedly); NaN: it has none
-    ///                   there, and the draw does not count. All clusters once give the value.
+    /// @param statistic  function of the drawn clusters (indices, some of them repeated); NaN: the
+    /// draw does not count. With all clusters once it gives the value.
     [[nodiscard]] Interval operator()(
         const std::function<double(std::span<const std::uint32_t>)>& statistic) const;
 
 private:
-    static constexpr std::size_t kDraws = 2000;  ///< fifty of them beyond each end
+    static constexpr std::size_t kDraws =
+        2000;  ///< fifty draws lie beyond each end of the interval
     std::vector<std::uint32_t> all_;
     std::vector<std::uint32_t> drawn_;  ///< [kDraws][clusters]
 };

@@ -5,7 +5,7 @@
 
 namespace cohort {
 
-/// Most threads that one pool may have: more is a slip of the keyboard.
+/// Most threads of one team: a larger number is a typing error.
 inline constexpr int kMaxThreads = 1024;
 
 /// A fixed team of threads that runs one function on every member and waits for all of them.

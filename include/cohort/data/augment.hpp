@@ -20,8 +20,8 @@ struct AugmentOptions {
 [[nodiscard]] AugmentOptions parse_augment(std::string_view text, std::uint64_t seed);
 
 /// Turns a stored sample into what the network sees: augmented, then (x - mean) / std per channel,
-/// as float [C,H,W] or [F]. Padding is 0 after normalisation, that is the mean colour. What is
-/// drawn depends on (seed, sample id, epoch) alone. Immutable, so thread safe.
+/// as float [C,H,W] or [F]. Padding is 0 after normalisation, that is the mean colour. Random draws
+/// depend on (seed, sample id, epoch) alone. Immutable, so thread safe.
 class SampleTransform {
 public:
     /// Errors: ShapeError for a shape other than [C,H,W] or [F], mean and std not of one entry per

@@ -17,16 +17,16 @@ inline constexpr const char* kDatasetFormat = "cohort-dataset";
 inline constexpr int kDatasetVersion = 1;
 
 /// Opens group `group` ("train" or "test") of the dataset file at `path`; docs/data.md has the
-/// layout. Everything that can be known without reading all samples is checked here: format and
-/// attributes, shapes, types, counts, every label, and that the samples were written completely.
-/// In the result `mean` and `std` always have sample_shape[0] entries, the number of channels of
-/// [C,H,W] or of features of [F]. Blocks; `thread` must outlive the result.
-/// Errors: FileError naming the file, the data set or attribute, expected and got.
+/// layout. Checks everything that does not need all samples: format and attributes, shapes, types,
+/// counts, every label, and that the samples were written completely. In the result `mean` and
+/// `std` always have sample_shape[0] entries, the number of channels of [C,H,W] or of features of
+/// [F]. Blocks; `thread` must outlive the result. Errors: FileError naming the file, the data set
+/// or attribute, expected and got.
 [[nodiscard]] std::unique_ptr<SampleSource> open_dataset(const std::string& path,
                                                          const std::string& group,
                                                          Hdf5Thread& thread);
 
-/// What verify_dataset found in an intact file.
+/// Result of verify_dataset for an intact file.
 struct DatasetCheck {
     std::int64_t train_samples = 0;
     std::int64_t test_samples = 0;
@@ -41,7 +41,7 @@ struct DatasetCheck {
 /// a value that is not finite.
 [[nodiscard]] DatasetCheck verify_dataset(const std::string& path, Hdf5Thread& thread);
 
-/// What a DatasetWriter has to know before the first sample.
+/// Properties of a dataset that a DatasetWriter needs before the first sample.
 struct DatasetSpec {
     std::vector<std::int64_t> sample_shape;  ///< [C,H,W] or [F]
     SampleType type = SampleType::kU8;

@@ -8,9 +8,9 @@
 
 namespace cohort {
 
-/// Who goes first when both wait for the HDF5 thread.
+/// Priority of jobs that wait for the HDF5 thread.
 enum class Hdf5Priority {
-    kInput,      ///< training input and everything a person waits for
+    kInput,      ///< training input, and jobs that a person waits for
     kBackground  ///< slices of checkpoints; one runs after at most a few inputs, never starves
 };
 

@@ -32,7 +32,7 @@ struct ImportOptions {
     /// `images`, `samples`, `data` or `x` against `labels`, `targets` or `y`.
     std::vector<std::string> inputs;
     std::string output;               ///< the .h5 file; see check_output
-    bool overwrite = false;           ///< `output` may be there already; replaced by a whole one
+    bool overwrite = false;           ///< an existing `output` is replaced, by a whole file
     std::vector<std::int64_t> shape;  ///< sample shape [C,H,W] or [F] to store; empty: as found
     std::int64_t classes = 0;         ///< 0: the largest label plus one
     std::int64_t chunk_samples = 0;   ///< 0: see DatasetSpec

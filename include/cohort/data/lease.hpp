@@ -31,8 +31,8 @@ struct LeasedSlice {
     LeaseSlice slice;
 };
 
-/// Samples by what became of them: leased = applied + returned + outstanding, always. A sample
-/// leased again after its return counts again.
+/// Counts of leased samples; always leased = applied + returned + outstanding. A sample leased
+/// again after its return counts again.
 struct LeaseAccount {
     std::int64_t leased = 0;
     std::int64_t applied = 0;
@@ -41,9 +41,9 @@ struct LeaseAccount {
     friend bool operator==(const LeaseAccount&, const LeaseAccount&) = default;
 };
 
-/// Where a run is in its data; goes into checkpoints. `pending` lists what was leased or returned
-/// but not applied, in the order in which it is leased again, before anything fresh: leases that
-/// were out, oldest first, then those that were waiting. So a resumed run goes on in the same
+/// A run's position in its data; part of checkpoints. `pending` lists slices that were leased or
+/// returned but not applied, in the order in which they are leased again, before fresh samples:
+/// outstanding leases, oldest first, then waiting ones. So a resumed run continues in the same
 /// order.
 struct LeaseState {
     std::uint32_t epoch = 0;
@@ -54,30 +54,31 @@ struct LeaseState {
 };
 
 /// Cuts epochs into leases and keeps the accounts. Pure: no threads, files or clock; not thread
-/// safe. Every sample of an epoch is leased fresh exactly once; a returned one goes out again
+/// safe. Every sample of an epoch is leased fresh exactly once; a returned sample is leased again
 /// before fresh ones, first returned first, under a new id.
 class LeaseBook {
 public:
     static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
     /// @param limit  samples to apply in the whole run, an epoch's count or a multiple for epochs
-    /// @param from   a state to go on from. Errors: UsageError when it does not fit the set.
+    /// @param from  state to continue from. Errors: UsageError when it does not fit the set.
     LeaseBook(const SampleSetInfo& info, const OrderOptions& order, std::int64_t limit = kNoLimit,
               const LeaseState& from = {});
 
-    /// At most `n` >= 1 samples, never across the end of an epoch. std::nullopt when all
-    /// samples up to the limit are applied or out; leases may still come back then.
+    /// At most `n` >= 1 samples, never across the end of an epoch. std::nullopt when all samples up
+    /// to the limit are applied or outstanding; leases may still be returned later.
     [[nodiscard]] std::optional<Lease> take(std::int64_t n);
-    /// The same without looking up the samples, for who hands leases to others.
+    /// As take(), without looking up the samples, for a coordinator that deals leases to others.
     [[nodiscard]] std::optional<LeasedSlice> take_slice(std::int64_t n);
-    /// What an outstanding lease covers; std::nullopt for any other id.
+    /// The slice of an outstanding lease; std::nullopt for any other id.
     [[nodiscard]] std::optional<LeaseSlice> slice_of(std::uint64_t id) const;
 
     /// Ends an outstanding lease. False when `id` is not outstanding (already ended, revoked, or
-    /// never given out): then nothing changes and its gradient must not be used.
+    /// never dealt): then nothing changes and its gradient must not be used.
     [[nodiscard]] bool mark_applied(std::uint64_t id);
     [[nodiscard]] bool mark_returned(std::uint64_t id);
-    /// As mark_returned, but nobody has worked on it: it gets its old place in line back.
+    /// As mark_returned, for a lease that no worker has started: it gets its old place in the queue
+    /// back.
     [[nodiscard]] bool mark_unused(std::uint64_t id);
 
     /// Samples since this book was made, plus those applied before it (from.applied).
@@ -104,7 +105,7 @@ private:
     std::int64_t limit_;
     std::uint32_t epoch_;
     std::int64_t position_;
-    std::int64_t fresh_ = 0;  // samples whose first lease is out or behind us
+    std::int64_t fresh_ = 0;  // samples that have been leased at least once
     std::uint64_t next_id_;
     LeaseAccount account_;
     std::uint64_t next_turn_ = 0;

@@ -24,12 +24,12 @@ using HostAllocator = std::function<std::shared_ptr<void>(std::size_t bytes)>;
 
 struct LoaderOptions {
     AugmentOptions augment;
-    int threads = 1;                    ///< that normalise and augment, >= 1
+    int threads = 1;                    ///< threads that normalise and augment, >= 1
     int prefetch = 3;                   ///< batches prepared ahead of next(), >= 1
-    std::optional<OrderOptions> order;  ///< of the leases to come: the next window is read ahead
+    std::optional<OrderOptions> order;  ///< order of future leases: the next window is read ahead
     std::size_t cache_bytes = 0;        ///< stored chunks kept; 0: two windows, or 64 MiB
     HostAllocator allocator = allocate_aligned;
-    double stall_limit_s = 30;  ///< a wait for a batch as long as this is worth a warning
+    double stall_limit_s = 30;  ///< a longer wait for a batch causes a warning
 };
 
 /// A batch that is ready to train on. Movable; its memory goes back to the loader's pool when it
@@ -54,6 +54,7 @@ public:
 
 private:
     friend class Loader;
+    friend class BatchBuilder;
     struct Content;
     explicit LoadedBatch(std::unique_ptr<Content> content) noexcept;
     std::unique_ptr<Content> content_;
@@ -69,7 +70,7 @@ public:
     Loader(std::shared_ptr<SampleSource> source, const LoaderOptions& options);
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
-    /// Waits for a chunk read that is under way, for nothing else.
+    /// Waits only for a chunk read in progress.
     ~Loader();
 
     [[nodiscard]] const SampleSetInfo& info() const noexcept;
@@ -81,9 +82,9 @@ public:
     void submit(Lease lease);
     /// The batch of the oldest submitted lease; blocks until it is ready and warns, naming what it
     /// waits for, each time stall_limit_s has passed. std::nullopt when no submitted lease is left,
-    /// stop() was called, or `give_up`, asked a few times a second while it waits, returned true;
-    /// the leases stay submitted then. Errors: whatever reading or preparing that
-    /// lease threw; the lease is then gone from the loader and later ones go on.
+    /// stop() was called, or `give_up`, called a few times a second during the wait, returned true;
+    /// the leases then stay submitted. Errors: those of reading or preparing that lease; the loader
+    /// then drops the lease and continues with later ones.
     [[nodiscard]] std::optional<LoadedBatch> next(const std::function<bool()>& give_up = {});
     /// Takes back every submitted lease that next() has not handed out.
     std::vector<Lease> discard_submitted();
@@ -97,13 +98,12 @@ private:
 
 /// Runs `use` on batches of `batch_size` that cover all samples of the loader's set in stored order
 /// (the last may be short); for evaluation, with a loader without augmentation and without other
-/// leases. False when the loader was stopped before the end or `give_up`, asked during long waits,
-/// returned true. Errors: those of Loader::next and of
-/// `use`; the loader is then empty and usable.
+/// leases. False when the loader was stopped before the end or `give_up`, called during long waits,
+/// returned true. Errors: those of Loader::next and of `use`; the loader is then empty and usable.
 [[nodiscard]] bool for_each_batch(Loader& loader, std::int64_t batch_size,
                                   const std::function<void(const LoadedBatch&)>& use,
                                   const std::function<bool()>& give_up = {});
-/// The same for the samples [begin, end) only.
+/// As above for the samples [begin, end) only.
 /// Errors: also UsageError for a range that is not within the set.
 [[nodiscard]] bool for_each_batch(Loader& loader, std::int64_t begin, std::int64_t end,
                                   std::int64_t batch_size,

@@ -23,7 +23,7 @@ struct OrderOptions {
 ///
 /// The chunks are permuted, cut into windows of nearly equal size (at most window_chunks), and the
 /// samples of each window are permuted among themselves. So whole chunks are read once per epoch,
-/// a window is all that must be in memory, and any position is found by redoing one window.
+/// only one window must be in memory, and any position is found by computing one window again.
 class EpochOrder {
 public:
     /// Errors: UsageError for an empty set or a negative window.

@@ -9,7 +9,7 @@ namespace cohort {
 
 enum class SampleType { kU8, kF32 };
 
-/// What is known about a set of samples without reading them.
+/// Facts about a set of samples that are known without reading them.
 struct SampleSetInfo {
     std::vector<std::int64_t> sample_shape;  ///< [C,H,W] or [F]
     SampleType type = SampleType::kU8;
@@ -19,7 +19,8 @@ struct SampleSetInfo {
     std::vector<float> mean;  ///< [sample_shape[0]], in stored units (u8: 0..255)
     std::vector<float> std;   ///< [sample_shape[0]], > 0
     std::string source;       ///< where the data came from, for people
-    /// In any notation: of the whole file where it records one, else of labels and some samples.
+    /// Checksum in any notation: of the whole file if the file records one, else of labels and some
+    /// samples.
     std::string checksum;
     bool checked =
         false;  ///< samples are compared with checksums in the file, on first reading too
@@ -47,8 +48,8 @@ struct RawChunk {
     std::vector<std::int32_t> labels;  ///< [samples]
 };
 
-/// Somewhere that whole chunks of labelled samples can be read from. Thread safe: an
-/// implementation over HDF5 hands the read to the process's one HDF5 thread.
+/// A source of whole chunks of labelled samples. Thread safe: an implementation over HDF5 passes
+/// the read to the process's one HDF5 thread.
 class SampleSource {
 public:
     SampleSource() = default;
@@ -56,7 +57,7 @@ public:
     SampleSource& operator=(const SampleSource&) = delete;
     virtual ~SampleSource() = default;
     [[nodiscard]] virtual const SampleSetInfo& info() const = 0;
-    /// What is read from, as messages name it: a file and its group.
+    /// Name of the source for messages: a file and its group.
     [[nodiscard]] virtual std::string where() const { return info().source; }
     /// Reads chunk `index` in [0, info().chunks()). Blocks. Errors: FileError.
     [[nodiscard]] virtual RawChunk read_chunk(std::int64_t index) = 0;

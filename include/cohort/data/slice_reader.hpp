@@ -15,9 +15,9 @@ struct LeaseSlice {
     friend bool operator==(const LeaseSlice&, const LeaseSlice&) = default;
 };
 
-/// Turns slices of an epoch's order into sample ids: who leases keeps positions only, who trains
-/// on a lease finds its samples here. Pure and not thread safe. Remembers the last shuffle window,
-/// so slices in rising order cost a copy each.
+/// Turns slices of an epoch's order into sample ids: the coordinator keeps positions only, and a
+/// worker finds the samples of its lease here. Pure and not thread safe. Remembers the last shuffle
+/// window, so slices in rising order cost a copy each.
 class SliceReader {
 public:
     /// Errors: those of EpochOrder.

@@ -61,7 +61,7 @@ public:
     /// Device memory, at one address for good.
     [[nodiscard]] virtual StepValues* step_values() noexcept = 0;
 
-    /// Copies of all weights from the flat buffer as it is now, in one launch; before each run.
+    /// Copies all weights from the flat buffer in one launch; called before each run.
     virtual void refresh_weights() = 0;
     /// `from` is single precision, row-major [samples, shape]; both in device memory.
     virtual void load_input(const TensorFormat& format, const float* from, void* to,
@@ -163,9 +163,9 @@ public:
     Kernel& operator=(const Kernel&) = delete;
     virtual ~Kernel() = default;
 
-    [[nodiscard]] virtual const KernelTraits& traits() const = 0;
+    [[nodiscard]] const KernelTraits& traits() const noexcept { return traits_; }
     /// Flat-buffer addresses; called once before the first run.
-    virtual void bind(const KernelBinding& binding);
+    virtual void bind(const KernelBinding& binding) { binding_ = binding; }
     /// Makes everything needed for these slice sizes; may be called again with others.
     [[nodiscard]] virtual KernelMemory prepare(std::span<const std::int64_t> slice_sizes);
 
@@ -177,6 +177,10 @@ public:
     virtual void backward(int pass, const KernelSlice& slice) = 0;
     /// After the last pass the parameter gradients are assigned.
     virtual void end_backward(int pass, std::int64_t batch, std::byte* shared);
+
+protected:
+    KernelTraits traits_;  ///< set by the constructor
+    KernelBinding binding_;
 };
 
 /// What a network is trained to make small.

@@ -35,7 +35,7 @@ public:
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] const Shape& input_shape() const noexcept { return shapes_.front(); }
     [[nodiscard]] LossKind loss() const noexcept { return loss_; }
-    /// Numbers that come out of one sample: classes, or what has a target each.
+    /// Number of outputs per sample: classes, or values with a target each.
     [[nodiscard]] std::int64_t classes() const noexcept;
     /// Trainable parameters (flat buffer table).
     [[nodiscard]] const FlatLayout& parameters() const noexcept { return parameters_; }
@@ -46,16 +46,16 @@ public:
         return shapes_.at(static_cast<std::size_t>(value.index));
     }
     [[nodiscard]] int values() const noexcept { return static_cast<int>(shapes_.size()); }
-    /// Value 0 is the input; this one holds what comes out: the logits, [classes] per sample, or
-    /// the outputs of a regression, [K] or [T,K].
+    /// The output value (value 0 is the input): the logits, [classes] per sample, or the outputs of
+    /// a regression, [K] or [T,K].
     [[nodiscard]] Value logits() const noexcept { return logits_; }
     /// One line per layer: name, kind, output shape, parameters.
     [[nodiscard]] std::string describe() const;
     /// Multiply-add floating-point operations of one training sample (forward and backward).
     [[nodiscard]] double training_flops_per_sample() const;
 
-    /// Draws initial values for both flat buffers (host memory) from `seed`; each tensor has a
-    /// stream of its own, so the numbers depend on nothing but the seed and the network.
+    /// Draws initial values for both flat buffers (host memory) from `seed`; each tensor has its
+    /// own random stream, so the numbers depend only on the seed and the network.
     void initialise(std::uint64_t seed, std::span<float> parameters, std::span<float> state) const;
 
 private:
@@ -116,8 +116,8 @@ public:
     Value dropout(Value x, float probability);
 
     /// Ends the network with mean softmax cross entropy on `logits`, shape [classes], and fuses
-    /// what can be fused (batch norm + add + ReLU). The builder is empty afterwards.
-    /// Errors: ShapeError for unusable logits, UsageError for a layer that leads nowhere or a
+    /// layers where possible (batch norm + add + ReLU). The builder is empty afterwards.
+    /// Errors: ShapeError for unusable logits, UsageError for a layer whose output is not used or a
     /// network without parameters.
     [[nodiscard]] Graph finish(Value logits);
     /// Ends the network with the mean squared error of `outputs`, shape [K] or [T,K], from as many

@@ -45,9 +45,9 @@ public:
     /// gradients, while earlier layers still have to run; with Precision::kF16 when the whole step
     /// is done, because it may have to be repeated with another loss scale.
     virtual void gradient_ready(std::int64_t begin, std::int64_t end);
-    /// Asked between groups of layers (at least before forward, after the loss, and where gradients
-    /// are announced); true abandons the step (its gradients are then meaningless). A GPU is at
-    /// most two groups behind the calling thread.
+    /// Called between groups of layers (at least before forward, after the loss, and where
+    /// gradients are announced); true abandons the step (its gradients are then meaningless). A GPU
+    /// is at most two groups behind the calling thread.
     virtual bool should_interrupt();
 };
 
@@ -100,9 +100,9 @@ public:
     void initialise(std::uint64_t seed);
 
     /// Forward and backward. Gradients are *assigned* the mean over the batch. Blocks until the
-    /// result is known. Errors: OutOfMemory that says which batch would fit (parameters and state
-    /// are as before), ShapeError, UsageError for a batch without the labels or targets of the
-    /// loss, or labels outside the classes.
+    /// result is known. Errors: OutOfMemory that names the largest batch that fits (parameters and
+    /// state do not change), ShapeError, UsageError for a batch without the labels or targets of
+    /// the loss, or labels outside the classes.
     /// @param seed keys dropout together with the sample ids and the epoch
     /// @return std::nullopt when the observer interrupted the step
     std::optional<BatchResult> train_step(const BatchView& batch, std::uint64_t seed,
@@ -111,9 +111,8 @@ public:
 
     /// Forward in inference mode (running statistics, no dropout).
     BatchResult evaluate(const BatchView& batch);
-    /// Seconds of the last train_step as the device saw it, from its first piece of work to its
-    /// last; nothing where the device keeps no time of its own (the CPU) or the step was
-    /// interrupted.
+    /// Seconds of the last train_step measured by the device, from its first piece of work to its
+    /// last; none where the device has no clock of its own (the CPU) or the step was interrupted.
     [[nodiscard]] std::optional<double> step_seconds() const;
     /// Logits, or the outputs of a regression, in inference mode: [N, outputs], host memory. Needs
     /// no labels or targets.
@@ -126,7 +125,7 @@ public:
 
     /// Switches per-layer timing on (and clears it) or off; off by default, costs some percent.
     void set_profiling(bool on);
-    /// Per layer, sums over all steps since profiling was switched on, as seen by thread 0.
+    /// Per layer, sums over all steps since profiling was switched on, measured on thread 0.
     [[nodiscard]] std::vector<LayerProfile> profile() const;
 
 private:
@@ -134,8 +133,8 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// Share of the batch statistics of a whole reference batch in the running ones: what the owner of
-/// the state folds with.
+/// Share of the batch statistics of a whole reference batch in the running statistics, with which
+/// the owner of the state folds them.
 inline constexpr double kBatchNormMomentum = 0.1;
 
 /// state += (1 - (1 - a)^f) (batch - state), the running-statistics rule for a push worth the

@@ -38,7 +38,7 @@ struct OptimizerSlot {
     std::span<float> values;
 };
 
-/// A number that belongs to the state as a whole.
+/// A number of the optimizer's state.
 struct OptimizerScalar {
     std::string name;
     double value = 0;
@@ -46,9 +46,8 @@ struct OptimizerScalar {
 
 /// Applies updates to the parameters [begin, end) (floats) of a flat buffer: all of it, or the
 /// shard that one server owns, which may cut through tensors. Padding is never touched.
-///
-/// An update is worth a fraction f of a reference batch (any f > 0; a full batch is f = 1), and
-/// f updates of 1/f with equal gradients have the effect that sync.md's rules give them:
+/// The size of an update is a fraction f of a reference batch (any f > 0; a full batch is f = 1).
+/// Updates by parts of a reference batch follow these rules:
 ///
 /// **sgd** keeps the normalised velocity u = (1-m) vel, so that a change of m is continuous.
 ///   u' = m^f u + (1-m^f) g
@@ -63,14 +62,14 @@ struct OptimizerScalar {
 ///
 /// **adamw** (Loshchilov & Hutter 2019) decays the first moment by beta1^f and corrects its bias
 /// by the product of those; the second moment squares mean gradients of whole reference batches:
-/// f g accumulates until f sums to 1 and what is left starts the next sum. Until the first sum is
-/// complete the mean gradient so far stands in. The step is eta f. At f = 1 it is plain AdamW.
-///
-/// **A delta** is a change of parameters that somebody else has computed, over steps worth f: it is
-/// added as it is, without weight decay. With sgd the velocity follows it as the gradient would
-/// have it that moves the parameters as far in steady state,
+/// f g accumulates until f sums to 1, and the remainder starts the next sum. Until the first sum is
+/// complete the mean gradient so far is used in its place. The step is eta f. At f = 1 it is plain
+/// AdamW.
+/// **A delta** is a change of parameters that a worker has computed, over local steps of size f: it
+/// is added unchanged, without weight decay. With sgd the velocity is updated as if by the gradient
+/// that moves the parameters as far in steady state,
 ///   theta' = theta + delta;  u' = m^f u - (1-m^f) (1-m)/(eta f) delta,
-/// so that plain updates can go on from there. With adamw the moments stay as they are.
+/// so that plain updates can continue from that state. With adamw the moments do not change.
 ///
 /// Weight decay where the layout says so: coupled (g + lambda theta in place of g) or decoupled.
 class Optimizer {
@@ -92,8 +91,8 @@ public:
     /// Errors: UsageError for other values, for decoupled decay with eta lambda >= 1, or when the
     /// update before has been applied in part.
     virtual void begin_update(double fraction, double lr) = 0;
-    /// The same for an update by a delta: apply() then takes it in the gradient's place.
-    /// @param lr eta of the steps that made it; 0: the velocity stays as it is
+    /// Begins an update by a delta: apply() then takes the delta in the gradient's place.
+    /// @param lr  eta of the local steps; 0: the velocity does not change
     virtual void begin_delta(double fraction, double lr) = 0;
     /// @param offset first float of the piece, counted from `begin`. Errors: ShapeError;
     /// UsageError when the pieces of an update sum to more than the range.
@@ -103,7 +102,8 @@ public:
     /// Changes m (sgd) or beta1 (adamw) from the next update on. Errors: UsageError.
     virtual void set_momentum(double momentum) = 0;
     [[nodiscard]] virtual double momentum() const noexcept = 0;
-    /// Takes the scalars of a checkpoint, except m (beta1), which stays as the options have it.
+    /// Restores the scalars of a checkpoint, except m (beta1), which keeps the value of the
+    /// options.
     void restore_scalars(std::span<const std::pair<std::string, double>> saved);
 
     /// State for checkpoints; consistent between two updates.

@@ -9,10 +9,10 @@
 
 namespace cohort {
 
-/// Of several runs: the middle one and the extremes. A target that was not reached counts as
-/// infinite, so it is never left out.
+/// Median and extremes over several runs. A target that was not reached counts as infinite, so no
+/// run is left out.
 struct Spread {
-    std::size_t runs = 0;  ///< 0: there are none, and the rest is 0
+    std::size_t runs = 0;  ///< 0: no runs, and all other fields are 0
     std::size_t finite = 0;
     double median = 0;
     double least = 0;
@@ -25,7 +25,7 @@ struct Spread {
 /// A mode under a pattern, over the seeds.
 struct ComparedCell {
     std::vector<RunRow> rows;
-    std::size_t aimed = 0;  ///< of them, runs with a target; they alone count in tta_s
+    std::size_t aimed = 0;  ///< runs with a target; only these count in tta_s
     Spread tta_s;
     Spread accuracy;
     Spread samples_per_s;
@@ -36,15 +36,15 @@ struct ComparedCell {
 /// pairs, with intervals over the seeds. tta = samples - pace. A run that missed the target counts
 /// as if it had reached it with the last sample of its budget, at its own pace.
 struct Ratio {
-    std::size_t pairs = 0;         ///< 0: there are none, and the rest is 0
-    std::size_t misses = 0;        ///< of them: the mode missed the target
-    std::size_t other_misses = 0;  ///< the other did
-    Interval tta;                  ///< time to the target; without one, for a sample
-    Interval samples;              ///< to the target; without one 0
+    std::size_t pairs = 0;         ///< 0: no pairs, and all other fields are 0
+    std::size_t misses = 0;        ///< pairs in which the mode missed the target
+    std::size_t other_misses = 0;  ///< pairs in which the other mode missed the target
+    Interval tta;                  ///< time to the target; without a target time per sample
+    Interval samples;              ///< samples to the target; without a target 0
     Interval pace;                 ///< samples per second
 };
 
-/// A mode against another one.
+/// Comparison of a mode with another one.
 struct Duel {
     std::size_t mode = 0;
     std::size_t other = 0;
@@ -52,39 +52,39 @@ struct Duel {
     Ratio all;  ///< over all patterns and seeds
 };
 
-/// A mode against the cross-fitted oracle.
+/// Comparison of a mode with the cross-fitted oracle.
 struct Regret {
     std::vector<Ratio> by_pattern;
-    Interval median;  ///< of the patterns' means
-    Interval worst;   ///< the same
+    Interval median;  ///< median of the patterns' means
+    Interval worst;   ///< worst of the patterns' means
     std::size_t worst_pattern = 0;
-    std::size_t patterns = 0;  ///< that have an oracle; 0: the rest is 0
+    std::size_t patterns = 0;  ///< patterns that have an oracle; 0: all other fields are 0
 };
 
 struct Comparison {
     std::vector<std::vector<ComparedCell>> cells;  ///< [mode][pattern]
-    std::vector<bool> complete;                    ///< [pattern]: all runs of all modes are there
-    std::size_t reference = 0;  ///< mode that others are compared with: the first without another
+    std::vector<bool> complete;      ///< [pattern]: all runs of all modes are finished
+    std::size_t reference = 0;       ///< mode that others are compared with; default: the first
     std::vector<Duel> to_reference;  ///< [mode]
     /// Modes that the report is about: with `versus`, else those of role "ours", else the one with
     /// the shortest time relative to the reference's.
     std::vector<std::size_t> judged;
     std::vector<Duel> duels;  ///< of the judged modes with every other, by mode
     /// [pattern][seed]: the best fixed mode by all other seeds; empty: runs are missing, or there
-    /// is one seed alone.
+    /// is only one seed.
     std::vector<std::vector<std::string>> oracle;
     std::vector<Regret> regrets;  ///< [mode]
-    bool has_target = false;      ///< of any run
+    bool has_target = false;      ///< some run has a target
 };
 
-/// docs/sweeps.md defines all of it.
+/// Compares the modes of a sweep as docs/sweeps.md defines it.
 [[nodiscard]] Comparison compare(const SweepResults& results);
 
 /// The median over a cell's runs of one of their numbers.
 [[nodiscard]] double median_of(const ComparedCell& cell, double RunRow::*number);
 
-/// Whether a mode's median is the smallest (the largest) finite one of a pattern whose runs are
-/// all there.
+/// Whether a mode's median is the smallest (the largest) finite one of a pattern whose runs are all
+/// finished.
 [[nodiscard]] bool is_least(const Comparison& comparison, Spread ComparedCell::*measure,
                             std::size_t mode, std::size_t pattern);
 [[nodiscard]] bool is_most(const Comparison& comparison, Spread ComparedCell::*measure,

@@ -14,10 +14,10 @@
 
 namespace cohort {
 
-/// What a table says of one run. Everything but the last two repeats exactly.
+/// A run's row in the table. All fields but the last two repeat exactly.
 struct RunRow {
-    std::string mode;     ///< the experiment's name for it
-    std::string pattern;  ///< the same
+    std::string mode;     ///< name of the mode in the experiment
+    std::string pattern;  ///< name of the pattern in the experiment
     ExperimentSeed seed;
     double lr = 0;
     double target_accuracy = 0;  ///< 0: none
@@ -43,11 +43,11 @@ struct RunRow {
     double server_tx_bytes = 0;    ///< parameters
     double server_busy = 0;        ///< share of time
     std::int64_t switches = 0;     ///< to another mode
-    std::int64_t regroupings = 0;  ///< the same mode arranged anew
+    std::int64_t regroupings = 0;  ///< changes of plan within a mode
     std::uint64_t events = 0;
     std::uint64_t digest = 0;
-    std::string command;  ///< that repeats it
-    std::string file;     ///< its result
+    std::string command;  ///< command that repeats the run
+    std::string file;     ///< file with the run's result
     double wall_s = 0;
     double events_per_s = 0;  ///< of the real clock
 };
@@ -59,19 +59,18 @@ struct TuningRow {
     ExperimentSeed seed;
     std::optional<double> tta_virtual_s;
     double accuracy = 0;
-    bool chosen = false;  ///< the rate
+    bool chosen = false;  ///< the rate was chosen
     std::string command;
 };
 
-/// Of a sweep: what was planned, and the runs that are there, by mode, pattern, seed.
+/// A sweep: its plan and its finished runs, by mode, pattern, seed.
 struct SweepResults {
     std::string title;
-    std::vector<ExperimentMode> modes;  ///< lr: the one in use, or none
+    std::vector<ExperimentMode> modes;  ///< lr: the rate in use, or none
     std::vector<std::string> patterns;
     std::vector<ExperimentSeed> seeds;
     std::int64_t planned = 0;  ///< runs of the table
-    /// Modes whose rates are still to be chosen: their rows, if any, have the rate of an earlier
-    /// table.
+    /// Modes whose rates are not chosen yet: their rows, if any, have the rate of an earlier table.
     std::vector<std::string> waiting;
     std::vector<RunRow> rows;
     std::vector<TuningRow> tuning;
@@ -81,7 +80,7 @@ struct SweepResults {
 /// list may have a better one.
 [[nodiscard]] std::vector<std::string> modes_at_edge(const SweepResults& results);
 
-/// @param file  that holds the result
+/// The row of a result. @param file  file with the result
 [[nodiscard]] RunRow make_row(const SimulationResult& result, const std::string& file);
 
 /// One row per run; docs/sweeps.md has the columns.
@@ -90,20 +89,20 @@ struct SweepResults {
 
 /// Name of the table's file in a sweep's folder.
 inline constexpr const char* kSweepFile = "results.h5";
-/// results.h5 ({"cohort-sweep", 1}): replaced at once or not at all. Errors: FileError. No
-/// Hdf5Thread may be there.
+/// Writes results.h5 ({"cohort-sweep", 1}), replaced as a whole or not at all. Errors: FileError.
+/// No Hdf5Thread may exist.
 void write_sweep_results(const OutputFile& file, const SweepResults& results);
 
 /// By mode the learning rate of its rows in a sweep's results.h5; empty when that cannot be read.
 [[nodiscard]] std::map<std::string, double> rates_of_table(const std::string& folder);
 
 /// Reads results.h5 in a sweep's folder; the rows' numbers come from the runs' own results.
-/// Errors: FileError. No Hdf5Thread may be there.
+/// Errors: FileError. No Hdf5Thread may exist.
 [[nodiscard]] SweepResults read_sweep_results(const std::string& folder);
 
-/// The same made of single results, in order of appearance: a row for every set of options but
-/// seeds and pattern, named by its mode and by what tells it from other rows of that mode.
-/// Errors: FileError; UsageError for two results of one run.
+/// SweepResults of single results, in order of appearance: a row for every set of options but seeds
+/// and pattern, named by its mode and by the options that distinguish it from other rows of that
+/// mode. Errors: FileError; UsageError for two results of one run.
 [[nodiscard]] SweepResults results_of_files(const std::vector<std::string>& files);
 
 }  // namespace cohort

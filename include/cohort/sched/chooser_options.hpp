@@ -25,20 +25,20 @@ struct ChooserOptions {
     std::string predictor_file;   ///< of `cohort predictor train`; empty: the shipped one
     std::string efficiency_file;  ///< of `cohort efficiency train`; empty: the shipped one
     std::string chooser_file;   ///< of `cohort chooser train`; empty: the shipped one; "none": none
-    bool record_rates = false;  ///< RateWindows are measured whatever the mode
-    /// What efficiency_file holds, or the shipped ones; null: there is no model, the prior counts.
+    bool record_rates = false;  ///< RateWindows are measured in every mode
+    /// Coefficients from efficiency_file, or the shipped ones; null: no model, the prior is used.
     std::shared_ptr<const NamedWeights> coefficients = {};
-    /// What a RateRegressor begins with, from chooser_file; null: RateRegressor::start_weights().
+    /// Initial weights of a RateRegressor, from chooser_file; null: RateRegressor::start_weights().
     std::shared_ptr<const NamedWeights> rate_weights = {};
 };
 
-/// Whether the predictor of this name looks at a model, see make_predictor.
+/// Whether the predictor of this name uses an LSTM model, see make_predictor.
 [[nodiscard]] bool uses_model(std::string_view predictor) noexcept;
 
 /// Errors: UsageError naming a file that would not be read.
 void check_chooser_options(const ChooserOptions& options);
 
-/// What a job is, apart from its cluster's load.
+/// Facts of a job that do not depend on its cluster's load.
 struct JobFacts {
     double parameters = 0;
     double parameter_bytes = 0;   ///< of a push

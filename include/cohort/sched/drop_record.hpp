@@ -5,9 +5,9 @@
 
 namespace cohort {
 
-/// Mini-batches and rounds that were not used because their numbers were not finite, and the rule
-/// that ends a run for them. A step is an update or a drop; a round of a ring is one, whatever the
-/// number of its members.
+/// Counts mini-batches and rounds that were dropped because their numbers were not finite, with the
+/// rule by which such drops end a run. A step is an update or a drop; a round of a ring is one
+/// step, whatever the number of its members.
 struct DropRecord {
     static constexpr std::int64_t kMostInARow = 5;
     /// Among the last kWindow steps.
@@ -26,7 +26,7 @@ struct DropRecord {
     }
     /// Drops among the last kWindow steps.
     [[nodiscard]] std::int64_t in_window(std::int64_t updates) const noexcept;
-    /// Numbers that are not finite come again and again: they will not stop.
+    /// So many numbers are not finite that the run must end.
     [[nodiscard]] bool diverged(std::int64_t updates) const noexcept;
 };
 

@@ -9,7 +9,7 @@
 
 namespace cohort {
 
-/// What the cost of staleness is estimated from: dimensionless, known before a plan is tried.
+/// Inputs of the estimate of the cost of staleness: dimensionless, known before a plan is tried.
 struct StalenessFeatures {
     double mean_lag = 0;  ///< of the plan, reference batches (PlanTiming)
     double max_lag = 0;
@@ -19,12 +19,12 @@ struct StalenessFeatures {
     double step_curvature = 0;  ///< --lr / (1 - momentum) x curvature along the step
                                 ///< (GradientFacts::curvature); 0: not measured
     double noise_ratio = 0;     ///< phi / B; 0: not measured
-    bool learns = false;        ///< a network does: times alone are no reason to be careful
+    bool learns = false;        ///< a network is trained; without training no caution is needed
 
     [[nodiscard]] bool measured() const noexcept { return step_curvature > 0 && noise_ratio > 0; }
 };
 
-/// The scales of the learning rate that a plan is tried with.
+/// The scales of the learning rate that are considered for a plan.
 inline constexpr std::array<double, 3> kLrScales{1, 0.5, 0.25};
 
 struct ScaledEfficiency {
@@ -42,15 +42,15 @@ public:
     virtual ~StalenessCost() = default;
     [[nodiscard]] virtual double efficiency(const StalenessFeatures& features) const = 0;
     [[nodiscard]] virtual std::string_view name() const = 0;
-    /// Of kLrScales the one with the largest e_s, whatever features.lr_scale; the smallest of
-    /// equals. Without a lag: 1. While nothing has been measured of a network that learns, nobody
-    /// knows how near its rate is to the edge: scales that move the parameters by more than
-    /// kBlindLag meanwhile are out, but for the least one.
+    /// The scale of kLrScales with the largest e_s, whatever features.lr_scale; among equals the
+    /// smallest. Without a lag: 1. Until curvature and noise of a trained network have been
+    /// measured, its learning rate may be close to divergence: scales with lag x scale above
+    /// kBlindLag are then excluded, except the smallest scale.
     [[nodiscard]] ScaledEfficiency best_scale(StalenessFeatures features) const;
     static constexpr double kBlindLag = 0.25;  ///< reference batches at --lr
 };
 
-/// scale^r / (1 + kappa (lag scale)^2): a small lag costs next to nothing (docs/efficiency.md).
+/// scale^r / (1 + kappa (lag scale)^2): a small lag costs almost nothing (docs/efficiency.md).
 class StalenessPrior final : public StalenessCost {
 public:
     static constexpr double kKappa = 0.1;
@@ -66,11 +66,11 @@ public:
 using EfficiencyCoefficients = NamedWeights;
 class EfficiencyModel final : public StalenessCost {
 public:
-    static constexpr double kLeast = 0.05;  ///< no plan is said to be worse than this
+    static constexpr double kLeast = 0.05;  ///< lower limit of the estimate
 
-    /// Errors: FileError for terms that it does not know, or a negative weight.
+    /// Errors: FileError for unknown terms, or a negative weight.
     explicit EfficiencyModel(const EfficiencyCoefficients& coefficients);
-    /// The prior where curvature or noise have not been measured.
+    /// The prior's value where curvature or noise have not been measured.
     [[nodiscard]] double efficiency(const StalenessFeatures& features) const override;
     [[nodiscard]] std::string_view name() const override { return "model"; }
     /// Names of all terms, and their values.

@@ -8,11 +8,11 @@
 
 namespace cohort {
 
-// Ranges of what describes a job, real or virtual. They are far above what is of use, and small
-// enough that sums and products of what they count do not overflow.
+// Ranges of the numbers that describe a job, real or virtual: far above useful values, and small
+// enough that sums and products of them do not overflow.
 
 inline constexpr Limits<std::int64_t> kBatchLimits{.least = 1, .most = 1'000'000};
-/// Of budgets and of distances between evaluations and the like, in samples.
+/// Budgets, and intervals such as those between evaluations, in samples.
 inline constexpr Limits<std::int64_t> kSamplesLimits{.least = 0, .most = 1'000'000'000'000'000};
 /// Of a plan's share of the run's learning rate.
 inline constexpr Limits<double> kLrScaleLimits{
@@ -21,15 +21,15 @@ inline constexpr Limits<double> kNoiseScaleLimits{.least = 0, .most = 1e15};
 /// Time constant of the parameters' mean, reference batches.
 inline constexpr Limits<double> kEvalAverageLimits{.least = 0, .most = 1e9};
 inline constexpr Limits<double> kTargetLimits{.least = 0, .most = 1};
-/// Of times that are measured by the computer's clock: thirty years.
+/// Times by the computer's clock: up to thirty years.
 inline constexpr Limits<double> kSecondsLimits{.least = 0, .most = 1e9};
 inline constexpr Limits<double> kSomeSecondsLimits{
     .least = 0, .most = 1e9, .ends = Limits<double>::Ends::kNotLeast};
-/// Of times of a virtual clock.
+/// Times by a virtual clock.
 inline constexpr Limits<double> kVirtualSecondsLimits{.least = 0, .most = 1e15};
 inline constexpr Limits<double> kSomeVirtualSecondsLimits{
     .least = 0, .most = 1e15, .ends = Limits<double>::Ends::kNotLeast};
-/// Of workers, servers and nodes.
+/// Number of workers, of servers and of nodes.
 inline constexpr int kMostPlaces = 65'536;
 inline constexpr Limits<int> kWorkersLimits{.least = 1, .most = kMostPlaces};
 inline constexpr Limits<int> kServersLimits{.least = 0, .most = kMostPlaces};
@@ -38,7 +38,8 @@ inline constexpr Limits<int> kThreadsLimits{.least = 0, .most = kMaxThreads};
 inline constexpr Limits<int> kSomeThreadsLimits{.least = 1, .most = kMaxThreads};
 inline constexpr Limits<std::uint64_t> kSeedLimits{};
 
-/// A batch is drawn from the samples of a file's train group. Errors: UsageError.
+/// Checks that a batch fits into the train group of a file with `samples` samples. Errors:
+/// UsageError.
 inline void require_batch(std::int64_t batch, std::int64_t samples, const std::string& file) {
     require(batch <= samples, "--batch",
             fmt::format("1 to {}, the train samples of {}", samples, file), std::to_string(batch));

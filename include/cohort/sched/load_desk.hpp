@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "cohort/sched/active_iterations.hpp"
 #include "cohort/sched/chooser_options.hpp"
 #include "cohort/sched/efficiency.hpp"
 #include "cohort/sched/noise_scale.hpp"
 #include "cohort/sched/predictor.hpp"
-#include "cohort/sched/running.hpp"
 #include "cohort/sched/straggler_news.hpp"
 #include "cohort/sched/telemetry.hpp"
 
@@ -29,7 +29,7 @@ struct GradientFacts {
 struct LoadView {
     const TelemetryHistory* history = nullptr;
     const StragglerDetector* stragglers = nullptr;
-    const RunningIterations* running = nullptr;  ///< null: nobody says who is at one
+    const ActiveIterations* running = nullptr;  ///< null: nobody says who is at one
     Forecast forecast;  ///< empty while the mode in charge looks at none, see ModePolicy
     GradientFacts gradients;
 };
@@ -74,7 +74,7 @@ public:
     /// Makes a forecast when there is enough news for one.
     [[nodiscard]] const LoadView& view();
     [[nodiscard]] const TelemetryHistory& history() const noexcept { return history_; }
-    [[nodiscard]] const RunningIterations& running() const noexcept { return running_; }
+    [[nodiscard]] const ActiveIterations& running() const noexcept { return running_; }
     [[nodiscard]] const StragglerDetector& stragglers() const noexcept { return stragglers_; }
     /// What there is to tell of them.
     [[nodiscard]] StragglerNews& straggler_news() noexcept { return straggler_news_; }
@@ -88,7 +88,7 @@ private:
     TelemetryHistory history_;
     StragglerDetector stragglers_;
     StragglerNews straggler_news_;
-    RunningIterations running_;
+    ActiveIterations running_;
     std::unique_ptr<Predictor> predictor_;
     std::optional<PredictorScores> scores_;
     std::optional<std::int64_t> forecast_at_;  ///< records then

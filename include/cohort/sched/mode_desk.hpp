@@ -38,7 +38,7 @@ public:
     [[nodiscard]] bool looks(const RunCounts& counts) const;
     /// When to ask() although no update was made, seconds of training; none: not before the next
     /// one. Cost: grows with the workers.
-    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const;
+    [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const;
     /// Whether ask() looks at forecasts.
     [[nodiscard]] bool wants_load() const;
     /// What to install now, if anything. To be called after every update that looks() at something,

@@ -13,16 +13,16 @@
 
 namespace cohort {
 
-/// How gradients travel.
+/// How gradients are exchanged.
 enum class Architecture : std::uint8_t { kServers, kRing };
 
 template <>
 inline constexpr auto kWords<Architecture> = std::to_array<std::string_view>({"servers", "ring"});
 
-/// What workers get whose pushes lag behind, for momentum's sake.
+/// The parameters that workers with lagging pushes get, because of momentum.
 enum class StaleMomentum : std::uint8_t {
-    kLookAhead,  ///< the parameters that the servers will have after the worker's lag
-    kKeep        ///< the parameters as they are
+    kLookAhead,  ///< the parameters extrapolated by the worker's lag
+    kKeep        ///< the present parameters
 };
 
 template <>
@@ -35,21 +35,21 @@ inline constexpr auto kWords<SyncPlan::LrUnit> =
 /// What a plan is made for.
 struct ModeSetting {
     Architecture architecture = Architecture::kServers;
-    std::vector<bool> live;  ///< by worker: who takes part; the plan's N is the number of true
+    std::vector<bool> live;  ///< by worker: it takes part; the plan's N is the number of true
     std::int64_t batch = 1;  ///< b: samples of a lease at the start of the run
     std::int64_t workers_at_start = 0;  ///< with `batch`: B; 0: live.size()
-    /// A run that goes on may have fewer workers than it began with: parameters that count more of
-    /// them than there are are no error, and mean what they mean after workers were lost.
+    /// A resumed run may have fewer workers than at its start: mode parameters above the number of
+    /// workers are then no error and mean the same as after a loss of workers.
     bool continued = false;
-    std::int64_t samples_before = 0;  ///< applied before the mode took charge
+    std::int64_t samples_before = 0;  ///< applied before this mode was in force
     StaleMomentum stale_momentum = StaleMomentum::kLookAhead;
     SyncPlan::LrUnit lr_rule = SyncPlan::LrUnit::kPerSample;
-    double lr_scale = 1;  ///< SyncPlan::lr_scale, for a mode that does not say it
+    double lr_scale = 1;  ///< SyncPlan::lr_scale, for a mode without "@SCALE"
     /// Measured seconds of a worker's own iteration, by worker; empty, or 0 for one: not known.
     /// `dynamic`, `ring:x`, `cutoff` and the like group and rank workers by it.
     std::vector<double> own_seconds;
     JobFacts job = {};            ///< for choosers
-    ChooserOptions chooser = {};  ///< the same
+    ChooserOptions chooser = {};  ///< for choosers
 };
 
 /// B: one push of each worker that the run started with.
@@ -77,14 +77,14 @@ struct Mode {
 /// The same of a mode's text. Errors: UsageError, as parse_mode.
 [[nodiscard]] SyncPlan make_plan(std::string_view mode, const ModeSetting& setting);
 
-/// The plan "dynamic" with these groups of live workers, each of which waits for all of its own.
+/// The plan "dynamic" with these groups of live workers; each group waits for all its members.
 [[nodiscard]] SyncPlan grouped_plan(const std::vector<std::vector<int>>& groups,
                                     const ModeSetting& setting);
 
 /// The mode for an architecture when none is named: "ring" or "ssgd".
 [[nodiscard]] std::string default_mode(Architecture architecture);
 
-/// Names with their parameters, for help texts: "static:X"; in brackets what may be left out. The
+/// Names with their parameters, for help texts: "static:X"; optional parameters in brackets. The
 /// default mode is the first.
 [[nodiscard]] std::vector<std::string> mode_names(Architecture architecture);
 

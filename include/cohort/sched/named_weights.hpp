@@ -5,7 +5,7 @@
 
 namespace cohort {
 
-/// Weights of a linear model, by the names of its terms: what a training writes into a file.
+/// Weights of a linear model by the names of its terms, as the training writes them into a file.
 struct NamedWeights {
     std::string trained_on;  ///< one line
     std::vector<std::string> terms;

@@ -4,7 +4,7 @@
 
 namespace cohort {
 
-/// The mean gradient of some samples, as far as the noise scale needs it.
+/// Norm of the mean gradient of some samples.
 struct GradientNorm {
     double squares = 0;  ///< |g|^2, before weights, decay and clipping
     double samples = 0;  ///< b
@@ -14,20 +14,19 @@ struct GradientNorm {
 /// 2018, appendix A), from the gradients of several mini-batches on the same parameters: with
 /// S = sum of b and gbar = sum of b g / S,
 ///   tr(Sigma) = (sum of b |g|^2 - S |gbar|^2) / (n - 1),   |G|^2 = |gbar|^2 - tr(Sigma) / S.
-/// Both are without bias for any sizes of the mini-batches. They are averaged exponentially, apart
-/// from each other, and divided last: the ratio of means, not the mean of ratios, is what noise
-/// does not bias. Pure.
+/// Both are unbiased for any sizes of the mini-batches. They are averaged exponentially, each by
+/// itself, and divided last: noise biases the mean of ratios, but not the ratio of means. Pure.
 class NoiseScale {
 public:
     /// @param rate  weight of the newest measurement once there are many; a plain mean at first
     explicit NoiseScale(double rate = 0.02) : rate_(rate) {}
 
-    /// @param gradients  two or more, of equal parameters; fewer say nothing, nor do numbers that
-    /// are not finite, or all zero  @param mean_squares  |gbar|^2
+    /// @param gradients  two or more, of equal parameters; fewer are ignored, and so are numbers
+    /// that are not finite, or all zero  @param mean_squares  |gbar|^2
     void add(std::span<const GradientNorm> gradients, double mean_squares) noexcept;
 
-    /// phi; 0: not known yet. A signal that does not rise above the noise says no more than that
-    /// phi is large: kMost times the samples of a measurement then.
+    /// phi; 0: not known yet. When the signal does not rise above the noise, phi is only known to
+    /// be large: the result is then kMost times the samples of a measurement.
     [[nodiscard]] double samples() const noexcept;
     /// Means of tr(Sigma) and |G|^2. The latter may be negative.
     [[nodiscard]] double noise() const noexcept { return noise_; }

@@ -16,19 +16,19 @@
 
 namespace cohort {
 
-/// What is known of one worker.
+/// Telemetry of one worker.
 struct WorkerTelemetry {
     bool live = true;
     double own_seconds = 0;  ///< EWMA of its own time (input, compute, sending) per `batch` samples
                              ///< of the run, without waiting for others; 0: not known
-    double last_seconds = 0;   ///< the newest of these
+    double last_seconds = 0;   ///< the newest own time
     std::int64_t pushes = 0;   ///< accepted
     std::int64_t samples = 0;  ///< applied
-    double lag = 0;            ///< of its last push, reference batches
+    double lag = 0;            ///< lag of its last push, reference batches
     double since_push_s = 0;   ///< time since its last push arrived
 };
 
-/// What the coordinator knows when it asks for the next plan.
+/// State of the run, as given to a policy that decides on the next plan.
 struct Telemetry {
     double seconds = 0;  ///< of training
     std::int64_t samples_applied = 0;
@@ -38,7 +38,7 @@ struct Telemetry {
     const LoadView* load = nullptr;  ///< null in a deterministic run
 };
 
-/// The same in numbers that cost nothing to know.
+/// The part of Telemetry that costs nothing to collect.
 struct RunCounts {
     std::int64_t updates = 0;
     std::int64_t pushes = 0;  ///< accepted, of all workers
@@ -46,16 +46,16 @@ struct RunCounts {
     std::int64_t budget_samples = 0;
 };
 
-/// What to change; nothing, mostly.
+/// What a policy changes; usually nothing.
 struct Decision {
     std::optional<SyncPlan> plan;
     std::vector<std::int64_t> batches;          ///< samples of a lease, by worker; empty: as before
     std::string reason;                         ///< one line for the log, when something changes
-    std::optional<DecisionRecord> record = {};  ///< of choosers, when there is something to tell
+    std::optional<DecisionRecord> record = {};  ///< of choosers, when there is a decision to record
 };
 
 /// Turns telemetry into "next plan and batch sizes". Pure: no clock, no threads. One object per
-/// `--mode`; a plain mode is a policy that only reacts to workers that leave or come.
+/// `--mode`; a plain mode is a policy that only reacts to workers that are lost or join.
 class ModePolicy {
 public:
     ModePolicy() = default;
@@ -65,26 +65,25 @@ public:
 
     /// The first plan, with batches of ModeSetting::batch. To be called once, before decide().
     [[nodiscard]] virtual Decision start() = 0;
-    /// Asked after every update that looks() at something, at wake_at(), and whenever a worker was
+    /// Called after every update for which looks() is true, at wake_at(), and whenever a worker was
     /// lost or has joined; must be cheap.
     [[nodiscard]] virtual Decision decide(const Telemetry& telemetry) = 0;
-    /// False: decide() would change nothing now and needs no telemetry, unless workers left or
-    /// came. Constant cost.
+    /// False: decide() would change nothing now and needs no telemetry, unless workers were lost or
+    /// joined. Constant cost.
     [[nodiscard]] virtual bool looks(const RunCounts& /*counts*/) const { return true; }
     /// When decide() is to be asked although no update is made, seconds of training; none: not
     /// before the next one. What it answers holds until a worker begins an iteration or ends one,
     /// and once decide() was asked at that time it lies later.
-    [[nodiscard]] virtual std::optional<double> wake_at(
-        const RunningIterations& /*running*/) const {
+    [[nodiscard]] virtual std::optional<double> wake_at(const ActiveIterations& /*running*/) const {
         return std::nullopt;
     }
-    /// Whether decide() looks at forecasts (Telemetry::load): only then are some made.
+    /// Whether decide() uses forecasts (Telemetry::load): only then forecasts are made.
     [[nodiscard]] virtual bool wants_load() const { return false; }
-    /// Whether LoadView::gradients are to be measured for it.
+    /// Whether the policy needs LoadView::gradients to be measured.
     [[nodiscard]] virtual bool wants_gradients() const { return false; }
-    /// A change of this policy is complete: what it cost.
+    /// A change made by this policy is complete; the report has its cost.
     virtual void switched(const SwitchReport& /*report*/) {}
-    /// What plans achieved, measured since the last call; of policies that measure it.
+    /// Rates that plans achieved, measured since the last call; only of policies that measure them.
     [[nodiscard]] virtual std::vector<RateWindow> take_windows() { return {}; }
 };
 
@@ -101,8 +100,8 @@ public:
 /// run.
 [[nodiscard]] std::vector<SyncPlan> plans_of_mode(const Mode& mode, const ModeSetting& setting);
 
-/// Exponentially weighted mean of a worker's own times: each new one counts a fifth, the first as
-/// it is; after a jump by more than half in either direction three times in a row it starts anew.
+/// Exponentially weighted mean of a worker's own times: each new time counts a fifth, the first
+/// fully; after three jumps in a row by more than half in one direction the mean restarts.
 class OwnTime {
 public:
     void add(double seconds);

@@ -11,14 +11,14 @@
 
 namespace cohort {
 
-/// What a plan's progress rate is predicted from: dimensionless, constant in number.
+/// Inputs of the prediction of a plan's progress rate: dimensionless, constant in number.
 struct RateFeatures {
     enum Term : std::size_t {
         kOne,
-        kTimedPace,    ///< logarithm, as all that is a ratio
-        kSampleWorth,  ///< the same: of batches and staleness
+        kTimedPace,    ///< logarithm, as for all ratios
+        kSampleWorth,  ///< logarithm of batch efficiency x staleness efficiency
         kSpread,
-        kFastest,  ///< of five quartiles, to the slowest
+        kFastest,  ///< first of five quartiles, the last is the slowest worker
         kSlowest = kFastest + 4,
         kMeanLag,
         kMostLag,
@@ -42,22 +42,22 @@ struct RateFeatures {
     [[nodiscard]] static const std::array<std::string_view, kTerms>& names() noexcept;
 };
 
-/// What a plan in force achieved over some reference batches.
+/// The rate that a plan in force achieved over some reference batches.
 struct RateWindow {
     double seconds = 0;        ///< of training, at its end
     std::int64_t samples = 0;  ///< applied then
     std::string plan;          ///< as `--mode` writes it
     RateFeatures features;
-    double log_rate = 0;  ///< of progress, to all workers at the pace of the fastest
+    double log_rate =
+        0;  ///< logarithm of the progress rate, relative to all workers at the speed of the fastest
 };
 
-/// Linear regression of the logarithm of progress rates, made better with every measurement:
-/// recursive least squares with forgetting, which is ridge regression towards the weights that it
-/// begins with. Pure.
+/// Linear regression of the logarithm of progress rates, updated with every measurement: recursive
+/// least squares with forgetting, which is ridge regression towards the initial weights. Pure.
 class RateRegressor {
 public:
     using Weights = std::array<double, RateFeatures::kTerms>;
-    /// Variance of the weights that it begins with, in those of a measurement.
+    /// Variance of the initial weights, in units of the variance of a measurement.
     static constexpr double kDoubt = 0.02;
 
     /// Begins with start_weights().
@@ -69,9 +69,9 @@ public:
     /// A rate was measured. Costs the square of the number of features.
     void learn(const RateFeatures& features, double log_rate);
 
-    /// They take the timing model and the cost of staleness as they are.
+    /// Weights with which the rate is the timing model times the cost of staleness, uncorrected.
     [[nodiscard]] static Weights start_weights() noexcept;
-    /// @param where  for messages. Errors: FileError for terms that are missing or unknown.
+    /// @param where  for messages. Errors: FileError for missing or unknown terms.
     [[nodiscard]] static Weights weights_of(const NamedWeights& named,
                                             std::string_view where = "rate regressor");
 

@@ -16,7 +16,7 @@ enum class StragglerCause : std::uint8_t {
     kBandwidth,  ///< sending and receiving
     kInput,      ///< waiting for batches
     kDevice,     ///< computing, with all the processor time it wanted
-    kLag         ///< nothing measured explains it: its parameters are old
+    kLag         ///< no measured part explains the slowness: only the lag is large
 };
 /// "cpu", "bandwidth", "input", "device", "lag".
 [[nodiscard]] std::string_view to_string(StragglerCause cause) noexcept;
@@ -28,36 +28,34 @@ struct StragglerEpisode {
     StragglerCause cause = StragglerCause::kCpu;
     bool by_lag = false;  ///< seen by its lag, not by its own time
     double begin_s = 0;   ///< clock of the records: when its first slow iteration began
-    double end_s = 0;     ///< last seen slow; of an open one so far
+    double end_s = 0;     ///< end of the last slow iteration; of an open episode so far
     std::int64_t iterations = 0;
-    double slowdown = 1;  ///< mean of tau_i / min tau over it
+    double slowdown = 1;  ///< mean of tau_i / min tau over the episode
     [[nodiscard]] double duration_s() const noexcept { return end_s - begin_s; }
 };
 
-/// Who is a straggler, for those who choose; straggler_news.hpp says what people are told of it.
+/// Finds stragglers, for choosers; straggler_news.hpp has the reports for people.
+/// By time: (tau_i - min tau) / min tau > 0.2 (STAR, section 3). A single late iteration makes no
+/// straggler, nor does noise: both sides of the comparison are means of log tau over the newest m
+/// records of a worker, in which an outlier counts for less than the threshold. m = 2 where times
+/// are steady. Where they vary by sigma (measured from one record of a worker to its next) two
+/// iterations are not enough: longer windows up to 16 are then compared too, each with the larger
+/// of 20 % and 6.8 sigma / sqrt(m) as threshold, so that the means of some dozen healthy workers
+/// stay within it for hours. The minimum of N noisy means is below the common mean by the expected
+/// minimum of N normal numbers; that difference is added to min tau. So a slowness of 25 % is found
+/// after 2 iterations without noise, after 2 to 5 with 5 % of noise, after some 8 with 8 %; a
+/// larger slowness sooner. An episode ends when a mean falls below 10 %. The first record of a
+/// worker does not count: caches are cold then.
 ///
-/// By time: (tau_i - min tau) / min tau > 0.2 (STAR, section 3). A single late iteration is none,
-/// and noise is none: both sides of the comparison are means of log tau over the newest m records
-/// of a worker, in which an outlier counts for less than the threshold. m = 2 where times are
-/// steady. Where they vary by sigma (measured, from one record of a worker to its next) two
-/// iterations say little: then longer windows up to 16 are looked at too, each with the larger of
-/// 20 % and 6.8 sigma / sqrt(m), so that the range of some dozen workers' means stays within for
-/// hours. The least of N noisy means lies below the common one by what the least of N normal
-/// numbers does; that is added to min tau. So a slowness of 25 % is seen after 2 iterations without
-/// noise, after 2 to 5 with 5 % of it, after some 8 with 8 %; a larger one sooner.
-/// It ends when a mean falls below 10 %. The first record of a worker does not count: everything is
-/// cold then.
+/// A worker on a server's node has almost no transfer times, so it is no measure for workers
+/// elsewhere: tau counts transfers as at least as long as the median worker's. By lag: an episode
+/// begins with a push that lags by more than `lag_bound` reference batches (SaPS) and ends with the
+/// first push that does not.
 ///
-/// A worker beside a server sends for nothing, and is no measure for those who cannot: tau counts
-/// transfers as at least as long as the median worker's.
-///
-/// By lag: a push that lags by more than `lag_bound` reference batches (SaPS); it ends with the
-/// first one within.
-///
-/// The cause is the part of tau that grew most, against the worker's own parts before the episode,
-/// or while it has shown none, the median parts of others: sending and receiving; input or
-/// computing, where a processor share below nine tenths of the usual one says cpu. Nothing grew by
-/// a twentieth: lag. Pure; an add costs O(log N).
+/// The cause is the part of tau that grew most, relative to the worker's own parts before the
+/// episode or, if it has none, to the median parts of other workers: sending and receiving; input
+/// or computing, where a processor share below nine tenths of the usual share means cpu. If no part
+/// grew by a twentieth, the cause is lag. Pure; an add costs O(log N).
 class StragglerDetector {
 public:
     /// @param lag_bound  reference batches; 0: stragglers are seen by time only
@@ -68,7 +66,7 @@ public:
 
     /// A record of a live worker, of at least one sample. Own times are scaled to the batch.
     void add(const IterationRecord& record);
-    /// It is gone, or begins anew; its episode ends.
+    /// The worker was lost or has joined again; its episode ends.
     void lost(int worker);
 
     /// Open episodes, by worker.

@@ -9,31 +9,31 @@
 
 namespace cohort {
 
-/// One iteration of one worker: rides on its push, or on a ring's control tail. Durations of the
-/// worker's monotonic clock.
+/// One iteration of one worker: sent with its push, or with the tail of a ring's round. Durations
+/// by the worker's monotonic clock.
 struct IterationRecord {
     int worker = 0;
     std::int64_t iteration = 0;  ///< of the worker, from 1
     std::int64_t samples = 0;
-    std::int64_t version = 0;  ///< of the parameters it was computed on
+    std::int64_t version = 0;  ///< version of the parameters that the iteration was computed on
     double arrived_s = 0;      ///< the coordinator's clock
     double input_s = 0;        ///< waiting for the batch
     double compute_s = 0;      ///< forward and backward, device-synchronised
-    double push_s = 0;         ///< sending past the end of backward; 0 for a ring's members
-    double pull_s = 0;  ///< receiving the parameters it was computed on; in a ring the exchange
-                        ///< that made them: the round's minimum over members, since the last to
-                        ///< arrive shows the shortest one
-    double wait_s = 0;  ///< before that, released late because others were late: not its own time
-    double lag = 0;     ///< reference batches, when it arrived
+    double push_s = 0;         ///< sending after the end of backward; 0 for a ring's members
+    double pull_s = 0;  ///< receiving the parameters of the iteration; in a ring the exchange that
+                        ///< produced them, as the minimum over the round's members, since the
+                        ///< member that arrives last measures the shortest exchange
+    double wait_s = 0;  ///< waiting before pull_s, because others were late: not part of own time
+    double lag = 0;     ///< reference batches, at the push's arrival
     ResourceUse use;
-    double telemetry_s = 0;  ///< what finding out the rest cost the worker
+    double telemetry_s = 0;  ///< time that the worker spent on measuring this record
 
     /// tau: without waiting for others.
     [[nodiscard]] double own_s() const noexcept { return input_s + compute_s + push_s + pull_s; }
-    /// Of tau, what goes over the network.
+    /// The part of tau spent on the network.
     [[nodiscard]] double transfer_s() const noexcept { return push_s + pull_s; }
-    /// The same if it had been so many samples: input and computing grow with them, transfers do
-    /// not. 0 when it has no samples.
+    /// tau scaled to `batch` samples: input and computing grow with the samples, transfers do not.
+    /// 0 for a record without samples.
     [[nodiscard]] double own_s(std::int64_t batch) const noexcept {
         return samples <= 0 ? 0
                             : (input_s + compute_s) * static_cast<double>(batch) /
@@ -46,7 +46,8 @@ struct IterationRecord {
 class TelemetryHistory {
 public:
     static constexpr std::size_t kDepth = 256;
-    /// Fewer for many workers, so that all stay small; at least what a late predictor needs.
+    /// Records kept per worker: fewer for many workers, so that the total stays small; at least as
+    /// many as a predictor needs that starts late.
     [[nodiscard]] static std::size_t depth_for(int workers) noexcept;
 
     /// @param batch  samples to which own times are scaled
@@ -54,19 +55,19 @@ public:
 
     /// @param record  of at least one sample
     void add(const IterationRecord& record);
-    /// What was recorded of it counts no more: it was lost, or began anew.
+    /// Discards the worker's records: it was lost or has joined again.
     void forget(int worker);
 
     [[nodiscard]] int workers() const noexcept { return static_cast<int>(rows_.size()); }
     [[nodiscard]] std::int64_t batch() const noexcept { return batch_; }
-    /// Records that are kept of a worker.
+    /// Number of records kept for a worker.
     [[nodiscard]] std::size_t size(int worker) const { return row(worker).count; }
     /// @param age  0: the newest; below size(worker)
     [[nodiscard]] const IterationRecord& record(int worker, std::size_t age) const;
     /// Records ever added, of all workers.
     [[nodiscard]] std::int64_t added() const noexcept { return added_; }
-    /// Own time of a record with what grows with samples (input, computing) scaled to batch()
-    /// samples; a gradient is as long whatever it was computed on.
+    /// Own time of a record, with input and computing scaled to batch() samples; transfers do not
+    /// depend on the samples.
     [[nodiscard]] double scaled_own_s(const IterationRecord& record) const;
 
 private:

@@ -23,19 +23,20 @@ public:
     [[nodiscard]] virtual bool done() const = 0;
     /// Blocks (sleeping) until done. Errors: DeviceError when the work failed.
     virtual void wait() const = 0;
-    /// Seconds between the earlier recorded point and this one, as the device saw them.
+    /// Seconds between the earlier recorded point and this one, measured by the device.
     [[nodiscard]] virtual double seconds_since(const Event& earlier) const = 0;
 };
 
-/// Work of a stream that was recorded once and can be queued again as a whole. Memory that it reads
-/// and writes must stay where it was; values that change between two runs live in that memory.
+/// Work of a stream that was recorded once and can be queued again as a whole. The memory that it
+/// reads and writes must stay in place; values that change between two runs are read from that
+/// memory.
 class Recording {
 public:
     Recording() = default;
     Recording(const Recording&) = delete;
     Recording& operator=(const Recording&) = delete;
     virtual ~Recording() = default;
-    /// Queues all of it on the stream that it was recorded on. Errors: DeviceError.
+    /// Queues the recorded work on the stream where it was recorded. Errors: DeviceError.
     virtual void queue() = 0;
 };
 
@@ -59,10 +60,10 @@ public:
 
     /// Where the device can record (a CUDA graph): work queued from now on is recorded instead of
     /// done, until end_recording(). Nothing may wait for the stream, allocate or free device memory
-    /// meanwhile. @return false: this device cannot, work is done as ever
+    /// meanwhile. @return false: the device cannot record, and work is done as usual
     [[nodiscard]] virtual bool begin_recording() { return false; }
-    /// Ends what begin_recording() began; nothing of it has been done yet. Errors: DeviceError when
-    /// something was queued that cannot be recorded; the stream can be used all the same.
+    /// Ends a recording; none of the recorded work has been done yet. Errors: DeviceError when some
+    /// queued work cannot be recorded; the stream can still be used.
     [[nodiscard]] virtual std::unique_ptr<Recording> end_recording() { return nullptr; }
 };
 
@@ -86,7 +87,7 @@ struct DeviceMemory {
     std::uint64_t total_bytes = 0;
 };
 
-/// A device has less memory than was asked for. What was there before is untouched.
+/// A device has less memory than requested. Existing memory is untouched.
 struct OutOfMemory : DeviceError {
     OutOfMemory(const std::string& message, std::uint64_t asked_bytes, std::uint64_t free_bytes)
         : DeviceError(message), asked(asked_bytes), free(free_bytes) {}
@@ -105,9 +106,9 @@ public:
     [[nodiscard]] virtual DeviceKind kind() const = 0;
     /// "cpu: 2 threads, avx512_core_bf16" or "cuda:0: NVIDIA H200".
     [[nodiscard]] virtual std::string description() const = 0;
-    /// Errors: OutOfMemory with what was asked and what is free.
+    /// Errors: OutOfMemory with the requested and the free bytes.
     [[nodiscard]] virtual Buffer allocate(std::size_t bytes) = 0;
-    /// Host memory that Stream::copy moves fastest (pinned where the device has a use for it).
+    /// Host memory that Stream::copy moves fastest (pinned where the device benefits from it).
     [[nodiscard]] virtual Buffer allocate_host(std::size_t bytes) = 0;
     [[nodiscard]] virtual std::unique_ptr<Stream> create_stream() = 0;
     [[nodiscard]] virtual DeviceMemory memory() const = 0;
@@ -120,26 +121,27 @@ public:
 /// no driver or no such GPU; the message says which.
 [[nodiscard]] std::unique_ptr<Device> make_cuda_device(int index);
 
-/// What is known about the CUDA backend without touching a GPU.
+/// Facts about the CUDA backend that are known without using a GPU.
 struct CudaStatus {
     bool compiled = false;  ///< built with the toolkit
-    int device_count = 0;   ///< GPUs that the driver reports, 0 without one
-    std::string detail;     ///< versions, or why there is none
+    int device_count = 0;   ///< GPUs that the driver reports, 0 without a driver
+    std::string detail;     ///< versions, or the reason why there is no GPU
 };
 [[nodiscard]] CudaStatus cuda_status();
 
 /// GPUs that `--device auto` may take.
 struct UsableGpus {
-    int count = 0;       ///< the first so many of those that the driver reports
-    int reported = 0;    ///< by the driver, usable or not
-    std::string detail;  ///< versions, or why there is none
+    int count = 0;       ///< the first `count` GPUs that the driver reports are usable
+    int reported = 0;    ///< GPUs that the driver reports, usable or not
+    std::string detail;  ///< versions, or the reason why none is usable
 };
-/// Those that the program was built for, up to the first that it was not (CUDA lists the fastest
-/// first), where cuDNN and cuBLASLt are there and new enough. Opens both, makes no context.
+/// GPUs that the program was built for, up to the first that it was not built for (CUDA lists the
+/// fastest first), if cuDNN and cuBLASLt are installed and new enough. Opens both libraries, makes
+/// no context.
 [[nodiscard]] UsableGpus usable_gpus();
 
-/// One line about why `--device auto` takes the CPU; nothing where the driver reports no GPU, which
-/// is no news.
+/// Logs one line that says why `--device auto` uses the CPU; no line when the driver reports no
+/// GPU.
 void warn_of_unused_gpus();
 
 /// Instruction set oneDNN will use here, e.g. "avx512_core".
@@ -147,9 +149,9 @@ void warn_of_unused_gpus();
 /// oneDNN's version, e.g. "2.6.3".
 [[nodiscard]] std::string dnnl_version_text();
 
-/// Makes the device named by `--device`: "cpu", "cuda", "cuda:1", or "auto": the first GPU where
-/// there is a usable one, else the CPU (see usable_gpus()).
-/// Errors: UsageError for another name; those of make_cuda_device.
+/// Makes the device named by `--device`: "cpu", "cuda", "cuda:1", or "auto": the first usable GPU
+/// if there is one, else the CPU (see usable_gpus()). Errors: UsageError for another name; those of
+/// make_cuda_device.
 [[nodiscard]] std::unique_ptr<Device> make_device(std::string_view name, int threads);
 
 }  // namespace cohort

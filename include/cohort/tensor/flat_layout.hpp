@@ -25,7 +25,7 @@ public:
     static constexpr std::int64_t kAlignment = 16;  ///< floats
 
     /// Appends a range at the next aligned offset and returns its index.
-    /// Errors: UsageError for a name that is already there.
+    /// Errors: UsageError for a name that is already used.
     int add(std::string name, const Shape& shape, bool decay);
 
     [[nodiscard]] const std::vector<FlatRange>& ranges() const noexcept { return ranges_; }

@@ -21,7 +21,7 @@ enum class StopReason { kBudget, kTarget, kSignal };
 /// "budget", "target", "signal".
 [[nodiscard]] std::string to_string(StopReason reason);
 
-/// Where a run stands. Saved in checkpoints; everything that decides the next step's numbers and
+/// Progress of a run. Saved in checkpoints; everything that determines the next step's numbers and
 /// is not a buffer is here or in the lease book.
 struct TrainProgress {
     std::int64_t samples_applied = 0;
@@ -36,11 +36,11 @@ struct TrainProgress {
 
 /// One update, or a mini-batch or round that was dropped.
 struct StepReport {
-    BatchResult result;  ///< of its mini-batches together
+    BatchResult result;  ///< sum over its mini-batches
     double learning_rate = 0;
     double gradient_norm = 0;     ///< mean over its mini-batches of the norm of their gradients
     bool applied = false;         ///< false: dropped because loss or gradient was not finite
-    std::int64_t epoch = 0;       ///< of the oldest of its leases
+    std::int64_t epoch = 0;       ///< epoch of its oldest lease
     std::string dropped_because;  ///< empty when applied
 };
 
@@ -49,8 +49,8 @@ struct EvaluationReport {
     double accuracy = 0;  ///< 0..1
     double loss = 0;      ///< mean cross entropy, nats
     std::int64_t samples = 0;
-    double seconds = 0;  ///< the pause it cost; of the slowest worker, 0 when nobody waited
-    std::int64_t samples_applied = 0;  ///< where the run stood: the snapshot that was evaluated
+    double seconds = 0;                ///< pause of the slowest worker; 0 when no worker waited
+    std::int64_t samples_applied = 0;  ///< samples applied at the evaluated snapshot
     std::int64_t updates = 0;
     double train_seconds = 0;
 };
@@ -59,21 +59,21 @@ struct EvaluationReport {
 struct CheckpointReport {
     std::string path;
     std::int64_t samples_applied = 0;
-    double pause_seconds = 0;  ///< training stood still for the copy in memory
-    double write_seconds = 0;  ///< in the background
+    double pause_seconds = 0;  ///< pause of training for the copy in memory
+    double write_seconds = 0;  ///< duration of writing in the background
     std::string error;         ///< empty when it was saved
 };
 
-/// Where every leased sample went: leased = applied + returned + outstanding.
+/// Accounts of leased samples: leased = applied + returned + outstanding.
 struct SampleAccounts {
     std::int64_t leased = 0;
     std::int64_t applied = 0;
     std::int64_t returned_non_finite = 0;   ///< dropped by the NaN guard
-    std::int64_t returned_void_round = 0;   ///< another member of the round was not finite
+    std::int64_t returned_void_round = 0;   ///< round aborted: another member was not finite
     std::int64_t returned_stop = 0;         ///< leased ahead, not needed when the run ended
     std::int64_t returned_dropped = 0;      ///< late, over the lag bound, or refused by the plan
-    std::int64_t returned_interrupted = 0;  ///< given up, or revoked before it was begun
-    std::int64_t returned_lost = 0;         ///< with their worker
+    std::int64_t returned_interrupted = 0;  ///< given up, or revoked before the start
+    std::int64_t returned_lost = 0;         ///< lost with their worker
     std::int64_t outstanding = 0;
     [[nodiscard]] std::int64_t returned() const noexcept {
         return returned_non_finite + returned_void_round + returned_stop + returned_dropped +
@@ -83,53 +83,54 @@ struct SampleAccounts {
 
 /// A worker's load. Means of its newest records, seconds per --batch samples; 0: none.
 struct WorkerLoad {
-    double own_s = 0;  ///< tau: what follows, without wait_s
+    double own_s = 0;  ///< tau: sum of the following times without wait_s
     double input_s = 0;
     double compute_s = 0;
     double push_s = 0;
     double pull_s = 0;
     double wait_s = 0;
     ResourceUse use;
-    double telemetry_s = 0;                ///< what finding out cost the worker, an iteration
-    std::optional<StragglerEpisode> slow;  ///< it is a straggler
+    double telemetry_s = 0;                ///< the worker's time for measuring, per iteration
+    std::optional<StragglerEpisode> slow;  ///< set while the worker is a straggler
 };
-/// Of the newest records of a worker, eight at most; the use is that of the newest.
+/// Means over the newest records of a worker, eight at most; the resource use is that of the
+/// newest.
 [[nodiscard]] WorkerLoad load_of(const TelemetryHistory& history, int worker);
 /// "tau 0.123 s (input 0.001, compute 0.100, push 0.010, pull 0.012), waits 0.050 s, cpu share 98
 /// %", and why it is slow when it is.
 [[nodiscard]] std::string describe(const WorkerLoad& load);
-/// "cpu x1.80", "lag" when its lag alone tells.
+/// "cpu x1.80", or "lag" when only its lag is large.
 [[nodiscard]] std::string describe(const StragglerEpisode& slow);
 /// A sentence for logs.
 [[nodiscard]] std::string describe(const StragglerNews::Item& news);
 
-/// Where the cluster stands.
+/// State of the cluster.
 struct ClusterReport {
     std::string mode;          ///< in force; "lb-bsp (ssgd)" when its plan has a name of its own
-    std::int64_t pending = 0;  ///< pushes that wait for others of their cohort
+    std::int64_t pending = 0;  ///< pushes that wait for other pushes of their cohort
     std::vector<WorkerReport> workers;
     std::vector<WorkerLoad> loads;  ///< by worker; empty in a deterministic run
-    GradientFacts gradients;        ///< as measured where the mode asks for it
+    GradientFacts gradients;        ///< measured if the mode needs it
 
     [[nodiscard]] int live() const noexcept;
     /// Sums over the workers; `lag` and own times are those of the worker with the largest lag.
     [[nodiscard]] WorkerReport total() const noexcept;
 };
 
-/// A worker's rank was lost, or came back.
+/// A worker's rank was lost, or has joined again.
 struct RankReport {
     int rank = 0;  ///< in the world
     int worker = 0;
     bool returned = false;
     std::string reason;  ///< with host and pid
-    int live = 0;        ///< workers after it
+    int live = 0;        ///< live workers afterwards
 };
 
 struct TrainOptions;
 class Clock;
 class MetricsFile;
 
-/// A run as its hooks see it.
+/// A run's interface for its hooks.
 class TrainControl {
 public:
     TrainControl() = default;
@@ -152,8 +153,8 @@ public:
     virtual void reach_target(double train_seconds) = 0;
 };
 
-/// Something that follows a run: metrics, the live line, a guard, ... Called on the coordinator's
-/// thread, in the order in which hooks were added. The defaults do nothing.
+/// An observer of a run: metrics, the live line, a guard, ... Called on the coordinator's thread,
+/// in the order in which hooks were added. The defaults do nothing.
 class TrainHook {
 public:
     TrainHook() = default;
@@ -167,10 +168,10 @@ public:
     virtual void on_switch(TrainControl& run, const SwitchReport& change);
     /// A decision of a chooser, once its outcome is known.
     virtual void on_decision(TrainControl& run, const DecisionRecord& decision);
-    /// What a plan achieved over a window.
+    /// The rate that a plan achieved over a window.
     virtual void on_rate(TrainControl& run, const RateWindow& window);
     virtual void on_rank(TrainControl& run, const RankReport& rank);
-    /// A push is complete; what becomes of it is not known yet.
+    /// A push is complete; its outcome is not known yet.
     virtual void on_push(TrainControl& run, const IterationRecord& record);
     /// A worker has become slow, or is no longer.
     virtual void on_straggler(TrainControl& run, const StragglerNews::Item& news);

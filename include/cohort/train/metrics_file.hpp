@@ -6,16 +6,15 @@
 
 namespace cohort {
 
-/// Adds a line to a file in one piece, without any object that owns it: the last word of a process
-/// that ends. Errors are not told.
+/// Appends a line to a file in one write, for a process that is about to end. Errors are ignored.
 void append_line(const std::string& path, std::string_view line) noexcept;
 
 /// metrics.jsonl: one JSON object per line, each line complete when write() returns. A line that
-/// cannot be written is logged as an error once, and `failures` counts it; training goes on.
+/// cannot be written is logged as an error once, and `failures` counts it; training continues.
 class MetricsFile {
 public:
-    /// Opens `path` for appending after cutting it at `keep_bytes` (what a resumed run had written
-    /// at its checkpoint). Errors: FileError.
+    /// Opens `path` for appending after cutting it at `keep_bytes` (its length at the checkpoint of
+    /// a resumed run). Errors: FileError.
     MetricsFile(std::string path, std::int64_t keep_bytes);
     MetricsFile(const MetricsFile&) = delete;
     MetricsFile& operator=(const MetricsFile&) = delete;

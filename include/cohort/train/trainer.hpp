@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,16 +18,23 @@
 
 namespace cohort {
 
-/// What a run needs from the program around it.
+/// Environment of a run, set by the program.
 struct TrainEnvironment {
     std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
-    std::function<bool()> stop_requested = [] { return false; };  ///< asked after every step
+    std::function<bool()> stop_requested = [] { return false; };  ///< called after every step
     bool live_line = false;  ///< rewrite one line on standard error instead of logging lines
-    int cores = 1;           ///< that this process may use; ranks that share them divide them
+    int cores = 1;           ///< cores that this process may use; ranks that share them divide them
     World* world = nullptr;  ///< the ranks of the job; null: this process alone
-    /// File in which GPUs' choices of algorithms are remembered; empty: they are not. A
-    /// deterministic run has no use for it.
+    /// File for the measured choices of GPU algorithms; empty: they are not stored. A deterministic
+    /// run does not use it.
     std::string tuning_file;
+};
+
+/// What the thread that refines the predictor's model has done.
+struct RefinerUse {
+    double cpu_s = 0;
+    std::int64_t steps = 0;     ///< of training
+    std::int64_t renewals = 0;  ///< better models
 };
 
 /// The outcome of a run; also the last line of metrics.jsonl.
@@ -41,35 +49,31 @@ struct TrainSummary {
     int switches = 0;                              ///< from one mode to another
     int regroupings = 0;                           ///< changes of plan within a mode
     std::vector<PredictorScore> predictor_scores;  ///< of a chooser's predictor
-    StragglerNews::Brief brief;                    ///< slowness of which no line told
-    int lost = 0;                                  ///< how often a worker was lost
-    int returned = 0;                              ///< how often one came back
-    std::string losses;                            ///< for people; empty: there were none
+    StragglerNews::Brief brief;                    ///< slowness too short to be reported
+    int lost = 0;                                  ///< number of losses of workers
+    int returned = 0;                              ///< number of returns of lost workers
+    std::string losses;                            ///< for people; empty: no losses
     std::optional<EvaluationReport> test;          ///< the last evaluation, if there was one
     double part_s = 0;                 ///< training time of this part without evaluation
     double samples_per_s = 0;          ///< applied in this part / its time without evaluation
     std::uint64_t arena_bytes = 0;     ///< activations and workspaces of the network, largest rank
     std::uint64_t peak_bytes = 0;      ///< most resident memory of a process so far, largest rank
-    std::uint64_t staging_bytes = 0;   ///< most memory for pushes at any time, largest server
-    std::uint64_t snapshot_bytes = 0;  ///< the same for parameters on their way out
+    std::uint64_t staging_bytes = 0;   ///< peak memory for pushes, largest server
+    std::uint64_t snapshot_bytes = 0;  ///< peak memory for parameters being sent, largest server
     std::uint64_t bytes_sent = 0;      ///< between ranks, all ranks together
     std::uint64_t bytes_received = 0;
-    /// Of the thread that refines the predictor's model: its processor time, training steps, and
-    /// better models that came of it.
-    double refiner_cpu_s = 0;
-    std::int64_t refiner_steps = 0;
-    std::int64_t refiner_renewals = 0;
+    RefinerUse refiner;
     double comm_cpu_seconds = 0;  ///< of the communication threads, all ranks together
     /// Mean seconds per mini-batch of a worker (rings: worker 0's): in forward and backward, from
-    /// the end of backward until it could go on, and, rings, of the whole exchange, its hidden part
-    /// too.
+    /// the end of backward until the next start, and, with rings, of the whole exchange with its
+    /// hidden part.
     double compute_s = 0;
     double exposed_s = 0;
     double exchange_s = 0;
     bool outputs_saved = true;  ///< false: the last checkpoint, model.h5 or metrics are incomplete
 };
 
-/// What a program ends with after a run: kInput when results could not be saved, kRequeue after a
+/// Exit code of a program after a run: kInput when results could not be saved, kRequeue after a
 /// signal, else kDone.
 [[nodiscard]] ExitCode exit_code(const TrainSummary& summary) noexcept;
 
@@ -78,9 +82,9 @@ struct TrainSummary {
 /// coordinates.
 class Trainer {
 public:
-    /// Collective. Errors: UsageError, FileError, ShapeError, DeviceError: all that can be known
-    /// before the first step, on every rank when one rank has one (rank 0 gets the text, the
-    /// others an empty one). Touches nothing in options.out.
+    /// Collective. Errors: UsageError, FileError, ShapeError, DeviceError: all errors that can be
+    /// found before the first step, thrown on every rank when one rank has one (rank 0 gets the
+    /// text, the others an empty text). Changes nothing in options.out.
     Trainer(const TrainOptions& options, const TrainEnvironment& environment);
     Trainer(const Trainer&) = delete;
     Trainer& operator=(const Trainer&) = delete;
@@ -97,7 +101,7 @@ public:
     /// Trains until the budget, the target accuracy or a stop request. Collective, once per
     /// object. The summary is rank 0's; other ranks get an empty one.
     /// Errors, on rank 0: NumericalError when training diverged; FileError, DeviceError; each with
-    /// the step; all ranks have stopped in order then. A role that fails on a rank of many ends
+    /// the step; all ranks have then stopped in order. A role that fails on one of many ranks ends
     /// the job (World::abort).
     TrainSummary run();
 

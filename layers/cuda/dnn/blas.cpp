@@ -8,9 +8,9 @@
 namespace cohort::cuda {
 namespace {
 
-constexpr std::uint32_t kAlignment = 16;  // bytes that all matrices are aligned to
+constexpr std::uint32_t kMatrixAlignment = 16;  // bytes that all matrices are aligned to
 
-BlasTable load_table() {
+BlasTable load_blas() {
     const Library& library = blas_library();
     BlasTable table;
     library.load(table.create, "cublasLtCreate");
@@ -81,14 +81,14 @@ void fill_preference(cublasLtMatmulPreference_t preference, ElementType out, boo
     for (const auto attribute :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-        set(preference, attribute, kAlignment);
+        set(preference, attribute, kMatrixAlignment);
     }
 }
 
 }  // namespace
 
 const BlasTable& blas() {
-    static const BlasTable table = load_table();
+    static const BlasTable table = load_blas();
     return table;
 }
 
@@ -149,10 +149,10 @@ void ProductDescription::set_epilogue(Epilogue epilogue) {
     if (bias) {
         set(operation(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
             static_cast<std::int32_t>(data_type(out_)));
-        // Nobody reads it yet: its address says how the bias will be aligned.
-        constexpr std::size_t kTwice = std::size_t{2} * kAlignment;
+        // No data are read yet: the address tells the alignment of the bias.
+        constexpr std::size_t kTwice = std::size_t{2} * kMatrixAlignment;
         alignas(kTwice) static constexpr std::array<char, kTwice> kPlaces{};
-        set_bias(kPlaces.data() + kAlignment);
+        set_bias(kPlaces.data() + kMatrixAlignment);
     }
 }
 

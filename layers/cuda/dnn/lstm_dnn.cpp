@@ -8,7 +8,7 @@
 namespace cohort::cuda {
 namespace {
 
-RnnTable load_table() {
+RnnTable load_rnn() {
     const Library& library = dnn_library();
     RnnTable table;
     library.load(table.create, "cudnnCreateRNNDescriptor");
@@ -45,7 +45,7 @@ cudnnMathType_t math_type(Precision precision) {
 }  // namespace
 
 const RnnTable& rnn_table() {
-    static const RnnTable table = load_table();
+    static const RnnTable table = load_rnn();
     return table;
 }
 

@@ -1,12 +1,13 @@
 #include "sched/modes/mode_table.hpp"
 #include "sched/modes/policies.hpp"
 
-// Modes that are a policy over other modes' plans; their plan is the one that they start with.
+// Modes that are a policy over other modes' plans; the entry's plan is the initial one.
 namespace cohort {
 namespace {
 
-constexpr double kClockBound = 3;  ///< flexrr, as ssp
-/// star-h-exact: in median own times; the published 50 ms for iterations of 100 ms.
+constexpr double kFlexClockBound = 3;  ///< flexrr, as ssp
+/// star-h-exact: a multiple of the median own time; corresponds to the published 50 ms for
+/// iterations of 100 ms.
 constexpr double kStarRelativeCut = 0.5;
 
 SyncPlan as_ssgd(const ModeRequest& request) {
@@ -17,7 +18,7 @@ SyncPlan all_of_them(const ModeRequest& request) {
     return make_plan(default_mode(request.setting.architecture), request.setting);
 }
 
-/// Nothing to do for ssgd with a share of 0.
+/// With a share of 0 the mode starts with asgd.
 SyncPlan sync_switch(const ModeRequest& request) {
     return request.values[0] > 0 ? make_plan("ssgd", request.setting)
                                  : asynchronous_plan(request.setting);
@@ -41,7 +42,7 @@ std::vector<ModeEntry> adaptive_modes() {
          .plan = sync_switch,
          .policy = make_sync_switch_policy},
         {.name = "flexrr",
-         .parameters = {{.name = "S", .fallback = kClockBound}},
+         .parameters = {{.name = "S", .fallback = kFlexClockBound}},
          .plan = flexrr,
          .policy = make_flexrr_policy},
         {.name = "ssgd-or-asgd",

@@ -6,11 +6,11 @@
 
 #include "sched/modes/batch_balance.hpp"
 
-// The plans that choosers choose from.
+// The candidates of choosers.
 namespace cohort {
 namespace {
 
-/// N - 1, N - 2, N - 4, ...: what is far from all differs little from its neighbours.
+/// N - 1, N - 2, N - 4, ...: quorums far below N differ little from their neighbours.
 std::vector<int> quorums(int live) {
     constexpr int kMany = 128;
     const int step = live > kMany ? 4 : 2;

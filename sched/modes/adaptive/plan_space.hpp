@@ -9,38 +9,38 @@
 
 namespace cohort {
 
-/// A way to go on: a mode, with equal batches or balanced ones.
+/// A candidate: a mode, with equal batches or balanced ones.
 struct PlanShape {
     std::string mode;  ///< as `--mode` writes it
     bool balanced = false;
 
     /// "static:4", "balanced" for ssgd or ring with balanced batches, "dynamic balanced".
     [[nodiscard]] std::string name() const;
-    /// Everybody for everybody: ssgd, or the whole ring.
+    /// All workers wait for all: ssgd, or the whole ring.
     [[nodiscard]] bool waits() const;
     friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };
 
-/// A shape made for the workers there are.
+/// The plan of a shape for the live workers.
 struct PlanOption {
     PlanShape shape;
     SyncPlan plan;
     std::vector<std::int64_t> batches;  ///< by worker
 };
 
-/// At most 20 shapes worth a look, the freshest first. Servers: an update waits for X of N workers
-/// (quorum:X), X from all of them (ssgd) on a geometric grid to one (asgd). Rings: all are members,
-/// or all but the slow ones, who ride; who rides is fixed, so a ring of fewer is of no use to
-/// workers that only vary. Each with equal and with balanced batches, but asgd, in which nobody
-/// waits for anybody.
-/// @param slow  workers whose level is high, of the live ones
+/// At most 20 shapes, those with the least lag first. Servers: an update waits for X of N workers
+/// (quorum:X), with X on a geometric grid from N (ssgd) to 1 (asgd). Rings: all workers are
+/// members, or the slow workers are riders; the riders are fixed, so a smaller ring is useless for
+/// workers whose times merely vary. Each shape comes with equal and with balanced batches, except
+/// asgd, in which no worker waits.
+/// @param slow  number of live workers whose level is high
 [[nodiscard]] std::vector<PlanShape> plan_shapes(Architecture architecture, int live, int slow);
 
-/// @param setting  of whom is live; own_seconds is not looked at
+/// @param setting  own_seconds is ignored
 [[nodiscard]] PlanOption make_option(const PlanShape& shape, const ModeSetting& setting,
                                      const LoadEstimate& load);
 
-/// By worker: own times of those who have a place in the plan, with these batches.
+/// By worker: own times of the workers with a place in the plan, for these batches.
 [[nodiscard]] std::vector<double> own_times_of(const SyncPlan& plan,
                                                const std::vector<std::int64_t>& batches,
                                                const LoadEstimate& load);

@@ -9,7 +9,8 @@
 namespace cohort {
 namespace {
 
-constexpr double kSameLoad = 0.03;  ///< relative difference of what the same plan is timed at
+constexpr double kSameLoad =
+    0.03;  ///< relative difference of a plan's timed throughput up to which the load is the same
 
 ModeSetting unrecorded(ModeSetting setting) {
     setting.chooser.record_rates = false;
@@ -41,7 +42,8 @@ void AdvisedPolicy::switched(const SwitchReport& report) {
 double AdvisedPolicy::healthy_samples_s() const {
     double least_s = 0;
     for (const int worker : live()) {
-        const double own_s = load().own_s(static_cast<std::size_t>(worker), setting().batch);
+        const double own_s =
+            ranking().load().own_s(static_cast<std::size_t>(worker), setting().batch);
         least_s = least_s == 0 ? own_s : std::min(least_s, own_s);
     }
     return static_cast<double>(setting().batch * static_cast<std::int64_t>(live().size())) /
@@ -54,7 +56,7 @@ RateFeatures AdvisedPolicy::features_of(const RatedPlan& plan, const Telemetry& 
     std::vector<double> own_s;
     double waited = 0;
     for (const int worker : live()) {
-        own_s.push_back(load().own_s(static_cast<std::size_t>(worker), setting().batch));
+        own_s.push_back(ranking().load().own_s(static_cast<std::size_t>(worker), setting().batch));
     }
     for (const CohortSpec& cohort : plan.option.plan.cohorts) {
         waited = std::max(waited, static_cast<double>(cohort.quorum));
@@ -77,17 +79,17 @@ RateFeatures AdvisedPolicy::features_of(const RatedPlan& plan, const Telemetry& 
         static_cast<double>(telemetry.samples_applied) /
         static_cast<double>(std::max<std::int64_t>(telemetry.budget_samples, 1));
     x[RateFeatures::kNoiseScale] =
-        std::log1p(telemetry.load->gradients.noise_scale / rater().reference_batch());
+        std::log1p(telemetry.load->gradients.noise_scale / ranking().rater().reference_batch());
     return x;
 }
 
-/// What the plan in force achieved: samples per second as counted, each worth what batches and
-/// staleness make of it.
+/// The rate of the plan in force: counted samples per second times the value of a sample by batches
+/// and staleness.
 std::optional<RateWindow> AdvisedPolicy::measure(const Telemetry& telemetry) {
     const double seconds = telemetry.seconds - std::exchange(last_s_, telemetry.seconds);
     const auto samples = static_cast<double>(
         telemetry.samples_applied - std::exchange(last_samples_, telemetry.samples_applied));
-    const double timed_samples_s = kept() ? kept()->timing.samples_s : 0;
+    const double timed_samples_s = ranking().kept() ? ranking().kept()->timing.samples_s : 0;
     const double before = std::exchange(timed_samples_s_, timed_samples_s);
     if (timed_samples_s == 0 || std::abs(timed_samples_s - before) > kSameLoad * before) {
         restart_window();  // another plan, or another load
@@ -96,22 +98,22 @@ std::optional<RateWindow> AdvisedPolicy::measure(const Telemetry& telemetry) {
     window_s_ += seconds;
     window_samples_ += samples;
     predicted_ += seconds * timed_samples_s;
-    if (predicted_ < kWindowRounds * rater().reference_batch() || window_samples_ <= 0) {
+    if (predicted_ < kWindowRounds * ranking().rater().reference_batch() || window_samples_ <= 0) {
         return std::nullopt;
     }
-    const Candidate& plan = kept()->candidate;
+    const Candidate& plan = ranking().kept()->candidate;
     const double rate = window_samples_ / window_s_ * plan.batch_efficiency *
                         plan.staleness_efficiency / healthy_samples_s();
     restart_window();
     windows_.push_back({.seconds = telemetry.seconds,
                         .samples = telemetry.samples_applied,
                         .plan = plan.plan,
-                        .features = features_of(*kept(), telemetry),
+                        .features = features_of(*ranking().kept(), telemetry),
                         .log_rate = std::log(rate)});
     return windows_.back();
 }
 
-/// The adviser may have measured the same; nobody wants it twice.
+/// The adviser may have measured the same windows: they are not reported twice.
 std::vector<RateWindow> AdvisedPolicy::take_windows() {
     (void)adviser_->take_windows();
     return std::exchange(windows_, {});
@@ -126,7 +128,7 @@ Decision AdvisedPolicy::ask_adviser(const Telemetry& telemetry) {
     return advice;
 }
 
-/// The word is passed on as it is.
+/// Passes the adviser's decision on unchanged.
 Decision AdvisedPolicy::adapt(const Telemetry& telemetry) {
     Decision advice = ask_adviser(telemetry);
     if (telemetry.load != nullptr && observe(telemetry)) {

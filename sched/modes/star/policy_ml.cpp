@@ -8,9 +8,9 @@
 #include "sched/modes/adaptive/policy_advised.hpp"
 #include "sched/modes/policies.hpp"
 
-// STAR's learned chooser: a regressor predicts the progress rate of every plan. It learns from what
-// the plans in force achieve, and star-h-exact decides as long as the regressor errs more than the
-// timing model that the heuristic relies on.
+// STAR's learned chooser: a regressor predicts the progress rate of every plan. It learns from the
+// measured rates of the plans in force, and star-h-exact decides as long as the regressor's error
+// is larger than that of the timing model on which the heuristic relies.
 namespace cohort {
 namespace {
 
@@ -18,7 +18,7 @@ constexpr int kLeastWindows = 4;  ///< measurements before the regressor may lea
 constexpr double kErrorWeight = 0.2;
 constexpr double kTakesOver = 0.95;  ///< times the heuristic's error
 constexpr double kHandsBack = 1.05;
-constexpr int kLeastLead = 64;  ///< measurements for which whoever got the lead keeps it
+constexpr int kLeastLead = 64;  ///< measurements for which a new leader stays
 
 std::string heuristic_for(const ModeSetting& setting) {
     return setting.architecture == Architecture::kRing ? "star-h" : "star-h-exact";
@@ -33,7 +33,7 @@ public:
                          : RateRegressor::start_weights()) {}
 
     /// The heuristic does not ask who is late.
-    [[nodiscard]] std::optional<double> wake_at(const RunningIterations& running) const override {
+    [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const override {
         return leads_ ? own_wake_at(running) : std::nullopt;
     }
 
@@ -50,9 +50,9 @@ private:
     [[nodiscard]] Decision begin_lead(const Telemetry& telemetry);
 
     RateRegressor regressor_;
-    bool leads_ = false;  ///< the regressor
+    bool leads_ = false;  ///< the regressor leads
     int windows_ = 0;
-    int next_change_ = kLeastWindows;  ///< of the lead, in windows
+    int next_change_ = kLeastWindows;  ///< window from which on the lead may change
     std::int64_t settles_at_ = 0;      ///< samples, when the heuristic's plan must be in force
     double regressor_error_ = 0;       ///< of logarithms, recent
     double heuristic_error_ = 0;
@@ -65,7 +65,7 @@ void StarMlPolicy::value(RatedPlan& plan, const Telemetry& telemetry) const {
                                                       plan.candidate.staleness_efficiency);
 }
 
-/// Before it learns: what it did not know is what it is judged by.
+/// Judges the regressor by a window before it learns from that window.
 void StarMlPolicy::judge(const RateWindow& window) {
     const RateFeatures& features = window.features;
     const auto follow = [&](double& mean, double error) {
@@ -78,7 +78,7 @@ void StarMlPolicy::judge(const RateWindow& window) {
     ++windows_;
 }
 
-/// Whether the lead changes now; then it has changed.
+/// Changes the lead if it is time to. @return whether the lead has changed
 bool StarMlPolicy::hands_over() {
     const bool better = leads_ ? regressor_error_ > kHandsBack * heuristic_error_
                                : regressor_error_ < kTakesOver * heuristic_error_;
@@ -100,7 +100,7 @@ Decision StarMlPolicy::follow_heuristic(Decision advice) {
     return advice;
 }
 
-/// The plan in force stays; the heuristic may be about to change its mind.
+/// The plan in force stays at first; the heuristic may decide soon.
 Decision StarMlPolicy::begin_lead(const Telemetry& telemetry) {
     Decision first = leads_ ? choose(telemetry) : Decision();
     const std::string errors =
@@ -114,11 +114,11 @@ Decision StarMlPolicy::begin_lead(const Telemetry& telemetry) {
     }
     first.record->reason = first.reason;
     settles_at_ = telemetry.samples_applied +
-                  static_cast<std::int64_t>(kWindowRounds * rater().reference_batch());
+                  static_cast<std::int64_t>(kWindowRounds * ranking().rater().reference_batch());
     return first;
 }
 
-/// Its word counts, also one from before it got the lead.
+/// Carries out the heuristic's decision, also one from before it got the lead.
 Decision StarMlPolicy::heed(Decision advice, const Telemetry& telemetry) {
     if (!advice.plan && telemetry.samples_applied >= settles_at_ && !follows(advised())) {
         advice = {
@@ -137,7 +137,7 @@ Decision StarMlPolicy::adapt(const Telemetry& telemetry) {
     const std::optional<RateWindow> window = known ? measure(telemetry) : std::nullopt;
     if (window) {
         judge(*window);
-        rate_anew(telemetry);
+        rate_again(telemetry);
         if (hands_over()) {
             return begin_lead(telemetry);
         }
@@ -152,7 +152,7 @@ Decision StarMlPolicy::regroup(const Telemetry& telemetry, std::string reason) {
     restart_window();
     Decision advice = ask_adviser(telemetry);
     if (leads_) {
-        return begin_anew(telemetry, std::move(reason));
+        return restart(telemetry, std::move(reason));
     }
     forget_gone();
     return follow_heuristic(std::move(advice));

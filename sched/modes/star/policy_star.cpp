@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kAhead = 10;               ///< iterations whose mean time counts
 constexpr std::size_t kMostListed = 20;  ///< candidates of a record
-// Times the fastest: a straggler, and again none.
+// Multiples of the fastest time from which on a worker is a straggler, and below which it is none.
 constexpr double kStraggles = StragglerWindows::kBegins;
 constexpr double kKeepsUp = StragglerWindows::kEnds;
 
@@ -79,8 +79,8 @@ std::vector<std::vector<int>> StarPolicy::positions(std::vector<std::vector<int>
     return groups;
 }
 
-/// Before the noise scale is known it counts as the reference batch: half of what is added to a
-/// batch of that size is lost.
+/// Until the noise scale is known it counts as the reference batch: half of the samples added to a
+/// batch of that size are lost.
 StarLook StarPolicy::look_at(std::vector<double> own_s) const {
     const auto reference = static_cast<double>(reference_batch_of(setting()));
     return {.own_s = std::move(own_s),
@@ -94,7 +94,7 @@ StarPlan StarPolicy::wanted_plan(const StarLook& look) {
     return straggling_ ? choose(look) : StarPlan();
 }
 
-/// From ssgd and back to it the rule decides alone.
+/// Changes from ssgd and back to it follow the rule alone.
 bool StarPolicy::pays(const StarPlan& wanted, const StarLook& look) const {
     return !straggling_ || current_.kind == StarPlan::Kind::kAll ||
            cost(current_, look) > kGain * cost(wanted, look);
@@ -121,7 +121,7 @@ SyncPlan StarPolicy::plan_of(const StarPlan& wanted, const StarLook& look) const
     return make_plan(name_of(wanted), now);
 }
 
-/// As the rule sees its pace: an update of M samples costs t n(M), so M / t = (M + phi) / cost.
+/// Throughput by the rule: an update of M samples costs t n(M), so M / t = (M + phi) / cost.
 double StarPolicy::samples_s(const StarPlan& plan, const StarLook& look) const {
     if (plan.kind == StarPlan::Kind::kAll || plan.order > 0) {
         const int pushes = plan.order > 0 ? plan.order : look.workers();

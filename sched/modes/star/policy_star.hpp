@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-/// What a rule may want.
+/// The choice of a rule.
 struct StarPlan {
     enum class Kind : std::uint8_t { kAll, kOrder, kGroups, kRing, kEach };
     Kind kind = Kind::kAll;
@@ -19,7 +19,7 @@ struct StarPlan {
     friend bool operator==(const StarPlan&, const StarPlan&) = default;
 };
 
-/// What it looks at.
+/// Input of a rule.
 struct StarLook {
     std::vector<double> own_s;  ///< predicted, in the order of live()
     double batch = 1;           ///< b
@@ -31,8 +31,8 @@ struct StarLook {
     [[nodiscard]] double slowest() const { return *std::max_element(own_s.begin(), own_s.end()); }
 };
 
-/// STAR's published rules as modes: ssgd while nobody is predicted to straggle, else what the rule
-/// says. What the publication leaves open is decided as docs/choosers.md says.
+/// STAR's published rules as modes: ssgd while no worker is predicted to straggle, else the choice
+/// of the rule. docs/choosers.md lists the details that the publication leaves open.
 class StarPolicy : public PolicyBase {
 public:
     using PolicyBase::PolicyBase;
@@ -42,11 +42,11 @@ public:
     [[nodiscard]] bool wants_gradients() const final { return true; }
 
 protected:
-    static constexpr double kGain = 1.05;  ///< a plan is better than another by
+    static constexpr double kGain = 1.05;  ///< least gain for a change between plans for stragglers
 
-    /// What the rule says when somebody straggles.
+    /// The choice of the rule when a worker straggles.
     [[nodiscard]] virtual StarPlan choose(const StarLook& look) const = 0;
-    /// Whether to ask it. @param straggling  so far
+    /// Whether a worker straggles, so that the rule applies. @param straggling  the state so far
     [[nodiscard]] virtual bool straggles(const StarLook& look, bool straggling) const;
     /// Seconds per unit of progress by the rule.
     [[nodiscard]] virtual double cost(const StarPlan& plan, const StarLook& look) const = 0;

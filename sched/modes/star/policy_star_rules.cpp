@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "sched/cost/speeds.hpp"
+#include "sched/cost/worker_grouping.hpp"
 #include "sched/modes/batch_balance.hpp"
 #include "sched/modes/policies.hpp"
 #include "sched/modes/star/policy_star.hpp"
@@ -25,7 +25,7 @@ std::vector<int> listed_orders(int workers, int chosen) {
     return orders;
 }
 
-/// Two modes; the rule itself says when somebody is too slow.
+/// STAR's two-mode rule, which itself decides when a worker is too slow.
 class TwoModePolicy final : public StarPolicy {
 public:
     using StarPolicy::StarPolicy;
@@ -70,7 +70,7 @@ private:
 /// STAR-H on servers: static x-order or dynamic.
 class StarServersPolicy final : public StarPolicy {
 public:
-    /// @param cut  of the groups: exact: in median own times, else seconds
+    /// @param cut  distance of groups; with `exact` a multiple of the median own time, else seconds
     StarServersPolicy(Mode mode, const ModeSetting& setting, bool exact, double cut)
         : StarPolicy(std::move(mode), setting), exact_(exact), cut_(cut) {}
 
@@ -87,7 +87,7 @@ protected:
         return star_static_cost(look.own_s, std::min(order, look.workers()), look.batch,
                                 look.noise_scale, exact_);
     }
-    /// Simulated times take long: of the chosen order only.
+    /// Only the chosen order, as simulating its time takes long.
     [[nodiscard]] std::vector<StarPlan> rivals(const StarLook& look) const override {
         const StarChoice chosen = choice(look);
         std::vector<StarPlan> plans{groups_of(chosen)};
@@ -133,7 +133,7 @@ protected:
     [[nodiscard]] StarPlan choose(const StarLook& look) const override {
         return ring_of(star_ring_order(look.own_s, look.batch, look.noise_scale), look);
     }
-    /// n(xb) times the slowest member's.
+    /// n(xb) times the slowest member's time.
     [[nodiscard]] double cost(const StarPlan& plan, const StarLook& look) const override {
         if (plan.kind == StarPlan::Kind::kAll) {
             return star_ring_cost(look.own_s, look.workers(), look.batch, look.noise_scale);

@@ -22,7 +22,8 @@ std::vector<double> ascending(std::span<const double> own_s) {
     return sorted;
 }
 
-/// t_i(x): as far between 1/sum(1/tau) and the slowest as tau_(x) is between fastest and slowest.
+/// t_i(x): between 1/sum(1/tau) and the slowest time in the same proportion as tau_(x) is between
+/// the fastest and the slowest.
 double interpolated_update_s(const std::vector<double>& sorted, int order) {
     const double rate = std::accumulate(sorted.begin(), sorted.end(), 0.0,
                                         [](double sum, double s) { return sum + 1 / s; });
@@ -125,7 +126,7 @@ double star_static_cost(std::span<const double> own_s, int order, double batch, 
     return updates_needed(order * batch, noise_scale) * update_s;
 }
 
-/// Equal costs keep static x-order: simulated times are right to a thousandth.
+/// With equal costs static x-order is kept: simulated times are accurate to a thousandth.
 StarChoice star_choice(std::span<const double> own_s, double batch, double noise_scale, bool exact,
                        double cut) {
     constexpr double kEqual = 1e-3;

@@ -24,7 +24,7 @@ bool is_number(const char* text) {
     return !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// Slurm starts tasks without PMIx unless told otherwise; another MPI's mpirun sets PMI_SIZE.
+/// By default Slurm starts tasks without PMIx; the mpirun of another MPI sets PMI_SIZE.
 int separate_tasks() {
     const int step_tasks =
         is_number(std::getenv("SLURM_STEP_ID")) && std::getenv("PMIX_RANK") == nullptr
@@ -34,7 +34,7 @@ int separate_tasks() {
     return tasks > 1 ? tasks : 0;
 }
 
-/// As the XDG base directory specification has it: a path that is not absolute does not count.
+/// Follows the XDG base directory specification: a path that is not absolute is ignored.
 std::string cache_folder() {
     const char* cache = std::getenv("XDG_CACHE_HOME");
     if (cache != nullptr && *cache == '/') {

@@ -5,8 +5,8 @@
 
 namespace cohort {
 
-/// What the launcher (mpirun, srun or nothing) and the machine say about this process. This
-/// is the only place of the library that reads environment variables.
+/// Facts about this process from the launcher (mpirun, srun or none) and the machine. This is the
+/// only place of the library that reads environment variables.
 struct LaunchEnv {
     int world_size = 1;  ///< number of ranks; 1 without a launcher
     int world_rank = 0;
@@ -18,8 +18,8 @@ struct LaunchEnv {
     std::string host;  ///< host name
     int cores = 1;     ///< cores this process may run on (affinity mask)
     bool stderr_is_terminal = false;
-    /// Folder for what this program may find out again: $XDG_CACHE_HOME/cohort, else
-    /// ~/.cache/cohort; empty when there is neither. It need not exist.
+    /// Folder for results that can be computed again: $XDG_CACHE_HOME/cohort, else ~/.cache/cohort;
+    /// empty when there is neither. It need not exist.
     std::string cache_folder;
 };
 
@@ -28,7 +28,7 @@ struct LaunchEnv {
 /// The user id of the one who called sudo ($SUDO_UID); none without sudo.
 [[nodiscard]] std::optional<unsigned> sudo_user();
 
-/// Refuses to do one job several times over, each task taking itself for the whole world.
+/// Refuses to run when each of several tasks would take itself for the whole world.
 /// Errors: UsageError that says how to start instead.
 void check_one_world(const LaunchEnv& env);
 

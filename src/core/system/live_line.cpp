@@ -20,7 +20,7 @@ void wipe_live_line() {
     }
 }
 
-/// Columns of the terminal behind standard error; 80 when it does not say.
+/// Columns of the terminal behind standard error; 80 when they are not known.
 std::size_t terminal_columns() {
     constexpr std::size_t kUsual = 80;
     winsize size{};
@@ -30,7 +30,7 @@ std::size_t terminal_columns() {
 }  // namespace
 
 void draw_live_line(const std::string& line) {
-    // A line that wraps could not be drawn over: leave out what does not fit.
+    // A wrapped line could not be drawn over: cut the text at the terminal's width.
     const std::string shown = line.substr(0, terminal_columns() - 1);
     live_line_shown = true;
     std::fputs(("\r" + shown + "\033[K").c_str(), stderr);

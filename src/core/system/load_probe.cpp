@@ -1,5 +1,5 @@
-// Files of /proc stay open and are read again from their beginning; the threads of the process are
-// looked up anew every second, and so are the host's figures, which cost the kernel most.
+// Files of /proc stay open and are read again from their beginning; the list of the process's
+// threads and the host's figures, which cost the kernel most, are read again every second.
 #include "core/system/load_probe.hpp"
 
 #include <dirent.h>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr double kHostEvery = 1;
 
-/// A file that is read again and again; empty when it cannot be.
+/// A file that is read repeatedly; empty when it cannot be read.
 class ProcFile {
 public:
     explicit ProcFile(const std::string& path)
@@ -72,7 +72,7 @@ std::string_view next_line(std::string_view& text) {
     return line;
 }
 
-/// Where the cgroup says how long it was stopped; version 2 or 1.
+/// File with the time for which the cgroup was throttled; version 2 or 1.
 std::string cgroup_file() {
     std::ifstream groups("/proc/self/cgroup");
     for (std::string line; std::getline(groups, line);) {
@@ -98,12 +98,12 @@ struct LoadProbe::Impl {
 
     SteadyClock clock;
     std::map<int, ProcFile> threads;  ///< schedstat by thread
-    double runnable_gone_s = 0;       ///< of threads that have ended
+    double runnable_gone_s = 0;       ///< waiting time of threads that have ended
     std::map<int, double> runnable_s;
     ProcFile stat{"/proc/stat"};
     ProcFile network{"/proc/net/dev"};
     ProcFile cgroup{cgroup_file()};
-    LoadCounters host;  ///< its figures of the host and the cgroup
+    LoadCounters host;  ///< only the figures of the host and the cgroup
     double host_at_s = -kHostEvery;
     double tick_s = 1 / static_cast<double>(::sysconf(_SC_CLK_TCK));
 };
@@ -134,7 +134,8 @@ void LoadProbe::Impl::find_threads() {
     threads = std::move(found);
 }
 
-/// Each: nanoseconds on a processor, nanoseconds waiting for one, how often.
+/// A thread's file has: nanoseconds on a processor, nanoseconds waiting for one, number of time
+/// slices.
 void LoadProbe::Impl::read_threads(LoadCounters& counters) {
     std::array<char, 128> buffer{};
     counters.runnable_s = runnable_gone_s;

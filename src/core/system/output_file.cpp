@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where links lead; the path itself when nothing is there.
+/// The target of links; the path itself when it does not exist.
 std::string behind_links(const OutputRequest& request) {
     struct stat facts {};
     const std::string& path = request.path;

@@ -22,8 +22,8 @@ struct stat link_status(const std::string& path) {
     return facts;
 }
 
-/// Some file systems give every file the same owner (NFS with all_squash, FAT): then the owner
-/// tells nobody from anybody.
+/// Some file systems give every file the same owner (NFS with all_squash, FAT): the owner then does
+/// not identify a user.
 bool gives_all_files_to(int folder, uid_t owner) {
     int file = -1;
     std::string name;
@@ -69,7 +69,7 @@ std::string reason_of(int error) {
     }
 }
 
-/// 0, or why the file must not be written where it is.
+/// 0, or the errno for which the file must not be written in place.
 int refusal(const struct stat& facts) noexcept {
     if (S_ISLNK(facts.st_mode)) {
         return ELOOP;
@@ -94,7 +94,7 @@ bool is_folder(const std::string& path) {
     return std::filesystem::is_directory(path, error);
 }
 
-/// The folder, or else the nearest one above it that exists, must be one to write into.
+/// Checks that the folder, or else the nearest existing folder above it, is writable.
 void check_writable(const std::string& folder) {
     std::filesystem::path path = std::filesystem::absolute(folder);
     std::error_code error;

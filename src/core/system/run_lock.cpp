@@ -16,7 +16,7 @@
 namespace cohort {
 namespace {
 
-/// What the holder wrote about itself.
+/// The holder's text about itself.
 std::string read_holder(int file) {
     std::array<char, 320> text{};
     const ssize_t bytes = pread(file, text.data(), text.size(), 0);
@@ -24,7 +24,7 @@ std::string read_holder(int file) {
                      : "a process that has not named itself yet";
 }
 
-/// Best effort: on a full disk the lock holds all the same, without a name.
+/// Best effort: on a full disk the lock still holds, without a name.
 void write_holder(int file) {
     std::array<char, 256> host{};
     gethostname(host.data(), host.size() - 1);

@@ -4,8 +4,8 @@
 
 namespace cohort {
 
-/// Makes the calling thread, and those that it starts from now on, yield to others. Where the
-/// system refuses, a warning says so.
+/// Makes the calling thread, and threads that it starts later, yield to others. When the system
+/// refuses, a warning says so.
 /// @param who       "the evaluator's thread", for the warning
 /// @param niceness  1..19
 void lower_thread_priority(std::string_view who, int niceness);

@@ -36,14 +36,15 @@ void wait_while_equal(std::atomic<T>& value, T old) {
     }
 }
 
-/// Tells threads apart for good; a std::thread::id is given again once its thread has ended.
+/// A number that is unique among all threads; a std::thread::id is used again once its thread has
+/// ended.
 std::uint64_t this_thread_serial() {
     static std::atomic<std::uint64_t> last{0};
     thread_local const std::uint64_t serial = ++last;
     return serial;
 }
 
-/// The one use of a team at a time. Errors: std::logic_error when it is in use.
+/// Exclusive use of a team. Errors: std::logic_error when the team is in use.
 class Claim {
 public:
     explicit Claim(std::atomic<bool>& busy) : busy_(busy) {
@@ -69,7 +70,7 @@ struct ThreadTeam::State {
     const std::function<void(int)>* work = nullptr;
     std::atomic<unsigned> round{0};
     std::atomic<int> running{0};  ///< members whose work of this round is not done
-    /// Per member: the last round whose work somebody has taken.
+    /// Per member: the last round whose work a thread has taken.
     std::unique_ptr<std::atomic<unsigned>[]> taken;
     std::atomic<bool> stop{false};
     std::vector<std::exception_ptr> errors;
@@ -185,8 +186,8 @@ void ThreadTeam::run(const std::function<void(int)>& work) {
     if (state.size > 1) {
         state.round.notify_all();
     }
-    // What no member has taken up meanwhile the caller does itself: on busy cores a woken thread
-    // may be a time slice away, and then a small region would cost milliseconds.
+    // The caller does the work that no member has taken meanwhile: on busy cores a woken thread may
+    // be a time slice away, and then a small region would cost milliseconds.
     for (int member = 0; member < state.size; ++member) {
         state.run_member(member, now);
     }

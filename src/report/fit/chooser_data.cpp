@@ -1,4 +1,4 @@
-// What plans achieved, from results of virtual runs and the metrics of real ones.
+// Rates that plans achieved, from results of virtual runs and metrics of real runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,14 +21,14 @@ using Json = nlohmann::json;
 
 constexpr const char* kMetricsFile = "metrics.jsonl";
 
-std::string option_of(const SimulationResult& result, std::string_view name) {
+std::string option_text(const SimulationResult& result, std::string_view name) {
     const auto found = std::find_if(result.options.begin(), result.options.end(),
                                     [name](const auto& option) { return option.first == name; });
     return found == result.options.end() ? std::string() : found->second;
 }
 
 /// Far beyond any logarithm of a rate and any share, and small enough that errors of predictions
-/// and their squares are numbers.
+/// and their squares are finite.
 constexpr Limits<double> kWindowLimits{.least = -1e6, .most = 1e6};
 
 /// @param where  of the window, for messages
@@ -52,8 +52,8 @@ RateRun run_of_result(const std::string& file) {
     for (std::size_t row = 0; row < result.windows.size(); ++row) {
         check_window(result.windows[row], fmt::format("{}:/windows, row {}", file, row));
     }
-    const std::string trace = option_of(result, "trace");
-    const std::string pattern = option_of(result, "pattern");
+    const std::string trace = option_text(result, "trace");
+    const std::string pattern = option_text(result, "pattern");
     return {.file = file,
             .pattern = trace.empty() ? pattern.substr(0, pattern.find(':')) : trace,
             .windows = std::move(result.windows)};
@@ -128,7 +128,7 @@ std::vector<RateRun> rate_runs(const std::vector<std::string>& folders) {
     }
     if (all.empty()) {
         fail<UsageError>({.where = "runs",
-                          .what = "none of them says what its plans achieved",
+                          .what = "no run has recorded the rates of its plans",
                           .expected = "runs of star-ml, or of any mode with --record-rates"});
     }
     return all;

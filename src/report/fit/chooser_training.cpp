@@ -1,4 +1,4 @@
-// Weights of star-ml's regressor from what runs have measured.
+// Weights of star-ml's regressor, fitted to measurements of runs.
 #include "report/fit/chooser_training.hpp"
 
 #include <fmt/format.h>
@@ -13,9 +13,9 @@ namespace cohort {
 namespace {
 
 constexpr std::size_t kTerms = RateFeatures::kTerms;
-constexpr double kMostWindows = 40;  ///< that a run counts for
+constexpr double kMostWindows = 40;  ///< limit of windows that a run counts for
 constexpr double kOutlier = 0.02;    ///< of log rates
-constexpr int kRounds = 15;          ///< until it is settled what is one
+constexpr int kRounds = 15;          ///< of reweighting outliers
 
 double weight_of(const RateRun& run, double left) {
     const double share = std::min(1.0, kMostWindows / static_cast<double>(run.windows.size()));
@@ -23,8 +23,8 @@ double weight_of(const RateRun& run, double left) {
     return share / (beyond * beyond);
 }
 
-/// Corrections of the start weights: their squares count against what they explain. @param weights
-/// by which it is judged what is an outlier
+/// Fits corrections of the start weights by ridge regression. @param weights  weights by which
+/// outliers are found
 RateRegressor::Weights refit(const std::vector<const RateRun*>& runs,
                              const RateRegressor::Weights& weights) {
     const RateRegressor start;

@@ -1,4 +1,4 @@
-// Rows for the efficiency model from runs of sweeps: loss curves and what ssgd measured.
+// Rows for the efficiency model from runs of sweeps: loss curves, and curvature and noise of ssgd.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 namespace cohort {
 namespace {
 
-constexpr double kWorst = 20;        ///< nats: a loss that is not finite, or a run that diverged
-constexpr std::size_t kSkipped = 2;  ///< points at the beginning that say little
+constexpr double kWorstLoss = 20;    ///< nats: a loss that is not finite, or a run that diverged
+constexpr std::size_t kSkipped = 2;  ///< points at the beginning that are left out
 constexpr int kLevels = 8;           ///< losses at which curves are compared
 constexpr double kBeyond = 0.1;      ///< of the loss
 constexpr double kDepth = 0.6;       ///< share of the fall, from the end, that the levels cover
@@ -37,7 +37,7 @@ const std::string& text(const Runs& runs, const std::string& name) {
     const auto found = runs.options.find(name);
     if (found == runs.options.end()) {
         fail<FileError>({.where = runs.file,
-                         .what = fmt::format("it does not say the run's --{}", name),
+                         .what = fmt::format("the run's --{} is not recorded", name),
                          .hint = "the sweep anew, with this version"});
     }
     return found->second;
@@ -81,8 +81,8 @@ std::vector<double> curve_of(const Runs& runs) {
         std::vector<double>& curve = curves.emplace_back();
         for (const EvaluationPoint& point : run.evaluations) {
             if (point.test_samples == fewest->test_samples) {
-                const bool good = std::isfinite(point.loss) && point.loss < kWorst;
-                curve.push_back(std::log(good ? std::max(point.loss, 1e-6) : kWorst));
+                const bool good = std::isfinite(point.loss) && point.loss < kWorstLoss;
+                curve.push_back(std::log(good ? std::max(point.loss, 1e-6) : kWorstLoss));
             }
         }
         points = std::max(points, curve.size());
@@ -90,7 +90,8 @@ std::vector<double> curve_of(const Runs& runs) {
     for (std::size_t i = 0; i < points; ++i) {
         double sum = 0;
         for (const std::vector<double>& curve : curves) {
-            sum += i < curve.size() ? curve[i] : std::log(kWorst);  // it had diverged by then
+            sum +=
+                i < curve.size() ? curve[i] : std::log(kWorstLoss);  // the run had diverged before
         }
         mean.push_back(sum / static_cast<double>(curves.size()));
     }
@@ -104,7 +105,7 @@ std::vector<double> curve_of(const Runs& runs) {
     return smooth;
 }
 
-/// Points, with fractions, until a falling curve has come down to a level that it reaches.
+/// Number of points, with fractions, until a falling curve reaches a level.
 double reached(const std::vector<double>& curve, double level) {
     const auto at =
         std::find_if(curve.begin(), curve.end(), [level](double loss) { return loss <= level; });
@@ -130,7 +131,7 @@ std::string plan_of(const Runs& runs) {
     return mode.substr(0, mode.find('@'));
 }
 
-/// The learning rate that its updates are made with.
+/// Learning rate of the runs' updates.
 double rate_of(const Runs& runs) {
     const std::string& mode = text(runs, "mode");
     const std::size_t at = mode.find('@');
@@ -182,7 +183,7 @@ std::map<std::string, Runs> runs_of(const std::vector<std::string>& sweeps) {
         for (const RunRow& row : read_sweep_results(sweep).rows) {
             SimulationResult result = read_result(row.file);
             if (result.evaluations.empty()) {
-                continue;  // it learned nothing
+                continue;  // no training in this run
             }
             const Options options(result.options.begin(), result.options.end());
             if (!seen.insert(key_of(options, {"out", "overwrite", "threads"})).second) {
@@ -198,16 +199,16 @@ std::map<std::string, Runs> runs_of(const std::vector<std::string>& sweeps) {
     return all;
 }
 
-/// Options in which a plan may differ from the ssgd that it is compared with; and the rate.
+/// Options in which a plan may differ from the ssgd that it is compared with, the rate included.
 const std::set<std::string>& staleness_options() {
     static const std::set<std::string> names{
         "mode", "stale-momentum", "lr", "seed", "pattern-seed", "out", "overwrite", "threads"};
     return names;
 }
 
-/// Runs of ssgd by their options. Rates at which nobody trains are left out: those above ssgd's
-/// best one, at which it ends worse by more than kBeyond (there any plan that wavers less does
-/// better), and those below kSlow of it.
+/// Runs of ssgd by their options. Rates without practical use are left out: those above ssgd's best
+/// rate at which ssgd ends worse by more than kBeyond (there any plan with less noise does better),
+/// and those below kSlow of the best rate.
 std::multimap<std::string, const Runs*> references_of(const std::map<std::string, Runs>& all) {
     struct Best {
         double end = 0;
@@ -234,7 +235,7 @@ std::multimap<std::string, const Runs*> references_of(const std::map<std::string
     return references;
 }
 
-/// The one of kLrScales that a rate is of another; none: another share.
+/// The scale of kLrScales that is the ratio of two rates; none: another ratio.
 std::optional<double> scale_of(double rate, double of) {
     const auto found = std::find_if(kLrScales.begin(), kLrScales.end(), [&](double scale) {
         return std::abs(rate - scale * of) <= kSame * rate;
@@ -259,7 +260,7 @@ double curve_ratio(const std::vector<double>& first, const std::vector<double>& 
             ++levels;
         }
     }
-    if (levels == 0) {  // one of them never came below what the other began with
+    if (levels == 0) {  // one curve never falls below the begin of the other
         const double length = static_cast<double>(std::max(first.size(), second.size()));
         return first.back() < second.back()   ? 1 / length
                : first.back() > second.back() ? length

@@ -12,7 +12,7 @@
 namespace cohort {
 namespace {
 
-using Matrix = std::vector<std::vector<double>>;  ///< [rows][columns]
+using Rows = std::vector<std::vector<double>>;  ///< [rows][columns]
 
 constexpr double kRidge = 0.01;  ///< of the terms' own mean squares, a row
 constexpr int kSweeps = 1000;    ///< of the coordinates: there are few
@@ -27,7 +27,7 @@ double target_of(const EfficiencyRow& row) {
 
 /// x >= 0 that minimises x a x / 2 - b x, one coordinate after the other. @param a  symmetric,
 /// positive definite
-std::vector<double> solve_not_negative(const Matrix& a, const std::vector<double>& b) {
+std::vector<double> solve_not_negative(const Rows& a, const std::vector<double>& b) {
     std::vector<double> x(b.size(), 0.0);
     for (int sweep = 0; sweep < kSweeps; ++sweep) {
         for (std::size_t i = 0; i < x.size(); ++i) {
@@ -62,7 +62,7 @@ std::vector<double> ranks_of(const std::vector<double>& values) {
     return ranks;
 }
 
-/// Where one plan is to be chosen.
+/// Identifies the situation in which one plan is chosen.
 std::string choice_of(const EfficiencyRow& row) {
     const StalenessFeatures& f = row.features;
     return fmt::format("{} {} {} {} {}", row.model, row.lr, f.momentum, f.look_ahead, row.pattern);
@@ -74,7 +74,7 @@ struct Choice {
     double best = 1;
 };
 
-/// By choice_of(). ssgd itself may be chosen; equals do not take the place of it.
+/// Choices by choice_of(). ssgd itself may be chosen, also among equals.
 std::map<std::string, Choice> choices_of(const std::vector<EfficiencyRow>& rows,
                                          const std::vector<double>& predicted) {
     std::map<std::string, Choice> choices;
@@ -127,7 +127,7 @@ EfficiencyScore score_efficiency(const std::vector<EfficiencyRow>& rows,
 
 EfficiencyCoefficients fit_efficiency(const std::vector<EfficiencyRow>& rows) {
     const std::vector<std::string>& terms = EfficiencyModel::term_names();
-    Matrix squares(terms.size(), std::vector<double>(terms.size(), 0.0));
+    Rows squares(terms.size(), std::vector<double>(terms.size(), 0.0));
     std::vector<double> products(terms.size(), 0.0);
     for (const EfficiencyRow& row : rows) {
         const std::vector<double> values = EfficiencyModel::terms_of(row.features);

@@ -12,7 +12,7 @@ namespace {
 /// A ratio less one, without its unit.
 std::string change_number(double change) {
     constexpr double kMany = 10;
-    constexpr double kTenths = 9.95;  // percent: from here on whole ones
+    constexpr double kTenths = 9.95;  // percent: larger changes are printed without decimals
     if (change >= kMany) {
         return fmt::format("×{:.0f}", change + 1);
     }

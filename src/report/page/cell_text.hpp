@@ -13,9 +13,9 @@ namespace cohort {
 [[nodiscard]] std::string change_text(double log_ratio);
 /// "-23 % [-27, -19]"; of one seed without an interval.
 [[nodiscard]] std::string change_text(const Interval& log_ratio, bool with_interval);
-/// The same in words: "23 % [19, 27] below", "1.2 % [-3, 5] above".
+/// A change in words: "23 % [19, 27] below", "1.2 % [-3, 5] above".
 [[nodiscard]] std::string apart_text(const Interval& log_ratio, bool with_interval);
-/// "missed 2 of 25, ssgd 1": empty when nobody missed the target.
+/// "missed 2 of 25, ssgd 1": empty when no run missed the target.
 [[nodiscard]] std::string misses_text(const Ratio& ratio, const std::string& other);
 
 }  // namespace cohort

@@ -12,12 +12,12 @@
 namespace cohort {
 namespace {
 
-constexpr double kWidth = 440;
+constexpr double kCurvesWidth = 440;
 constexpr double kHeight = 250;
-constexpr double kLeft = 34;
-constexpr double kRight = 12;
-constexpr double kTop = 22;
-constexpr double kBottom = 32;
+constexpr double kCurvesLeft = 34;
+constexpr double kCurvesRight = 12;
+constexpr double kCurvesTop = 22;
+constexpr double kCurvesBottom = 32;
 constexpr int kPoints = 72;      ///< of a curve
 constexpr double kPastBest = 4;  ///< the axis ends at so many times the best time to the target
 constexpr double kBelowTarget = 0.2;
@@ -43,7 +43,7 @@ std::optional<double> accuracy_at(const RunPictures& run, double time_s) {
     return before->accuracy + part * (after->accuracy - before->accuracy);
 }
 
-/// Over the runs of a mode.
+/// A point of the curve over the runs of a mode.
 struct CurvePoint {
     double time_s = 0;
     Spread accuracy;
@@ -90,7 +90,7 @@ double target_of(const PageData& data) {
     return data.results.rows.empty() ? 0 : data.results.rows.front().target_accuracy;
 }
 
-/// What of the accuracies is shown: around the target, if there is one.
+/// Range of accuracies shown: around the target, if there is one.
 Scale accuracy_scale(const PageData& data) {
     constexpr double kStep = 0.05;
     const double target = target_of(data);
@@ -101,7 +101,8 @@ Scale accuracy_scale(const PageData& data) {
     const double to = std::min(1.0, std::ceil(most / kStep + 0.2) * kStep);
     const double from =
         target > 0 ? std::max(0.0, std::floor((target - kBelowTarget) / kStep) * kStep) : 0;
-    return {.from = 100 * from, .to = 100 * to, .begin = kHeight - kBottom, .end = kTop};
+    return {
+        .from = 100 * from, .to = 100 * to, .begin = kHeight - kCurvesBottom, .end = kCurvesTop};
 }
 
 std::string points_text(const std::vector<CurvePoint>& curve, const Scale& x, const Scale& y,
@@ -136,15 +137,15 @@ std::string draw_curves(const PageData& data, std::size_t pattern) {
     if (!(end_s > 0)) {
         return "";
     }
-    const Scale x{.from = 0, .to = end_s, .begin = kLeft, .end = kWidth - kRight};
+    const Scale x{.from = 0, .to = end_s, .begin = kCurvesLeft, .end = kCurvesWidth - kCurvesRight};
     const Scale y = accuracy_scale(data);
     const std::string id = fmt::format("curve{}", pattern);
-    Picture picture(id, kWidth, kHeight, "Accuracy over virtual time, " + name,
+    Picture picture(id, kCurvesWidth, kHeight, "Accuracy over virtual time, " + name,
                     "Median test accuracy of every mode, with a band from the least to the most "
                     "of all seeds. The tables have the times to the target.");
     constexpr int kTicks = 5;
     picture.x_axis(x, y.begin, y.begin - y.end, round_ticks(0, end_s, kTicks), "virtual time, s");
-    picture.y_axis(y, kLeft, x.end - x.begin, round_ticks(y.from, y.to, kTicks),
+    picture.y_axis(y, kCurvesLeft, x.end - x.begin, round_ticks(y.from, y.to, kTicks),
                    "test accuracy, %");
     picture.add(fmt::format(
         "<clipPath id=\"{}-c\"><rect x=\"{}\" y=\"{}\" width=\"{}\" "

@@ -5,12 +5,12 @@
 #include "report/page/page_data.hpp"
 #include "report/page/plan_strip.hpp"
 
-// A whole run: who was slow when, and which plan was in force.
+// A whole run: stragglers over time, and the plans in force.
 namespace cohort {
 namespace {
 
-constexpr double kLane = 13;
-constexpr double kBar = 9;
+constexpr double kDecisionLane = 13;
+constexpr double kDecisionBar = 9;
 constexpr double kStrip = 14;  ///< height of the plans
 constexpr double kLeastWidth = 0.5;
 
@@ -25,11 +25,12 @@ void add_episodes(Picture& picture, const SimulationResult& run, const Scale& x,
             fmt::format("worker {}, {:.2f} to {:.2f} s: {:.2f} times as long as the fastest{}; {}",
                         episode.worker, episode.begin_s, episode.end_s, episode.slowdown,
                         episode.by_lag ? ", seen by its lag" : "", to_string(episode.cause));
-        picture.add(fmt::format(
-            "<rect class=\"e{}\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" "
-            "height=\"{}\"><title>{}</title></rect>",
-            static_cast<int>(episode.cause), place(begin),
-            place(kRunFrame.top + episode.worker * kLane), width, place(kBar), escaped(what)));
+        picture.add(
+            fmt::format("<rect class=\"e{}\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" "
+                        "height=\"{}\"><title>{}</title></rect>",
+                        static_cast<int>(episode.cause), place(begin),
+                        place(kRunFrame.top + episode.worker * kDecisionLane), width,
+                        place(kDecisionBar), escaped(what)));
     }
 }
 
@@ -43,7 +44,7 @@ std::string draw_decisions(const PageData& data, std::size_t mode, std::size_t p
     }
     const std::string& name = data.results.modes[mode].name;
     const int workers = std::min<int>(kRunFrame.most_workers, static_cast<int>(run.workers.size()));
-    const double strip = kRunFrame.top + workers * kLane;
+    const double strip = kRunFrame.top + workers * kDecisionLane;
     const double bottom = strip + kStrip + 3;
     const Scale x{.from = 0,
                   .to = run.virtual_s,
@@ -60,8 +61,8 @@ std::string draw_decisions(const PageData& data, std::size_t mode, std::size_t p
     picture.text(0, kRunFrame.top - 7, "start",
                  fmt::format("{}: stragglers and plans, the whole run", name), "what");
     for (int worker = 0; worker < workers; ++worker) {
-        picture.text(kRunFrame.left - 4, kRunFrame.top + worker * kLane + kBar, "end",
-                     fmt::format("worker {}", worker));
+        picture.text(kRunFrame.left - 4, kRunFrame.top + worker * kDecisionLane + kDecisionBar,
+                     "end", fmt::format("worker {}", worker));
     }
     picture.text(kRunFrame.left - 4, strip + kStrip - 3, "end", "plan", "what");
     add_episodes(picture, run, x, workers);

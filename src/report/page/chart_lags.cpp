@@ -9,14 +9,14 @@
 namespace cohort {
 namespace {
 
-constexpr double kWidth = 620;
-constexpr double kLeft = 150;
-constexpr double kRight = 90;
-constexpr double kTop = 22;
-constexpr double kBottom = 34;
-constexpr double kRow = 30;
+constexpr double kLagsWidth = 620;
+constexpr double kLagsLeft = 150;
+constexpr double kLagsRight = 90;
+constexpr double kLagsTop = 22;
+constexpr double kLagsBottom = 34;
+constexpr double kLagsRow = 30;
 constexpr double kBars = 24;     ///< of a row's height
-constexpr double kRest = 0.001;  ///< the axis may leave out so large a share of a mode's pushes
+constexpr double kRest = 0.001;  ///< share of a mode's pushes that the axis may leave out
 
 /// Share of pushes by bin, all seeds together.
 std::vector<double> shares_of(const CellPictures& cell) {
@@ -34,7 +34,7 @@ std::vector<double> shares_of(const CellPictures& cell) {
     return shares;
 }
 
-/// Bins from the first up to the last that is needed to have all but kRest of them.
+/// Number of bins that hold all but kRest of the pushes.
 std::size_t bins_needed(const std::vector<double>& shares) {
     double rest = 0;
     std::size_t bins = shares.size();
@@ -78,23 +78,23 @@ std::string draw_lags(const PageData& data, std::size_t pattern) {
     }
     const Scale x{.from = 0,
                   .to = static_cast<double>(bins) / SimulationResult::kLagBins,
-                  .begin = kLeft,
-                  .end = kWidth - kRight};
-    const double bottom = kTop + static_cast<double>(rows.size()) * kRow;
-    Picture picture(fmt::format("lag{}", pattern), kWidth, bottom + kBottom,
+                  .begin = kLagsLeft,
+                  .end = kLagsWidth - kLagsRight};
+    const double bottom = kLagsTop + static_cast<double>(rows.size()) * kLagsRow;
+    Picture picture(fmt::format("lag{}", pattern), kLagsWidth, bottom + kLagsBottom,
                     "Lag of the applied gradients, " + data.results.patterns[pattern],
                     "A row per mode: how large a share of its pushes had which lag.");
     constexpr int kTicks = 8;
-    picture.x_axis(x, bottom, bottom - kTop, round_ticks(0, x.to, kTicks),
+    picture.x_axis(x, bottom, bottom - kLagsTop, round_ticks(0, x.to, kTicks),
                    "lag, reference batches");
     if (std::any_of(rows.begin(), rows.end(), [bins](const auto& row) {
             return row.second.size() == bins && row.second.back() > 0;
         })) {
-        picture.text(x.end, kTop - 8, "end", "last bar: this lag and more");
+        picture.text(x.end, kLagsTop - 8, "end", "last bar: this lag and more");
     }
     for (std::size_t row = 0; row < rows.size(); ++row) {
-        const double base = kTop + static_cast<double>(row + 1) * kRow;
-        picture.text(kLeft - 6, base - 4, "end", data.results.modes[rows[row].first].name);
+        const double base = kLagsTop + static_cast<double>(row + 1) * kLagsRow;
+        picture.text(kLagsLeft - 6, base - 4, "end", data.results.modes[rows[row].first].name);
         add_row(picture, rows[row].first, rows[row].second, x, base);
     }
     return picture.done();

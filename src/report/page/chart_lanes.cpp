@@ -11,8 +11,8 @@
 namespace cohort {
 namespace {
 
-constexpr double kLane = 15;
-constexpr double kBar = 11;              ///< of a lane's height
+constexpr double kWorkerLane = 15;
+constexpr double kWorkerBar = 11;        ///< of a lane's height
 constexpr std::size_t kMostSpans = 420;  ///< that are drawn
 
 constexpr std::array<const char*, 7> kKinds{"delay", "input", "compute", "push",
@@ -37,8 +37,7 @@ double recorded_until(const std::vector<LaneSpan>& lanes) {
     return end_s;
 }
 
-/// What the picture is about: the first change of mode that was recorded, else the longest step
-/// or wait.
+/// Centre of the picture: the first recorded change of mode, else the longest step or wait.
 double centre_of(const SimulationResult& run) {
     const double end_s = recorded_until(run.lanes);
     for (const SwitchReport& change : run.switches) {
@@ -53,7 +52,7 @@ double centre_of(const SimulationResult& run) {
     return (longest->begin_s + longest->end_s) / 2;
 }
 
-/// As long as kMostSpans fill on average.
+/// The window around the centre that kMostSpans spans fill on average.
 Window window_of(const SimulationResult& run) {
     const double from_s = run.lanes_from_s;
     const double end_s = recorded_until(run.lanes);
@@ -75,14 +74,14 @@ std::map<int, std::string> paths_of(const SimulationResult& run, const Window& w
             continue;
         }
         const double width = std::max(0.3, x(end) - x(begin));
-        paths[static_cast<int>(span.kind)] +=
-            fmt::format("M{:.1f} {}h{:.1f}v{}H{:.1f}z", x(begin),
-                        place(kRunFrame.top + span.worker * kLane), width, place(kBar), x(begin));
+        paths[static_cast<int>(span.kind)] += fmt::format(
+            "M{:.1f} {}h{:.1f}v{}H{:.1f}z", x(begin),
+            place(kRunFrame.top + span.worker * kWorkerLane), width, place(kWorkerBar), x(begin));
     }
     return paths;
 }
 
-/// Where the plan changed. @param named  with words above: a strip of plans has them otherwise
+/// Marks changes of the plan. @param named  with labels above, unless a strip of plans has them
 void add_changes(Picture& picture, const SimulationResult& run, const Window& window,
                  const Scale& x, double bottom, bool named) {
     for (const SwitchReport& change : run.switches) {
@@ -120,8 +119,8 @@ std::string draw_lanes(const PageData& data, std::size_t mode, std::size_t patte
                   .begin = kRunFrame.left,
                   .end = kRunFrame.width - kRunFrame.right};
     const std::vector<PlanStretch> plans = plan_stretches(run);
-    const double strip = kRunFrame.top + workers * kLane;
-    const double bottom = strip + (plans.empty() ? 0 : kLane);
+    const double strip = kRunFrame.top + workers * kWorkerLane;
+    const double bottom = strip + (plans.empty() ? 0 : kWorkerLane);
     Picture picture(fmt::format("lane{}-{}", mode, pattern), kRunFrame.width,
                     bottom + kRunFrame.bottom,
                     fmt::format("Workers under {}, {}", name, data.results.patterns[pattern]),
@@ -132,16 +131,16 @@ std::string draw_lanes(const PageData& data, std::size_t mode, std::size_t patte
                    "virtual time, s");
     picture.text(0, kRunFrame.top - 7, "start", name, "what");
     for (int worker = 0; worker < workers; ++worker) {
-        picture.text(kRunFrame.left - 4, kRunFrame.top + worker * kLane + kBar - 2, "end",
-                     fmt::format("worker {}", worker));
+        picture.text(kRunFrame.left - 4, kRunFrame.top + worker * kWorkerLane + kWorkerBar - 2,
+                     "end", fmt::format("worker {}", worker));
     }
     for (const auto& [kind, path] : paths_of(run, window, x, workers)) {
         picture.add(fmt::format("<path class=\"k{}\" d=\"{}\"><title>{}</title></path>", kind, path,
                                 kKinds.at(static_cast<std::size_t>(kind))));
     }
     if (!plans.empty()) {
-        picture.text(kRunFrame.left - 4, strip + kBar - 2, "end", "plan", "what");
-        add_plan_strip(picture, plans, x, strip, kBar);
+        picture.text(kRunFrame.left - 4, strip + kWorkerBar - 2, "end", "plan", "what");
+        add_plan_strip(picture, plans, x, strip, kWorkerBar);
     }
     add_changes(picture, run, window, x, bottom, plans.empty());
     return picture.done();

@@ -11,16 +11,16 @@ namespace cohort {
 namespace {
 
 constexpr double kNames = 150;
-constexpr double kWidth = 1000;
+constexpr double kRatiosWidth = 1000;
 constexpr double kGap = 12;  ///< right of every box
 constexpr double kHead = 20;
 constexpr double kFoot = 22;
-constexpr double kRow = 14;
+constexpr double kRatiosRow = 14;
 constexpr std::size_t kMostBesides = 8;
-constexpr double kWorst = 1.3863;      ///< log 4: what is beyond ends in an arrow
+constexpr double kFarthest = 1.3863;   ///< log 4: larger ratios end in an arrow
 constexpr double kNarrowest = 0.2232;  ///< log 1.25, a tick
 
-/// What of the logarithms is shown: all that is within a factor of four.
+/// Range of logarithms shown: up to a factor of four.
 Scale axis_of(const std::vector<Duel>& duels) {
     double low = -kNarrowest;
     double high = kNarrowest;
@@ -30,7 +30,7 @@ Scale axis_of(const std::vector<Duel>& duels) {
             high = std::max(high, ratio.tta.high);
         }
     }
-    return {.from = std::max(low, -kWorst), .to = std::min(high, kWorst)};
+    return {.from = std::max(low, -kFarthest), .to = std::min(high, kFarthest)};
 }
 
 /// One mode under one pattern: a dot at the mean, a line over the interval.
@@ -62,7 +62,7 @@ void add_axis(Picture& picture, const Scale& x, double top, double bottom) {
     }
 }
 
-/// Modes that have something to show.
+/// Modes with at least one ratio.
 std::vector<const Duel*> rows_of(const Comparison& comparison) {
     std::vector<const Duel*> rows;
     for (const Duel& duel : comparison.to_reference) {
@@ -73,14 +73,14 @@ std::vector<const Duel*> rows_of(const Comparison& comparison) {
     return rows;
 }
 
-/// One pattern; `names` for the first box of a line.
+/// The box of one pattern; `names` for the first box of a line.
 void add_box(Picture& picture, const PageData& data, std::size_t pattern, const Scale& x,
              double top, bool names) {
     const std::vector<const Duel*> rows = rows_of(data.comparison);
     const std::string& name = data.results.patterns[pattern];
     picture.text((x.begin + x.end) / 2, top - 7, "middle", name, "what");
-    add_axis(picture, x, top, top + kRow * static_cast<double>(rows.size()));
-    double y = top + kRow / 2;
+    add_axis(picture, x, top, top + kRatiosRow * static_cast<double>(rows.size()));
+    double y = top + kRatiosRow / 2;
     for (const Duel* duel : rows) {
         const ExperimentMode& mode = data.results.modes[duel->mode];
         if (names) {
@@ -92,7 +92,7 @@ void add_box(Picture& picture, const PageData& data, std::size_t pattern, const 
                       fmt::format("{} under {}: {}", mode.name, name,
                                   change_text(ratio.tta, data.results.seeds.size() > 1)));
         }
-        y += kRow;
+        y += kRatiosRow;
     }
 }
 
@@ -107,10 +107,10 @@ std::string draw_ratios(const PageData& data) {
     }
     const std::size_t across = std::min(patterns, kMostBesides);
     const std::size_t lines = (patterns + across - 1) / across;
-    const double column = (kWidth - kNames) / static_cast<double>(across);
-    const double height = kHead + kRow * static_cast<double>(rows) + kFoot;
+    const double column = (kRatiosWidth - kNames) / static_cast<double>(across);
+    const double height = kHead + kRatiosRow * static_cast<double>(rows) + kFoot;
     const std::string what = comparison.has_target ? "Time to the target" : "Time for a sample";
-    Picture picture("ratios", kWidth, height * static_cast<double>(lines),
+    Picture picture("ratios", kRatiosWidth, height * static_cast<double>(lines),
                     what + " relative to that of " + data.results.modes[comparison.reference].name,
                     "A box for every pattern, a row for every mode: the mean over the seeds as a "
                     "dot, its 95 % interval as a line; left of 1 is faster.");

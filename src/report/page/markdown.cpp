@@ -44,7 +44,7 @@ std::string markdown_of(const ReportTable& table) {
 }
 
 /// Lines end without blanks.
-std::string trimmed(const std::string& text) {
+std::string without_trailing_blanks(const std::string& text) {
     std::string result;
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (!(text[i] == ' ' && i + 1 < text.size() && text[i + 1] == '\n')) {
@@ -76,7 +76,7 @@ std::string report_markdown(const SweepResults& results) {
             }
         }
     }
-    return trimmed(text) + "```\n";
+    return without_trailing_blanks(text) + "```\n";
 }
 
 }  // namespace cohort

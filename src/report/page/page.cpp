@@ -14,7 +14,7 @@
 namespace cohort {
 namespace {
 
-/// With more the bands of a picture are faint.
+/// With more modes the bands of a picture are faint.
 constexpr std::size_t kFewModes = 5;
 
 std::string title_of(const SweepResults& results) {
@@ -25,7 +25,7 @@ std::string counted(std::size_t count, const std::string& one) {
     return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
-/// What was run, and how much of it is here.
+/// Facts of the sweep, and the number of finished runs.
 std::string facts(const PageData& data) {
     const SweepResults& results = data.results;
     std::string text = fmt::format(
@@ -58,13 +58,13 @@ std::string facts(const PageData& data) {
     return text + "</code></p></details>\n";
 }
 
-/// A picture with its words, in a figure.
+/// A picture with its caption, in a figure.
 std::string figure(const std::string& picture, const std::string& caption) {
     return fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", picture,
                        escaped(caption));
 }
 
-/// What came out: sentences and one picture.
+/// The verdict: sentences and one picture.
 std::string verdict_part(const PageData& data) {
     std::string text;
     for (const std::string& sentence : verdicts(data.results, data.comparison)) {
@@ -97,7 +97,7 @@ std::string explanation(const PageData& data) {
            "(cohort simulate).</p>\n";
 }
 
-/// "the first 2,000 test samples" of points that are of a part; empty when all are of all.
+/// "the first 2,000 test samples" when some points use a part of the test set; else empty.
 std::string subset_text(const PageData& data) {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     std::int64_t most = 0;
@@ -146,7 +146,7 @@ std::string curves_section(const PageData& data) {
     return text + "</div></section>\n";
 }
 
-/// Of every pattern something in a box of its own; the first is open.
+/// A box for every pattern; the first is open.
 template <class Draw>
 std::string by_pattern(const PageData& data, Draw draw) {
     std::string text;
@@ -167,7 +167,7 @@ std::string demands_section(const PageData& data) {
            "</section>\n";
 }
 
-/// Of a mode that chooses plans: the whole run, and its decisions in words.
+/// For a mode that chooses plans: the whole run, and its decisions in words.
 std::string decisions_of(const PageData& data, std::size_t mode, std::size_t pattern) {
     const std::string picture = draw_decisions(data, mode, pattern);
     if (picture.empty()) {

@@ -8,10 +8,10 @@
 namespace cohort {
 namespace {
 
-constexpr std::size_t kColours = 7;
+constexpr std::size_t kModeColours = 7;
 
-/// Near the target a subset of the test set and then all of it are evaluated at one moment: what
-/// the larger one says counts.
+/// Near the target a subset of the test set and then the whole set are evaluated at the same time:
+/// the evaluation of the larger set counts.
 std::vector<EvaluationPoint> last_of_equal_times(const std::vector<EvaluationPoint>& points) {
     std::vector<EvaluationPoint> kept;
     for (const EvaluationPoint& point : points) {
@@ -23,7 +23,7 @@ std::vector<EvaluationPoint> last_of_equal_times(const std::vector<EvaluationPoi
     return kept;
 }
 
-/// Keeps of `common` what this run has too.
+/// Keeps the options of `common` that this run has too.
 void intersect(OptionList& common, const OptionList& options, bool first) {
     if (first) {
         common = options;
@@ -62,8 +62,8 @@ PageData read_page_data(SweepResults results) {
 }
 
 std::string mode_class(std::size_t mode) {
-    const std::size_t dash = mode / kColours;
-    return fmt::format("c{}{}", mode % kColours, dash > 0 ? fmt::format(" d{}", dash) : "");
+    const std::size_t dash = mode / kModeColours;
+    return fmt::format("c{}{}", mode % kModeColours, dash > 0 ? fmt::format(" d{}", dash) : "");
 }
 
 }  // namespace cohort

@@ -11,7 +11,7 @@
 
 namespace cohort {
 
-/// Of one run: what its pictures need.
+/// Data of one run for its pictures.
 struct RunPictures {
     std::vector<EvaluationPoint> evaluations;  ///< one for each moment: the last
     std::vector<std::int64_t> lag_histogram;
@@ -20,10 +20,10 @@ struct RunPictures {
 /// A mode under a pattern.
 struct CellPictures {
     std::vector<RunPictures> runs;  ///< as ComparedCell::rows
-    SimulationResult first;         ///< whole, of the first seed; `lanes` are drawn
+    SimulationResult first;         ///< whole result of the first seed, for the lanes
 };
 
-/// Everything that a page is made of.
+/// All data of a page.
 struct PageData {
     SweepResults results;
     Comparison comparison;
@@ -43,9 +43,9 @@ struct PageData {
 [[nodiscard]] std::string draw_ratios(const PageData& data);
 /// Median accuracy of every mode over virtual time, with a band from least to most.
 [[nodiscard]] std::string draw_curves(const PageData& data, std::size_t pattern);
-/// What each worker did in a short stretch of a run, with changes of mode.
+/// Each worker's activities in a short stretch of a run, with changes of mode.
 [[nodiscard]] std::string draw_lanes(const PageData& data, std::size_t mode, std::size_t pattern);
-/// Stragglers and plans of a whole run; empty when nobody decided anything.
+/// Stragglers and plans of a whole run; empty without decisions.
 [[nodiscard]] std::string draw_decisions(const PageData& data, std::size_t mode,
                                          std::size_t pattern);
 /// Shares of pushes by lag, a row per mode.
@@ -57,13 +57,13 @@ struct PageData {
 /// Colours and names of the modes; of what workers do.
 [[nodiscard]] std::string mode_legend(const PageData& data);
 [[nodiscard]] std::string lane_legend();
-/// Colours of what explains stragglers.
+/// Colours of the causes of stragglers.
 [[nodiscard]] std::string cause_legend();
 /// Every table of modes by patterns.
 [[nodiscard]] std::string result_tables(const PageData& data);
 /// Bytes and processor time of servers and workers under a pattern.
 [[nodiscard]] std::string demand_table(const PageData& data, std::size_t pattern);
-/// What a chooser decided in the run that is drawn, why, and what came of it; empty: nothing.
+/// A chooser's decisions in the drawn run, with reasons and results; empty: no decisions.
 [[nodiscard]] std::string decision_table(const PageData& data, std::size_t mode,
                                          std::size_t pattern);
 [[nodiscard]] std::string tuning_table(const PageData& data);

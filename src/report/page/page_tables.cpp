@@ -13,7 +13,7 @@
 namespace cohort {
 namespace {
 
-/// A table in a box that scrolls by itself; `name` for those who cannot see it.
+/// A table in a box that scrolls by itself; `name` is for screen readers.
 std::string in_box(const std::string& name, const std::string& table) {
     return fmt::format(
         "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">"
@@ -66,8 +66,8 @@ std::string table_html(const ReportTable& table) {
 struct Demand {
     const char* name;
     double RunRow::*number;
-    double unit;    ///< divided by it
-    bool compared;  ///< relative to the reference mode, too
+    double unit;    ///< numbers are divided by it
+    bool compared;  ///< also shown relative to the reference mode
 };
 
 constexpr double kMega = 1e6;

@@ -10,13 +10,13 @@
 namespace cohort {
 namespace {
 
-constexpr std::size_t kColours = 7;
+constexpr std::size_t kPlanColours = 7;
 
 /// Colours by plan.
 std::map<std::string, std::size_t> colours_of(const std::vector<PlanStretch>& stretches) {
     std::map<std::string, std::size_t> colours;
     for (const PlanStretch& stretch : stretches) {
-        colours.emplace(stretch.plan, colours.size() % kColours);
+        colours.emplace(stretch.plan, colours.size() % kPlanColours);
     }
     return colours;
 }

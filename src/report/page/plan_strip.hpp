@@ -9,7 +9,7 @@
 
 namespace cohort {
 
-/// Of pictures of a run with a row per worker, so that one fits below the other.
+/// Frame shared by pictures of a run with a row per worker, so that they align.
 struct RunFrame {
     double width = 900;
     double left = 66;
@@ -31,15 +31,15 @@ struct PlanStretch {
     const DecisionRecord* decision = nullptr;  ///< null: before the first one
 };
 
-/// Of a run with decisions; none when nobody decided anything. Between two of them another one may
-/// have had the say, who had no reasons to tell.
+/// The stretches of a run with decisions; none without decisions. Between two stretches a plan
+/// without a recorded decision may have been in force.
 [[nodiscard]] std::vector<PlanStretch> plan_stretches(const SimulationResult& run);
 
 /// "static:7; why; 5,000 samples/s predicted, 4,800 measured over 3.2 s; next best asgd".
 [[nodiscard]] std::string words_of(const DecisionRecord& decision);
 
-/// Draws those between x.from and x.to as a bar, coloured by plan in the order of their first
-/// appearance in the run, named where there is room, with their words for the pointer.
+/// Draws the stretches between x.from and x.to as a bar, coloured by plan in the order of first
+/// appearance in the run, named where there is room, with words_of() as tooltips.
 void add_plan_strip(Picture& picture, const std::vector<PlanStretch>& stretches, const Scale& x,
                     double y, double height);
 

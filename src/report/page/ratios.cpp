@@ -9,9 +9,9 @@
 namespace cohort {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoRatio = std::numeric_limits<double>::quiet_NaN();
 
-/// By seed: the sum of some numbers, and how many they are.
+/// Sum and count of numbers, by seed.
 struct SeedSum {
     double sum = 0;
     double count = 0;
@@ -23,7 +23,7 @@ double mean_of(const std::vector<SeedSum>& sums, std::span<const std::uint32_t> 
         all.sum += sums[seed].sum;
         all.count += sums[seed].count;
     }
-    return all.count > 0 ? all.sum / all.count : kNone;
+    return all.count > 0 ? all.sum / all.count : kNoRatio;
 }
 
 std::size_t index_of_seed(const SweepResults& results, const ExperimentSeed& seed) {
@@ -33,7 +33,7 @@ std::size_t index_of_seed(const SweepResults& results, const ExperimentSeed& see
 
 }  // namespace
 
-/// None: it has no target where others have, or has no pace.
+/// None: the run has no target where others have one, or has no pace.
 std::optional<RunPairs::LogRun> RunPairs::log_run(const RunRow& row, bool has_target) {
     if ((has_target && row.target_accuracy <= 0) || row.samples_per_s <= 0) {
         return std::nullopt;
@@ -202,7 +202,7 @@ Regret RunPairs::regret(std::size_t mode, const OracleChoices& oracle) const {
                     means.push_back(mean);
                 }
             }
-            return means.empty() ? kNone : statistic(std::move(means));
+            return means.empty() ? kNoRatio : statistic(std::move(means));
         });
     };
     if (regret.patterns > 0) {

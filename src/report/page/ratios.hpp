@@ -16,18 +16,19 @@ using OracleChoices = std::vector<std::vector<std::optional<std::size_t>>>;
 /// Runs of modes side by side, by pattern and seed.
 class RunPairs {
 public:
-    /// @param results  outlive it  @param has_target  runs without one do not count
+    /// @param results  must outlive this object  @param has_target  runs without a target do not
+    /// count
     RunPairs(const SweepResults& results, bool has_target);
 
     [[nodiscard]] Duel duel(std::size_t mode, std::size_t other) const;
     /// For each seed of a pattern the fixed mode with the fewest misses, then the smallest mean of
-    /// log times, over all *other* seeds. Wants every run of every fixed mode under the pattern,
+    /// log times, over all *other* seeds. Needs every run of every fixed mode under the pattern,
     /// and two seeds.
     [[nodiscard]] OracleChoices choose_oracle() const;
     [[nodiscard]] Regret regret(std::size_t mode, const OracleChoices& oracle) const;
 
 private:
-    /// A run's way to the target, in logarithms.
+    /// Time, samples and pace of a run to the target, in logarithms.
     struct LogRun {
         double samples = 0;
         double pace = 0;
@@ -38,7 +39,7 @@ private:
         LogRun own;
         LogRun other;
     };
-    /// By seed.
+    /// Pairs by seed.
     using Pairs = std::vector<std::optional<Pair>>;
     /// The mode that another one is paired with.
     using Opponent =

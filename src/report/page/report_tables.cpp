@@ -12,7 +12,7 @@
 namespace cohort {
 namespace {
 
-/// "not in 1.2M samples": the budget that was not enough; or that the runs diverged.
+/// "not in 1.2M samples", with the budget of the runs; or a text that the runs diverged.
 std::string not_reached(const ComparedCell& cell) {
     std::int64_t samples = 0;
     bool diverged = true;
@@ -31,7 +31,7 @@ std::string accuracy_text(double share) {
     return fmt::format("{:.1f} %", 100 * share);
 }
 
-/// From least to most, and how many runs did not get there.
+/// Minimum and maximum, and the number of runs that missed the target.
 std::string spread_text(const Spread& spread, std::string (*format)(double)) {
     if (spread.finite == 0) {
         return fmt::format("none of {}", spread.runs);
@@ -220,7 +220,7 @@ private:
         return table;
     }
 
-    /// How often it was which: "asgd ×3, ssgd ×2", the most frequent first.
+    /// How often each mode was the oracle: "asgd ×3, ssgd ×2", the most frequent first.
     [[nodiscard]] ReportTable::Row oracle_row() const {
         ReportTable::Row row{.name = "oracle", .note = "hindsight", .cells = {{}, {}}};
         for (const std::vector<std::string>& choices : comparison_.oracle) {

@@ -9,8 +9,8 @@ namespace cohort {
 
 /// A cell in words, for every kind of output.
 struct CellText {
-    std::string main;                ///< the number, or that there is none
-    std::vector<std::string> below;  ///< what belongs to it
+    std::string main;                ///< the number, or a text in place of a missing number
+    std::vector<std::string> below;  ///< lines below the number
     bool best = false;
     bool never = false;  ///< there is no number
 };
@@ -23,12 +23,12 @@ struct ReportTable {
         std::vector<CellText> cells;
     };
     std::string title;
-    std::string caption;  ///< what the numbers are
+    std::string caption;  ///< meaning of the numbers
     std::vector<std::string> columns;
     std::vector<Row> rows;
 };
 
-/// All that a sweep has numbers for, the most telling first.
+/// All tables for which a sweep has numbers, the most important first.
 [[nodiscard]] std::vector<ReportTable> report_tables(const SweepResults& results,
                                                      const Comparison& comparison);
 

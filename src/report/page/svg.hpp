@@ -29,8 +29,8 @@ struct Scale {
 /// 1234567 -> "1.23M", 0.05 -> "0.05": three digits.
 [[nodiscard]] std::string short_number(double value);
 
-/// A picture in SVG that scales with its column, draws with the page's colours (classes), and says
-/// to those who cannot see it what it shows.
+/// A picture in SVG that scales with its column, uses the page's colours (classes), and has a
+/// description for screen readers.
 class Picture {
 public:
     /// @param id  unique in the page
@@ -42,8 +42,8 @@ public:
     void text(double x, double y, std::string_view anchor, std::string_view content,
               std::string_view kind = "");
     void line(double x1, double y1, double x2, double y2, std::string_view kind);
-    /// Axis line, ticks with numbers, and what is measured in which unit, below the plot or left
-    /// of it. @param grid how far lines go through the plot
+    /// Axis line, ticks with numbers, and a title with the unit, below the plot or left of it.
+    /// @param grid  length of the grid lines through the plot
     void x_axis(const Scale& scale, double y, double grid, const std::vector<double>& ticks,
                 std::string_view what);
     void y_axis(const Scale& scale, double x, double grid, const std::vector<double>& ticks,

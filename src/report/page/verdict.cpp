@@ -9,9 +9,9 @@
 namespace cohort {
 namespace {
 
-/// Fewer make intervals that are too narrow (ClusterBootstrap).
+/// With fewer seeds intervals are too narrow (ClusterBootstrap).
 constexpr std::size_t kEnoughSeeds = 25;
-/// Of a ratio's logarithm: less is printed as nothing.
+/// Smallest logarithm of a ratio that is printed as a change.
 constexpr double kShown = 0.0005;
 
 std::string joined(const std::vector<std::string>& words) {
@@ -69,7 +69,7 @@ private:
         return ratio.misses > ratio.other_misses ? misses_text(ratio, other) : change(ratio.tta);
     }
 
-    /// Patterns under which it takes longer than the reference.
+    /// Patterns under which the mode takes longer than the reference.
     [[nodiscard]] std::string where_above(std::size_t mode, const std::string& reference) const {
         std::vector<std::string> above;
         std::vector<std::string> unclear;

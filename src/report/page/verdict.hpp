@@ -7,8 +7,8 @@
 
 namespace cohort {
 
-/// What the numbers say, a sentence for each judged mode, losers named; then how far the intervals
-/// can be trusted. Empty: there is nothing to compare.
+/// The results in words: a sentence for each judged mode, with the patterns and modes where it
+/// loses; then a note on the reliability of the intervals. Empty: nothing to compare.
 [[nodiscard]] std::vector<std::string> verdicts(const SweepResults& results,
                                                 const Comparison& comparison);
 

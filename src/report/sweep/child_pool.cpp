@@ -16,7 +16,7 @@ namespace cohort {
 namespace {
 
 constexpr int kNice = 10;
-constexpr Clock::Seconds kLook{0.005};   ///< between looks at children
+constexpr Clock::Seconds kLook{0.005};   ///< between checks of the children
 constexpr Clock::Seconds kPatience{10};  ///< after TERM
 constexpr int kNotStarted = 127;         ///< as shells do
 
@@ -25,7 +25,7 @@ constexpr int kNotStarted = 127;         ///< as shells do
                          pid_t parent) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) {  // it ended before the line above
+    if (getppid() != parent) {  // the parent ended before the line above
         _exit(kNotStarted);
     }
     sigset_t none;
@@ -35,7 +35,7 @@ constexpr int kNotStarted = 127;         ///< as shells do
         signal(ignored, SIG_DFL);
     }
     if (nice(kNice) == -1) {
-        // Then it is not nice'd.
+        // The child then keeps its priority.
     }
     dup2(input, STDIN_FILENO);
     dup2(output, STDOUT_FILENO);
@@ -44,7 +44,7 @@ constexpr int kNotStarted = 127;         ///< as shells do
     _exit(kNotStarted);
 }
 
-/// Empty, and blocking as a child expects it.
+/// Opens an empty log, in blocking mode as a child expects it.
 int open_log(const std::string& path) {
     const int file = open_in_place_or_fail(path, O_WRONLY | O_CREAT);
     if (ftruncate(file, 0) != 0 || fcntl(file, F_SETFL, 0) != 0) {

@@ -21,11 +21,11 @@ public:
     explicit ChildPool(std::string program) : program_(std::move(program)) {}
     ChildPool(const ChildPool&) = delete;
     ChildPool& operator=(const ChildPool&) = delete;
-    /// Ends those that run.
+    /// Ends running processes.
     ~ChildPool();
 
-    /// @param tag  comes back when it ends
-    /// @param log  file for what it writes, replaced
+    /// @param tag  returned when the process ends
+    /// @param log  file for the process's output, replaced
     /// Errors: FileError for the log, DeviceError when there can be no more processes.
     void start(std::size_t tag, const std::vector<std::string>& arguments, const std::string& log);
     [[nodiscard]] std::size_t running() const noexcept { return children_.size(); }
@@ -34,9 +34,9 @@ public:
         std::size_t tag = 0;
         int code = 0;  ///< exit code; 128 and the signal's number
     };
-    /// Waits until one ends, no longer than `most`.
+    /// Waits until a process ends, no longer than `most`.
     [[nodiscard]] std::optional<Ended> wait(Clock::Seconds most);
-    /// Asks all to end (TERM), after some seconds without asking (KILL), and waits for them.
+    /// Ends all processes with TERM, after some seconds with KILL, and waits for them.
     void stop();
 
 private:

@@ -14,13 +14,13 @@
 namespace cohort {
 namespace {
 
-/// An option that cannot stand where it stands, and what is to be written instead.
+/// An option that is not allowed in a table, and what to write instead.
 struct Refused {
     std::string_view name;
     std::string_view instead;
 };
 
-/// Those that the sweep itself sets: nowhere.
+/// Options that the sweep itself sets: allowed nowhere.
 constexpr std::array<Refused, 5> kOwnOptions{
     {{"seed", "seeds = [1, 2, 3] at the top of the file"},
      {"pattern-seed", "pattern-seeds = [1, 2, 3] at the top of the file"},
@@ -28,8 +28,8 @@ constexpr std::array<Refused, 5> kOwnOptions{
      {"overwrite", "nothing: a finished run is kept"},
      {"threads", "cohort sweep --jobs"}}};
 
-// Those that another table sets: they would be ignored, or make a row or column of the table
-// something else than its name says.
+// Options that another table sets: they would be ignored, or contradict the name of a row or column
+// of the table.
 constexpr std::string_view kRows = "one [[mode]] for each row of the table";
 constexpr std::string_view kColumns = "patterns = [...] at the top of the file, or [[pattern]]";
 constexpr std::string_view kRates = "lr in [[mode]], [tuning] or [job]";
@@ -41,7 +41,7 @@ constexpr std::array<Refused, 3> kNotInPattern{
 constexpr std::array<Refused, 3> kNotInTuning{
     {{"mode", kRows}, {"mode-schedule", kRows}, {"trace", "pattern = \"NAME:STRENGTH\""}}};
 
-/// Takes the file's tables apart.
+/// Reads the file's tables.
 class ExperimentReader : TomlReader {
 public:
     ExperimentReader(std::string path, const OptionCheck& check)

@@ -15,7 +15,7 @@ void move_into(toml::table& to, std::string_view key, toml::node& node) {
     node.visit([&](auto& value) { to.insert_or_assign(key, std::move(value)); });
 }
 
-/// Puts what `node` has on what the table has under this key.
+/// Adds the content of `node` to the table's content under this key.
 void put_on(toml::table& base, std::string_view key, toml::node& node) {
     toml::node* const below = base.get(key);
     if (below != nullptr && one_of(key, {"job", "tuning"}) && below->is_table() &&

@@ -9,10 +9,10 @@
 namespace cohort {
 namespace {
 
-/// A result that was given by name.
+/// A result given by name.
 struct Single {
     RunRow row;
-    OptionList options;  ///< what makes its row of the table
+    OptionList options;  ///< options that define its row of the table
     std::size_t mode = 0;
 };
 
@@ -23,7 +23,7 @@ bool tells_rows_apart(const std::string& name) {
     return std::find(kOthers.begin(), kOthers.end(), name) == kOthers.end();
 }
 
-/// Errors: FileError; UsageError when it is given twice.
+/// Errors: FileError; UsageError when the file is given twice.
 void check_new(const std::string& file, std::vector<std::filesystem::path>& seen) {
     std::error_code ignored;
     const std::filesystem::path path = std::filesystem::weakly_canonical(file, ignored);
@@ -46,8 +46,8 @@ Single read_single(const std::string& file) {
     return single;
 }
 
-/// A mode per set of options, still without what tells them apart. Errors: UsageError for two
-/// results of one run.
+/// A mode per set of options, not yet named by the distinguishing options. Errors: UsageError for
+/// two results of one run.
 std::vector<ExperimentMode> group(std::vector<Single>& singles) {
     std::vector<ExperimentMode> modes;
     for (Single& single : singles) {
@@ -70,7 +70,7 @@ std::vector<ExperimentMode> group(std::vector<Single>& singles) {
     return modes;
 }
 
-/// The mode and every option that another row of the same mode has otherwise.
+/// The mode and every option that differs in another row of the same mode.
 std::string name_among(const ExperimentMode& own, const std::vector<ExperimentMode>& modes) {
     std::string name = own.name;
     for (const auto& [option, value] : own.options) {

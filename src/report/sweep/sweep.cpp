@@ -24,7 +24,7 @@ constexpr std::size_t kLastLines = 6;
 constexpr const char* kRuns = "runs";
 constexpr const char* kTable = "results.csv";
 constexpr const char* kTuning = "tuning.csv";
-/// While the table fills, its files are brought up to date so often: a long sweep can be looked at.
+/// Interval at which the table's files are updated, so that a long sweep can be followed.
 constexpr Clock::Seconds kBetweenWrites{60};
 
 /// Options that do not change a result.
@@ -33,7 +33,7 @@ bool matters(const std::string& name) {
     return std::find(kOthers.begin(), kOthers.end(), name) == kOthers.end();
 }
 
-/// An option that the result does not know, as an older program made it, had its default.
+/// An option missing in a result of an older program counts as its default.
 bool same_options(const SimulateOptions& wanted, const SimulationResult& result) {
     const OptionList defaults = option_values({});
     for (const auto& [name, value] : option_values(resolved(wanted))) {
@@ -49,7 +49,7 @@ std::string run_folder(const PlannedRun& run) {
     return std::string(kRuns) + "/" + run.key;
 }
 
-/// What went wrong, if the log says so, else its end.
+/// The error message in the log, if there is one, else the end of the log.
 std::string last_lines(const std::string& log) {
     std::ifstream file(log);
     std::deque<std::string> lines;
@@ -72,7 +72,7 @@ std::string last_lines(const std::string& log) {
     return text;
 }
 
-/// What a table begins with, whatever columns an older program gave it.
+/// First columns of a table, which tables of older programs have too.
 std::string first_columns(const std::string& csv) {
     std::size_t end = 0;
     for (int column = 0; column < 3; ++column) {
@@ -81,7 +81,8 @@ std::string first_columns(const std::string& csv) {
     return csv.substr(0, end);
 }
 
-/// Files of the same names that no sweep has written are not lost. Errors: UsageError, FileError.
+/// Refuses to replace files of these names that no sweep has written. Errors: UsageError,
+/// FileError.
 void check_folder(const std::string& out) {
     check_output_folder(out, {"run.lock", kTable, kTuning, kSweepFile}, {kRuns});
     for (const auto& [name, start] : {std::pair(kTable, first_columns(results_csv({}))),
@@ -125,7 +126,7 @@ private:
         return experiment_.modes.size() * experiment_.patterns.size() * experiment_.seeds.size();
     }
 
-    /// Those that are there.
+    /// Finds the finished runs.
     [[nodiscard]] std::vector<std::optional<RunRow>> find_all(
         const std::vector<PlannedRun>& runs) const {
         std::vector<std::optional<RunRow>> rows;
@@ -135,8 +136,8 @@ private:
         return rows;
     }
 
-    /// Rates of the table's rows: chosen ones, and of modes that wait for theirs the one that the
-    /// table had before, so that what is finished stays in it.
+    /// Rates of the table's rows: the chosen rates, and for modes whose search is not finished the
+    /// previous rate of the table, so that finished rows stay.
     [[nodiscard]] std::vector<std::optional<double>> rates_to_show() const {
         std::vector<std::optional<double>> rates = rates_;
         const std::map<std::string, double> before = rates_of_table(settings_.out);
@@ -151,13 +152,13 @@ private:
         return rates;
     }
 
-    /// The table's runs of a mode whose rate is not chosen wait.
+    /// Whether a run may start: the table's runs wait until the rate of their mode is chosen.
     [[nodiscard]] bool may_start(const PlannedRun& run) const {
         return progress_.tuning || rates_[run.mode] || experiment_.modes[run.mode].lr.empty();
     }
 
-    /// The results of these runs, in order, of those that are not there yet too; none for a run
-    /// that failed or was not reached. @param rows that are there
+    /// Carries out the missing ones of these runs. @return results in order; none for a run that
+    /// failed or was not reached @param rows  rows of finished runs
     [[nodiscard]] std::vector<std::optional<RunRow>> carry_out(
         const std::vector<PlannedRun>& runs, std::vector<std::optional<RunRow>> rows) {
         std::deque<std::size_t> waiting;
@@ -203,7 +204,7 @@ private:
         pool_.start(index, arguments, folder + "/log.txt");
     }
 
-    /// Of a child that has ended.
+    /// Handles the end of a child.
     [[nodiscard]] std::optional<RunRow> finish(const PlannedRun& run, int code) {
         ++progress_.done;
         ++ended_;
@@ -236,7 +237,7 @@ private:
         hooks_.progress(progress_);
     }
 
-    /// Chooses the rates and keeps the search.
+    /// Chooses the rates and stores the results of the search.
     [[nodiscard]] std::vector<std::optional<double>> choose(
         const std::vector<PlannedRun>& runs, const std::vector<std::optional<RunRow>>& rows) {
         outcome_.results.tuning.clear();
@@ -265,7 +266,7 @@ private:
         return rates;
     }
 
-    /// What the results are of.
+    /// Stores modes, patterns, seeds and rates of the results.
     void describe(std::vector<std::optional<double>> rates) {
         rates_ = std::move(rates);
         SweepResults& results = outcome_.results;
@@ -287,7 +288,7 @@ private:
         results.planned = static_cast<std::int64_t>(table_size());
     }
 
-    /// The table as far as it is there.
+    /// Writes the finished part of the table.
     void write_results(const std::vector<std::optional<RunRow>>& rows) {
         SweepResults& results = outcome_.results;
         results.rows.clear();
@@ -313,8 +314,8 @@ private:
     SweepOutcome outcome_;
     SweepProgress progress_;
     std::vector<std::optional<double>> rates_;  ///< chosen, by mode
-    Clock::Seconds began_{0};                   ///< of this part of the sweep
-    std::size_t ended_ = 0;                     ///< children in it
+    Clock::Seconds began_{0};                   ///< begin of this call
+    std::size_t ended_ = 0;                     ///< children that have ended in it
 };
 
 }  // namespace
@@ -342,7 +343,7 @@ std::optional<RunRow> find_run(const std::string& folder, const Experiment& expe
         row.mode = experiment.modes[run.mode].name;
         row.pattern = run.pattern;
         return row;
-    } catch (const FileError&) {  // torn or damaged: it is made again
+    } catch (const FileError&) {  // torn or damaged: the run is repeated
         return std::nullopt;
     }
 }

@@ -5,7 +5,7 @@
 namespace cohort {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 template <class Row, class Field>
 Column<Row> column(std::string name, Field Row::*field) {
@@ -15,7 +15,7 @@ Column<Row> column(std::string name, Field Row::*field) {
 template <class Row>
 Column<Row> column(std::string name, std::optional<double> Row::*field) {
     return {std::move(name),
-            [field](const Row& row) -> ColumnValue { return (row.*field).value_or(kNone); }};
+            [field](const Row& row) -> ColumnValue { return (row.*field).value_or(kNoValue); }};
 }
 
 Column<RunRow> returned(std::string name, ReturnReason reason) {
@@ -44,7 +44,7 @@ std::vector<Column<RunRow>> make_run_columns() {
         column("tta_virtual_s", &RunRow::tta_virtual_s),
         {"samples_to_target",
          [](const RunRow& row) -> ColumnValue {
-             return row.samples_to_target ? static_cast<double>(*row.samples_to_target) : kNone;
+             return row.samples_to_target ? static_cast<double>(*row.samples_to_target) : kNoValue;
          }},
         column("virtual_s", &RunRow::virtual_s),
         column("accuracy", &RunRow::accuracy),

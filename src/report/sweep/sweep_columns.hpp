@@ -29,7 +29,7 @@ struct Column {
 [[nodiscard]] const std::vector<Column<RunRow>>& run_columns();
 [[nodiscard]] const std::vector<Column<TuningRow>>& tuning_columns();
 
-/// As CSV writes it: nine digits, quotes where they are needed.
+/// Text of a value in CSV: nine digits, quotes where they are needed.
 [[nodiscard]] std::string csv_text(const ColumnValue& value);
 
 /// A header and a line per row (RFC 4180, lines end with \n).

@@ -22,7 +22,7 @@ public:
         for (const char c : text) {
             value_ = (value_ ^ static_cast<unsigned char>(c)) * kPrime;
         }
-        value_ *= kPrime;  // parts are told apart
+        value_ *= kPrime;  // separates parts
     }
     [[nodiscard]] std::uint64_t value() const noexcept { return value_; }
 
@@ -30,7 +30,7 @@ private:
     std::uint64_t value_ = 0xcbf29ce484222325;
 };
 
-/// Fit for a file name everywhere.
+/// A text with only characters that are valid in file names everywhere.
 std::string file_name_of(std::string_view text) {
     std::string name;
     for (const char c : text) {
@@ -84,14 +84,14 @@ PlannedRun make_run(const Experiment& experiment, std::size_t mode_index,
 }
 
 /// Median time and accuracy of a mode's results at a rate; none: a seed is missing.
-struct RateScore {
+struct LearningRateScore {
     double tta_s = 0;
     double accuracy = 0;
 };
 
-std::optional<RateScore> score_of(const Experiment& experiment,
-                                  const std::vector<TuningResult>& results, std::size_t mode,
-                                  double lr) {
+std::optional<LearningRateScore> score_of(const Experiment& experiment,
+                                          const std::vector<TuningResult>& results,
+                                          std::size_t mode, double lr) {
     std::vector<double> times;
     std::vector<double> accuracies;
     for (const ExperimentSeed& seed : experiment.tuning.seeds) {
@@ -104,15 +104,15 @@ std::optional<RateScore> score_of(const Experiment& experiment,
         times.push_back(found->tta_virtual_s.value_or(std::numeric_limits<double>::infinity()));
         accuracies.push_back(found->accuracy);
     }
-    return RateScore{.tta_s = median(times), .accuracy = median(accuracies)};
+    return LearningRateScore{.tta_s = median(times), .accuracy = median(accuracies)};
 }
 
 std::optional<double> best_rate(const Experiment& experiment,
                                 const std::vector<TuningResult>& results, std::size_t mode) {
     std::optional<double> best;
-    RateScore best_score;
+    LearningRateScore best_score;
     for (const double lr : experiment.modes[mode].lr) {
-        const std::optional<RateScore> score = score_of(experiment, results, mode, lr);
+        const std::optional<LearningRateScore> score = score_of(experiment, results, mode, lr);
         if (!score) {
             return std::nullopt;
         }

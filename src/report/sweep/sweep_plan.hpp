@@ -10,11 +10,11 @@ namespace cohort {
 
 /// One `cohort simulate` of an experiment.
 struct PlannedRun {
-    std::size_t mode = 0;  ///< of Experiment::modes
-    std::string pattern;   ///< its name
+    std::size_t mode = 0;  ///< index in Experiment::modes
+    std::string pattern;   ///< name of the pattern
     ExperimentSeed seed;
     std::optional<double> lr;  ///< none: the job's
-    OptionList options;        ///< all that the experiment says, sorted by name
+    OptionList options;        ///< all options of the experiment for this run, sorted by name
     /// Name of its folder: readable, and a hash over the options and the contents of the trace and
     /// profile files among them. Two runs with equal options have the same.
     std::string key;
@@ -29,10 +29,10 @@ struct PlannedRun {
 [[nodiscard]] std::vector<PlannedRun> plan_table(const Experiment& experiment,
                                                  const std::vector<std::optional<double>>& rates);
 
-/// Words after `cohort simulate`.
+/// Command line after `cohort simulate`.
 [[nodiscard]] std::vector<std::string> arguments_of(const PlannedRun& run);
 
-/// What a tuning run came to.
+/// Result of a tuning run.
 struct TuningResult {
     std::size_t mode = 0;
     double lr = 0;
@@ -42,8 +42,8 @@ struct TuningResult {
 };
 
 /// The rule by which rates are chosen: smallest median time to the target over the seeds (not
-/// reached counts as infinite); among equals the highest median accuracy at the end, then the
-/// first of the list. A mode with one rate or none has that. None: results of the mode are missing.
+/// reached counts as infinite); among equals the highest median accuracy at the end, then the first
+/// of the list. A mode with one rate or none keeps it. None: results of the mode are missing.
 [[nodiscard]] std::vector<std::optional<double>> choose_rates(
     const Experiment& experiment, const std::vector<TuningResult>& results);
 

@@ -110,7 +110,7 @@ std::vector<std::string> modes_at_edge(const SweepResults& results) {
         if (chosen) {
             std::sort(tried.begin(), tried.end());
             tried.erase(std::unique(tried.begin(), tried.end()), tried.end());
-            constexpr std::size_t kFewest = 3;  // of fewer every one is at an end
+            constexpr std::size_t kFewest = 3;  // of fewer rates each lies at an end
             if (tried.size() >= kFewest && (*chosen == tried.front() || *chosen == tried.back())) {
                 names.push_back(mode.name);
             }

@@ -26,7 +26,7 @@ std::vector<std::byte> lines_of(const std::vector<std::string>& values) {
     return {bytes.begin(), bytes.end()};
 }
 
-/// Puts the values of one column, all of one type.
+/// Writes the values of one column, all of one type.
 class ColumnWriter {
 public:
     ColumnWriter(StoreWriter& store, std::string name) : store_(store), name_(std::move(name)) {}
@@ -170,7 +170,7 @@ std::vector<TuningRow> get_tuning(const StoreReader& store) {
     return rows;
 }
 
-/// Names and files of the rows; their numbers are read elsewhere.
+/// Reads names and files of the rows, without their numbers.
 SweepResults read_plan(const std::string& folder) {
     Hdf5Thread thread;
     const StoreReader store(folder + "/" + kSweepFile, thread);
@@ -227,7 +227,7 @@ std::map<std::string, double> rates_of_table(const std::string& folder) {
         for (std::size_t i = 0; i < modes.size(); ++i) {
             rates[modes[i]] = of_rows.at(i);
         }
-    } catch (const FileError&) {  // no table, or one that is not whole: it is made anew
+    } catch (const FileError&) {  // no table, or an incomplete one: it is written again
         rates.clear();
     } catch (const std::out_of_range&) {  // lists of several lengths
         rates.clear();

@@ -1,5 +1,5 @@
 // Places, iterations and servers' work. What has a rate that others share is an activity of the
-// FluidNetwork; delays and devices, which nobody shares, are events whose time is worked out anew
+// FluidNetwork; delays and devices, which are not shared, are events whose time is worked out again
 // when a device's share changes.
 #include "sim/cluster/cluster.hpp"
 
@@ -13,7 +13,7 @@ namespace cohort {
 
 VirtualCluster::Impl::Impl(EventQueue& events, const ClusterProfile& kind, int node_count,
                            std::unique_ptr<Scenario> what_happens)
-    : queue(events), profile(kind), fluid(events), scenario(std::move(what_happens)) {
+    : queue(events), profile(kind), fluid(events) {
     if (node_count < 1) {
         throw std::logic_error("[VirtualCluster] at least one node is needed");
     }
@@ -23,8 +23,11 @@ VirtualCluster::Impl::Impl(EventQueue& events, const ClusterProfile& kind, int n
         each.tx = fluid.add_resource(profile.nic_bytes_per_s);
         each.cores = fluid.add_resource(profile.cores);
     }
-    use_of.resize(nodes.size() * 3);
+    transfers = std::make_unique<Transfers>(*this);
+    player = std::make_unique<ScenarioPlayer>(*this, std::move(what_happens));
 }
+
+VirtualCluster::Impl::~Impl() = default;
 
 VirtualCluster::WorkId VirtualCluster::Impl::take(Stage stage, int owner, Action done) {
     const WorkId id = works.take();
@@ -180,7 +183,7 @@ VirtualCluster::PlaceId VirtualCluster::add_place(int node) {
     place = {};
     place.node = node;
     impl_->node(node).places.push_back(id);
-    impl_->refresh(place);
+    impl_->player->refresh(place);
     return id;
 }
 

@@ -20,7 +20,7 @@ public:
     /// Somewhere a worker of the first job computes, or one of another job; index as in traces for
     /// those made first.
     using PlaceId = int;
-    /// A step of work under way; 0: none.
+    /// A step of work in progress; 0: none.
     using WorkId = std::uint64_t;
 
     /// What a worker does before it pushes: wait `delay`, then cpu work, then forward and backward
@@ -50,7 +50,8 @@ public:
     [[nodiscard]] int nodes() const noexcept;
 
     PlaceId add_place(int node);
-    /// Nobody computes there any more; what does is given up. Another place may get its id.
+    /// The place is not used any more; what computes there is given up. Another place may get its
+    /// id.
     void remove_place(PlaceId place);
     /// Forgets what was made for transfers to or from several nodes and not used since the last
     /// call. @return sets of nodes that are remembered

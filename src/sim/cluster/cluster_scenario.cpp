@@ -1,4 +1,3 @@
-// What happens to the cluster: rows of a trace, arrivals of other jobs.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -29,59 +28,60 @@ void check(const TraceRow& row, std::size_t nodes, std::size_t places) {
 
 }  // namespace
 
-void VirtualCluster::Impl::next_rows() {
-    while (row && row->time_s <= queue.now()) {
-        apply(*row);
-        row = scenario->next_row();
+void VirtualCluster::Impl::ScenarioPlayer::next_rows() {
+    while (row_ && row_->time_s <= cluster_.queue.now()) {
+        apply(*row_);
+        row_ = scenario_->next_row();
     }
-    if (row) {
-        queue.at(row->time_s, [this] { next_rows(); });
+    if (row_) {
+        cluster_.queue.at(row_->time_s, [this] { next_rows(); });
     }
 }
 
-void VirtualCluster::Impl::next_arrival() {
-    if (std::optional<JobArrival> job = scenario->next_job()) {
-        const double time = std::max(job->time_s, queue.now());
-        queue.at(time, [this, job = *std::move(job)] {
-            arrival(job);
+void VirtualCluster::Impl::ScenarioPlayer::next_arrival() {
+    if (std::optional<JobArrival> job = scenario_->next_job()) {
+        const double time = std::max(job->time_s, cluster_.queue.now());
+        cluster_.queue.at(time, [this, job = *std::move(job)] {
+            arrival_(job);
             next_arrival();
         });
     }
 }
 
-void VirtualCluster::Impl::apply(const TraceRow& change) {
-    check(change, nodes.size(), places.size());
+void VirtualCluster::Impl::ScenarioPlayer::apply(const TraceRow& change) {
+    check(change, cluster_.nodes.size(), cluster_.places.size());
     if (change.target.kind == TraceTarget::Kind::kNode) {
         apply_to_node(change.target.index, change.shares);
     } else {
-        Place& where = place(change.target.index);
+        Place& where = cluster_.place(change.target.index);
         where.own = change.shares;
         refresh(where);
     }
 }
 
-void VirtualCluster::Impl::apply_to_node(int index, const Shares& shares) {
-    Node& where = node(index);
+void VirtualCluster::Impl::ScenarioPlayer::apply_to_node(int index, const Shares& shares) {
+    Node& where = cluster_.node(index);
     const Shares before = std::exchange(where.own, shares);
     if (shares.rx != before.rx) {
-        fluid.set_capacity(where.rx, profile.nic_bytes_per_s * shares.rx);
+        cluster_.fluid.set_capacity(where.rx, cluster_.profile.nic_bytes_per_s * shares.rx);
     }
     if (shares.tx != before.tx) {
-        fluid.set_capacity(where.tx, profile.nic_bytes_per_s * shares.tx);
+        cluster_.fluid.set_capacity(where.tx, cluster_.profile.nic_bytes_per_s * shares.tx);
     }
     if (shares.cpu != before.cpu) {
-        fluid.set_capacity(where.cores, profile.cores * shares.cpu);
+        cluster_.fluid.set_capacity(where.cores, cluster_.profile.cores * shares.cpu);
         for (const WorkId id : where.serving) {
-            fluid.set_max_rate(work(id).activity, work(id).max_rate * shares.cpu);
+            cluster_.fluid.set_max_rate(cluster_.work(id).activity,
+                                        cluster_.work(id).max_rate * shares.cpu);
         }
     }
     for (const PlaceId id : where.places) {
-        refresh(place(id));
+        refresh(cluster_.place(id));
     }
 }
 
-void VirtualCluster::Impl::refresh(Place& where) {
-    const Shares& shared = node(where.node).own;
+void VirtualCluster::Impl::ScenarioPlayer::refresh(Place& where) {
+    const Shares& shared = cluster_.node(where.node).own;
     const double device = where.total.device;
     where.total = {.cpu = where.own.cpu * shared.cpu,
                    .rx = shared.rx,
@@ -89,36 +89,44 @@ void VirtualCluster::Impl::refresh(Place& where) {
                    .device = where.own.device * shared.device,
                    .delay_s = where.own.delay_s + shared.delay_s};
     for (const WorkId id : where.computing) {
-        Work& each = work(id);
+        Work& each = cluster_.work(id);
         if (each.stage == Stage::kInput) {
-            fluid.set_max_rate(each.activity, each.cost.cpu_threads * where.total.cpu);
+            cluster_.fluid.set_max_rate(each.activity, each.cost.cpu_threads * where.total.cpu);
         } else if (each.stage != Stage::kDelay && where.total.device != device) {
-            each.left = std::max(0.0, each.left - (queue.now() - each.since) * device);
-            queue.cancel(each.event);
-            run_device(id);
+            each.left = std::max(0.0, each.left - (cluster_.queue.now() - each.since) * device);
+            cluster_.queue.cancel(each.event);
+            cluster_.run_device(id);
         }
     }
 }
 
-void VirtualCluster::begin_iteration(PlaceId id, std::int64_t moment) {
-    if (impl_->scenario != nullptr) {
-        impl_->place(id).delay_s = impl_->scenario->next_delay_s(id, moment);
+void VirtualCluster::Impl::ScenarioPlayer::begin_iteration(PlaceId id, std::int64_t moment) {
+    if (scenario_ != nullptr) {
+        cluster_.place(id).delay_s = scenario_->next_delay_s(id, moment);
     }
+}
+
+void VirtualCluster::Impl::ScenarioPlayer::start() {
+    if (scenario_ == nullptr) {
+        return;
+    }
+    row_ = scenario_->next_row();
+    next_rows();
+    if (arrival_) {
+        next_arrival();
+    }
+}
+
+void VirtualCluster::begin_iteration(PlaceId id, std::int64_t moment) {
+    impl_->player->begin_iteration(id, moment);
 }
 
 void VirtualCluster::on_arrival(std::function<void(const JobArrival&)> arrival) {
-    impl_->arrival = std::move(arrival);
+    impl_->player->on_arrival(std::move(arrival));
 }
 
 void VirtualCluster::start() {
-    if (impl_->scenario == nullptr) {
-        return;
-    }
-    impl_->row = impl_->scenario->next_row();
-    impl_->next_rows();
-    if (impl_->arrival) {
-        impl_->next_arrival();
-    }
+    impl_->player->start();
 }
 
 }  // namespace cohort

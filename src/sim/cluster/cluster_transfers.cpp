@@ -1,5 +1,3 @@
-// Transfers: a latency, then an activity that takes its part of every network card on its way. What
-// stays on a node takes none, but holds the whole to the local rate.
 #include <algorithm>
 #include <iterator>
 #include <stdexcept>
@@ -9,66 +7,68 @@
 
 namespace cohort {
 
-void VirtualCluster::Impl::add_use(std::vector<FluidNetwork::Use>& uses,
-                                   FluidNetwork::ResourceId resource, double share) {
-    std::uint32_t& known = use_of[static_cast<std::size_t>(resource)];
+void VirtualCluster::Impl::Transfers::add_use(Work& each, FluidNetwork::ResourceId resource) {
+    std::uint32_t& known = use_of_[static_cast<std::size_t>(resource)];
     if (known == 0) {
-        uses.push_back({resource, 0});
-        known = static_cast<std::uint32_t>(uses.size());
+        each.uses.push_back({resource, 0});
+        known = static_cast<std::uint32_t>(each.uses.size());
     }
-    uses[known - 1].share += share;
+    each.uses[known - 1].share += 1;
 }
 
-VirtualCluster::WorkId VirtualCluster::Impl::begin_transfer(WorkId id, double latency,
-                                                            double local_share) {
-    Work& each = work(id);
+VirtualCluster::WorkId VirtualCluster::Impl::Transfers::begin_latency(WorkId id, double latency,
+                                                                      double local_share) {
+    Work& each = cluster_.work(id);
     each.stage = Stage::kLatency;
-    each.max_rate =
-        local_share > 0 ? profile.local_bytes_per_s / local_share : FluidNetwork::kUnlimited;
+    each.max_rate = local_share > 0 ? cluster_.profile.local_bytes_per_s / local_share
+                                    : FluidNetwork::kUnlimited;
     if (latency > 0 && !each.uses.empty()) {
-        each.event = queue.after(latency, [this, id] { begin_flow(id); });
+        each.event = cluster_.queue.after(latency, [this, id] { begin_flow(id); });
     } else {
         begin_flow(id);
     }
     return id;
 }
 
-void VirtualCluster::Impl::begin_flow(WorkId id) {
-    Work& each = work(id);
+void VirtualCluster::Impl::Transfers::begin_flow(WorkId id) {
+    Work& each = cluster_.work(id);
     each.stage = Stage::kFlow;
-    each.activity = fluid.begin(each.amount, each.uses, each.max_rate, [this, id] { finish(id); });
+    each.activity = cluster_.fluid.begin(each.amount, each.uses, each.max_rate,
+                                         [this, id] { cluster_.finish(id); });
 }
 
-VirtualCluster::WorkId VirtualCluster::Impl::transfer(int outer, const std::vector<int>& inner,
-                                                      bool outer_sends, double bytes, Action done) {
+VirtualCluster::WorkId VirtualCluster::Impl::Transfers::begin(int outer,
+                                                              const std::vector<int>& inner,
+                                                              bool outer_sends, double bytes,
+                                                              Action done) {
     if (inner.empty() || !(bytes >= 0)) {
         throw std::logic_error("[VirtualCluster] a transfer needs a node at each end, bytes >= 0");
     }
-    const WorkId id = take(Stage::kLatency, outer, std::move(done));
-    Work& each = work(id);
+    const WorkId id = cluster_.take(Stage::kLatency, outer, std::move(done));
+    Work& each = cluster_.work(id);
     each.amount = bytes;
     each.uses.clear();
     const double part = 1 / static_cast<double>(inner.size());
     const double local = part * static_cast<double>(std::count(inner.begin(), inner.end(), outer));
     if (local < 1) {
         const Ends far = ends_of(inner, each);
-        const Node& near = node(outer);
+        const Node& near = cluster_.node(outer);
         each.uses.push_back({outer_sends ? far.rx : far.tx, 1});
         each.uses.push_back({outer_sends ? near.tx : near.rx, 1 - local});
         if (local > 0) {
             each.uses.push_back({outer_sends ? near.rx : near.tx, -local});
         }
     }
-    return begin_transfer(id, profile.latency_s, local);
+    return begin_latency(id, cluster_.profile.latency_s, local);
 }
 
 /// All named nodes, whatever the other end is.
-VirtualCluster::Impl::Ends VirtualCluster::Impl::ends_of(const std::vector<int>& named,
-                                                         Work& transfer) {
+VirtualCluster::Impl::Ends VirtualCluster::Impl::Transfers::ends_of(const std::vector<int>& named,
+                                                                    Work& transfer) {
     if (std::equal(named.begin() + 1, named.end(), named.begin())) {
-        return {node(named.front()).rx, node(named.front()).tx};
+        return {cluster_.node(named.front()).rx, cluster_.node(named.front()).tx};
     }
-    KnownEnds& known = ends[named];
+    KnownEnds& known = ends_[named];
     transfer.ends = &known;
     ++known.transfers;
     if (std::exchange(known.recent, true) || known.rx != 0) {
@@ -82,52 +82,38 @@ VirtualCluster::Impl::Ends VirtualCluster::Impl::ends_of(const std::vector<int>&
     std::vector<FluidNetwork::Use> rx;
     std::vector<FluidNetwork::Use> tx;
     for (const auto& [index, count] : shares) {
-        rx.push_back({node(index).rx, part * count});
-        tx.push_back({node(index).tx, part * count});
+        rx.push_back({cluster_.node(index).rx, part * count});
+        tx.push_back({cluster_.node(index).tx, part * count});
     }
-    known.rx = fluid.add_group(rx);
-    known.tx = fluid.add_group(tx);
+    known.rx = cluster_.fluid.add_group(rx);
+    known.tx = cluster_.fluid.add_group(tx);
     return known;
 }
 
-std::size_t VirtualCluster::forget_unused() {
-    for (auto it = impl_->ends.begin(); it != impl_->ends.end();) {
-        Impl::KnownEnds& known = it->second;
+std::size_t VirtualCluster::Impl::Transfers::forget_unused() {
+    for (auto it = ends_.begin(); it != ends_.end();) {
+        KnownEnds& known = it->second;
         const bool used = std::exchange(known.recent, false) || known.transfers > 0;
         if (!used) {
-            impl_->fluid.forget_group(known.rx);
-            impl_->fluid.forget_group(known.tx);
+            cluster_.fluid.forget_group(known.rx);
+            cluster_.fluid.forget_group(known.tx);
         }
-        it = used ? std::next(it) : impl_->ends.erase(it);
+        it = used ? std::next(it) : ends_.erase(it);
     }
-    return impl_->ends.size();
+    return ends_.size();
 }
 
-VirtualCluster::WorkId VirtualCluster::send(int from_node, int to_node, double bytes, Action done) {
-    return impl_->transfer(from_node, {to_node}, true, bytes, std::move(done));
-}
-
-VirtualCluster::WorkId VirtualCluster::scatter(int from_node, const std::vector<int>& to_nodes,
-                                               double bytes, Action done) {
-    return impl_->transfer(from_node, to_nodes, true, bytes, std::move(done));
-}
-
-VirtualCluster::WorkId VirtualCluster::gather(const std::vector<int>& from_nodes, int to_node,
-                                              double bytes, Action done) {
-    return impl_->transfer(to_node, from_nodes, false, bytes, std::move(done));
-}
-
-VirtualCluster::WorkId VirtualCluster::all_reduce(const std::vector<int>& nodes, double bytes,
-                                                  Action done) {
+VirtualCluster::WorkId VirtualCluster::Impl::Transfers::begin_all_reduce(
+    const std::vector<int>& nodes, double bytes, Action done) {
     if (nodes.empty() || !(bytes >= 0)) {
         throw std::logic_error("[VirtualCluster::all_reduce] no members, or bytes < 0");
     }
-    const WorkId id = impl_->take(Impl::Stage::kLatency, nodes.front(), std::move(done));
-    auto& work = impl_->work(id);
+    const WorkId id = cluster_.take(Stage::kLatency, nodes.front(), std::move(done));
+    Work& each = cluster_.work(id);
     const auto members = static_cast<double>(nodes.size());
     const double steps = 2 * (members - 1);
-    work.amount = steps / members * bytes;
-    work.uses.clear();
+    each.amount = steps / members * bytes;
+    each.uses.clear();
     bool local = false;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         const int from = nodes[i];
@@ -136,13 +122,36 @@ VirtualCluster::WorkId VirtualCluster::all_reduce(const std::vector<int>& nodes,
             local = true;
             continue;
         }
-        impl_->add_use(work.uses, impl_->node(from).tx, 1);
-        impl_->add_use(work.uses, impl_->node(to).rx, 1);
+        add_use(each, cluster_.node(from).tx);
+        add_use(each, cluster_.node(to).rx);
     }
-    for (const FluidNetwork::Use& use : work.uses) {
-        impl_->use_of[static_cast<std::size_t>(use.resource)] = 0;
+    for (const FluidNetwork::Use& use : each.uses) {
+        use_of_[static_cast<std::size_t>(use.resource)] = 0;
     }
-    return impl_->begin_transfer(id, steps * impl_->profile.latency_s, local ? 1 : 0);
+    return begin_latency(id, steps * cluster_.profile.latency_s, local ? 1 : 0);
+}
+
+std::size_t VirtualCluster::forget_unused() {
+    return impl_->transfers->forget_unused();
+}
+
+VirtualCluster::WorkId VirtualCluster::send(int from_node, int to_node, double bytes, Action done) {
+    return impl_->transfers->begin(from_node, {to_node}, true, bytes, std::move(done));
+}
+
+VirtualCluster::WorkId VirtualCluster::scatter(int from_node, const std::vector<int>& to_nodes,
+                                               double bytes, Action done) {
+    return impl_->transfers->begin(from_node, to_nodes, true, bytes, std::move(done));
+}
+
+VirtualCluster::WorkId VirtualCluster::gather(const std::vector<int>& from_nodes, int to_node,
+                                              double bytes, Action done) {
+    return impl_->transfers->begin(to_node, from_nodes, false, bytes, std::move(done));
+}
+
+VirtualCluster::WorkId VirtualCluster::all_reduce(const std::vector<int>& nodes, double bytes,
+                                                  Action done) {
+    return impl_->transfers->begin_all_reduce(nodes, bytes, std::move(done));
 }
 
 }  // namespace cohort

@@ -28,7 +28,7 @@ public:
     /// Nothing happens when it has happened or was cancelled.
     void cancel(Id id);
     /// To be called once before the clock moves on from now(), after all events of this time: so a
-    /// burst of changes at one moment is worked out once. Asked for anew each time; it may ask for
+    /// burst of changes at one moment is worked out once. Asked for again each time; it may ask for
     /// events at now().
     void settle_with(Action action);
 

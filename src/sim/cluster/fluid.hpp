@@ -11,7 +11,7 @@
 namespace cohort {
 
 /// Activities that share resources by max-min fairness (progressive filling; Bertsekas & Gallager,
-/// Data Networks, section 6.5): nobody's rate can grow without shrinking one that is not larger.
+/// Data Networks, section 6.5): no rate can grow without shrinking one that is not larger.
 /// A resource is a direction of a network card (bytes/s) or the processors of a node (cores); an
 /// activity is a transfer (bytes) or work of a processor (core seconds). Rates change when
 /// activities begin or end, or capacities change, and are worked out once per moment for
@@ -40,7 +40,7 @@ public:
     /// in addition, or less of them by a share below 0, down to nothing. What a change costs then
     /// grows with the number of members alone, and not with that times the different activities.
     [[nodiscard]] ResourceId add_group(std::span<const Use> members);
-    /// No activity that uses it is under way, and none will be begun: another group may get its id.
+    /// No activity uses it, and none will be begun: another group may get its id.
     /// What went through it stays with its members. Errors: std::logic_error for one in use.
     void forget_group(ResourceId group);
 
@@ -58,7 +58,7 @@ public:
 
     /// Units that went through a resource so far.
     [[nodiscard]] double served(ResourceId resource) const;
-    /// Activities under way.
+    /// Activities in progress.
     [[nodiscard]] std::size_t active() const noexcept;
 
 private:

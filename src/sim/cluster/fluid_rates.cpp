@@ -1,112 +1,98 @@
-// Rates, once per moment. A resource that could serve all its activities at their limits holds
-// nobody back ("full" is the opposite): what is connected with a change is found through full ones
-// alone, and on a network where nothing is full a change costs as many steps as its route has uses.
-// What is connected is filled in fluid_fill.cpp.
+#include "sim/cluster/fluid_rates.hpp"
+
 #include <algorithm>
-#include <utility>
 
-#include "sim/cluster/fluid_impl.hpp"
+namespace cohort::fluid {
 
-namespace cohort {
-
-void FluidNetwork::Impl::settle() {
-    settling = false;
-    std::size_t placed = 0;
-    while (placed < changed_kinds.size()) {  // which grows meanwhile
-        place(changed_kinds[placed++]);
-    }
-    changed_kinds.clear();
-    std::erase_if(changed_tiers, [this](Index index) { return drop_if_empty(index); });
-    for (const Index path : changed_paths) {
-        count_wanted(paths[path]);
-    }
-    ++visit;
-    judge_all();
-    for (const Index path : changed_paths) {
-        paths[path].changed = false;
-        if (paths[path].visited != visit) {
-            connect(path);
-            fill();
+Index Tiers::kind_of(Index route_index, double limit) {
+    Route& route = state_.routes[route_index];
+    for (const Index index : route.kinds) {
+        if (state_.kinds[index].limit == limit) {
+            return index;
         }
     }
-    changed_paths.clear();
-    for (const Index index : changed_tiers) {
-        tiers[index].changed = false;
-        retime(tiers[index]);
+    const Index index = state_.kinds.take();
+    Kind& kind = state_.kinds[index];
+    kind.route = route_index;
+    kind.tier = kNone;
+    kind.queued = false;
+    kind.limit = limit;
+    kind.counted = 0;
+    if (route.kinds.empty()) {
+        routes_.set_busy(route);
+    } else if (route.kinds.size() == 1) {
+        changes_.change_kind(route.kinds.front());  // no longer alone on its route
     }
-    changed_tiers.clear();
-    forget_groups();
-    forget_idle();
-    schedule();
+    route.kinds.push_back(index);
+    return index;
 }
 
-/// A kind whose members or limit changed: into the tier where it belongs now.
-void FluidNetwork::Impl::place(Index index) {
-    Kind& kind = kinds[index];
+void Tiers::place(Index index) {
+    Kind& kind = state_.kinds[index];
     kind.changed = false;
-    Route& route = routes[kind.route];
     if (kind.members.empty()) {
-        leave(kind);
-        std::erase(route.kinds, index);
-        kinds.release(index);
-        if (route.kinds.empty()) {
-            idle_uses += route.uses.size();
-        } else if (route.kinds.size() == 1) {
-            change(route.kinds.front());  // alone on its route from now on
-        }
+        forget(index);
         return;
     }
+    Route& route = state_.routes[kind.route];
     const auto count = static_cast<std::int64_t>(kind.members.size());
     const double limit = std::min(kind.limit, route.limit / static_cast<double>(count));
-    const Index tier = tier_of(path_of(route), limit);
+    const Index tier = tier_of(paths_.path_of(route), limit);
     if (kind.tier != tier) {
-        const double so_far = passed(kind);
+        const double so_far = state_.passed(kind);
         leave(kind);
         kind.tier = tier;
-        kind.offset = passed(tiers[tier]) - so_far;
+        kind.offset = state_.passed(state_.tiers[tier]) - so_far;
     }
     count_members(tier, count - std::exchange(kind.counted, count));
-    rekey(kind, index);
+    completions_.requeue(kind, index);
 }
 
-void FluidNetwork::Impl::leave(Kind& kind) {
-    if (kind.tier == kNone) {
-        return;
+void Tiers::forget(Index index) {
+    Kind& kind = state_.kinds[index];
+    Route& route = state_.routes[kind.route];
+    leave(kind);
+    std::erase(route.kinds, index);
+    state_.kinds.release(index);
+    if (route.kinds.empty()) {
+        routes_.set_idle(route);
+    } else if (route.kinds.size() == 1) {
+        changes_.change_kind(route.kinds.front());  // alone on its route from now on
     }
-    if (kind.queued) {
-        tiers[kind.tier].kinds.remove(
-            kind.position, [this](Index item) -> std::uint32_t& { return kinds[item].position; });
-        kind.queued = false;
-    }
-    count_members(kind.tier, -std::exchange(kind.counted, 0));
-    kind.tier = kNone;
 }
 
-FluidNetwork::Impl::Index FluidNetwork::Impl::tier_of(Index path_index, double limit) {
-    Path& path = paths[path_index];
-    const auto at =
-        std::lower_bound(path.tiers.begin(), path.tiers.end(), limit,
-                         [this](Index tier, double wanted) { return tiers[tier].limit < wanted; });
-    if (at != path.tiers.end() && tiers[*at].limit == limit) {
+void Tiers::leave(Kind& kind) {
+    if (kind.tier != kNone) {
+        completions_.unqueue(kind);
+        count_members(kind.tier, -std::exchange(kind.counted, 0));
+        kind.tier = kNone;
+    }
+}
+
+Index Tiers::tier_of(Index path_index, double limit) {
+    Path& path = state_.paths[path_index];
+    const auto at = std::lower_bound(
+        path.tiers.begin(), path.tiers.end(), limit,
+        [this](Index tier, double wanted) { return state_.tiers[tier].limit < wanted; });
+    if (at != path.tiers.end() && state_.tiers[*at].limit == limit) {
         return *at;
     }
-    const Index index = tiers.take();
-    Tier& tier = tiers[index];
+    const Index index = state_.tiers.take();
+    Tier& tier = state_.tiers[index];
     tier.path = path_index;
     tier.changed = false;
     tier.members = 0;
     tier.limit = tier.rate = limit;
     tier.passed = 0;
-    tier.since = queue.now();
+    tier.since = state_.queue.now();
     path.tiers.insert(at, index);
-    times.push(kUnlimited, index,
-               [this](Index item) -> std::uint32_t& { return tiers[item].position; });
+    completions_.add_tier(index);
     return index;
 }
 
-void FluidNetwork::Impl::count_members(Index index, std::int64_t change) {
-    Tier& tier = tiers[index];
-    Path& path = paths[tier.path];
+void Tiers::count_members(Index index, std::int64_t change) {
+    Tier& tier = state_.tiers[index];
+    Path& path = state_.paths[tier.path];
     path.wanted.add(-static_cast<double>(tier.members) * tier.limit);
     tier.members += change;
     path.members += change;
@@ -114,124 +100,98 @@ void FluidNetwork::Impl::count_members(Index index, std::int64_t change) {
     if (path.members == 0) {
         path.wanted = {};
     }
-    change_tier(index);
-    change_path(tier.path);
+    changes_.change_tier(index);
+    changes_.change_path(tier.path);
 }
 
-void FluidNetwork::Impl::change_path(Index index) {
-    if (!std::exchange(paths[index].changed, true)) {
-        changed_paths.push_back(index);
-    }
-}
-
-void FluidNetwork::Impl::change_tier(Index index) {
-    if (!std::exchange(tiers[index].changed, true)) {
-        changed_tiers.push_back(index);
-    }
-}
-
-void FluidNetwork::Impl::change_used(ResourceId id) {
-    if (std::exchange(used(id).changed, true)) {
-        return;
-    }
-    if (is_group(id)) {
-        changed_groups.push_back(static_cast<Index>(~id));
-    } else {
-        changed_resources.push_back(static_cast<Index>(id));
-    }
-}
-
-bool FluidNetwork::Impl::drop_if_empty(Index index) {
-    Tier& tier = tiers[index];
+bool Tiers::drop_if_empty(Index index) {
+    const Tier& tier = state_.tiers[index];
     if (tier.members > 0) {
         return false;
     }
-    std::erase(paths[tier.path].tiers, index);
-    times.remove(tier.position,
-                 [this](Index item) -> std::uint32_t& { return tiers[item].position; });
-    tiers.release(index);
+    std::erase(state_.paths[tier.path].tiers, index);
+    completions_.remove_tier(index);
+    state_.tiers.release(index);
     return true;
 }
 
-void FluidNetwork::Impl::count_wanted(Path& path) {
+void Bottlenecks::count_wanted(Path& path) {
     const double wanted = path.wanted.value();
     const double before = std::exchange(path.counted, wanted);
     if (wanted == before) {
         return;
     }
     for (const Use& use : path.uses) {
-        Used& each = used(use.resource);
+        Used& each = state_.used(use.resource);
         each.wanted.add(-use.share * before);
         each.wanted.add(use.share * wanted);
-        change_used(use.resource);
+        changes_.change_used(use.resource);
     }
 }
 
-double FluidNetwork::Impl::wanted(const Resource& each) const {
+double Bottlenecks::wanted(const Resource& each) {
     double sum = each.wanted.value();
     for (const Use& membership : each.groups) {
-        sum += membership.share * group(membership.resource).wanted.value();
+        sum += membership.share * state_.group(membership.resource).wanted.value();
     }
     return sum;
 }
 
-/// Which resources are full? Those that change by themselves change their groups' lists.
-void FluidNetwork::Impl::judge_all() {
-    for (const Index index : changed_resources) {
-        Resource& each = resources[index];
+/// A resource that becomes full, or is full no more, changes its groups' lists.
+void Bottlenecks::judge_all() {
+    ++settlings_;
+    for (const Index index : changes_.resources) {
+        Resource& each = state_.resources[index];
         each.changed = false;
-        if (judge(each)) {
-            for (const Use& membership : each.groups) {
-                change_used(membership.resource);
-            }
-        }
+        judge(each);
     }
-    changed_resources.clear();
+    changes_.resources.clear();
     std::size_t judged = 0;
-    while (judged < changed_groups.size()) {  // which grows meanwhile
-        Group& each = groups[changed_groups[judged++]];
-        each.changed = false;
-        each.full.clear();
-        for (const Use& member : each.members) {
-            Resource& one = resource(member.resource);
-            if (judge(one)) {
-                for (const Use& membership : one.groups) {
-                    change_used(membership.resource);
-                }
-            }
-            if (one.full) {
-                each.full.push_back(static_cast<Index>(member.resource));
-            }
-        }
+    while (judged < changes_.groups.size()) {  // which grows meanwhile
+        judge_group(state_.groups[changes_.groups[judged++]]);
     }
-    changed_groups.clear();
+    changes_.groups.clear();
 }
 
-/// Is it full? If it was and is no more, those whom it held are free; if it is because it became
-/// smaller, its activities are held, none of which need have changed. @return has that changed?
-bool FluidNetwork::Impl::judge(Resource& each) {
+void Bottlenecks::judge_group(Group& group) {
+    group.changed = false;
+    group.full.clear();
+    for (const Use& member : group.members) {
+        Resource& one = state_.resource(member.resource);
+        judge(one);
+        if (one.full) {
+            group.full.push_back(static_cast<Index>(member.resource));
+        }
+    }
+}
+
+/// When a resource is full no more, the paths that it held back are free; when it is full because
+/// its capacity shrank, its paths are held back, none of which need have changed.
+void Bottlenecks::judge(Resource& each) {
     const bool was = each.full;
     each.full = wanted(each) > each.capacity * (1 + kSlack);
     const bool smaller = std::exchange(each.resized, false) && each.full;
     if (was == each.full && !smaller) {
-        return false;
+        return;
     }
-    change_bound(each);
+    change_paths(each);
     for (const Use& membership : each.groups) {
-        Group& all = group(membership.resource);
-        if (std::exchange(all.loosened, visit) != visit) {
-            change_bound(all);
+        Group& all = state_.group(membership.resource);
+        if (std::exchange(all.loosened, settlings_) != settlings_) {
+            change_paths(all);
         }
-    }
-    return was != each.full;
-}
-
-void FluidNetwork::Impl::change_bound(const Used& each) {
-    for (const Index path : each.paths) {
-        if (paths[path].members > 0) {
-            change_path(path);
+        if (was != each.full) {
+            changes_.change_used(membership.resource);
         }
     }
 }
 
-}  // namespace cohort
+void Bottlenecks::change_paths(const Used& used) {
+    for (const Index path : used.paths) {
+        if (state_.paths[path].members > 0) {
+            changes_.change_path(path);
+        }
+    }
+}
+
+}  // namespace cohort::fluid

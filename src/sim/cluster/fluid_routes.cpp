@@ -1,313 +1,277 @@
-// Routes and paths: found by their uses, forgotten when too many are idle.
-#include <algorithm>
-#include <bit>
+#include "sim/cluster/fluid_routes.hpp"
+
 #include <cmath>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
-#include "sim/cluster/fluid_impl.hpp"
-
-namespace cohort {
+namespace cohort::fluid {
 namespace {
 
-using Use = FluidNetwork::Use;
+/// Uses of routes without activities that are kept for the next activity.
+constexpr std::size_t kIdleUses = std::size_t{1} << 20;
 
-std::uint64_t hash_of(std::span<const Use> uses) {
-    std::uint64_t hash = uses.size();
-    for (const Use& use : uses) {
-        hash = (hash ^ static_cast<std::uint64_t>(use.resource)) * 0x9e3779b97f4a7c15U;
-        hash =
-            (hash ^ (hash >> 29) ^ std::bit_cast<std::uint64_t>(use.share)) * 0xbf58476d1ce4e5b9U;
+/// The group among the uses; 0: there is none.
+ResourceId group_of(const std::vector<Use>& uses) {
+    const auto group = std::find_if(uses.begin(), uses.end(),
+                                    [](const Use& use) { return is_group(use.resource); });
+    return group == uses.end() ? 0 : group->resource;
+}
+
+/// Takes routes or paths that are forgotten from the lists of all resources and groups.
+template <class Item>
+void erase_unknown(State& state, const IndexPool<Item>& pool, std::vector<Index> Used::*list) {
+    const auto unknown = [&pool](Index index) { return !pool[index].known; };
+    for (Resource& each : state.resources) {
+        std::erase_if(each.*list, unknown);
     }
-    return hash ^ (hash >> 32);
-}
-
-bool same(std::span<const Use> a, std::span<const Use> b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Use& x, const Use& y) {
-        return x.resource == y.resource && x.share == y.share;
-    });
-}
-
-/// The index in a table whose uses these are, or `none`.
-template <class Table, class Pool>
-std::uint32_t find(const Table& table, const Pool& pool, std::uint64_t hash,
-                   std::span<const Use> uses, std::uint32_t none) {
-    const auto [begin, end] = table.equal_range(hash);
-    for (auto it = begin; it != end; ++it) {
-        if (same(pool[it->second].uses, uses)) {
-            return it->second;
-        }
-    }
-    return none;
-}
-
-template <class Table>
-void erase(Table& table, std::uint64_t hash, std::uint32_t index) {
-    const auto [begin, end] = table.equal_range(hash);
-    for (auto it = begin; it != end; ++it) {
-        if (it->second == index) {
-            table.erase(it);
-            return;
-        }
+    for (Group& each : state.groups) {
+        std::erase_if(each.*list, unknown);
     }
 }
 
 }  // namespace
 
-FluidNetwork::Impl::Index FluidNetwork::Impl::route_of(std::span<const Use> uses) {
-    const std::uint64_t hash = hash_of(uses);
-    const Index known = find(route_table, routes, hash, uses, kNone);
-    return known != kNone ? known : add_route(uses, hash);
+Index RouteTable::find_or_add(std::span<const Use> uses) {
+    if (const Index known = table_.find(uses); known != kNone) {
+        return known;
+    }
+    check_uses(uses);
+    const Index index = table_.add(uses);
+    Route& route = state_.routes[index];
+    route.limit = limit_of(route);
+    route.narrow = route.full = kNone;
+    route.through = 0;
+    set_idle(route);
+    for (const Use& use : uses) {
+        add_use(state_.used(use.resource), index);
+    }
+    return index;
 }
 
-/// Every resource is there and is named once; of a group's members more than nothing, or nothing.
-void FluidNetwork::Impl::check_uses(std::span<const Use> uses) {
-    ++visit;
+void RouteTable::check_uses(std::span<const Use> uses) {
+    ++checks_;
     ResourceId named = 0;
     for (const Use& use : uses) {
-        if (is_group(use.resource) && named == 0 && group_index(use.resource) < groups.size() &&
-            group(use.resource).known && use.share == 1) {
-            named = use.resource;
-        } else if (is_group(use.resource)) {
+        if (!is_group(use.resource)) {
+            continue;
+        }
+        if (named != 0 || group_index(use.resource) >= state_.groups.size() ||
+            !state_.group(use.resource).known || use.share != 1) {
             throw std::logic_error("[FluidNetwork] an activity uses one group at most, by share 1");
         }
+        named = use.resource;
     }
     for (const Use& use : uses) {
         if (is_group(use.resource)) {
             continue;
         }
-        if (static_cast<std::size_t>(use.resource) >= resources.size() ||
+        if (static_cast<std::size_t>(use.resource) >= state_.resources.size() ||
             !std::isfinite(use.share) || !uses_some(use, named) ||
-            std::exchange(resource(use.resource).named, visit) == visit) {
+            std::exchange(state_.resource(use.resource).named, checks_) == checks_) {
             throw std::logic_error(
-                "[FluidNetwork] an activity uses a resource that is there, once, by a share > 0; "
-                "got resource " +
+                "[FluidNetwork] an activity uses a resource that exists, once, by a share > 0; got "
+                "resource " +
                 std::to_string(use.resource) + ", share " + std::to_string(use.share));
         }
     }
 }
 
-/// More than nothing, or less of a group's member than the group says.
-bool FluidNetwork::Impl::uses_some(const Use& use, ResourceId named) const {
-    const double as_member = share_in(use.resource, named);
+/// A share above 0, or less of a group's member than the group uses.
+bool RouteTable::uses_some(const Use& use, ResourceId group) const {
+    const double as_member = state_.share_in(use.resource, group);
     return use.share > 0 || (as_member > 0 && as_member + use.share >= 0);
 }
 
-/// @return of a member in its group; 0: it is none
-double FluidNetwork::Impl::share_in(ResourceId id, ResourceId group_id) const {
-    for (const Use& group : resource(id).groups) {
-        if (group.resource == group_id) {
-            return group.share;
-        }
-    }
-    return 0;
-}
-
-/// One more has to do with this; if there was one alone, it has it to itself no more.
-void FluidNetwork::Impl::use_others(Used& each, Index route) {
-    if (each.routes.size() == 1) {
-        Route& other = routes[each.routes.front()];
+void RouteTable::add_use(Used& used, Index index) {
+    if (used.routes.size() == 1) {
+        Route& other = state_.routes[used.routes.front()];
         other.narrow = kNone;
-        for (const Index kind : other.kinds) {
-            change(kind);
-        }
+        changes_.change_route(other);
     }
-    if (route != kNone) {
-        each.routes.push_back(route);
+    if (index != kNone) {
+        used.routes.push_back(index);
     }
 }
 
-FluidNetwork::Impl::Index FluidNetwork::Impl::add_route(std::span<const Use> uses,
-                                                        std::uint64_t hash) {
-    check_uses(uses);
-    const Index index = routes.take();
-    Route& route = routes[index];
-    route.uses.assign(uses.begin(), uses.end());
-    route.hash = hash;
-    route.limit = limit_of(route);
-    route.narrow = route.full = kNone;
-    route.through = 0;
-    route.known = true;
-    route_table.emplace(hash, index);
-    idle_uses += uses.size();
-    for (const Use& use : uses) {
-        use_others(used(use.resource), index);
+void RouteTable::renew_limits(const std::vector<Index>& routes) {
+    for (const Index index : routes) {
+        Route& route = state_.routes[index];
+        route.limit = limit_of(route);
+        changes_.change_route(route);
     }
-    return index;
 }
 
 /// Rate of an activity that has all its resources to itself.
-double FluidNetwork::Impl::limit_of(const Route& route) const {
+double RouteTable::limit_of(const Route& route) const {
     double limit = kUnlimited;
     const auto hold = [&](ResourceId id, double share) {
         if (share > 0) {
-            limit = std::min(limit, resource(id).capacity / share);
+            limit = std::min(limit, state_.resource(id).capacity / share);
         }
     };
-    ResourceId named = 0;
-    for (const Use& use : route.uses) {
-        if (is_group(use.resource)) {
-            named = use.resource;
-        }
-    }
+    const ResourceId group = group_of(route.uses);
     for (const Use& use : route.uses) {
         if (!is_group(use.resource)) {
-            hold(use.resource, use.share + share_in(use.resource, named));
+            hold(use.resource, use.share + state_.share_in(use.resource, group));
         }
     }
-    if (named != 0) {
-        for (const Use& member : group(named).members) {
-            const auto own =
-                std::find_if(route.uses.begin(), route.uses.end(),
-                             [&](const Use& use) { return use.resource == member.resource; });
-            if (own == route.uses.end()) {
-                hold(member.resource, member.share);
-            }
+    if (group == 0) {
+        return limit;
+    }
+    for (const Use& member : state_.group(group).members) {
+        const bool own = std::any_of(route.uses.begin(), route.uses.end(), [&](const Use& use) {
+            return use.resource == member.resource;
+        });
+        if (!own) {
+            hold(member.resource, member.share);
         }
     }
     return limit;
 }
 
-bool FluidNetwork::Impl::is_private(ResourceId id) const {
-    return !is_group(id) && resource(id).routes.size() == 1 && resource(id).groups.empty();
+bool RouteTable::forget_idle() {
+    if (idle_uses_ <= kIdleUses) {
+        return false;
+    }
+    for (Index index = 0; index < state_.routes.slots(); ++index) {
+        Route& route = state_.routes[index];
+        if (route.known && route.kinds.empty()) {
+            forget(index);
+        }
+        route.narrow = route.full = kNone;
+    }
+    erase_unknown(state_, state_.routes, &Used::routes);
+    return true;
 }
 
-FluidNetwork::Impl::Index FluidNetwork::Impl::path_of(Route& route) {
+void RouteTable::forget(Index index) {
+    const Route& route = state_.routes[index];
+    for (const Use& use : route.uses) {
+        state_.used(use.resource).through += use.share * route.through;
+    }
+    set_busy(route);
+    table_.remove(index);
+}
+
+void RouteTable::forget_users(Group& group) {
+    for (const Index index : std::exchange(group.routes, {})) {
+        for (const Use& use : state_.routes[index].uses) {
+            std::erase(state_.used(use.resource).routes, index);
+        }
+        forget(index);
+    }
+}
+
+bool PathTable::is_private(ResourceId id) {
+    return !is_group(id) && state_.resource(id).routes.size() == 1 &&
+           state_.resource(id).groups.empty();
+}
+
+Index PathTable::path_of(Route& route) {
     if (route.kinds.size() > 1) {
         if (route.full == kNone) {
-            route.full = find_path(route.uses);
+            route.full = find_or_add(route.uses);
         }
         return route.full;
     }
     if (route.narrow == kNone) {
-        scratch.clear();
+        scratch_.clear();
         for (const Use& use : route.uses) {
             if (!is_private(use.resource)) {
-                scratch.push_back(use);
+                scratch_.push_back(use);
             }
         }
-        route.narrow = find_path(scratch);
+        route.narrow = find_or_add(scratch_);
     }
     return route.narrow;
 }
 
-FluidNetwork::Impl::Index FluidNetwork::Impl::find_path(const std::vector<Use>& uses) {
-    const std::uint64_t hash = hash_of(uses);
-    const Index known = find(path_table, paths, hash, uses, kNone);
-    if (known != kNone) {
+Index PathTable::find_or_add(const std::vector<Use>& uses) {
+    if (const Index known = table_.find(uses); known != kNone) {
         return known;
     }
-    const Index index = paths.take();
-    Path& path = paths[index];
-    path.uses = uses;
-    path.hash = hash;
+    const Index index = table_.add(uses);
+    Path& path = state_.paths[index];
     path.members = 0;
     path.wanted = {};
     path.counted = 0;
     path.bound = path.changed = false;
-    path.known = true;
-    path_table.emplace(hash, index);
     path.counts.clear();
-    ResourceId named = 0;
+    const ResourceId group = group_of(uses);
     for (const Use& use : uses) {
-        used(use.resource).paths.push_back(index);
-        named = is_group(use.resource) ? use.resource : named;
-    }
-    for (const Use& use : uses) {
+        state_.used(use.resource).paths.push_back(index);
         // A member of the group is counted there, but for one of which nothing is used.
-        const double as_member = is_group(use.resource) ? 0 : share_in(use.resource, named);
+        const double as_member = is_group(use.resource) ? 0 : state_.share_in(use.resource, group);
         path.counts.push_back(as_member == 0 ? 1 : as_member + use.share > 0 ? 0 : -1);
     }
     return index;
 }
 
-/// So that a run whose routes change for ever needs no more memory than its activities.
-void FluidNetwork::Impl::forget_idle() {
-    if (idle_uses <= kIdleUses) {
-        return;
-    }
-    for (Index index = 0; index < routes.slots(); ++index) {
-        if (routes[index].known && routes[index].kinds.empty()) {
-            forget_route(index);
-        }
-        routes[index].narrow = routes[index].full = kNone;
-    }
-    const auto unknown = [this](Index index) { return !routes[index].known; };
-    for (Resource& each : resources) {
-        std::erase_if(each.routes, unknown);
-    }
-    for (Group& each : groups) {
-        std::erase_if(each.routes, unknown);
-    }
-    forget_idle_paths();
-}
-
-void FluidNetwork::Impl::forget_route(Index index) {
-    Route& route = routes[index];
-    for (const Use& use : route.uses) {
-        used(use.resource).through += use.share * route.through;
-    }
-    idle_uses -= route.uses.size();
-    erase(route_table, route.hash, index);
-    route.known = false;
-    route.uses = {};
-    routes.release(index);
-}
-
-/// Nothing of theirs is under way: routes and paths that name them are idle.
-void FluidNetwork::Impl::forget_groups() {
-    for (const ResourceId id : leaving_groups) {
-        Group& leaving = group(id);
-        forget_uses(leaving);
-        for (const Use& member : leaving.members) {
-            Resource& each = resource(member.resource);
-            each.through += member.share * leaving.through;
-            std::erase_if(each.groups, [id](const Use& group) { return group.resource == id; });
-        }
-        leaving = {};
-        leaving.known = false;
-        free_groups.push_back(id);
-    }
-    leaving_groups.clear();
-}
-
-void FluidNetwork::Impl::forget_uses(Group& leaving) {
-    for (const Index index : std::exchange(leaving.routes, {})) {
-        for (const Use& use : routes[index].uses) {
-            std::erase(used(use.resource).routes, index);
-        }
-        forget_route(index);
-    }
-    for (const Index index : std::exchange(leaving.paths, {})) {
-        for (const Use& use : paths[index].uses) {
-            std::erase(used(use.resource).paths, index);
-        }
-        forget_path(index);
-    }
-}
-
-void FluidNetwork::Impl::forget_path(Index index) {
-    Path& path = paths[index];
-    erase(path_table, path.hash, index);
-    path.known = false;
-    path.uses = {};
-    paths.release(index);
-}
-
-void FluidNetwork::Impl::forget_idle_paths() {
-    for (Index index = 0; index < paths.slots(); ++index) {
-        if (paths[index].known && paths[index].tiers.empty()) {
-            forget_path(index);
+void PathTable::forget_idle() {
+    for (Index index = 0; index < state_.paths.slots(); ++index) {
+        if (state_.paths[index].known && state_.paths[index].tiers.empty()) {
+            table_.remove(index);
         }
     }
-    const auto unknown = [this](Index index) { return !paths[index].known; };
-    for (Resource& each : resources) {
-        std::erase_if(each.paths, unknown);
-    }
-    for (Group& each : groups) {
-        std::erase_if(each.paths, unknown);
+    erase_unknown(state_, state_.paths, &Used::paths);
+}
+
+void PathTable::forget_users(Group& group) {
+    for (const Index index : std::exchange(group.paths, {})) {
+        for (const Use& use : state_.paths[index].uses) {
+            std::erase(state_.used(use.resource).paths, index);
+        }
+        table_.remove(index);
     }
 }
 
-}  // namespace cohort
+ResourceId GroupTable::add(std::span<const Use> members) {
+    routes_.check_uses(members);
+    auto id = ~static_cast<ResourceId>(state_.groups.size());
+    if (free_.empty()) {
+        state_.groups.emplace_back();
+    } else {
+        id = free_.back();
+        free_.pop_back();
+    }
+    for (const Use& member : members) {
+        Resource& resource = state_.resource(member.resource);
+        resource.groups.push_back({id, member.share});
+        routes_.add_use(resource, kNone);
+    }
+    state_.group(id) = {};
+    state_.group(id).members.assign(members.begin(), members.end());
+    return id;
+}
+
+void GroupTable::leave(ResourceId id) {
+    Group& group = state_.group(id);
+    const bool used = std::any_of(group.routes.begin(), group.routes.end(), [this](Index route) {
+        const std::vector<Index>& kinds = state_.routes[route].kinds;
+        return std::any_of(kinds.begin(), kinds.end(),
+                           [this](Index kind) { return !state_.kinds[kind].members.empty(); });
+    });
+    if (used || !std::exchange(group.known, false)) {
+        throw std::logic_error("[FluidNetwork::forget_group] a group in use, or forgotten before");
+    }
+    leaving_.push_back(id);
+}
+
+void GroupTable::forget_leaving() {
+    for (const ResourceId id : leaving_) {
+        Group& group = state_.group(id);
+        routes_.forget_users(group);
+        paths_.forget_users(group);
+        for (const Use& member : group.members) {
+            Resource& each = state_.resource(member.resource);
+            each.through += member.share * group.through;
+            std::erase_if(each.groups, [id](const Use& use) { return use.resource == id; });
+        }
+        group = {};
+        group.known = false;
+        free_.push_back(id);
+    }
+    leaving_.clear();
+}
+
+}  // namespace cohort::fluid

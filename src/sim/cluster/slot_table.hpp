@@ -7,8 +7,8 @@
 namespace cohort {
 
 /// Values that come and go, each under an id that is never used twice: what an old id named is not
-/// found. A slot is used again, with what its value holds (memory, too); whoever takes it fills it
-/// in. References end with the next take().
+/// found. A slot is used again, with what its value holds (memory, too); the one that takes it
+/// fills it in. References end with the next take().
 template <class T>
 class SlotTable {
 public:
@@ -25,7 +25,7 @@ public:
         free_.pop_back();
         return ++slots_[index].generation << kIndexBits | index;
     }
-    /// @param id of a value that is there
+    /// @param id of a value that has not been released
     void release(Id id) {
         ++slots_[index_of(id)].generation;
         free_.push_back(index_of(id));

@@ -38,7 +38,7 @@ void VirtualSum::done() {
     arrived();
 }
 
-/// By an event, since whoever hears of it may end this object.
+/// By an event, since what it calls may end this object.
 void VirtualSum::arrived() {
     if (reduced_ && done_ == nodes_.size()) {
         event_ = cluster_.queue().after(0, [this] {

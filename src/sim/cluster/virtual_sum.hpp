@@ -17,7 +17,7 @@ public:
     VirtualSum(VirtualCluster& cluster, std::vector<int> nodes, double bytes, Action over);
     VirtualSum(const VirtualSum&) = delete;
     VirtualSum& operator=(const VirtualSum&) = delete;
-    /// What is under way is cancelled.
+    /// What is in progress is cancelled.
     ~VirtualSum();
 
     /// One more member's part begins to leave.
@@ -26,7 +26,7 @@ public:
     void done();
     /// Bytes that each member sends and receives.
     [[nodiscard]] double bytes_of_a_member() const noexcept;
-    /// How long they were on their way; 0: a member alone, or not over.
+    /// How long they were in flight; 0: a member alone, or not over.
     [[nodiscard]] double moving_s() const noexcept { return moving_s_; }
 
 private:

@@ -81,7 +81,6 @@ private:
     [[nodiscard]] std::shared_ptr<LocalState> local_state(const Job& job);
     WorkId enter(std::shared_ptr<LearnerWork> work, const std::shared_ptr<WorkTask>& task);
     [[nodiscard]] Entry& done(WorkId work);
-    [[nodiscard]] std::span<const float> gradient_of(const LearnerWork& work) const;
 
     SampleMemory train_;
     SampleMemory test_;
@@ -92,19 +91,18 @@ private:
     std::map<int, Local> local_;  ///< by worker
     std::map<WorkId, Entry> entries_;
     WorkId last_ = 0;
-    std::shared_ptr<const LearnerWork> reference_;
-    double reference_norm_ = 0;
+    ReferencePush reference_;
     double own_s_ = 0;  ///< of the event loop's thread
     LearnerPool pool_;  ///< ends first
 };
 
 /// Adds the calling thread's core seconds to a sum.
-class OwnTime {
+class OwnTimeScope {
 public:
-    explicit OwnTime(double& sum) : sum_(sum), begin_(clock_.now()) {}
-    OwnTime(const OwnTime&) = delete;
-    OwnTime& operator=(const OwnTime&) = delete;
-    ~OwnTime() { sum_ += (clock_.now() - begin_).count(); }
+    explicit OwnTimeScope(double& sum) : sum_(sum), begin_(clock_.now()) {}
+    OwnTimeScope(const OwnTimeScope&) = delete;
+    OwnTimeScope& operator=(const OwnTimeScope&) = delete;
+    ~OwnTimeScope() { sum_ += (clock_.now() - begin_).count(); }
 
 private:
     ThreadCpuClock clock_;
@@ -136,7 +134,7 @@ TrainingLearner::TrainingLearner(const LearnerOptions& options)
 
 Learner::Released TrainingLearner::release(int worker, double lag, double lr,
                                            bool delay_compensated) {
-    const OwnTime time(own_s_);
+    const OwnTimeScope time(own_s_);
     return delay_compensated ? store_.release_compensated(worker, lag, lr)
                              : store_.release(lag, lr);
 }
@@ -242,7 +240,7 @@ GradientAnswer TrainingLearner::apply(const Update& update) {
                           .worker = term.worker,
                           .version = term.version});
     }
-    const OwnTime time(own_s_);
+    const OwnTimeScope time(own_s_);
     const GradientAnswer answer = store_.apply(update, pushes, pool_);
     for (const Update::Term& term : update.terms) {
         entries_.erase(term.work);
@@ -250,22 +248,16 @@ GradientAnswer TrainingLearner::apply(const Update& update) {
     return answer;
 }
 
-std::span<const float> TrainingLearner::gradient_of(const LearnerWork& work) const {
-    return {work.values.get(), static_cast<std::size_t>(graph_.parameters().total())};
-}
-
 void TrainingLearner::set_reference(WorkId work) {
-    reference_ = done(work).work;
-    reference_norm_ = norm(gradient_of(*reference_));
+    reference_.set(done(work).work->values, graph_.parameters().total());
     entries_.erase(work);
 }
 
 std::pair<double, double> TrainingLearner::compare(WorkId work) {
-    if (reference_ == nullptr) {
+    if (!reference_.known()) {
         return {0, 0};
     }
-    const LearnerWork& with = *done(work).work;
-    return {dot(gradient_of(*reference_), gradient_of(with)), reference_norm_};
+    return {reference_.dot_with(done(work).work->values.get()), std::sqrt(reference_.squares())};
 }
 
 Learner::Accuracy TrainingLearner::evaluate(const Released& released, std::int64_t most) {

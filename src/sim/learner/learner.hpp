@@ -19,7 +19,7 @@ namespace cohort {
 /// depend on the number of cores. The event loop's thread calls it.
 class Learner {
 public:
-    /// Parameters that somebody computes on; copies share them.
+    /// Parameters that workers compute on; copies share them.
     class Parameters;
     using Released = std::shared_ptr<const Parameters>;
     /// Of a computation that was started; 0: none.
@@ -81,7 +81,7 @@ public:
     /// part of its own slice.
     /// @return one per job
     virtual std::vector<WorkId> start_group(std::span<const Job> jobs) = 0;
-    /// Waits for it. To be asked when the push is complete, before its worker starts anew.
+    /// Waits for it. To be asked when the push is complete, before its worker starts again.
     [[nodiscard]] virtual Outcome outcome(WorkId work) = 0;
     /// Its result is not wanted; nothing happens when it is over. A delta whose outcome was not
     /// asked for has been given up: its worker's local steps begin with a new optimizer.

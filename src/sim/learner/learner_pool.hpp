@@ -49,7 +49,7 @@ private:
 };
 
 /// Threads that compute, each on one core with an engine of its own, in the order of submission
-/// except that what somebody waits for goes first. Thread safe.
+/// except that work that is waited for goes first. Thread safe.
 class LearnerPool {
 public:
     using Task = std::shared_ptr<LearnerTask>;

@@ -1,5 +1,5 @@
 // One pass over the parameters per update, in blocks that stay in the cache and that all threads
-// share, from the old version's memory to the new one's: who holds the old one keeps it, and a
+// share, from the old version's memory to the new one's: what holds the old one keeps it, and a
 // release without look-ahead costs nothing.
 #include "sim/learner/learner_store.hpp"
 
@@ -33,6 +33,54 @@ private:
 
 }  // namespace
 
+Learner::Released ReleasedForms::plain(const std::shared_ptr<float>& theta) {
+    Learner::Released held = plain_.lock();
+    if (held == nullptr) {
+        held = make(theta);
+        plain_ = held;
+    }
+    return held;
+}
+
+Learner::Released ReleasedForms::find_ahead(double lag, double lr) const {
+    for (const Ahead& form : ahead_) {
+        if (form.lag == lag && form.lr == lr) {
+            if (Learner::Released held = form.values.lock()) {
+                return held;
+            }
+        }
+    }
+    return nullptr;
+}
+
+Learner::Released ReleasedForms::add_ahead(double lag, double lr,
+                                           std::shared_ptr<const float> values) {
+    Learner::Released made = make(std::move(values));
+    ahead_.push_back({.lag = lag, .lr = lr, .values = made});
+    return made;
+}
+
+void ReleasedForms::renew() {
+    plain_.reset();
+    ahead_.clear();
+}
+
+void ParameterAverage::begin_version(std::int64_t count) {
+    const auto samples = static_cast<double>(count);
+    samples_ += samples;
+    weight_ =
+        static_cast<float>(std::min(1.0, samples / std::min(samples_, time_constant_samples_)));
+}
+
+void ParameterAverage::add(const float* version, std::int64_t begin, std::int64_t n) {
+    const float* const newest = version + begin;
+    float* const mean = values_.get() + begin;
+    const float weight = weight_;
+    for (std::int64_t i = 0; i < n; ++i) {
+        mean[i] += weight * (newest[i] - mean[i]);
+    }
+}
+
 ParameterStore::ParameterStore(const Graph& graph, const OptimizerOptions& optimizer,
                                std::uint64_t seed, double average_samples)
     : graph_(graph),
@@ -41,17 +89,13 @@ ParameterStore::ParameterStore(const Graph& graph, const OptimizerOptions& optim
       stream_(device_->create_stream()),
       buffers_(*device_, graph.parameters().total() + graph.state().total()),
       optimizer_(make_local_optimizer()),
-      theta_(buffers_.take()),
-      average_samples_(average_samples),
-      average_(average_samples > 0 ? buffers_.take() : nullptr),
-      parameters_(graph.parameters().total()),
-      state_(graph.state().total()) {
+      theta_(buffers_.take()) {
     const std::span<float> values = all(theta_);
-    const auto parameters = static_cast<std::size_t>(parameters_);
     std::fill(values.begin(), values.end(), 0.0F);  // padding too
-    graph.initialise(seed, values.first(parameters), values.subspan(parameters));
-    if (average_ != nullptr) {
-        std::copy(values.begin(), values.end(), average_.get());
+    graph.initialise(seed, values.first(parameters()), values.subspan(parameters()));
+    if (average_samples > 0) {
+        average_.emplace(buffers_.take(), average_samples);
+        std::copy(values.begin(), values.end(), average_->values().get());
     }
 }
 
@@ -59,18 +103,27 @@ std::span<float> ParameterStore::all(const std::shared_ptr<float>& values) const
     return {values.get(), static_cast<std::size_t>(buffers_.floats())};
 }
 
+std::size_t ParameterStore::parameters() const noexcept {
+    return static_cast<std::size_t>(graph_.parameters().total());
+}
+
 std::unique_ptr<Optimizer> ParameterStore::make_local_optimizer() const {
     return make_optimizer(options_, graph_.parameters(), 0, graph_.parameters().total(), *device_,
                           *stream_);
 }
 
-std::int64_t ParameterStore::blocks() const noexcept {
-    return (parameters_ + kBlock - 1) / kBlock;
-}
-
 Learner::Released ParameterStore::release(double lag, double lr) {
-    // Only sgd has a velocity to look along.
-    return look(options_.kind == OptimizerKind::kSgd && lag > 0 ? lag : 0, lr);
+    if (lag <= 0 || options_.kind != OptimizerKind::kSgd) {
+        return forms_.plain(theta_);  // only sgd has a velocity to look along
+    }
+    if (Learner::Released held = forms_.find_ahead(lag, lr)) {
+        return held;
+    }
+    const std::shared_ptr<float> values = buffers_.take();
+    look_ahead(all(theta_).first(parameters()), optimizer_->slots().front().values, lr,
+               optimizer_->momentum(), lag, all(values).first(parameters()));
+    std::ranges::copy(all(theta_).subspan(parameters()), values.get() + parameters());
+    return forms_.add_ahead(lag, lr, values);
 }
 
 Learner::Released ParameterStore::release_compensated(int worker, double lag, double lr) {
@@ -79,95 +132,73 @@ Learner::Released ParameterStore::release_compensated(int worker, double lag, do
     return released;
 }
 
-Learner::Released ParameterStore::look(double lag, double lr) {
-    if (lag == 0) {
-        Learner::Released held = current_.lock();
-        if (held == nullptr) {
-            held = std::make_shared<const Learner::Parameters>(++copies_, theta_);
-            current_ = held;
-        }
-        return held;
-    }
-    for (const Copy& copy : ahead_) {
-        if (copy.lag == lag && copy.lr == lr) {
-            if (Learner::Released held = copy.values.lock()) {
-                return held;
-            }
-        }
-    }
-    const std::shared_ptr<float> values = buffers_.take();
-    const auto parameters = static_cast<std::size_t>(parameters_);
-    look_ahead(all(theta_).first(parameters), optimizer_->slots().front().values, lr,
-               optimizer_->momentum(), lag, all(values).first(parameters));
-    std::copy_n(theta_.get() + parameters_, state_, values.get() + parameters_);
-    auto made = std::make_shared<const Learner::Parameters>(++copies_, values);
-    ahead_.push_back({.lag = lag, .lr = lr, .values = made});
-    return made;
-}
-
 Learner::Released ParameterStore::average() {
-    check_invariant(average_ != nullptr, "a mean of the parameters was asked for at the start");
-    return std::make_shared<const Learner::Parameters>(++copies_, average_);
-}
-
-/// The first versions count as they come, so that the initial parameters are forgotten at once.
-void ParameterStore::average_in(std::int64_t begin, std::int64_t n) {
-    const float* const newest = theta_.get() + begin;
-    float* const mean = average_.get() + begin;
-    const float weight = average_weight_;
-    for (std::int64_t i = 0; i < n; ++i) {
-        mean[i] += weight * (newest[i] - mean[i]);
-    }
+    check_invariant(average_.has_value(), "a mean of the parameters was asked for at the start");
+    return forms_.make(average_->values());
 }
 
 GradientAnswer ParameterStore::apply(const Learner::Update& update, std::span<const Push> pushes,
                                      LearnerPool& pool) {
-    const auto lambda = static_cast<float>(update.delay_compensation);
     std::vector<SumTerm> terms;
     std::vector<std::shared_ptr<const float>> released;
+    double weights = 0;
     for (const Push& push : pushes) {
-        released.push_back(lambda > 0 ? released_.take(push.worker, push.version) : nullptr);
+        released.push_back(update.delay_compensation > 0 ? released_.take(push.worker, push.version)
+                                                         : nullptr);
+        weights += update.terms[terms.size()].coefficient;
         terms.push_back({.values = push.values.get(),
                          .coefficient = push.coefficient,
                          .released = released.back().get()});
     }
-    if (lambda == 0) {
+    if (update.delay_compensation == 0) {
         released_.clear();  // the plan has changed
     }
+    const MeanGradient mean(std::move(terms), weights, update.delay_compensation);
+    const std::shared_ptr<float> before = std::exchange(theta_, buffers_.take());
+    begin_update(update, mean, before.get());
+    const GradientAnswer answer = apply_blocks(update, mean, before.get(), pool);
+    version_ = update.version;
+    forms_.renew();
+    return answer;
+}
+
+void ParameterStore::begin_update(const Learner::Update& update, const MeanGradient& mean,
+                                  const float* before) {
     if (update.work == Work::kDelta) {
         optimizer_->begin_delta(update.fraction, update.lr);
     } else {
         optimizer_->begin_update(update.fraction, update.lr);
     }
-    const std::shared_ptr<float> before = std::exchange(theta_, buffers_.take());
-    std::copy_n(before.get() + parameters_, state_, theta_.get() + parameters_);
-    fold_statistics(update, terms);
-    if (average_ != nullptr) {
-        const auto samples = static_cast<double>(update.samples);
-        averaged_samples_ += samples;
-        average_weight_ = static_cast<float>(
-            std::min(1.0, samples / std::min(averaged_samples_, average_samples_)));
-        average_in(parameters_, state_);
+    const std::span<float> state = all(theta_).subspan(parameters());
+    const auto first = static_cast<std::int64_t>(parameters());
+    const auto count = static_cast<std::int64_t>(state.size());
+    std::copy_n(before + first, count, state.begin());
+    const std::vector<float> statistics = mean.statistics(first, count);
+    if (!statistics.empty()) {
+        fold_batch_statistics(state, statistics, kBatchNormMomentum, update.fraction);
     }
-    if (update.question.keep && kept_ == nullptr) {
-        kept_ = buffers_.take();
+    if (average_) {
+        average_->begin_version(update.samples);
+        average_->add(theta_.get(), first, count);
     }
-    std::vector<GradientAnswer> answers(static_cast<std::size_t>(blocks()));
-    const int parts = static_cast<int>((blocks() + kBlocksPerPart - 1) / kBlocksPerPart);
+    keeper_.prepare(update.question, first);
+}
+
+GradientAnswer ParameterStore::apply_blocks(const Learner::Update& update, const MeanGradient& mean,
+                                            const float* before, LearnerPool& pool) {
+    const auto floats = static_cast<std::int64_t>(parameters());
+    const std::int64_t blocks = (floats + kBlock - 1) / kBlock;
+    std::vector<GradientAnswer> answers(static_cast<std::size_t>(blocks));
     pool.run_parts(
-        parts,
+        static_cast<int>((blocks + kBlocksPerPart - 1) / kBlocksPerPart),
         [&](int part, LearnerEngine* /*engine*/) {
             const std::int64_t first = part * kBlocksPerPart;
-            for (std::int64_t i = first; i < std::min(first + kBlocksPerPart, blocks()); ++i) {
-                answers[static_cast<std::size_t>(i)] =
-                    apply_block(update, terms, before.get(), theta_.get(), i * kBlock,
-                                std::min(kBlock, parameters_ - i * kBlock));
+            for (std::int64_t i = first; i < std::min(first + kBlocksPerPart, blocks); ++i) {
+                answers[static_cast<std::size_t>(i)] = apply_block(
+                    update, mean, before, i * kBlock, std::min(kBlock, floats - i * kBlock));
             }
         },
         true);
-    version_ = update.version;
-    current_.reset();
-    ahead_.clear();
     GradientAnswer answer;
     for (const GradientAnswer& part : answers) {
         answer.add(part);
@@ -175,66 +206,20 @@ GradientAnswer ParameterStore::apply(const Learner::Update& update, std::span<co
     return answer;
 }
 
-/// While a block is in the cache.
-GradientAnswer ParameterStore::answer(const GradientQuestion& question, const float* gradient,
-                                      std::int64_t begin, std::int64_t n) {
-    const auto count = static_cast<std::size_t>(n);
-    GradientAnswer answer;
-    if (question.norm) {
-        answer.squares = sum_of_squares({gradient, count});
-    }
-    if (question.compare && kept_ != nullptr) {
-        answer.product = dot({gradient, count}, {kept_.get() + begin, count});
-    }
-    if (question.keep) {
-        std::copy_n(gradient, n, kept_.get() + begin);
-    }
-    return answer;
-}
-
-GradientAnswer ParameterStore::apply_block(const Learner::Update& update,
-                                           std::span<const SumTerm> terms, const float* from,
-                                           float* to, std::int64_t begin, std::int64_t n) {
-    const auto lambda = static_cast<float>(update.delay_compensation);
+/// Floats [begin, begin + n) of the update, from the old parameters to the new ones.
+GradientAnswer ParameterStore::apply_block(const Learner::Update& update, const MeanGradient& mean,
+                                           const float* before, std::int64_t begin,
+                                           std::int64_t n) {
     thread_local std::vector<float> sum(static_cast<std::size_t>(kBlock));
     const auto count = static_cast<std::size_t>(n);
-    const float* gradient = sum.data();
-    if (lambda > 0) {
-        compensated_sum(terms, from, lambda, begin, sum.data(), n);
-    } else if (terms.size() == 1 && terms.front().coefficient == 1) {
-        gradient = terms.front().values + begin;
-    } else {
-        weighted_sum(terms, begin, sum.data(), n);
+    float* const to = theta_.get() + begin;
+    const std::span<const float> gradient(mean.block(before, begin, n, sum.data()), count);
+    std::copy_n(before + begin, n, to);
+    optimizer_->apply(begin, {to, count}, gradient);
+    if (average_) {
+        average_->add(theta_.get(), begin, n);
     }
-    std::copy_n(from + begin, n, to + begin);
-    optimizer_->apply(begin, {to + begin, count}, {gradient, count});
-    if (average_ != nullptr) {
-        average_in(begin, n);
-    }
-    return answer(update.question, gradient, begin, n);
-}
-
-/// Mean of the pushes' batch statistics with the weights of their gradients, then the usual rule.
-void ParameterStore::fold_statistics(const Learner::Update& update, std::vector<SumTerm> terms) {
-    if (state_ == 0) {
-        return;
-    }
-    double weights = 0;
-    for (const Learner::Update::Term& term : update.terms) {
-        weights += term.coefficient;
-    }
-    if (!(weights > 0)) {
-        return;  // nobody's statistics count
-    }
-    for (SumTerm& term : terms) {
-        // Weights that do not sum to one shrink a step, never a variance.
-        term.coefficient = static_cast<float>(
-            std::abs(weights - 1) < 1e-9 ? term.coefficient : term.coefficient / weights);
-    }
-    std::vector<float> mean(static_cast<std::size_t>(state_));
-    weighted_sum(terms, parameters_, mean.data(), state_);
-    fold_batch_statistics(all(theta_).subspan(static_cast<std::size_t>(parameters_)), mean,
-                          kBatchNormMomentum, update.fraction);
+    return keeper_.ask(update.question, begin, gradient);
 }
 
 std::uint64_t ParameterStore::digest() {

@@ -2,19 +2,21 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "cohort/optim/optimizer.hpp"
+#include "optim/mean_gradient.hpp"
 #include "optim/released_copies.hpp"
-#include "optim/weighted_sum.hpp"
 #include "sim/learner/learner.hpp"
 #include "sim/learner/learner_pool.hpp"
 #include "tensor/buffer_pool.hpp"
 
 namespace cohort {
 
-/// Parameters that nobody changes any more.
+/// Parameters that do not change any more.
 class Learner::Parameters {
 public:
     Parameters() = default;
@@ -31,8 +33,55 @@ private:
     std::shared_ptr<const float> values_;
 };
 
-/// What a parameter server has, over the whole model: parameters, state, optimizer. Does with a
-/// fire exactly what ServerShard does. The event loop's thread calls it.
+/// The released forms of one version of the parameters, shared by all that hold them.
+class ReleasedForms {
+public:
+    /// The parameters as they are.
+    [[nodiscard]] Learner::Released plain(const std::shared_ptr<float>& theta);
+    /// The form that looks ahead; null: it is not held.
+    [[nodiscard]] Learner::Released find_ahead(double lag, double lr) const;
+    Learner::Released add_ahead(double lag, double lr, std::shared_ptr<const float> values);
+    /// Parameters that belong to no version.
+    [[nodiscard]] Learner::Released make(std::shared_ptr<const float> values) {
+        return std::make_shared<const Learner::Parameters>(++made_, std::move(values));
+    }
+    /// The next version begins.
+    void renew();
+
+private:
+    struct Ahead {
+        double lag = 0;
+        double lr = 0;
+        std::weak_ptr<const Learner::Parameters> values;
+    };
+    std::weak_ptr<const Learner::Parameters> plain_;
+    std::vector<Ahead> ahead_;
+    std::uint64_t made_ = 0;
+};
+
+/// The mean of all versions' parameters and state, each with the weight of its samples, that
+/// forgets with a time constant in samples.
+class ParameterAverage {
+public:
+    ParameterAverage(std::shared_ptr<float> values, double time_constant_samples)
+        : values_(std::move(values)), time_constant_samples_(time_constant_samples) {}
+
+    [[nodiscard]] const std::shared_ptr<float>& values() const noexcept { return values_; }
+    /// A version of so many samples begins. The first versions count as they come, so that the
+    /// initial parameters are forgotten at once.
+    void begin_version(std::int64_t samples);
+    /// Adds floats [begin, begin + n) of the version.
+    void add(const float* version, std::int64_t begin, std::int64_t n);
+
+private:
+    std::shared_ptr<float> values_;
+    double time_constant_samples_;
+    double samples_ = 0;  ///< of all versions
+    float weight_ = 0;    ///< of the newest version in the mean
+};
+
+/// What a parameter server has, over the whole model: parameters, state, optimizer. Updates by the
+/// same arithmetic as ServerShard (MeanGradient). The event loop's thread calls it.
 class ParameterStore {
 public:
     /// A push that an update sums.
@@ -54,8 +103,7 @@ public:
     [[nodiscard]] Learner::Released release(double lag, double lr);
     /// The same, kept until the worker's next push on it.
     [[nodiscard]] Learner::Released release_compensated(int worker, double lag, double lr);
-    /// The mean of all versions' parameters and state, each with the weight of its samples, that
-    /// forgets with a time constant of average_samples. To be given back before the next apply().
+    /// The ParameterAverage of all versions. To be given back before the next apply().
     [[nodiscard]] Learner::Released average();
     /// Local steps' optimizer, without state.
     [[nodiscard]] std::unique_ptr<Optimizer> make_local_optimizer() const;
@@ -66,22 +114,13 @@ public:
     [[nodiscard]] std::uint64_t digest();
 
 private:
-    struct Copy {
-        double lag = 0;
-        double lr = 0;
-        std::weak_ptr<const Learner::Parameters> values;
-    };
-
     [[nodiscard]] std::span<float> all(const std::shared_ptr<float>& values) const;
-    [[nodiscard]] Learner::Released look(double lag, double lr);
-    void fold_statistics(const Learner::Update& update, std::vector<SumTerm> terms);
-    /// Floats [begin, begin + n) of the update, from the old parameters to the new ones.
-    GradientAnswer apply_block(const Learner::Update& update, std::span<const SumTerm> terms,
-                               const float* from, float* to, std::int64_t begin, std::int64_t n);
-    GradientAnswer answer(const GradientQuestion& question, const float* gradient,
-                          std::int64_t begin, std::int64_t n);
-    void average_in(std::int64_t begin, std::int64_t n);
-    [[nodiscard]] std::int64_t blocks() const noexcept;
+    [[nodiscard]] std::size_t parameters() const noexcept;
+    void begin_update(const Learner::Update& update, const MeanGradient& mean, const float* before);
+    GradientAnswer apply_blocks(const Learner::Update& update, const MeanGradient& mean,
+                                const float* before, LearnerPool& pool);
+    GradientAnswer apply_block(const Learner::Update& update, const MeanGradient& mean,
+                               const float* before, std::int64_t begin, std::int64_t n);
 
     const Graph& graph_;
     OptimizerOptions options_;
@@ -89,19 +128,12 @@ private:
     std::unique_ptr<Stream> stream_;
     BufferPool buffers_;
     std::unique_ptr<Optimizer> optimizer_;
-    std::shared_ptr<float> theta_;  ///< shared with who holds the version
-    std::weak_ptr<const Learner::Parameters> current_;
-    std::vector<Copy> ahead_;  ///< of this version
-    ReleasedCopies released_;
-    std::shared_ptr<float> kept_;  ///< mean gradient that later ones are compared with; null: none
-    double average_samples_;
-    std::shared_ptr<float> average_;  ///< null: there is none
-    double averaged_samples_ = 0;     ///< of all updates
-    float average_weight_ = 0;        ///< of the newest version in the mean
-    std::int64_t parameters_ = 0;     ///< floats
-    std::int64_t state_ = 0;          ///< floats
+    std::shared_ptr<float> theta_;  ///< shared with those that hold the version
     std::int64_t version_ = 0;
-    std::uint64_t copies_ = 0;
+    ReleasedForms forms_;      ///< of this version
+    ReleasedCopies released_;  ///< for a delay compensation
+    GradientKeeper keeper_;
+    std::optional<ParameterAverage> average_;
 };
 
 }  // namespace cohort

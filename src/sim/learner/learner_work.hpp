@@ -104,7 +104,7 @@ private:
         bool finite = true;
     };
     void compute_member(std::size_t index, LearnerEngine& engine);
-    /// All members of the step are there. @return false: that was the end
+    /// All members of the step are computed. @return false: that was the last step
     [[nodiscard]] bool end_step();
     void finish_all(bool finite);
 

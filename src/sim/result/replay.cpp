@@ -24,7 +24,7 @@ const std::string& text(const RecordedLoad& load, std::string_view name) {
     const auto found = load.options.find(name);
     if (found == load.options.end()) {
         fail<FileError>({.where = load.file,
-                         .what = fmt::format("it does not say the run's --{}", name),
+                         .what = fmt::format("the run's --{} is not recorded", name),
                          .hint = "record the run anew: cohort simulate --record-load"});
     }
     return found->second;

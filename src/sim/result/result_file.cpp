@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const StoreFormat kFormat{"cohort-simulation", 1};
+const StoreFormat kResultFormat{"cohort-simulation", 1};
 
 template <class T>
 struct IsOptional : std::false_type {};
@@ -64,7 +64,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 class ResultWriter {
 public:
-    ResultWriter(OutputFile file, Hdf5Thread& thread) : file_(std::move(file), kFormat, thread) {}
+    ResultWriter(OutputFile file, Hdf5Thread& thread)
+        : file_(std::move(file), kResultFormat, thread) {}
 
     template <class T>
     void value(const std::string& group, const std::string& name, const T& field) {
@@ -125,7 +126,7 @@ private:
 class ResultReader {
 public:
     ResultReader(const std::string& path, Hdf5Thread& thread) : file_(path, thread) {
-        file_.require_format(kFormat);
+        file_.require_format(kResultFormat);
     }
 
     template <class T>

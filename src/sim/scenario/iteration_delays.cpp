@@ -23,8 +23,8 @@ constexpr double kParetoShape = 2.5;  ///< a heavy tail that still has a varianc
 /// Random streams of this cause, beside those of patterns.cpp.
 constexpr std::uint64_t kStreams = std::uint64_t{1} << 48;
 
-[[noreturn]] void refuse(std::string_view what, const std::string& expected,
-                         std::string_view pattern) {
+[[noreturn]] void refuse_delays(std::string_view what, const std::string& expected,
+                                std::string_view pattern) {
     fail<UsageError>({.where = "--pattern",
                       .what = what,
                       .expected = expected,
@@ -155,8 +155,8 @@ private:
 double correlation(std::string_view text, std::string_view name, std::string_view pattern) {
     const std::optional<double> value = parsed<double>(text);
     if (!value || !(*value >= 0 && *value < 1)) {
-        refuse(fmt::format("the correlation {} cannot be used", name), "a number from 0 to below 1",
-               pattern);
+        refuse_delays(fmt::format("the correlation {} cannot be used", name),
+                      "a number from 0 to below 1", pattern);
     }
     return *value;
 }
@@ -171,19 +171,19 @@ Jitter parse_jitter(std::string_view text, std::string_view pattern) {
         begin = end + 1;
     }
     if (parts.size() > 4) {
-        refuse("too many parts", "jitter[:STRENGTH[:LAW[:BETWEEN[:OVER]]]]", pattern);
+        refuse_delays("too many parts", "jitter[:STRENGTH[:LAW[:BETWEEN[:OVER]]]]", pattern);
     }
     Jitter jitter;
     const std::optional<double> strength = parsed<double>(parts[0]);
     if (!strength || !(*strength >= 1) || !std::isfinite(*strength)) {
-        refuse("the strength cannot be used", "a number from 1", pattern);
+        refuse_delays("the strength cannot be used", "a number from 1", pattern);
     }
     jitter.strength = *strength;
     if (parts.size() > 1) {
         const auto* law = std::find_if(kLaws.begin(), kLaws.end(),
                                        [&](const auto& each) { return each.first == parts[1]; });
         if (law == kLaws.end()) {
-            refuse("there is no such law", "lognormal, exponential or pareto", pattern);
+            refuse_delays("there is no such law", "lognormal, exponential or pareto", pattern);
         }
         jitter.law = law->second;
     }

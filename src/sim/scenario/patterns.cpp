@@ -30,6 +30,19 @@ enum class Draws : std::uint64_t {
     kHeterogeneous,
 };
 
+double uniform_between(Rng& from, double least, double most) {
+    return least + (most - least) * static_cast<double>(from.next_uniform());
+}
+int index_below(Rng& from, std::size_t count) {
+    return static_cast<int>(from.next_below(static_cast<std::uint32_t>(count)));
+}
+TraceTarget worker_target(int index) {
+    return {.kind = TraceTarget::Kind::kWorker, .index = index};
+}
+TraceTarget node_target(int index) {
+    return {.kind = TraceTarget::Kind::kNode, .index = index};
+}
+
 /// Puts the causes of one pattern into a scenario.
 class PatternBuilder {
 public:
@@ -54,18 +67,6 @@ private:
         return Rng(seed_, RngPurpose::kPattern,
                    (static_cast<std::uint64_t>(draws) << 32) + static_cast<std::uint64_t>(index));
     }
-    static double uniform(Rng& from, double least, double most) {
-        return least + (most - least) * static_cast<double>(from.next_uniform());
-    }
-    static int below(Rng& from, std::size_t count) {
-        return static_cast<int>(from.next_below(static_cast<std::uint32_t>(count)));
-    }
-    static TraceTarget worker(int index) {
-        return {.kind = TraceTarget::Kind::kWorker, .index = index};
-    }
-    static TraceTarget node(int index) {
-        return {.kind = TraceTarget::Kind::kNode, .index = index};
-    }
     void steady(TraceTarget target, const Shares& shares) {
         scenario_.add(std::make_unique<SteadyPart>(target, shares));
     }
@@ -82,7 +83,7 @@ std::vector<int> PatternBuilder::shuffled_workers(Rng& from) const {
     std::vector<int> workers(static_cast<std::size_t>(shape_.workers));
     std::iota(workers.begin(), workers.end(), 0);
     for (std::size_t i = workers.size(); i > 1; --i) {
-        std::swap(workers[i - 1], workers[static_cast<std::size_t>(below(from, i))]);
+        std::swap(workers[i - 1], workers[static_cast<std::size_t>(index_below(from, i))]);
     }
     return workers;
 }
@@ -102,12 +103,12 @@ std::vector<int> PatternBuilder::quiet_nodes() const {
 
 void PatternBuilder::persistent(double strength) {
     Rng draw = random(Draws::kPersistent);
-    steady(worker(below(draw, shape_.worker_nodes.size())), {.device = 1 / strength});
+    steady(worker_target(index_below(draw, shape_.worker_nodes.size())), {.device = 1 / strength});
 }
 
 void PatternBuilder::delay(double strength) {
     Rng draw = random(Draws::kDelay);
-    steady(worker(below(draw, shape_.worker_nodes.size())),
+    steady(worker_target(index_below(draw, shape_.worker_nodes.size())),
            {.delay_s = (strength - 1) * shape_.iteration_s});
 }
 
@@ -117,7 +118,7 @@ void PatternBuilder::half(double strength) {
     workers.resize((workers.size() + 1) / 2);
     std::sort(workers.begin(), workers.end());
     for (const int each : workers) {
-        steady(worker(each), {.device = 1 / strength});
+        steady(worker_target(each), {.device = 1 / strength});
     }
 }
 
@@ -127,15 +128,15 @@ void PatternBuilder::half(double strength) {
 void PatternBuilder::episodes_of_workers(double strength, Draws draws, double iterations) {
     constexpr int kCrowd = 8;
     Rng common = random(draws, shape_.workers);
-    const double probability = uniform(common, 0.01, 0.02);
+    const double probability = uniform_between(common, 0.01, 0.02);
     const double gap_s = shape_.iteration_s * std::min(shape_.workers, kCrowd) / probability;
     const double length_s = iterations * strength * shape_.iteration_s;
     for (int each = 0; each < shape_.workers; ++each) {
         const auto episode = [=](Rng& from, double after_s) {
-            const double begin_s = after_s - gap_s * std::log1p(-uniform(from, 0, 1));
+            const double begin_s = after_s - gap_s * std::log1p(-uniform_between(from, 0, 1));
             return EpisodesPart::Episode{.begin_s = begin_s,
                                          .end_s = begin_s + length_s,
-                                         .target = worker(each),
+                                         .target = worker_target(each),
                                          .shares = {.device = 1 / strength}};
         };
         scenario_.add(std::make_unique<EpisodesPart>(random(draws, each), episode));
@@ -148,14 +149,14 @@ void PatternBuilder::on_off(double strength) {
     constexpr double kIterations = 60;
     Rng draw = random(Draws::kOnOff);
     const std::vector<int> nodes = quiet_nodes();
-    const int at = nodes[static_cast<std::size_t>(below(draw, nodes.size()))];
+    const int at = nodes[static_cast<std::size_t>(index_below(draw, nodes.size()))];
     const double length_s = kIterations * shape_.iteration_s;
-    const double first_s = uniform(draw, 0, length_s);
+    const double first_s = uniform_between(draw, 0, length_s);
     const auto episode = [=](Rng& /*from*/, double after_s) {
         const double begin_s = after_s == 0 ? first_s : after_s + length_s;
         return EpisodesPart::Episode{.begin_s = begin_s,
                                      .end_s = begin_s + length_s,
-                                     .target = node(at),
+                                     .target = node_target(at),
                                      .shares = {.cpu = 1 / strength, .device = 1 / strength}};
     };
     scenario_.add(std::make_unique<EpisodesPart>(draw, episode));
@@ -165,7 +166,7 @@ void PatternBuilder::clustered(double strength) {
     Rng draw = random(Draws::kClustered);
     const std::vector<int> workers = shuffled_workers(draw);
     const std::size_t groups =
-        std::min(workers.size(), std::size_t{2} + static_cast<std::size_t>(below(draw, 2)));
+        std::min(workers.size(), std::size_t{2} + static_cast<std::size_t>(index_below(draw, 2)));
     for (std::size_t group = 0; group < groups; ++group) {
         const auto cut = [&](std::size_t at) {
             return workers.begin() + static_cast<std::ptrdiff_t>(workers.size() * at / groups);
@@ -189,7 +190,7 @@ void PatternBuilder::heterogeneous(double strength) {
     const std::vector<int> workers = shuffled_workers(draw);
     for (std::size_t place = 1; place < workers.size(); ++place) {
         const double share = static_cast<double>(place) / static_cast<double>(workers.size() - 1);
-        steady(worker(workers[place]), {.device = std::pow(strength, -share)});
+        steady(worker_target(workers[place]), {.device = std::pow(strength, -share)});
     }
 }
 
@@ -203,11 +204,11 @@ void PatternBuilder::bandwidth(double strength) {
     };
     const double iteration_s = shape_.iteration_s;
     const auto episode = [=, nodes = quiet_nodes()](Rng& from, double after_s) {
-        const double begin_s = after_s + uniform(from, 20, 60) * iteration_s;
-        const double end_s = begin_s + uniform(from, 20, 60) * iteration_s;
-        const int at = nodes[static_cast<std::size_t>(below(from, nodes.size()))];
+        const double begin_s = after_s + uniform_between(from, 20, 60) * iteration_s;
+        const double end_s = begin_s + uniform_between(from, 20, 60) * iteration_s;
+        const int at = nodes[static_cast<std::size_t>(index_below(from, nodes.size()))];
         return EpisodesPart::Episode{
-            .begin_s = begin_s, .end_s = end_s, .target = node(at), .shares = shares};
+            .begin_s = begin_s, .end_s = end_s, .target = node_target(at), .shares = shares};
     };
     scenario_.add(std::make_unique<EpisodesPart>(random(Draws::kBandwidth), episode));
 }
@@ -222,8 +223,8 @@ void PatternBuilder::server_hot(double strength) {
     Rng draw = random(Draws::kServerHot);
     const std::vector<int>& nodes =
         shape_.server_nodes.empty() ? shape_.worker_nodes : shape_.server_nodes;
-    const int at = nodes[static_cast<std::size_t>(below(draw, nodes.size()))];
-    steady(node(at), {.cpu = 1 / strength, .rx = 1 / strength, .tx = 1 / strength});
+    const int at = nodes[static_cast<std::size_t>(index_below(draw, nodes.size()))];
+    steady(node_target(at), {.cpu = 1 / strength, .rx = 1 / strength, .tx = 1 / strength});
 }
 
 /// All of them, each with half of what it would have alone, the drift with a quarter.
@@ -278,8 +279,8 @@ const std::vector<Pattern>& known_patterns() {
     return all;
 }
 
-[[noreturn]] void refuse(std::string_view what, const std::string& expected,
-                         std::string_view pattern) {
+[[noreturn]] void refuse_pattern(std::string_view what, const std::string& expected,
+                                 std::string_view pattern) {
     fail<UsageError>({.where = "--pattern",
                       .what = what,
                       .expected = expected,
@@ -294,7 +295,7 @@ const Pattern& find_pattern(std::string_view name, std::string_view text) {
         }
         names += (names.empty() ? "" : ", ") + pattern.info.name;
     }
-    refuse("there is no such pattern", names + ", each with :STRENGTH or without", text);
+    refuse_pattern("there is no such pattern", names + ", each with :STRENGTH or without", text);
 }
 
 double strength_of(const Pattern& pattern, std::string_view text) {
@@ -308,10 +309,11 @@ double strength_of(const Pattern& pattern, std::string_view text) {
     const auto [end, error] = std::from_chars(text.data() + colon + 1, last, strength);
     const bool number = error == std::errc() && end == last;
     if (!number || !(strength >= 1) || strength > kMost) {
-        refuse("the strength cannot be used", fmt::format("a number from 1 to {}", kMost), text);
+        refuse_pattern("the strength cannot be used", fmt::format("a number from 1 to {}", kMost),
+                       text);
     }
     if (pattern.build == nullptr && strength != 1) {
-        refuse("a healthy cluster has no strength", "healthy", text);
+        refuse_pattern("a healthy cluster has no strength", "healthy", text);
     }
     return strength;
 }

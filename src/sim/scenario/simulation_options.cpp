@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kMostPairs = std::int64_t{1} << 26;
 
 /// A word as a shell reads it.
-std::string quoted(const std::string& word) {
+std::string shell_quoted(const std::string& word) {
     constexpr std::string_view kPlain =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=+@%";
     if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
@@ -120,7 +120,7 @@ std::string command_text(const SimulateOptions& options) {
             continue;
         }
         const bool flag = value == "true" && defaults[i].second == "false";
-        text += fmt::format(" --{}{}", name, flag ? "" : " " + quoted(value));
+        text += fmt::format(" --{}{}", name, flag ? "" : " " + shell_quoted(value));
     }
     return text;
 }

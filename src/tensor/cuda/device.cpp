@@ -1,4 +1,4 @@
-// CUDA as a device: memory, and what is known about GPUs.
+// CUDA as a device: memory, and properties of GPUs.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using cuda::check;
 using cuda::CudaStream;
 using cuda::use_gpu;
 
-/// Frees memory of GPU `gpu`; the thread that does so may never have used it.
+/// Frees memory of GPU `gpu`, also on a thread that has never used that GPU.
 template <std::size_t gpu>
 void free_device(void* data) noexcept {
     static_cast<void>(cudaSetDevice(static_cast<int>(gpu)));
@@ -49,8 +49,8 @@ constexpr std::array<Frees, sizeof...(gpus)> frees_of(std::index_sequence<gpus..
 /// A Buffer carries no more than a function: one for each GPU.
 constexpr auto kFrees = frees_of(std::make_index_sequence<cuda::kMostGpus>());
 
-/// Where the driver pins no memory, as containers may forbid it: copies work, but slower and not
-/// while the host goes on.
+/// Used where the driver pins no memory, as containers may forbid it: copies work, but slower and
+/// not while the host continues.
 Buffer plain_host_memory(std::size_t bytes, const char* reason) {
     static std::once_flag said;
     std::call_once(said, [&] {
@@ -218,7 +218,7 @@ void check(int result, const char* operation, std::source_location where) {
     const auto error = static_cast<cudaError_t>(result);
     const std::string what = std::string(cudaGetErrorName(error)) + ": " +
                              cudaGetErrorString(error) + " (" + source_place(where) + ")";
-    if (error == cudaErrorMemoryAllocation) {  // the runtime's own wants, which it does not tell
+    if (error == cudaErrorMemoryAllocation) {  // the runtime's own memory, of unknown size
         throw OutOfMemory(
             error_message({.where = operation, .what = what, .hint = "a smaller --batch"}), 0, 0);
     }

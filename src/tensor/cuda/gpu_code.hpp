@@ -5,7 +5,7 @@
 
 namespace cohort::cuda {
 
-/// Whether a GPU of compute capability `major`.`minor` runs code that was built for
+/// Whether a GPU of compute capability `major`.`minor` runs code built for
 /// `architectures`, a list as in CMAKE_CUDA_ARCHITECTURES: machine code ("80-real") runs from its
 /// minor number up within its major one, PTX ("90-virtual") on everything later, "90" is both. Of
 /// names ("native") nothing is known: true.
@@ -14,8 +14,8 @@ namespace cohort::cuda {
 /// The GPUs that this program was built for, in that form.
 [[nodiscard]] std::string built_for();
 
-/// Why this program cannot use GPU `index`: it was not built for it; empty: it was. Makes no
-/// context. Errors: DeviceError.
+/// Why this program has no code for GPU `index`; empty: it has code. Makes no context. Errors:
+/// DeviceError.
 [[nodiscard]] std::string lack_of_code(int index);
 
 }  // namespace cohort::cuda

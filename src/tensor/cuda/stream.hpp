@@ -18,7 +18,7 @@ inline constexpr int kMostGpus = 64;
 void use_gpu(int index);
 
 /// CUDA's events are recorded some times per step and cost a driver call each to make: they are
-/// used again. Thread safe: events are let go by those who wait for them.
+/// used again. Thread safe: events are released by the threads that wait for them.
 class EventPool {
 public:
     explicit EventPool(int gpu) : gpu_(gpu) {}

@@ -41,7 +41,7 @@ SyntheticBatch make_batch(const Graph& graph, std::int64_t size) {
 }
 
 /// Sequences of 30 positions of 64 features, one layer of 64 units.
-Graph make_lstm() {
+Graph make_lstm_graph() {
     GraphBuilder net("lstm", Shape{30, 64});
     const Value x = net.last_position(net.lstm(net.input(), {.hidden = 64}));
     return net.finish(net.linear(x, {.features = 10}));
@@ -49,7 +49,7 @@ Graph make_lstm() {
 
 Graph make_bench_model(const std::string& name) {
     if (name == "lstm") {
-        return make_lstm();
+        return make_lstm_graph();
     }
     return name == "resnet50" ? make_model(name, Shape{3, 224, 224}, 1000)
                               : make_model(name, Shape{3, 32, 32}, 10);

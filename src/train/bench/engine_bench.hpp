@@ -13,7 +13,7 @@ struct EngineBenchOptions {
     std::int64_t batch = 128;
     int threads = 1;
     std::int64_t steps = 20;        ///< timed steps
-    std::int64_t warmup_steps = 3;  ///< before them
+    std::int64_t warmup_steps = 3;  ///< untimed steps before
     std::string device = "auto";
     Precision precision = Precision::kF32;
     std::string tuning_file;  ///< as TrainEnvironment has it

@@ -10,8 +10,8 @@
 #include "cohort/core/error.hpp"
 #include "cohort/core/statistics.hpp"
 #include "cohort/tensor/device.hpp"
-#include "comm/allreduce/ring_exchange.hpp"
-#include "comm/base/plain_streams.hpp"
+#include "comm/allreduce/all_reduce.hpp"
+#include "comm/base/mpi_baseline.hpp"
 #include "core/system/launch_env.hpp"
 #include "core/system/process_usage.hpp"
 #include "tensor/host_memory.hpp"
@@ -61,7 +61,7 @@ void copy(Stream* stream, std::span<float> to, std::span<const float> from) {
 
 /// Zeros are summed while the clock runs: they stay what they are, so nothing is written between
 /// two rounds. The last round sums numbers. @param stream  null: the buffer lies in host memory
-ExchangeReport run_all_reduce(World& world, RingExchange& ring, Stream* stream, std::int64_t floats,
+ExchangeReport run_all_reduce(World& world, AllReduce& ring, Stream* stream, std::int64_t floats,
                               std::int64_t repetitions) {
     const SteadyClock clock;
     ExchangeReport report;
@@ -69,14 +69,14 @@ ExchangeReport run_all_reduce(World& world, RingExchange& ring, Stream* stream, 
     std::uint64_t round = 0;
     for (std::int64_t i = 0; i < kExchangeWarmup; ++i) {
         copy(stream, ring.begin(++round), numbers);
-        ring.finish({.samples = 1});
+        ring.finish({});
         (void)ring.wait().value();
     }
     const double cpu = process_cpu_seconds();
     for (std::int64_t i = 0; i < repetitions; ++i) {
         const auto start = clock.now();
         (void)ring.begin(++round);
-        ring.finish({.samples = 1});
+        ring.finish({});
         (void)ring.wait().value();
         report.seconds.push_back((clock.now() - start).count());
     }
@@ -84,7 +84,7 @@ ExchangeReport run_all_reduce(World& world, RingExchange& ring, Stream* stream, 
     const std::span<float> buffer = ring.begin(++round);
     fill_contribution(numbers, world.rank());
     copy(stream, buffer, numbers);
-    ring.finish({.samples = 1});
+    ring.finish({});
     (void)ring.wait().value();
     copy(stream, numbers, buffer);
     report.correct = is_sum(numbers, world.size());
@@ -95,17 +95,17 @@ ExchangeBenchResult bench_all_reduce(World& world, const ExchangeBenchOptions& o
     std::vector<int> members(static_cast<std::size_t>(world.size()));
     std::iota(members.begin(), members.end(), 0);
     const std::int64_t floats = (options.bytes + 3) / 4;
-    RingOptions ring_options{.algorithm = parse_all_reduce(options.algorithm),
-                             .bucket_bytes = options.bucket_bytes};
+    AllReduceOptions ring_options{.algorithm = parse_all_reduce(options.algorithm),
+                                  .bucket_bytes = options.bucket_bytes};
     std::optional<RankDevice> gpu;
     if (ring_options.algorithm == AllReduceAlgorithm::kNccl) {
         gpu.emplace(world);
-        ring_options.device = gpu->device.get();
-        ring_options.stream = gpu->stream.get();
+        ring_options.scope.device = gpu->device.get();
+        ring_options.scope.stream = gpu->stream.get();
     }
-    RingExchange ring(world, members, floats, ring_options);
+    const std::unique_ptr<AllReduce> ring = make_all_reduce(world, members, floats, ring_options);
     ExchangeReport report = run_all_reduce(
-        world, ring, ring.on_device() ? gpu->stream.get() : nullptr, floats, options.repetitions);
+        world, *ring, ring->on_device() ? gpu->stream.get() : nullptr, floats, options.repetitions);
     if (world.rank() == 0) {
         add_reports(world, world.size() - 1, 0, report);
     } else {
@@ -114,7 +114,7 @@ ExchangeBenchResult bench_all_reduce(World& world, const ExchangeBenchOptions& o
     return {.rank = world.rank(),
             .ranks = world.size(),
             .bytes = 4 * floats,
-            .algorithm = std::string(to_text(ring.algorithm())),
+            .algorithm = std::string(to_text(ring->algorithm())),
             .median_s = median(report.seconds),
             .min_s = *std::min_element(report.seconds.begin(), report.seconds.end()),
             .cpu_s = report.cpu_s / static_cast<double>(options.repetitions),
@@ -151,11 +151,12 @@ ExchangeBenchResult bench_own(const ExchangeBenchOptions& options) {
 ExchangeBenchResult bench_plain(const ExchangeBenchOptions& options) {
     const bool streams = options.op == "streams";
     const std::int64_t unit = std::int64_t{64} * (streams ? options.servers : 1);
-    const PlainPattern pattern{.bytes = (options.bytes + unit - 1) / unit * unit,
-                               .servers = options.servers,
-                               .warmup = static_cast<int>(kExchangeWarmup),
-                               .repetitions = static_cast<int>(options.repetitions)};
-    const PlainTimes times = streams ? plain_streams(pattern) : plain_all_reduce(pattern);
+    const BaselinePattern pattern{.bytes = (options.bytes + unit - 1) / unit * unit,
+                                  .servers = options.servers,
+                                  .warmup = static_cast<int>(kExchangeWarmup),
+                                  .repetitions = static_cast<int>(options.repetitions)};
+    const BaselineTimes times =
+        streams ? mpi_baseline_streams(pattern) : mpi_baseline_all_reduce(pattern);
     return {.rank = times.rank,
             .ranks = times.ranks,
             .bytes = pattern.bytes,

@@ -18,8 +18,8 @@ namespace cohort {
 namespace {
 
 constexpr std::uint16_t kMark = 2;
-constexpr double kStep = 1.0 / 1024;  ///< learning rate: products with it are exact
-constexpr Clock::Seconds kLook{60};
+constexpr double kLearningRate = 1.0 / 1024;  ///< learning rate: products with it are exact
+constexpr Clock::Seconds kServersWait{60};
 
 Graph bench_graph(std::int64_t bytes) {
     GraphBuilder net("exchange", Shape{push_pull_bytes(bytes) / 8});
@@ -37,7 +37,8 @@ Message receive(World& world, Port port, const char* what, std::uint64_t sequenc
         what, sequence, [from] { return from < 0 ? std::vector<int>{} : std::vector<int>{from}; },
         limit);
     while (true) {
-        if (std::optional<Message> message = world.messenger().mailbox(port).receive(kLook)) {
+        if (std::optional<Message> message =
+                world.messenger().mailbox(port).receive(kServersWait)) {
             return *std::move(message);
         }
     }
@@ -129,7 +130,7 @@ private:
             for (int worker = 0; worker < world_.map().workers(); ++worker) {
                 sum += gradient_of(worker, static_cast<std::int64_t>(i));
             }
-            if (after[i] != before[i] - static_cast<float>(kStep) * sum) {
+            if (after[i] != before[i] - static_cast<float>(kLearningRate) * sum) {
                 return false;
             }
         }
@@ -192,7 +193,7 @@ private:
     }
 
     void fire(std::int64_t version) {
-        FireOrder update{.version = version, .fraction = 1, .lr = kStep};
+        FireOrder update{.version = version, .fraction = 1, .lr = kLearningRate};
         for (std::int32_t worker = 0; worker < world_.map().workers(); ++worker) {
             update.releases.push_back({.worker = worker});
             if (version > 0) {

@@ -17,7 +17,7 @@ constexpr std::uint16_t kPing = 1;
 constexpr std::uint16_t kBulk = 2;
 constexpr std::size_t kBulkBytes = std::size_t{16} << 20;
 constexpr std::int64_t kWarmup = 3;
-constexpr Clock::Seconds kLook{60};
+constexpr Clock::Seconds kPeerWait{60};
 
 /// One end of the two; rank 0 asks, the other answers.
 class End final : public TransferSink {
@@ -65,7 +65,7 @@ private:
     void receive() {
         const auto wait =
             world_.operations().begin("answer", 0, [this] { return std::vector<int>{peer_}; });
-        while (!world_.messenger().mailbox(Port::kWorker).receive(kLook)) {
+        while (!world_.messenger().mailbox(Port::kWorker).receive(kPeerWait)) {
         }
     }
 

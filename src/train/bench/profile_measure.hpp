@@ -38,9 +38,9 @@ struct CostLine {
     double fixed_s = 0;
     double per_unit_s = 0;
 };
-/// The line with the least squares of relative errors; when it would begin below zero, the best one
-/// through the origin, and when it would fall, the best constant. Errors: UsageError for fewer than
-/// two points or seconds not above 0.
+/// The line fitted by least squares of relative errors; if it began below zero, the best line
+/// through the origin, and if it fell, the best constant. Errors: UsageError for fewer than two
+/// points or seconds not above 0.
 [[nodiscard]] CostLine fit_costs(std::span<const CostPoint> points);
 
 /// Medians over the repetitions.
@@ -59,12 +59,12 @@ struct MeasuredProfile {
 /// little. Blocks. Errors: UsageError, ShapeError, FileError, DeviceError.
 [[nodiscard]] MeasuredProfile measure_profile(const ProfileMeasureOptions& options);
 
-/// Between rank 0 and the rank farthest from it.
+/// Measured between rank 0 and the rank farthest from it.
 struct MeasuredExchange {
     int rank = 0;            ///< of this process
-    bool same_host = true;   ///< of the two
-    double latency_s = 0;    ///< half of a small message's way there and back
-    double bytes_per_s = 0;  ///< of large transfers
+    bool same_host = true;   ///< both ranks are on one host
+    double latency_s = 0;    ///< half of a small message's round trip
+    double bytes_per_s = 0;  ///< rate of large transfers
 };
 
 /// Times messages and transfers between the first and the last rank of the job. Collective; blocks.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kPieces = 8;
 
-/// A server's shard that gets pushes from nowhere.
+/// A server's shard without a network: pushes are made locally.
 class LoneServer {
 public:
     LoneServer(const Graph& graph, const ShardRange& range, const OptimizerOptions& optimizer)
@@ -38,7 +38,8 @@ public:
         FireOutput output = shard_.prepare(order);
         shard_.fire(order, output, [](std::int64_t) {});
         const double seconds = (clock.now() - before).count();
-        held_ = std::move(output);  // as it leaves while the next one is made
+        held_ = std::move(
+            output);  // as in a run, where a release is sent while the next one is computed
         return seconds;
     }
 

@@ -19,17 +19,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kStep = "step-";
+constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kShard = ".shard-";
 constexpr std::string_view kEnd = ".h5";
 
-/// "step-000000012800" of the name of a manifest or a shard; nothing of other names.
+/// "step-000000012800" from the name of a manifest or a shard; none for other names.
 std::optional<std::string> step_of(std::string_view name) {
-    if (!name.starts_with(kStep) || !name.ends_with(kEnd)) {
+    if (!name.starts_with(kStepPrefix) || !name.ends_with(kEnd)) {
         return std::nullopt;
     }
-    const std::size_t end = name.find_first_not_of("0123456789", kStep.size());
-    if (end == std::string_view::npos || end == kStep.size()) {
+    const std::size_t end = name.find_first_not_of("0123456789", kStepPrefix.size());
+    if (end == std::string_view::npos || end == kStepPrefix.size()) {
         return std::nullopt;
     }
     return std::string(name.substr(0, end));
@@ -45,7 +45,7 @@ bool is_manifest(std::string_view name) {
     return step && name.substr(step->size()) == kEnd;
 }
 
-/// Also true when nobody can tell: nothing is deleted on a guess.
+/// Also true when it cannot be determined, so that nothing is deleted on a guess.
 bool has_manifest(const std::string& folder, const std::string& step) {
     std::error_code error;
     return fs::exists(fmt::format("{}/{}{}", folder, step, kEnd), error) || error;
@@ -64,8 +64,8 @@ std::vector<std::string> files_of(const std::string& folder,
     return paths;
 }
 
-/// False when the file is there and stays; a file that is gone already is as good. Not in a folder
-/// that somebody has put a link in the place of.
+/// Removes a file; true also when it does not exist. A folder that was replaced by a link is
+/// refused.
 bool remove_file(const std::string& path, std::string& reason) {
     try {
         const OutputFolder folder(fs::path(path).parent_path().string(), FolderRule::kOwnReal);
@@ -100,7 +100,7 @@ bool put_aside(const std::string& path) {
 }  // namespace
 
 std::string checkpoint_path(const std::string& folder, std::int64_t samples_applied) {
-    return fmt::format("{}/{}{:012}{}", folder, kStep, samples_applied, kEnd);
+    return fmt::format("{}/{}{:012}{}", folder, kStepPrefix, samples_applied, kEnd);
 }
 
 std::vector<std::string> list_checkpoints(const std::string& folder) {
@@ -109,8 +109,8 @@ std::vector<std::string> list_checkpoints(const std::string& folder) {
     return paths;
 }
 
-/// Manifests go before their shards, so that what is left of a deletion that was cut short is
-/// never taken for a checkpoint.
+/// Manifests are deleted before their shards, so that the rest of an interrupted deletion is never
+/// taken for a checkpoint.
 void prune_checkpoints(const std::string& written, int keep) {
     const fs::path newest(written);
     const std::string folder = newest.parent_path().string();

@@ -8,10 +8,10 @@
 
 #include "data/hdf5/store.hpp"
 
-// What the files of a checkpoint have in common.
+// Common parts of a checkpoint's files.
 namespace cohort {
 
-/// A shard's file as the manifest knows it.
+/// A shard's file as listed in the manifest.
 struct ShardFile {
     std::string file;  ///< name beside the manifest
     std::int64_t part = 0;
@@ -21,9 +21,9 @@ struct ShardFile {
     StoreStamp stamp;
 };
 
-/// Opens a shard, which reads it once. Errors: FileError when it is missing, torn or no shard.
+/// Opens a shard and reads it once. Errors: FileError when it is missing, torn or no shard.
 [[nodiscard]] std::unique_ptr<StoreReader> open_shard(const std::string& path, Hdf5Thread& thread);
-/// What an open shard says about itself. Errors: FileError unless it is of `version`.
+/// The description of an open shard. Errors: FileError unless it is of `version`.
 [[nodiscard]] ShardFile describe_shard(const StoreReader& shard, std::int64_t version);
 
 /// The shards that a manifest lists, and the version of all of them.
@@ -33,7 +33,8 @@ struct ShardTable {
     std::vector<ShardFile> shards;
 };
 [[nodiscard]] ShardTable read_shard_table(const StoreReader& manifest);
-/// Opens a shard of the table. Errors: FileError unless it is the very file that the table lists.
+/// Opens a shard of the table. Errors: FileError unless its length and checksum are those in the
+/// table.
 [[nodiscard]] std::unique_ptr<StoreReader> open_listed_shard(const std::string& manifest_path,
                                                              const ShardTable& table,
                                                              const ShardFile& listed,

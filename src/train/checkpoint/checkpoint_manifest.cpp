@@ -1,10 +1,10 @@
 // The manifest of a checkpoint: identity, progress, accounts, leases, and the table of shards.
 //
 // 1. Each owner writes its shard under a name that no file has yet (checkpoint_shard.cpp).
-// 2. write_manifest reads every shard back, once: from here on the checkpoint rests on what is on
-//    the disk as this rank sees it, not on what others have reported.
+// 2. write_manifest reads every shard back, once: the checkpoint relies on the files that this rank
+// sees on the disk, not on reports of other ranks.
 // 3. The manifest is written with length and CRC-32 of each shard and gets its name last.
-// 4. Shards of the same step that it does not list (earlier attempts) are deleted.
+// 4. Shards of the same step that the manifest does not list (earlier attempts) are deleted.
 // Cost: one reading of all shards by the rank that writes the manifest, in the background.
 #include <fmt/format.h>
 
@@ -58,7 +58,7 @@ void check_cover(const std::string& path, const ShardTable& table) {
     }
 }
 
-/// The table over the files that `snapshot` names, as found on the disk.
+/// The table of the files that `snapshot` names, read from the disk.
 ShardTable make_table(const std::string& path, const RunSnapshot& snapshot, Hdf5Thread& thread) {
     ShardTable table{.version = snapshot.version, .parameters = snapshot.parameters, .shards = {}};
     for (const std::string& file : snapshot.shards) {
@@ -73,7 +73,8 @@ ShardTable make_table(const std::string& path, const RunSnapshot& snapshot, Hdf5
 }
 
 /// Whole numbers and seconds of a snapshot by attribute name; one list for reading and writing.
-/// The bindings name every field, so that one that is added does not compile until it has a place.
+/// The bindings name every field, so that the code does not compile until an added field is listed
+/// here.
 template <class Snapshot>
 auto integer_fields(Snapshot& s) {
     auto& [applied, updates, drops, evaluated, train, wall, cpu, tta] = s.progress;
@@ -125,7 +126,7 @@ void check_identity(const StoreReader& reader,
     }
 }
 
-/// Progress and accounts, leases, what the run was started with.
+/// Progress and accounts, leases, identity of the run.
 void write_run(StoreWriter& writer, const RunSnapshot& snapshot) {
     for (const auto& [name, value] : snapshot.identity) {
         writer.set("/identity", name, value);
@@ -177,7 +178,7 @@ void write_table(StoreWriter& writer, const ShardTable& table) {
     }
 }
 
-/// What is left of earlier attempts at the same step. The checkpoint is complete without this.
+/// Removes files of earlier attempts at the same step. The checkpoint is complete without this.
 void remove_unlisted(const std::string& path, const std::vector<std::string>& listed) {
     std::vector<std::string> others;
     for (const std::string& shard : shard_files(path)) {
@@ -220,8 +221,8 @@ void write_manifest(const std::string& path, const RunSnapshot& snapshot, Hdf5Th
         write_table(writer, table);
         writer.commit();
     } catch (...) {
-        // Their space must not stand in the way of the next attempt. A manifest of this name is an
-        // older one, or this one whose last step (fsync of the folder) failed.
+        // The shards must not use the space of the next attempt. A manifest of this name is an
+        // older one, or this one with a failed last step (fsync of the folder).
         std::error_code error;
         if (!std::filesystem::exists(path, error) && !error) {
             discard_shards(path, snapshot.shards);

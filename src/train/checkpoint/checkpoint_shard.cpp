@@ -31,7 +31,7 @@ struct Overlap {
     std::int64_t end;
 };
 
-/// Copies what `shard` has of the array `name` into `to`, which holds [range.begin, range.end).
+/// Copies the shard's part of the array `name` into `to`, which holds [range.begin, range.end).
 void copy_part(const StoreReader& shard, const std::string& name, const ShardFile& listed,
                const Overlap& overlap, std::int64_t begin, std::span<float> to) {
     std::vector<float> values(count_of(listed.begin, listed.end));
@@ -69,7 +69,7 @@ public:
         snapshot_.parameters.resize(count_of(begin, end));
     }
 
-    /// Adds what the shard has of the range; the first one says which slots there are.
+    /// Adds the shard's part of the range; the first shard determines the optimizer slots.
     void add(const StoreReader& shard, const ShardFile& listed, bool with_state) {
         add_scalars(shard);
         if (with_state) {

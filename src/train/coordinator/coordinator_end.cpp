@@ -5,7 +5,7 @@
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
 #include "train/coordinator/coordinator.hpp"
-#include "train/protocol/settle.hpp"
+#include "train/protocol/complete_transfers.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
 #include "train/run/run_space.hpp"
@@ -181,7 +181,7 @@ void Coordinator::dismiss() {
     if (links_.membership != nullptr) {
         links_.membership->watch({});  // who is lost from here on owes nothing
     }
-    settle(
+    complete_transfers(
         links_, Port::kCoordinator, "last snapshots",
         [this] { return gathering_.coming(); },  // servers are the ranks 0.., as are their parts
         [this](const Message& message) {
@@ -275,10 +275,7 @@ TrainSummary Coordinator::summarize() {
     summary.exposed_s = spent_.exposed_s / batches;
     summary.exchange_s = spent_.exchange_s / batches;
     if (refiner_) {
-        const RefinerUse use = refiner_->use();
-        summary.refiner_cpu_s = use.cpu_s;
-        summary.refiner_steps = use.steps;
-        summary.refiner_renewals = use.renewals;
+        summary.refiner = refiner_->use();
     }
     summary.outputs_saved = outputs_saved_ && metrics_->failures() == 0;
     return summary;

@@ -12,7 +12,7 @@
 namespace cohort {
 namespace {
 
-constexpr int kNiceness = 19;
+constexpr int kRefinerNiceness = 19;
 constexpr std::size_t kMostItems = 16384;  ///< that wait; later ones are left out
 constexpr Clock::Seconds kIdle{1};         ///< between looks for new records
 
@@ -71,7 +71,7 @@ bool PredictorRefiner::pause(std::unique_lock<std::mutex>& lock, Clock::Seconds 
 }
 
 void PredictorRefiner::run(LstmModel model, int workers, std::int64_t batch) {
-    lower_thread_priority("the predictor's refiner", kNiceness);
+    lower_thread_priority("the predictor's refiner", kRefinerNiceness);
     const ThreadCpuClock cpu;
     PredictorRefinement refinement(std::move(model), workers, batch);
     std::shared_ptr<const LstmModel> used = refinement.model();

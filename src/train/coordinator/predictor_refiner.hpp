@@ -7,17 +7,11 @@
 #include <thread>
 #include <vector>
 
+#include "cohort/train/trainer.hpp"
 #include "sched/predict/lstm_model.hpp"
 #include "train/protocol/share_limit.hpp"
 
 namespace cohort {
-
-/// What a refiner has done so far.
-struct RefinerUse {
-    double cpu_s = 0;           ///< of its thread
-    std::int64_t steps = 0;     ///< of training
-    std::int64_t renewals = 0;  ///< better models
-};
 
 /// Refines the predictor's model beside a run, on a thread of the lowest priority that pauses after
 /// every piece of work, so that it takes the given share of one core at most. The caller only

@@ -22,7 +22,7 @@ namespace {
 
 /// Samples between two pauses, and between two looks at whether to go on.
 constexpr std::int64_t kBatch = 64;
-constexpr int kNiceness = 5;
+constexpr int kEvaluatorNiceness = 5;
 struct Submitted {
     std::uint64_t id = 0;
     std::vector<float> parameters;
@@ -88,7 +88,7 @@ struct SnapshotEvaluator::State {
 };
 
 void SnapshotEvaluator::State::run() {
-    lower_thread_priority("the evaluator's thread", kNiceness);
+    lower_thread_priority("the evaluator's thread", kEvaluatorNiceness);
     while (const std::optional<Submitted> snapshot = take()) {
         const std::optional<SnapshotEvaluation> result = evaluate(*snapshot);
         {

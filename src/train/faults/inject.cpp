@@ -13,7 +13,7 @@
 namespace cohort {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& got) {
+[[noreturn]] void refuse_fault(const std::string& what, const std::string& got) {
     fail<UsageError>(
         {.where = "--inject",
          .what = what,
@@ -33,12 +33,12 @@ std::optional<Number> number(std::string_view text) {
     return error == std::errc() && end == last ? std::optional(value) : std::nullopt;
 }
 
-/// Of any unit: as seconds thirty years.
+/// Largest amount in any unit; in seconds thirty years.
 constexpr double kMostAmount = 1e9;
-/// So small a share makes an hour of a few milliseconds.
+/// Smallest share: it stretches a few milliseconds to an hour.
 constexpr double kLeastShare = 1e-6;
 
-/// A number from 0 to kMostAmount, the text's unit taken off.
+/// A number from 0 to kMostAmount, parsed from a text with this unit.
 std::optional<double> amount(std::string_view text, std::string_view unit) {
     if (!text.ends_with(unit)) {
         return std::nullopt;
@@ -50,8 +50,8 @@ std::optional<double> amount(std::string_view text, std::string_view unit) {
 double parse_time(std::string_view text, const std::string& entry) {
     const auto seconds = parse_duration(std::string(text));
     if (!seconds) {
-        refuse("'" + std::string(text) + "' is no time from 0 to 1e9 with its unit, s or ms",
-               entry);
+        refuse_fault("'" + std::string(text) + "' is no time from 0 to 1e9 with its unit, s or ms",
+                     entry);
     }
     return *seconds;
 }
@@ -59,7 +59,7 @@ double parse_time(std::string_view text, const std::string& entry) {
 double parse_share(std::string_view text, const std::string& entry) {
     const auto share = number<double>(text);
     if (!share || !(*share >= kLeastShare && *share <= 1)) {
-        refuse("'" + std::string(text) + "' is no share from 1e-6 to 1", entry);
+        refuse_fault("'" + std::string(text) + "' is no share from 1e-6 to 1", entry);
     }
     return *share;
 }
@@ -72,19 +72,19 @@ double parse_bandwidth(std::string_view text, const std::string& entry) {
             return *value * bytes;
         }
     }
-    refuse("'" + std::string(text) + "' is no bandwidth above 0, at most 1e9, with its unit",
-           entry);
+    refuse_fault("'" + std::string(text) + "' is no bandwidth above 0, at most 1e9, with its unit",
+                 entry);
 }
 
 void parse_freeze(Injection& injection, std::string_view text, const std::string& entry) {
     const std::size_t dots = text.find("..");
     if (dots == std::string_view::npos) {
-        refuse("freeze needs two times, T..T", entry);
+        refuse_fault("freeze needs two times, T..T", entry);
     }
     injection.freeze_from_s = parse_time(text.substr(0, dots), entry);
     injection.freeze_to_s = parse_time(text.substr(dots + 2), entry);
     if (injection.freeze_to_s <= *injection.freeze_from_s) {
-        refuse("it thaws before it freezes", entry);
+        refuse_fault("it thaws before it freezes", entry);
     }
 }
 
@@ -93,7 +93,7 @@ void set_field(Injection& injection, std::string_view name, std::string_view val
     if (name == "rank") {
         const auto rank = number<int>(value);
         if (!rank || *rank < 0) {
-            refuse("'" + std::string(value) + "' is no rank", entry);
+            refuse_fault("'" + std::string(value) + "' is no rank", entry);
         }
         injection.rank = *rank;
     } else if (name == "cpu") {
@@ -115,26 +115,26 @@ void set_field(Injection& injection, std::string_view name, std::string_view val
     } else if (name == "to") {
         injection.to_s = parse_time(value, entry);
     } else {
-        refuse("'" + std::string(name) + "' is unknown", entry);
+        refuse_fault("'" + std::string(name) + "' is unknown", entry);
     }
 }
 
-/// Names that must not stand alone.
+/// Checks for names that must not stand alone.
 void check_entry(const Injection& injection, const std::set<std::string>& names,
                  const std::string& entry) {
     const auto has = [&names](const char* name) { return names.contains(name); };
     const bool lasting = has("cpu") || has("bw") || has("delay") || has("sample");
     if (!has("rank") || !(lasting || has("kill") || has("freeze"))) {
-        refuse("an entry needs rank and a fault", entry);
+        refuse_fault("an entry needs rank and a fault", entry);
     }
     if (has("p") && !has("delay")) {
-        refuse("p belongs to delay", entry);
+        refuse_fault("p belongs to delay", entry);
     }
     if ((has("from") || has("to")) && !lasting) {
-        refuse("from and to belong to cpu, bw, delay and sample", entry);
+        refuse_fault("from and to belong to cpu, bw, delay and sample", entry);
     }
     if (injection.to_s && *injection.to_s <= injection.from_s) {
-        refuse("it ends before it begins", entry);
+        refuse_fault("it ends before it begins", entry);
     }
 }
 
@@ -145,12 +145,12 @@ Injection parse_entry(const std::string& entry) {
     for (std::string field; std::getline(fields, field, ',');) {
         const std::size_t equals = field.find('=');
         if (equals == std::string::npos) {
-            refuse("'" + field + "' is not NAME=VALUE", entry);
+            refuse_fault("'" + field + "' is not NAME=VALUE", entry);
         }
         const std::string name = field.substr(0, equals);
         set_field(injection, name, std::string_view(field).substr(equals + 1), entry);
         if (!seen.insert(name).second) {
-            refuse("names " + name + " twice", entry);
+            refuse_fault("names " + name + " twice", entry);
         }
     }
     check_entry(injection, seen, entry);

@@ -7,7 +7,7 @@
 namespace cohort {
 
 /// A fault put into one rank on purpose, for tests and demonstrations. Times are seconds since the
-/// rank was told to begin. What is not set does nothing.
+/// begin of training. Fields that are not set have no effect.
 struct Injection {
     int rank = 0;                  ///< in the world
     double cpu = 1;                ///< the rank computes at this share of its speed, 0 < cpu <= 1
@@ -15,13 +15,12 @@ struct Injection {
     double delay_s = 0;            ///< added to a mini-batch
     double probability = 1;        ///< ... to each with this probability
     double sample_s = 0;           ///< added to each sample of a mini-batch
-    std::optional<double> kill_s;  ///< then it kills itself
-    std::optional<double> freeze_from_s;  ///< from then on it stands still
-    double freeze_to_s = 0;               ///< until then
-    double from_s = 0;                    ///< all but kill and freeze hold from then on
-    std::optional<double> to_s;           ///< until then; none: to the end
-
-    /// Whether what has a beginning and an end holds at a time.
+    std::optional<double> kill_s;  ///< time at which the rank kills itself
+    std::optional<double> freeze_from_s;  ///< begin of standing still
+    double freeze_to_s = 0;               ///< end of standing still
+    double from_s = 0;                    ///< begin of the faults other than kill and freeze
+    std::optional<double> to_s;           ///< end of these faults; none: the end of the run
+    /// Whether the faults other than kill and freeze are active at a time.
     [[nodiscard]] bool holds(double seconds) const noexcept {
         return seconds >= from_s && (!to_s || seconds < *to_s);
     }

@@ -9,9 +9,9 @@
 namespace cohort {
 namespace {
 
-/// Shorter sleeps cost more in waking up than they say.
-constexpr Clock::Seconds kShortestSleep{1e-3};
-/// Somebody who wants the mini-batch given up is heard this soon.
+/// Waking up from a shorter sleep takes longer than the sleep.
+constexpr Clock::Seconds kShortestDelay{1e-3};
+/// Longest sleep between two checks whether the mini-batch should be given up.
 constexpr Clock::Seconds kLongestSleep{5e-3};
 
 }  // namespace
@@ -35,15 +35,17 @@ void Injector::start() {
 }
 
 void Injector::replay(Replay recording, int worker) {
-    replay_ = std::move(recording);
-    worker_ = worker;
+    replayed_.emplace(Replayed{.recording = std::move(recording), .worker = worker});
 }
 
 void Injector::begin_step() {
     if (!idle()) {
         mark_ = busy_->now();
         delay_ = Clock::Seconds(draw_delay((wall_->now() - started_).count()));
-        delay_ += Clock::Seconds(replay_ ? replay_->delay_s(worker_, moment_++) : 0);
+        if (replayed_) {
+            delay_ += Clock::Seconds(
+                replayed_->recording.delay_s(replayed_->worker, replayed_->moment++));
+        }
     }
 }
 
@@ -78,7 +80,7 @@ void Injector::wait_out_delay(const std::function<bool()>& give_up) {
          left = end - wall_->now()) {
         sleep_(give_up ? std::min(left, kLongestSleep) : left);
     }
-    mark_ += busy_->now() - before;  // is not stretched
+    mark_ += busy_->now() - before;  // this time is not stretched
 }
 
 void Injector::pause(const std::function<bool()>& give_up) {
@@ -92,7 +94,7 @@ void Injector::pause(const std::function<bool()>& give_up) {
     const double speed = share(now - started_);
     if (speed < 1) {
         debt_ += (busy_->now() - mark_) * (1 / speed - 1);
-        if (debt_ >= kShortestSleep) {
+        if (debt_ >= kShortestDelay) {
             sleep_(debt_);
             debt_ -= wall_->now() - now;
         }

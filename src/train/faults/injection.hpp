@@ -13,44 +13,56 @@
 namespace cohort {
 
 /// Makes this rank compute late: at a share of its speed, and with delays. For the share, after
-/// every group of layers it sleeps (1/share - 1) times what the layers took. What they took is the
-/// computing thread's own CPU time (on a GPU: wall time, the thread only waits there): time that
-/// other programs take from this rank is not stretched once more, so the slowness is the same on a
-/// busy machine and on an idle one. Debts below a millisecond are carried on, oversleeping is paid
-/// back; so the form is that of evenly slower hardware. Which mini-batches are delayed depends on
-/// the seed, the rank and how many there were before, never on time. A recording delays each
-/// mini-batch by the row of its moment. Used by the computing thread only.
+/// every group of layers it sleeps (1/share - 1) times what the layers took. The time of the layers
+/// is the computing thread's own CPU time (on a GPU: wall time, as the thread only waits there):
+/// time that other programs take from this rank is not stretched again, so the slowness is the same
+/// on a busy machine and on an idle one. Debts below a millisecond are carried over, oversleeping
+/// is subtracted later; so the rank resembles evenly slower hardware. The choice of delayed
+/// mini-batches depends on the seed, the rank and the number of mini-batches before, never on time.
+/// A recording delays each mini-batch by the row of its moment. Used by the computing thread only.
 class Injector {
 public:
     using Sleep = std::function<void(Clock::Seconds)>;
 
-    /// @param all    of the job; those of `rank` count, the smallest share of those active
+    /// @param all    injections of the job; those of `rank` count, the smallest share of the active
+    /// ones
     /// @param seed   of the delays
-    /// @param busy   what the thread computed; null: ThreadCpuClock
-    /// @param wall   for `from_s` and `to_s` and for how long a sleep really was
+    /// @param busy   clock of the thread's computing time; null: ThreadCpuClock
+    /// @param wall   clock for `from_s` and `to_s` and for the real length of a sleep
     /// @param sleep  null: this thread sleeps
     Injector(const std::vector<Injection>& all, int rank, std::uint64_t seed,
              std::shared_ptr<const Clock> wall, std::shared_ptr<const Clock> busy = nullptr,
              Sleep sleep = {});
 
-    /// Every mini-batch is also delayed by what the recording has for its moment.
+    /// Every mini-batch is also delayed by the recording's time for its moment.
     void replay(Replay recording, int worker);
     /// The next mini-batch has the recording's row of this moment, counted from 0; without a word
     /// the one after it has the next row.
-    void replay_at(std::uint64_t moment) noexcept { moment_ = moment; }
+    void replay_at(std::uint64_t moment) noexcept {
+        if (replayed_) {
+            replayed_->moment = moment;
+        }
+    }
     /// Training begins now.
     void start();
-    /// A mini-batch begins: what the thread did before is not stretched. Draws its delay.
+    /// A mini-batch begins: earlier work of the thread is not stretched. Draws the delay of the
+    /// mini-batch.
     void begin_step();
-    /// It computes these samples of the mini-batch next.
+    /// The rank computes the next `count` samples of the mini-batch.
     void begin_samples(std::int64_t count);
     /// Between two groups of layers: sleeps as due.
-    /// @param give_up  asked during a delay, which ends when it says true; none: never
+    /// @param give_up  called during a delay, which ends when it returns true; none: never
     void pause(const std::function<bool()>& give_up = {});
     /// True when nothing is asked of this rank.
-    [[nodiscard]] bool idle() const noexcept { return mine_.empty() && !replay_; }
+    [[nodiscard]] bool idle() const noexcept { return mine_.empty() && !replayed_; }
 
 private:
+    struct Replayed {
+        Replay recording;
+        int worker = 0;            ///< of the recording
+        std::uint64_t moment = 0;  ///< the next one
+    };
+
     [[nodiscard]] double share(Clock::Seconds now) const noexcept;
     [[nodiscard]] double draw_delay(double seconds);
     void wait_out_delay(const std::function<bool()>& give_up);
@@ -58,15 +70,13 @@ private:
     std::vector<Injection> mine_;
     std::uint64_t seed_;
     std::uint32_t steps_ = 0;  ///< begun
-    std::optional<Replay> replay_;
-    int worker_ = 0;            ///< of the recording
-    std::uint64_t moment_ = 0;  ///< of the recording, the next one
-    Clock::Seconds delay_{0};   ///< of this mini-batch, still to be slept
+    std::optional<Replayed> replayed_;
+    Clock::Seconds delay_{0};  ///< of this mini-batch, still to be slept
     std::shared_ptr<const Clock> wall_;
     std::shared_ptr<const Clock> busy_;
     Sleep sleep_;
     Clock::Seconds started_{0};
-    Clock::Seconds mark_{0};  ///< on the busy clock
+    Clock::Seconds mark_{0};  ///< time of the last pause on the busy clock
     Clock::Seconds debt_{0};  ///< sleep that is due; negative after oversleeping
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kLookSeconds = 0.01;
 
-/// The smallest limit that holds; 0: none.
+/// The smallest limit that is active; 0: none.
 double pace_at(const std::vector<Injection>& all, int rank, double seconds) {
     double least = std::numeric_limits<double>::infinity();
     for (const Injection& one : all) {
@@ -31,7 +31,7 @@ double pace_at(const std::vector<Injection>& all, int rank, double seconds) {
     return least < std::numeric_limits<double>::infinity() ? least : 0;
 }
 
-/// The child has only what is safe between fork and exec in a process with threads.
+/// The child uses only functions that are safe between fork and exec in a process with threads.
 [[noreturn]] void wake_later(pid_t parent, timespec time) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     while (::nanosleep(&time, &time) != 0) {
@@ -63,7 +63,7 @@ void freeze(double seconds) {
 
 std::vector<RankFault> rank_faults(const std::vector<Injection>& all, int rank) {
     std::vector<RankFault> faults;
-    std::set<double> changes;  // of the pace
+    std::set<double> changes;  // times at which the limit changes
     for (const Injection& one : all) {
         if (one.rank != rank) {
             continue;

@@ -10,7 +10,7 @@
 
 namespace cohort {
 
-/// A fault of a whole rank that is due at a time.
+/// A fault of a whole rank at a time.
 struct RankFault {
     enum class Kind { kPace, kFreeze, kKill };
     double at_s = 0;
@@ -20,12 +20,12 @@ struct RankFault {
     friend bool operator==(const RankFault&, const RankFault&) = default;
 };
 
-/// What `--inject` asks of a rank besides slow computing, in the order of time; of several limits
-/// that hold the smallest counts.
+/// Faults that `--inject` puts into a rank besides slow computing, in the order of time; of several
+/// active limits the smallest counts.
 [[nodiscard]] std::vector<RankFault> rank_faults(const std::vector<Injection>& all, int rank);
 
-/// Carries rank_faults() out, on a thread of its own (none when there are no faults). A freeze
-/// stops the whole process; a child that does nothing but sleep wakes it.
+/// Carries out rank_faults() on a separate thread (none when there are no faults). A freeze stops
+/// the whole process; a child that does nothing but sleep wakes it.
 class FaultThread {
 public:
     /// @param begun    whether training has begun: times count from then

@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kWindow = LstmModel::kWindow;
 constexpr std::int64_t kFeatures = LstmModel::kFeatures;
 constexpr std::int64_t kOutputs = LstmModel::kOutputs;
-/// Of features that (almost) never move: their noise is not to be blown up.
+/// Least deviation: the noise of (almost) constant features must not be amplified.
 constexpr double kLeastDeviation = 1e-2;
 
 /// f(tensor in the flat buffer, its place in LstmModel::parameters)

@@ -30,7 +30,7 @@ public:
 
     /// New parameters from `seed`; scaling from the features of these series.
     void begin(std::span<const PredictorSeries> series, std::uint64_t seed);
-    /// A model's parameters and scaling; the optimizer begins anew.
+    /// Loads a model's parameters and scaling; the optimizer restarts.
     void load(const LstmModel& model);
     [[nodiscard]] LstmModel model();
 

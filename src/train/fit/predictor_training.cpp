@@ -26,7 +26,7 @@ void check(const PredictorTrainingOptions& options) {
     }
 }
 
-/// Those that hold a window with what comes after it.
+/// Series that are long enough for a window and the record after it.
 std::vector<PredictorSeries> long_enough(std::span<const PredictorSeries> series) {
     std::vector<PredictorSeries> usable;
     for (const PredictorSeries& one : series) {
@@ -37,7 +37,7 @@ std::vector<PredictorSeries> long_enough(std::span<const PredictorSeries> series
     if (usable.empty()) {
         fail<UsageError>(
             {.where = "predictor training",
-             .what = "no worker's records are enough",
+             .what = "no worker has enough records",
              .expected = std::to_string(LstmModel::kWindow + 1) + " or more of at least one worker",
              .got = std::to_string(series.size()) + " shorter series"});
     }

@@ -21,35 +21,35 @@ struct PredictorTrainingOptions {
     std::int64_t batch = 32;    ///< windows per step
     std::int64_t stride = 32;   ///< records from one window's start to the next, >= 1
     double lr = 1e-3;           ///< of Adam; falls to a tenth of it over the epochs (cosine)
-    double held_out = 0.15;     ///< share of the series that only judge
+    double held_out = 0.15;     ///< share of the series kept for judging
     std::uint64_t seed = 1;
     int threads = 1;
 };
 
-/// Errors are mean squared ones of z-scored outputs: 1 is what predicting the mean gives.
+/// Mean squared errors of z-scored outputs: 1 is the error of predicting the mean.
 struct PredictorError {
     double all = 0;   ///< over features and time
     double time = 0;  ///< of the next log own time alone
 };
 
-/// After an epoch.
+/// Progress after an epoch.
 struct PredictorProgress {
     std::int64_t epoch = 0;     ///< from 1
-    double training_error = 0;  ///< as PredictorError::all, while the parameters moved
+    double training_error = 0;  ///< as PredictorError::all, mean over the epoch's steps
     PredictorError held_out;
     bool best = false;  ///< the lowest held-out error so far: these parameters are kept
 };
 
 /// Trains LstmModel: Adam on the mean squared error over all outputs and positions, windows of
-/// kWindow records, shuffled and shifted anew in every epoch; the parameters with the lowest error
-/// on held-out series are kept (with a single series, on its own windows). Deterministic for given
-/// series, options and machine. Blocks.
-/// Errors: UsageError when no series has more than kWindow records, or for options out of range.
+/// kWindow records, shuffled and shifted differently in every epoch; the parameters with the lowest
+/// error on held-out series are kept (with a single series, on its own windows). Deterministic for
+/// given series, options and machine. Blocks. Errors: UsageError when no series has more than
+/// kWindow records, or for options out of range.
 [[nodiscard]] LstmModel train_predictor(
     std::span<const PredictorSeries> series, const PredictorTrainingOptions& options,
     const std::function<void(const PredictorProgress&)>& progress = {});
 
-/// Errors of a model one record ahead, over windows of these series that lie end to end.
+/// Errors of a model one record ahead, over adjacent windows of these series.
 /// Errors: UsageError when no series has more than kWindow records.
 [[nodiscard]] PredictorError predictor_error(const LstmModel& model,
                                              std::span<const PredictorSeries> series);

@@ -13,10 +13,10 @@
 namespace cohort {
 namespace {
 
-/// Every iteration as it arrived, until kMost are there.
+/// Records every iteration in the order of arrival, at most kMost.
 class LoadHook final : public TrainHook {
 public:
-    /// A file that cannot be written ends the run before it has begun.
+    /// A file that cannot be written ends the run at its start.
     void on_start(TrainControl& run) override {
         file_.emplace("--record-load", run.options().record_load, run.options());
     }
@@ -33,7 +33,7 @@ public:
 private:
     static constexpr std::size_t kMost = 200'000;
 
-    /// At the end of a run there is more to save than this: a full disk is said, not thrown.
+    /// At the end of a run other results remain to be saved: a full disk is logged, not thrown.
     void write(TrainControl& run) {
         if (records_.empty()) {
             return;

@@ -18,7 +18,7 @@ Json or_null(const std::optional<double>& value) {
     return value ? Json(*value) : Json(nullptr);
 }
 
-/// What choosers know besides times; null: not known.
+/// Inputs of choosers besides times; null: not known.
 void add_gradients(Json& line, const ClusterReport& cluster) {
     const auto known = [](double value) {
         return value != 0 && std::isfinite(value) ? Json(value) : Json(nullptr);
@@ -27,7 +27,7 @@ void add_gradients(Json& line, const ClusterReport& cluster) {
     line["step_curvature"] = known(cluster.gradients.curvature);
 }
 
-/// Columns by worker; null where nothing was recorded yet.
+/// Columns by worker; null for a worker without records.
 void add_loads(Json& line, const ClusterReport& cluster) {
     using Column = std::pair<const char*, double (*)(const WorkerLoad&)>;
     constexpr std::array<Column, 13> kColumns{{
@@ -208,7 +208,7 @@ private:
 
     StepWindow window_;
     double learning_rate_ = 0;
-    double gradient_norm_ = 0;  ///< of the last update
+    double gradient_norm_ = 0;  ///< norm of the last update's gradient
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ std::string by_worker(const ClusterReport& cluster) {
     return text;
 }
 
-/// Counts nothing itself, so that a resumed run decides as one that was never stopped.
+/// Keeps no count of its own, so that a resumed run decides like a run that was never stopped.
 class NanGuardHook final : public TrainHook {
 public:
     void on_step(TrainControl& run, const StepReport& step) override {
@@ -30,7 +30,7 @@ public:
         }
         const TrainProgress& progress = run.progress();
         const std::string by = by_worker(run.cluster());
-        log_warn("after {} samples: {}; the batch of {} samples is dropped and will come again{}",
+        log_warn("after {} samples: {}; the batch of {} samples is dropped and dealt again{}",
                  progress.samples_applied, step.dropped_because, step.result.samples,
                  by.empty() ? "" : "; so far from " + by);
         const DropRecord& drops = progress.drops;

@@ -47,7 +47,7 @@ public:
     void on_end(TrainControl& run, StopReason /*reason*/) override {
         if (window_.samples() > 0) {
             if (terminal_) {
-                log_info("{}", line(run));  // stays, unlike a line that is drawn over
+                log_info("{}", line(run));  // stays on the terminal, unlike a live line
             } else {
                 write_(line(run));
             }
@@ -60,7 +60,8 @@ private:
         write_(line(run));
     }
 
-    /// What matters most comes first: a terminal of 80 columns shows up to the remaining time.
+    /// The most important numbers come first: a terminal of 80 columns shows the line up to the
+    /// remaining time.
     [[nodiscard]] std::string line(const TrainControl& run) const {
         const double rate = window_.samples_per_s(run.clock().now());
         const std::int64_t done = run.progress().samples_applied;
@@ -95,7 +96,7 @@ private:
                            lost > 0 ? fmt::format(", {} lost", lost) : "", stragglers(cluster));
     }
 
-    /// "  slow: 3 (cpu x1.80) and 2 more"; empty when nobody is.
+    /// "  slow: 3 (cpu x1.80) and 2 more"; empty without stragglers.
     [[nodiscard]] static std::string stragglers(const ClusterReport& cluster) {
         std::string slowest;
         double most = 0;

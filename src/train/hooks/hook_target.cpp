@@ -6,7 +6,7 @@ namespace {
 
 class TargetHook final : public TrainHook {
 public:
-    /// A resumed run that had reached its target has nothing left to do.
+    /// Stops a resumed run that had reached its target.
     void on_start(TrainControl& run) override {
         if (run.options().target_accuracy > 0 && run.progress().tta_seconds) {
             run.request_stop(StopReason::kTarget);

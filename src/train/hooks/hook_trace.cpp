@@ -17,7 +17,7 @@ namespace {
 /// Time without the pauses for evaluations, which cost a virtual cluster nothing.
 class TraceHook final : public TrainHook {
 public:
-    /// A file that cannot be written ends the run before it has begun.
+    /// A file that cannot be written ends the run at its start.
     void on_start(TrainControl& run) override {
         file_.emplace("--record-trace", run.options().record_trace, run.options());
         const auto workers = static_cast<int>(run.cluster().workers.size());
@@ -41,7 +41,7 @@ public:
     }
 
 private:
-    /// At the end of a run there is more to save than this: a full disk is said, not thrown.
+    /// At the end of a run other results remain to be saved: a full disk is logged, not thrown.
     void write() {
         try {
             const std::vector<TraceRow> rows = recorder_->rows();

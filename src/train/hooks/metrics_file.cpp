@@ -20,7 +20,7 @@ void append_line(const std::string& path, std::string_view line) noexcept {
     }
     const iovec pieces[] = {{const_cast<char*>(line.data()), line.size()},
                             {const_cast<char*>("\n"), 1}};
-    static_cast<void>(::writev(file, pieces, 2) < 0);  // nobody is left to be told
+    static_cast<void>(::writev(file, pieces, 2) < 0);  // an error here cannot be reported any more
     ::close(file);
 }
 
@@ -62,7 +62,7 @@ void MetricsFile::write(std::string_view json) {
     position_ += static_cast<std::int64_t>(line.size());
 }
 
-/// Counts a lost line and takes its torn beginning away again.
+/// Counts a lost line and removes its torn beginning.
 void MetricsFile::report(int error) {
     ++failures_;
     const bool clean =

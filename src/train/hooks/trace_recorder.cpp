@@ -9,9 +9,9 @@ namespace {
 
 /// Times within this factor are alike.
 constexpr double kAlike = 1.08;
-/// A single push that differs by this factor is believed.
+/// A single push that differs by this factor begins a new stretch.
 constexpr double kPlain = 1.5;
-/// Shares from here on are whole; a new row wants a change by as much.
+/// Shares above 1 - kNoise count as 1; a new row needs a change by kNoise.
 constexpr double kNoise = 0.04;
 /// Delays below this share of an iteration are noise.
 constexpr double kLeastDelay = 0.02;
@@ -20,7 +20,7 @@ double factor(double one, double other) {
     return std::max(one, other) / std::max(std::min(one, other), 1e-12);
 }
 
-/// The value in the middle of those with weights, by weight. @param values at least one
+/// The weighted median. @param values  (value, weight), at least one
 double weighted_median(std::vector<std::pair<double, double>> values) {
     std::sort(values.begin(), values.end());
     double total = 0;
@@ -98,7 +98,7 @@ TraceRecorder::TraceRecorder(int workers, std::int64_t batch)
     : batch_(batch), courses_(static_cast<std::size_t>(workers)) {
 }
 
-/// Receiving parameters is not looked at: under most modes all receive them at once.
+/// Ignores the time of receiving parameters: under most modes all workers receive them at once.
 void TraceRecorder::timed(const IterationRecord& record, double now_s) {
     const double other_s = record.input_s + record.push_s;
     if (record.samples <= 0 || record.compute_s <= 0) {

@@ -9,29 +9,29 @@
 
 namespace cohort {
 
-/// Makes a trace of what workers say of their own times. A worker's pushes are put together for as
-/// long as they take about as long: a push that takes half as long again (or is that much faster)
-/// begins a new stretch at once, a smaller change does when the next push says the same.
+/// Makes a trace from workers' records of their own times. Successive pushes of a worker with about
+/// the same time form a stretch: a push that takes half as long again (or is that much faster)
+/// begins a new stretch at once, a smaller change does when the next push confirms it.
 ///
-/// Shares compare with the run's fastest steady worker: the one whose median time per sample is the
-/// least. What a mini-batch takes to compute tells the share of the device; what it waits for
-/// input, and for its gradient to leave, beyond the fastest worker's median is a delay. A constant
-/// delay inside computing cannot be told from a slow device. Memory is bounded: when a worker has
-/// many stretches, neighbours become one. Pure.
+/// Shares are relative to the run's fastest steady worker, the worker with the smallest median time
+/// per sample. The computing time of a mini-batch gives the share of the device; the time of
+/// waiting for input and of sending the gradient, beyond the fastest worker's median, is a delay. A
+/// constant delay inside computing cannot be distinguished from a slow device. Memory is bounded:
+/// when a worker has many stretches, neighbours are merged. Pure.
 class TraceRecorder {
 public:
     /// @param batch samples of a healthy worker's push
     TraceRecorder(int workers, std::int64_t batch);
 
-    /// @param now_s when the push was complete
+    /// @param now_s  time when the push was complete
     void timed(const IterationRecord& record, double now_s);
-    /// The trace so far. Its time 0 is the moment when the first push was begun.
+    /// The trace so far. Its time 0 is the begin of the first push.
     [[nodiscard]] std::vector<TraceRow> rows() const;
 
     static constexpr std::size_t kMostStretches = 4096;  ///< of a worker
 
 private:
-    /// What pushes took, and how much that was.
+    /// Times of pushes, and the amount of work.
     struct Amount {
         std::int64_t samples = 0;
         std::int64_t pushes = 0;
@@ -45,9 +45,10 @@ private:
             return other_s / static_cast<double>(pushes);
         }
     };
-    /// Whether a push takes longer or shorter by a factor; other time counts in computing time.
+    /// Whether a push takes longer or shorter by a factor; other time is measured in computing
+    /// time.
     [[nodiscard]] static bool differs(const Amount& push, const Amount& from, double least);
-    /// Pushes one after the other that are alike.
+    /// Successive pushes with about the same time.
     struct Stretch {
         double begin_s = 0;
         Amount amount;
@@ -61,7 +62,7 @@ private:
         void settle_odd();
         void merge_neighbours();
     };
-    /// What a healthy worker takes.
+    /// Times of a healthy worker.
     struct Healthy {
         double per_sample_s = 0;
         double other_s = 0;  ///< per push
@@ -71,7 +72,7 @@ private:
 
     std::int64_t batch_;
     std::vector<Course> courses_;
-    std::optional<double> first_s_;  ///< when the first push was begun
+    std::optional<double> first_s_;  ///< begin of the first push
 };
 
 }  // namespace cohort

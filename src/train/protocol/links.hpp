@@ -7,7 +7,7 @@
 
 namespace cohort {
 
-/// What a role needs to talk to the others; all of it outlives the role.
+/// A role's means of communication with other ranks; every member outlives the role.
 struct Links {
     Messenger& messenger;
     OperationBoard& operations;

@@ -9,24 +9,24 @@
 #include "core/bytes.hpp"
 #include "sched/run/gradient_desk.hpp"
 
-// What coordinator, servers and workers say to each other. A run with servers, numbered:
-//  1. coordinator -> all           kBegin         where parameters come from; from then on leases
+// The messages between coordinator, servers and workers. A run with servers, in numbered steps:
+//  1. coordinator -> all           kBegin         origin of the parameters; leases may follow
 //  2. coordinator -> worker        kLease         ahead of their use, so that batches are ready
 //  3. server -> worker             kParameters    transfer: a shard's parameters of version V
 //  4. worker -> server             kPush          transfer: gradient, leaves while backward runs
-//     worker -> coordinator        kTicket        what it is worth
-//     server -> coordinator        kStaged        the shard holds all of it
-//  5. coordinator -> server        kFire          sum these, update, release; then 3 again
-//                                  kDiscard       forget these
-//                                  kReference     keep this one to compare others with
-//     coordinator -> worker        kRevoke        give up leases, and what is computed on them
-//                                  kJoin          begin anew: you were lost
+//     worker -> coordinator        kTicket        lease, version, samples, loss of the push
+//     server -> coordinator        kStaged        the shard holds the whole payload
+//  5. coordinator -> server        kFire          sum these pushes, update, release; then 3 again
+//                                  kDiscard       forget these pushes
+//                                  kReference     keep this push to compare others with
+//     coordinator -> worker        kRevoke        give up leases and mini-batches on them
+//                                  kJoin          join again after a loss
 // and with rings (protocol_ring.hpp):
-//  3. coordinator -> worker        kRound         who takes part in round r with which lease
+//  3. coordinator -> worker        kRound         members of round r and their leases
 //  4. workers among themselves     the round      comm/ring_exchange
-//  5. worker 0 -> coordinator      kRoundDone     its tails
-// Both: kEvaluated, kSaved, kGathered answer what a fire or round asked for, kEvaluating says that
-// an answer is being worked on; kStop ends the work, kFarewell answers it.
+//  5. worker 0 -> coordinator      kRoundDone     tails of the round
+// Both: kEvaluated, kSaved, kGathered answer the requests of a fire or round, kEvaluating reports
+// progress of such an answer; kStop ends the work, kFarewell is the final report.
 namespace cohort {
 
 enum class MessageKind : std::uint16_t {
@@ -51,7 +51,7 @@ enum class MessageKind : std::uint16_t {
     kSummed,
     kRevoke,
     kJoin,
-    kRankEvent,       ///< of this rank's communication thread, to its own coordinator
+    kRankEvent,       ///< from this rank's communication thread to its own coordinator
     kRingFirst = 64,  ///< protocol_ring.hpp
     kNodeFirst = 96   ///< protocol_node.hpp
 };
@@ -65,14 +65,15 @@ struct BeginOrder {
     }
 };
 
-/// What to do with a lease.
+/// The work to be done on a lease.
 struct WorkOrder {
     Work work = Work::kGradient;
     std::int32_t steps = 1;           ///< kDelta: local steps that the lease is cut into
-    double lr = 0;                    ///< kDelta: of the local steps
+    double lr = 0;                    ///< kDelta: learning rate of the local steps
     std::vector<std::int32_t> group;  ///< world ranks that average gradients at every local step,
-                                      ///< this one included; empty: nobody
-    std::uint64_t generation = 0;  ///< of the group: its members share an exchange per generation
+                                      ///< this one included; empty: none
+    std::uint64_t generation =
+        0;  ///< generation of the group: its members share an exchange per generation
     template <class Io>
     void fields(Io& io) {
         io(work, steps, lr, group, generation);
@@ -86,21 +87,22 @@ struct LeaseOrder {
     std::int64_t position = 0;
     std::int64_t count = 0;
     WorkOrder work;
-    bool validation = false;  ///< its gradient is compared with, not applied: see kReference
-    bool staged = false;      ///< its payload stays in memory of the node, see protocol_node.hpp
-    bool halves = false;      ///< a gradient is computed as two halves, see GradientDesk
+    bool validation =
+        false;            ///< its gradient becomes the reference and is not applied: see kReference
+    bool staged = false;  ///< the payload stays in memory of the node, see protocol_node.hpp
+    bool halves = false;  ///< the gradient is computed as two halves, see GradientDesk
     template <class Io>
     void fields(Io& io) {
         io(lease, epoch, position, count, work, validation, staged, halves);
     }
 };
 
-/// Leases that have come back. Batches of them are skipped; a mini-batch that is being computed on
-/// one of them is given up between two layers. When the worker's parameters are older than
-/// `version` it waits for new ones, which are on their way; else it starts its next lease at once.
+/// Leases that were returned. The worker skips their batches and gives up a mini-batch on one of
+/// them between two layers. When the worker's parameters are older than `version`, it waits for new
+/// parameters, which are in flight; else it starts its next lease at once.
 struct RevokeOrder {
     std::vector<std::uint64_t> leases;
-    std::uint64_t up_to = 0;  ///< and all with this number or a lower one
+    std::uint64_t up_to = 0;  ///< also all leases with this number or a lower one
     std::int64_t version = 0;
     template <class Io>
     void fields(Io& io) {
@@ -108,8 +110,8 @@ struct RevokeOrder {
     }
 };
 
-/// To a worker that was lost: it gives everything up, its pushes count from 1 under the new
-/// incarnation, and it goes on with parameters for that incarnation, which are on their way.
+/// To a worker that was lost: it gives up all its leases, its pushes count from 1 under the new
+/// incarnation, and it continues with parameters for that incarnation, which are in flight.
 struct JoinOrder {
     std::uint32_t incarnation = 0;
     std::int64_t version = 0;        ///< of those parameters
@@ -120,7 +122,7 @@ struct JoinOrder {
     }
 };
 
-/// What Membership tells the coordinator.
+/// News from Membership to the coordinator.
 struct RankNews {
     std::int32_t rank = 0;
     bool returned = false;
@@ -143,10 +145,11 @@ struct EvaluationOrder {
     }
 };
 
-/// What an update is asked to leave behind, besides new parameters.
+/// Snapshots requested of an update.
 struct SnapshotOrder {
-    std::string checkpoint;    ///< manifest path; shards write theirs beside it; empty: none
-    std::uint64_t gather = 0;  ///< id: send parameters and state to the coordinator; 0: none
+    std::string checkpoint;  ///< manifest path; shards write their files beside it; empty: none
+    std::uint64_t gather =
+        0;  ///< id under which parameters and state are sent to the coordinator; 0: none
     [[nodiscard]] bool empty() const noexcept { return checkpoint.empty() && gather == 0; }
     template <class Io>
     void fields(Io& io) {
@@ -159,7 +162,7 @@ struct ParametersHeader {
     std::int64_t version = 0;
     std::int32_t server = 0;
     EvaluationOrder evaluation;
-    std::uint32_t incarnation = 0;  ///< of the worker that they are for, see JoinOrder
+    std::uint32_t incarnation = 0;  ///< incarnation of the receiving worker, see JoinOrder
     template <class Io>
     void fields(Io& io) {
         io(version, server, evaluation, incarnation);
@@ -167,7 +170,7 @@ struct ParametersHeader {
 };
 
 /// Header of a transfer worker -> server: the gradient of the shard's range (mean over the batch,
-/// not weighted), then, to server 0, the batch statistics; it leaves backwards.
+/// not weighted), then, to server 0, the batch statistics; sent from its end to its begin.
 struct PushHeader {
     PushId push;
     template <class Io>
@@ -176,16 +179,16 @@ struct PushHeader {
     }
 };
 
-/// Where a worker's time went since its last push.
+/// A worker's times since its last push.
 struct WorkerTimes {
     double input_s = 0;      ///< waiting for the batch
     double compute_s = 0;    ///< forward and backward, injected slowness included
-    double exchange_s = 0;   ///< from the end of backward until new parameters were there
-    double pull_s = 0;       ///< of it: since the first of them was announced
-    double leaving_s = 0;    ///< of compute_s: since the first of the gradient was there to leave
+    double exchange_s = 0;   ///< from the end of backward until new parameters were received
+    double pull_s = 0;       ///< part of exchange_s: since the first parameters were announced
+    double leaving_s = 0;    ///< part of compute_s: since the first part of the gradient was ready
     double lease_s = 0;      ///< waiting for a lease, before the batch
-    double buffer_s = 0;     ///< waiting for memory for the push: those before still leave
-    double telemetry_s = 0;  ///< finding out about the load
+    double buffer_s = 0;     ///< waiting for memory for the push while earlier pushes are sent
+    double telemetry_s = 0;  ///< measuring the load
     ResourceUse use;
     template <class Io>
     void fields(Io& io) {
@@ -204,10 +207,10 @@ struct Ticket {
     double gradient_norm = 0;
     WorkerTimes times;
     Work work = Work::kGradient;
-    bool given_up = false;    ///< interrupted after its payload had begun to leave: to be discarded
-    bool validation = false;  ///< of a validation lease
+    bool given_up = false;    ///< interrupted while its payload was sent: to be discarded
+    bool validation = false;  ///< computed on a validation lease
     std::int32_t slot = -1;   ///< >= 0: the payload lies in memory of the node (protocol_node.hpp)
-    bool halves = false;      ///< as the lease asked; then |g|^2 of each:
+    bool halves = false;      ///< computed as two halves, with |g|^2 of each:
     double first_squares = 0;
     double second_squares = 0;
     template <class Io>
@@ -220,15 +223,15 @@ struct Ticket {
 struct Staged {
     PushId push;
     std::int32_t server = 0;
-    double reference_dot = 0;      ///< of this shard's part with its part of the reference
-    double reference_squares = 0;  ///< sum of squares of the reference's part; 0: there is none
+    double reference_dot = 0;  ///< product of the push's part in this shard with the reference's
+    double reference_squares = 0;  ///< sum of squares of the reference's part; 0: no reference
     template <class Io>
     void fields(Io& io) {
         io(push, server, reference_dot, reference_squares);
     }
 };
 
-/// What a shard's part of an update's mean gradient says, when FireOrder asks.
+/// Statistics of a shard's part of an update's mean gradient, as requested by FireOrder.
 struct Summed {
     std::int64_t version = 0;
     std::int32_t server = 0;
@@ -241,8 +244,9 @@ struct Summed {
 
 struct WeightedPush {
     PushId push;
-    double coefficient = 0;    ///< b_p w_p / sum of b
-    std::int64_t version = 0;  ///< that it was computed on, for the delay compensation
+    double coefficient = 0;  ///< b_p w_p / sum of b
+    std::int64_t version =
+        0;  ///< version that the push was computed on, for the delay compensation
     template <class Io>
     void fields(Io& io) {
         io(push, coefficient, version);
@@ -253,16 +257,16 @@ struct ReleaseOrder {
     std::int32_t worker = 0;
     double lag = 0;  ///< look-ahead in reference batches; 0: plain parameters
     EvaluationOrder evaluation;
-    std::uint32_t incarnation = 0;  ///< of the worker
+    std::uint32_t incarnation = 0;  ///< incarnation of the worker
     template <class Io>
     void fields(Io& io) {
         io(worker, lag, evaluation, incarnation);
     }
 };
 
-/// An update, or without pushes only releases and snapshots of the current version.
+/// An update; without pushes, only releases and snapshots of the current version.
 struct FireOrder {
-    std::int64_t version = 0;  ///< after it
+    std::int64_t version = 0;  ///< version after the update
     double fraction = 0;
     double lr = 0;
     Work work = Work::kGradient;
@@ -277,7 +281,7 @@ struct FireOrder {
     }
 };
 
-/// A staged push becomes what others are compared with, in place of the one before.
+/// A staged push becomes the reference, in place of the previous one.
 struct ReferenceOrder {
     PushId push;
     template <class Io>
@@ -294,12 +298,12 @@ struct DiscardOrder {
     }
 };
 
-/// An evaluation goes on; at most once a second.
+/// Progress of an evaluation; sent at most once a second.
 struct EvaluationProgress {
     std::uint64_t id = 0;
     std::int32_t part = 0;
-    std::int64_t done = 0;     ///< of the part's samples
-    std::int64_t samples = 0;  ///< of the part
+    std::int64_t done = 0;     ///< samples evaluated
+    std::int64_t samples = 0;  ///< samples of the rank's part
     template <class Io>
     void fields(Io& io) {
         io(id, part, done, samples);
@@ -347,23 +351,24 @@ struct GatheredHeader {
 /// A rank was asked to stop, by a signal, or cannot go on.
 struct StopRequest {
     std::int32_t rank = 0;
-    std::string failure;  ///< of its device: the run ends with it; empty: a signal
+    std::string
+        failure;  ///< failure of the rank's device, with which the run ends; empty: a signal
     template <class Io>
     void fields(Io& io) {
         io(rank, failure);
     }
 };
 
-/// A role's last words.
+/// A role's final report.
 struct Farewell {
-    double cpu_s = 0;  ///< of the process, all threads
+    double cpu_s = 0;  ///< CPU time of the process, all threads
     std::uint64_t peak_bytes = 0;
     std::uint64_t arena_bytes = 0;     ///< workers
-    std::uint64_t staging_bytes = 0;   ///< servers: most memory for pushes at any time
-    std::uint64_t snapshot_bytes = 0;  ///< servers: the same for parameters on their way out
-    std::uint64_t bytes_sent = 0;      ///< of the rank
+    std::uint64_t staging_bytes = 0;   ///< servers: peak memory for pushes
+    std::uint64_t snapshot_bytes = 0;  ///< servers: peak memory for parameters being sent
+    std::uint64_t bytes_sent = 0;      ///< by the rank
     std::uint64_t bytes_received = 0;
-    double comm_cpu_s = 0;  ///< of the communication thread
+    double comm_cpu_s = 0;  ///< CPU time of the communication thread
     template <class Io>
     void fields(Io& io) {
         io(cpu_s, peak_bytes, arena_bytes, staging_bytes, snapshot_bytes, bytes_sent,

@@ -5,22 +5,22 @@
 
 #include "train/protocol/protocol.hpp"
 
-// Node staging: gradients of workers of one host go to the servers as one sum. Numbered:
+// Node staging: gradients of workers of one host are sent to the servers as one sum. Steps:
 //  1. worker -> workers of its host   kMemory   once: its slots, in memory that they share
 //  2. worker -> coordinator           kTicket   with the slot that holds the payload
 //  3. coordinator -> servers          kFire     names the node's sum in place of its parts
 //     coordinator -> node's head      kSum      make that sum (the head: its lowest worker rank)
 //  4. head -> servers                 kPush     transfer: the sum
-// A slot is used again by a worker that has parameters of the version that its gradient became part
-// of, or when its push is refused (kFree): then no server needs the sum any more. So a head that is
-// lost is replaced by another worker of the host, which makes the same sums once more.
+// A worker reuses a slot when it has parameters of the version that contains the slot's gradient,
+// or when the push is refused (kFree): then no server needs the sum any more. So when a head is
+// lost, another worker of the host replaces it and computes the same sums again.
 namespace cohort {
 
 enum class NodeMessage : std::uint16_t {
     kMemory = static_cast<std::uint16_t>(MessageKind::kNodeFirst),
     kSum,
     kFree,
-    kEnd  ///< from the rank itself: no orders come any more
+    kEnd  ///< from the rank itself: no more orders follow
 };
 
 /// A worker's slots: memory that its host's ranks open by its process and descriptor.
@@ -43,7 +43,7 @@ struct NodeTerm {
     }
 };
 
-/// Sum these and send the sum to all servers as `sum`.
+/// Order to sum these terms and to send the sum to all servers as `sum`.
 struct NodeSumOrder {
     PushId sum;
     std::vector<NodeTerm> terms;  ///< in the order in which they are summed
@@ -64,8 +64,9 @@ struct NodeFreeOrder {
 };
 
 /// The sum of a node's pushes for one update is a push itself: its "worker" is -1 - node, its
-/// sequence the version after the update. When its maker is lost another rank of the node makes it
-/// again, with the same bits, under the next incarnation; whichever is complete is used.
+/// sequence the version after the update. When the rank that computes the sum is lost, another rank
+/// of the node computes it again, with the same bits, under the next incarnation; servers use the
+/// sum that is complete first.
 [[nodiscard]] inline PushId node_sum(int node, std::int64_t version,
                                      std::uint32_t incarnation = 0) noexcept {
     return {.worker = -1 - node,

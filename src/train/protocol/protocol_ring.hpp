@@ -4,7 +4,6 @@
 #include <limits>
 #include <vector>
 
-#include "comm/allreduce/ring_exchange.hpp"
 #include "sched/plan/ring_rules.hpp"
 #include "sched/run/gradient_desk.hpp"
 #include "train/protocol/protocol.hpp"
@@ -99,15 +98,33 @@ struct RoundOrder {
     }
 };
 
-struct RoundMemberReport {
+/// What a member knows of its load when it submits its part of a round.
+struct RingLoad {
+    double waited_s = -1;   ///< for the end of the round before, after its own part was done; below
+                            ///< 0: there was no such round
+    double exchange_s = 0;  ///< of that round, from its first bucket that was ready to the end
+    double apply_s = 0;     ///< applying its update
+    double telemetry_s = 0;  ///< measuring the load
+    ResourceUse use;
+    template <class Io>
+    void fields(Io& io) {
+        io(waited_s, exchange_s, apply_s, telemetry_s, use);
+    }
+};
+
+/// What a member says at the end of a round; it travels with the sum, and all members get the
+/// summaries of all.
+struct RoundSummary {
     std::int64_t samples = 0;
     double loss_sum = 0;
     std::int64_t correct = 0;
-    bool finite = true;
-    double input_s = 0;
-    double compute_s = 0;
+    bool finite = true;    ///< false aborts the round for all members
+    double input_s = 0;    ///< waiting for the batch
+    double compute_s = 0;  ///< local step time, without waiting
     double gradient_norm = 0;
     RingLoad load;
+    std::uint64_t skip = 0;  ///< for the members only: rounds after this one up to that number do
+                             ///< not begin; 0: all may
     template <class Io>
     void fields(Io& io) {
         io(samples, loss_sum, correct, finite, input_s, compute_s, gradient_norm, load);
@@ -117,8 +134,8 @@ struct RoundMemberReport {
 struct RoundReport {
     std::uint64_t round = 0;
     std::int64_t version = 0;  ///< the reporter's after the round; a void round leaves it as it was
-    std::vector<RoundMemberReport> members;  ///< in the order of the grant
-    double exchange_s = 0;                   ///< the reporter's
+    std::vector<RoundSummary> members;  ///< in the order of the grant
+    double exchange_s = 0;              ///< the reporter's
     double exposed_s = 0;
     std::uint64_t skip = 0;  ///< rounds after this one up to that number do not begin; 0: all do
     GradientAnswer answer = kNoAnswer;

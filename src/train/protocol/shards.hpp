@@ -7,13 +7,13 @@
 
 namespace cohort {
 
-/// What one owner holds of the flat buffers: the parameters [begin, end) (floats) and, if it is
-/// part 0, all of the state. With rings there is one part.
+/// One owner's part of the flat buffers: the parameters [begin, end) (floats) and, for part 0, all
+/// of the state. With rings there is one part.
 struct ShardRange {
     std::int32_t part = 0;
     std::int64_t begin = 0;
     std::int64_t end = 0;
-    std::int64_t state = 0;  ///< floats of state that go with it
+    std::int64_t state = 0;  ///< floats of state in this part
 
     [[nodiscard]] std::int64_t parameters() const noexcept { return end - begin; }
     /// Floats in a transfer of this part: parameters, then state.

@@ -9,7 +9,7 @@
 namespace cohort {
 namespace {
 
-/// As long as no run lasts, and a number that every clock can count.
+/// Longer than any run, and within the range of every clock.
 constexpr Clock::Seconds kLongestPause(1e9);
 
 }  // namespace

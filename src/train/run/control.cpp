@@ -92,7 +92,7 @@ ControlReply ask_job(const std::string& out, const std::string& request, Clock::
         const auto run = folder.read("run", kControlBytes);
         over = !run || first_line(run->text) != token;
         if (over) {
-            continue;  // the answer may have come before the end
+            continue;  // the answer may have been written before the job ended
         }
         std::this_thread::sleep_for(kPoll);
     }

@@ -17,14 +17,15 @@ namespace {
 
 constexpr mode_t kOwnerOnly = 0700;
 
-[[noreturn]] void refuse(const std::string& path, std::string_view what, std::string_view got) {
+[[noreturn]] void refuse_file(const std::string& path, std::string_view what,
+                              std::string_view got) {
     fail<FileError>({.where = path, .what = what, .got = got});
 }
 
 int open_folder(const std::string& path, ControlFolder::Make make) {
     if (make == ControlFolder::Make::kYes && ::mkdir(path.c_str(), kOwnerOnly) != 0 &&
         errno != EEXIST) {
-        refuse(path, "the folder cannot be made", errno_text(errno));
+        refuse_file(path, "the folder cannot be made", errno_text(errno));
     }
     const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0) {
@@ -33,14 +34,14 @@ int open_folder(const std::string& path, ControlFolder::Make make) {
                              .what = "no job listens there",
                              .hint = "the --out of a job that is running"});
         }
-        refuse(path, "the folder cannot be opened", errno_text(errno));
+        refuse_file(path, "the folder cannot be opened", errno_text(errno));
     }
     struct stat facts {};
     const bool known = ::fstat(folder, &facts) == 0;
     if (!known || facts.st_uid != ::geteuid() || (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
         ::close(folder);
-        refuse(path, "requests there could be another user's",
-               fmt::format("owner {}, mode {:o}", facts.st_uid, facts.st_mode & 07777U));
+        refuse_file(path, "requests there could be another user's",
+                    fmt::format("owner {}, mode {:o}", facts.st_uid, facts.st_mode & 07777U));
     }
     return folder;
 }
@@ -98,7 +99,7 @@ ControlFolder::~ControlFolder() {
 
 std::optional<ControlFolder::Content> ControlFolder::read(const std::string& name,
                                                           std::size_t limit) const {
-    // Not blocking: a pipe that somebody put there has no writer.
+    // Not blocking: a pipe under this name may have no writer.
     const int file =
         ::openat(folder_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (file < 0) {
@@ -125,14 +126,14 @@ void ControlFolder::put(const std::string& name, std::string_view text) const {
     const int file = ::openat(folder_, temporary.c_str(),
                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file < 0) {
-        refuse(path_ + "/" + name, "cannot be written", errno_text(errno));
+        refuse_file(path_ + "/" + name, "cannot be written", errno_text(errno));
     }
     const bool written = write_all(file, text);
     const bool whole = ::close(file) == 0 && written;
     if (!whole || ::renameat(folder_, temporary.c_str(), folder_, name.c_str()) != 0) {
         const std::string reason = errno_text(errno);
         ::unlinkat(folder_, temporary.c_str(), 0);
-        refuse(path_ + "/" + name, "cannot be written", reason);
+        refuse_file(path_ + "/" + name, "cannot be written", reason);
     }
 }
 

@@ -12,8 +12,8 @@ inline constexpr std::size_t kControlBytes = 4096;
 /// Longest answer.
 inline constexpr std::size_t kReplyBytes = std::size_t{1} << 20;
 
-/// The folder OUT/ctl: small files that are put there whole and taken whole. Holds on to the very
-/// folder that it has checked, whatever its path names later.
+/// The folder OUT/ctl: small files, written and read as a whole. Keeps the checked folder open,
+/// even if its path leads elsewhere later.
 class ControlFolder {
 public:
     enum class Make { kNo, kYes };
@@ -24,17 +24,17 @@ public:
     ControlFolder& operator=(ControlFolder&&) = delete;
     ~ControlFolder();
 
-    /// What became of a file that was to be read.
+    /// Result of reading a file.
     struct Content {
         std::string text;
         std::string refused;  ///< why it cannot be used; then `text` is empty
     };
-    /// Reads a regular file of this process's own user, of `limit` bytes at most; none when it is
-    /// not there. Never follows links and never blocks.
+    /// Reads a regular file of this process's own user, of `limit` bytes at most; none when it does
+    /// not exist. Never follows links and never blocks.
     [[nodiscard]] std::optional<Content> read(const std::string& name, std::size_t limit) const;
-    /// Writes a file under a temporary name and gives it its own. Errors: FileError.
+    /// Writes a file under a temporary name and renames it. Errors: FileError.
     void put(const std::string& name, std::string_view text) const;
-    /// False when there was none, or it is a folder that is not empty.
+    /// Removes a file. False when it does not exist, or is a folder that is not empty.
     bool remove(const std::string& name) const noexcept;
     /// Names that begin with `prefix`, `most` of them at most.
     [[nodiscard]] std::vector<std::string> list(std::string_view prefix, std::size_t most) const;

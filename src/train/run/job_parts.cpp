@@ -29,7 +29,8 @@ std::int64_t budget_of(const TrainOptions& options, std::int64_t epoch_samples) 
     return epoch_samples * epochs;
 }
 
-std::int64_t reference_batch_of(const TrainOptions& options, std::int64_t samples, int workers) {
+std::int64_t chosen_reference_batch(const TrainOptions& options, std::int64_t samples,
+                                    int workers) {
     require_batch(options.batch, samples, options.data);
     return options.batch * workers;
 }
@@ -66,7 +67,7 @@ JobParts::JobParts(const TrainOptions& run_options, int workers)
       optimizer(optimizer_options(options)),
       budget_samples(budget_of(options, train_set->info().samples)),
       schedule(make_schedule(options, budget_samples)),
-      reference_batch(reference_batch_of(options, train_set->info().samples, workers)) {
+      reference_batch(chosen_reference_batch(options, train_set->info().samples, workers)) {
 }
 
 JobFacts job_facts(const JobParts& parts) {

@@ -13,7 +13,7 @@
 
 namespace cohort {
 
-/// What every rank of a run knows, whatever its role, opened and checked.
+/// Data set, graph and facts of a run that every rank has, whatever its role, opened and checked.
 struct JobParts {
     /// @param workers of the run. Errors: those of Trainer::Trainer that concern options and files.
     JobParts(const TrainOptions& run_options, int workers);
@@ -31,7 +31,7 @@ struct JobParts {
     std::int64_t reference_batch;  ///< B: --batch times the workers
 };
 
-/// For choosers.
+/// Facts of the job for choosers.
 [[nodiscard]] JobFacts job_facts(const JobParts& parts);
 
 }  // namespace cohort

@@ -22,7 +22,7 @@ void put_tensors(StoreWriter& writer, const std::string& group, const FlatLayout
 
 std::vector<float> get_tensors(const StoreReader& reader, const std::string& group,
                                const FlatLayout& layout) {
-    for (const FlatRange& range : layout.ranges()) {  // before memory is taken for them
+    for (const FlatRange& range : layout.ranges()) {  // before memory is allocated for them
         const auto found = reader.shape(group + range.name);
         if (!std::ranges::equal(found, range.shape.extents())) {
             fail<FileError>({.where = reader.path() + group + range.name,

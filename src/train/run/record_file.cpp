@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A link that leads nowhere is there, too.
+/// Whether a file exists; true also for a link that leads nowhere.
 bool is_there(const std::string& path) {
     std::error_code error;
     return fs::exists(fs::symlink_status(path, error));

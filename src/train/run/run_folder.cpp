@@ -20,11 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of the reason in an exit code file.
+/// Limit of the reason in an exit code file.
 constexpr std::size_t kReasonBytes = 2000;
 
-/// The files beside the output folder that the run is to record: a run that is resumed keeps those
-/// of the part before it.
+/// Checks the files that the run records outside its output folder: a resumed run keeps those of
+/// the earlier part.
 void check_records(const TrainOptions& options) {
     for (const auto& [option, path] : {std::pair("--record-trace", options.record_trace),
                                        std::pair("--record-load", options.record_load)}) {
@@ -51,7 +51,7 @@ std::vector<std::string> existing_results(const std::string& out) {
     return found;
 }
 
-/// What runs that were killed were writing.
+/// Removes unfinished files of killed runs.
 void remove_torn_files(const RunFolder& folder) {
     for (const fs::path& path : {fs::path(folder.model), fs::path(folder.checkpoints) / "step-"}) {
         const std::string parent = path.parent_path().string();
@@ -61,7 +61,7 @@ void remove_torn_files(const RunFolder& folder) {
     }
 }
 
-/// False when there is such a file already or it cannot be written whole.
+/// False when the file exists already or cannot be written whole.
 bool write_new_file(const std::string& path, const std::string& text) {
     const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file < 0) {

@@ -26,42 +26,40 @@ struct RunFolder {
     std::string metrics;
     std::string checkpoints;
     std::string exit_code;
-    std::string control;  ///< folder of requests while the job runs
+    std::string control;  ///< folder of requests, exists while the job runs
 };
 
 /// Files that the options name for the run to read; some names may be empty.
 [[nodiscard]] std::vector<std::string> input_files(const TrainOptions& options);
 
-/// What can be known of the folder, and of the files to record, without touching them.
-/// Errors: UsageError when results are there and neither `resume` nor `overwrite` was asked for;
-/// FileError when it cannot be made or written, is another user's, or has links in the place of
-/// what a run writes.
+/// Checks the folder, and the files to record, without changing them. Errors: UsageError when
+/// results exist and neither `resume` nor `overwrite` is set; FileError when the folder cannot be
+/// made or written, is another user's, or has links in the place of a run's files.
 void check_run_folder(const TrainOptions& options);
 
-/// Makes the folder and keeps other runs out while the lock lives. Results that are there already
-/// are kept with `resume`, deleted with `overwrite`; what killed runs were writing (temporary
-/// files, shards without a manifest) and the exit code of the run before are always deleted.
-/// Errors: UsageError when results are there and neither was asked for, or another run has the
-/// folder; FileError.
+/// Makes the folder and keeps other runs out while the lock lives. Existing results are kept with
+/// `resume`, deleted with `overwrite`; unfinished files of killed runs (temporary files, shards
+/// without a manifest) and the exit code of the previous run are always deleted. Errors: UsageError
+/// when results exist and neither option is set, or another run has locked the folder; FileError.
 RunLock prepare_run_folder(const TrainOptions& options);
 
-/// A checkpoint that a run can go on from.
+/// A checkpoint that a run can continue from.
 struct FoundCheckpoint {
     std::string manifest;  ///< its path, for read_checkpoint_range
     RunSnapshot snapshot;
 };
 
-/// The newest checkpoint that belongs to this run and is whole: every shard has been read. Torn or
-/// foreign ones before it are refused by name and renamed, with their shards, to NAME.refused.
-/// When none can be used all keep their names: the options may be at fault. std::nullopt when
-/// there are none. Errors: FileError when all were refused.
+/// The newest checkpoint that belongs to this run and is whole: every shard has been read. Newer
+/// checkpoints that are torn or of another run are refused by name and renamed, with their shards,
+/// to NAME.refused. When none can be used all keep their names: the options may be wrong.
+/// std::nullopt when there are none. Errors: FileError when all were refused.
 [[nodiscard]] std::optional<FoundCheckpoint> find_manifest(
     const std::string& folder, const std::vector<std::pair<std::string, std::string>>& identity,
     Hdf5Thread& thread);
 
-/// Leaves OUT/exit_code for the launcher: a line with the number, a line with the reason. The
-/// first writer since prepare_run_folder wins; false for all others and when it cannot be written.
-/// Only for ranks of a run that has the folder: after prepare_run_folder on rank 0. From any
+/// Writes OUT/exit_code for the launcher: a line with the number, a line with the reason. The first
+/// writer since prepare_run_folder wins; false for all others and when the file cannot be written.
+/// Only for ranks of a run that has locked the folder: after prepare_run_folder on rank 0. From any
 /// thread of any rank; never throws and takes no lock.
 bool write_exit_code(const std::string& out, ExitCode code, std::string_view reason) noexcept;
 

@@ -50,7 +50,7 @@ Json workers_json(const TrainSummary& summary) {
     return workers;
 }
 
-/// Leased samples, and why some came back.
+/// Leased samples, and the reasons of returned ones.
 Json accounts_json(const SampleAccounts& accounts) {
     return {{"samples_returned", accounts.returned()},
             {"returned_non_finite", accounts.returned_non_finite},
@@ -84,9 +84,9 @@ Json costs_json(const TrainSummary& summary) {
             {"bytes_received", summary.bytes_received},
             {"cpu_s", summary.progress.cpu_seconds},
             {"comm_cpu_s", summary.comm_cpu_seconds},
-            {"refiner_cpu_s", summary.refiner_cpu_s},
-            {"refiner_steps", summary.refiner_steps},
-            {"refiner_renewals", summary.refiner_renewals},
+            {"refiner_cpu_s", summary.refiner.cpu_s},
+            {"refiner_steps", summary.refiner.steps},
+            {"refiner_renewals", summary.refiner.renewals},
             {"staging_bytes", summary.staging_bytes},
             {"snapshot_bytes", summary.snapshot_bytes},
             {"compute_s", summary.compute_s},

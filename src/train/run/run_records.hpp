@@ -13,13 +13,13 @@ namespace cohort {
 [[nodiscard]] std::string start_json(const JobParts& parts, const RankMap& map,
                                      const std::string& device, const TrainProgress& progress);
 
-/// The summary as its last line.
+/// The summary, last line of metrics.jsonl.
 [[nodiscard]] std::string summary_json(const TrainSummary& summary, const TrainOptions& options);
 
-/// Its last line when the job ends because of a rank: message and exit_code alone.
+/// Last line of metrics.jsonl when the job ends because of a rank: message and exit_code alone.
 [[nodiscard]] std::string failure_json(int exit_code, const std::string& reason);
 
-/// Its last line when the run ends with an error.
+/// Last line of metrics.jsonl when the run ends with an error.
 [[nodiscard]] std::string error_json(const std::exception& error, int exit_code,
                                      const TrainProgress& progress);
 

@@ -22,10 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Metrics, and what HDF5 needs beside the numbers while it writes.
+/// Space for metrics, and for HDF5's own structures.
 constexpr std::uint64_t kBeside = std::uint64_t{1} << 20U;
 
-/// Of the file system that a folder is on, or will be; none when it does not say.
+/// Free bytes of a folder's file system, also for a folder still to be made; none when not known.
 std::optional<std::uint64_t> free_bytes(const std::string& folder) {
     std::error_code error;
     fs::path path = fs::absolute(folder);
@@ -54,7 +54,7 @@ std::uint64_t size_of_checkpoint(const std::string& manifest) {
     return bytes;
 }
 
-/// What checkpoints take that this run deletes or counts among those it keeps.
+/// Bytes of the checkpoints that this run deletes or counts among those it keeps.
 std::uint64_t size_of_replaced(const TrainOptions& options, const RunBytes& bytes) {
     std::uint64_t found = 0;
     for (const std::string& manifest : list_checkpoints(RunFolder(options.out).checkpoints)) {
@@ -66,7 +66,7 @@ std::uint64_t size_of_replaced(const TrainOptions& options, const RunBytes& byte
     return std::min(found, bytes.checkpoint * bytes.checkpoints);
 }
 
-/// Manifest first, so that what is left of a deletion that was cut short is no checkpoint.
+/// Manifest first, so that the rest of an interrupted deletion is no checkpoint.
 void remove_checkpoint(const std::string& manifest) {
     const OutputFolder folder(fs::path(manifest).parent_path().string(), FolderRule::kOwnReal);
     std::vector<std::string> files = shard_files(manifest);

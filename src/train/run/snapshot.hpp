@@ -19,18 +19,18 @@ namespace cohort {
 /// Checkpoints of a folder (manifests, not their shards), newest first; none when it is missing.
 [[nodiscard]] std::vector<std::string> list_checkpoints(const std::string& folder);
 
-/// Keeps `written`, the checkpoint just saved, and the `keep` - 1 before it; deletes older ones
-/// with their shards, manifest first. Files of a higher number are not this run's: they stay and
-/// do not count. Errors: FileError.
+/// Keeps `written`, the checkpoint just saved, and the `keep` - 1 checkpoints before it; deletes
+/// older ones with their shards, manifest first. Files with a higher number are of another run:
+/// they stay and do not count. Errors: FileError.
 void prune_checkpoints(const std::string& written, int keep);
 
 // A checkpoint of many ranks is one manifest, step-000000012800.h5, and beside it one file per
 // shard, step-000000012800.shard-0.h5. Each owner of a shard writes its file, the coordinator
-// writes the manifest when all are there: the checkpoint exists from the moment when the manifest
-// gets its name. Any cut into shards can be read as any other.
+// writes the manifest when all shards are written: the checkpoint exists from the moment when the
+// manifest gets its name. A checkpoint can be read with any other cut into shards.
 
-/// What one owner holds of a run at one version, in host memory: the parameters [begin, end)
-/// (floats of the flat buffer) with their optimizer state, and in one part all of the state.
+/// One owner's part of a run at one version, in host memory: the parameters [begin, end) (floats of
+/// the flat buffer) with their optimizer state, and in one of the parts all of the state.
 struct ShardSnapshot {
     std::int32_t part = 0;
     std::int64_t begin = 0;
@@ -42,10 +42,10 @@ struct ShardSnapshot {
     std::vector<std::pair<std::string, double>> optimizer_scalars;
 };
 
-/// A run frozen between two updates, without the buffers: what the manifest holds.
+/// State of a run between two updates, without the buffers: the content of the manifest.
 struct RunSnapshot {
-    /// Facts that must be the same when the run continues, by name. The number of ranks and the
-    /// architecture are none.
+    /// Facts that must be the same when the run continues, by name; not the number of ranks or the
+    /// architecture.
     std::vector<std::pair<std::string, std::string>> identity;
     TrainProgress progress;
     std::int64_t version = 0;               ///< V of every shard
@@ -55,36 +55,36 @@ struct RunSnapshot {
     SampleAccounts accounts;
     std::int64_t metrics_bytes = 0;   ///< length of metrics.jsonl
     std::int64_t parameters = 0;      ///< floats in all shards together
-    std::vector<std::string> shards;  ///< their files: names beside the manifest
+    std::vector<std::string> shards;  ///< files of the shards: names beside the manifest
 };
 
 /// Writes a shard beside the manifest to be (atomic, checksummed; HDF5 work in slices at low
-/// priority) and returns the file's name for RunSnapshot::shards. Files of earlier attempts are
-/// left alone: the new one then gets another name. Blocks: call it on a background thread.
-/// Errors: FileError; nothing is left behind then.
+/// priority) and returns the file's name for RunSnapshot::shards. Files of earlier attempts are not
+/// touched: the new file then gets another name. Blocks: call it on a background thread. Errors:
+/// FileError; no file is left behind then.
 [[nodiscard]] std::string write_shard(const std::string& manifest_path,
                                       const ShardSnapshot& snapshot, Hdf5Thread& thread);
 
-/// Completes a checkpoint: reads every one of `snapshot.shards` back (there, whole, of
-/// `snapshot.version`, all of [0, snapshot.parameters) covered once), writes the manifest and
-/// deletes other shards of this step. Blocks. Errors: FileError naming the file; an older
-/// checkpoint of that name stays as it was, and without one the shards are deleted.
+/// Completes a checkpoint: reads all `snapshot.shards` back (each must exist, be whole and of
+/// `snapshot.version`; together they must cover [0, snapshot.parameters) once), writes the manifest
+/// and deletes other shards of this step. Blocks. Errors: FileError naming the file; an older
+/// checkpoint of that name is unchanged, and without one the shards are deleted.
 void write_manifest(const std::string& path, const RunSnapshot& snapshot, Hdf5Thread& thread);
 
-/// Deletes the shards of an attempt that has failed: `files` as write_shard returned them. What
-/// cannot be deleted is logged.
+/// Deletes the shards of an attempt that has failed: `files` as write_shard returned them. Files
+/// that cannot be deleted are logged.
 void discard_shards(const std::string& manifest_path, const std::vector<std::string>& files);
 
-/// Reads a manifest, compares its identity with `identity` and checks every shard: there, whole,
-/// the very file that was written, of this version, all parameters covered once.
+/// Reads a manifest, compares its identity with `identity` and checks every shard: it must exist,
+/// be whole, be the listed file and of this version, and all parameters must be covered once.
 /// Errors: FileError naming the file and what is wrong with it or which fact differs.
 [[nodiscard]] RunSnapshot read_manifest(
     const std::string& path, const std::vector<std::pair<std::string, std::string>>& identity,
     Hdf5Thread& thread);
 
-/// Parameters and optimizer state [begin, end) of a checkpoint, whatever the shards it was
-/// written in, and with `with_state` all of the state; `part` is 0. On every rank that restores.
-/// Errors: FileError naming the file, also when the range is not within the checkpoint.
+/// Reads parameters and optimizer state [begin, end) of a checkpoint with any cut into shards, and
+/// with `with_state` all of the state; `part` is 0. Called on every rank that restores. Errors:
+/// FileError naming the file, also when the range is not within the checkpoint.
 [[nodiscard]] ShardSnapshot read_checkpoint_range(const std::string& manifest_path,
                                                   std::int64_t begin, std::int64_t end,
                                                   bool with_state, Hdf5Thread& thread);
@@ -103,7 +103,7 @@ struct ModelFile {
 /// Writes `model.h5`. Errors: FileError.
 void write_model(const OutputFile& file, const Graph& graph, const ModelFile& model,
                  Hdf5Thread& thread);
-/// Reads one back. Errors: FileError, also when tensors do not fit the named model.
+/// Reads `model.h5`. Errors: FileError, also when tensors do not fit the named model.
 [[nodiscard]] ModelFile read_model(const std::string& path, Hdf5Thread& thread);
 
 }  // namespace cohort

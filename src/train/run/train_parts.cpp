@@ -55,7 +55,7 @@ ReplicaOptions replica_options(const Device& device, Precision precision, bool d
                                const std::string& tuning_file) {
     ReplicaOptions options{.deterministic = deterministic, .precision = precision};
     if (device.kind() != DeviceKind::kCpu && !deterministic && !tuning_file.empty()) {
-        std::error_code error;  // the file's user says what cannot be written
+        std::error_code error;  // an error is reported when the file is written
         std::filesystem::create_directories(std::filesystem::path(tuning_file).parent_path(),
                                             error);
         options.tuning_file = tuning_file;

@@ -22,24 +22,24 @@ namespace cohort {
 /// never by its path.
 [[nodiscard]] std::string set_identity(const SampleSetInfo& set);
 
-/// What a checkpoint must agree on with the run that continues it, by name.
+/// Facts that a checkpoint and the run that continues it must share, by name.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> run_identity(
     const TrainOptions& options, const SampleSetInfo& train);
 
-/// The device of `rank`, which asks for itself: device_of_rank() with the GPUs that it sees.
-/// Where "auto" takes the CPU in spite of GPUs, one worker of the host says why.
+/// The device of this rank: device_of_rank() with the GPUs that it sees. When "auto" uses the CPU
+/// in spite of GPUs, one worker of the host logs why.
 [[nodiscard]] std::string device_of_this_rank(std::string_view option, const RankMap& map,
                                               int rank);
 
 /// Batches in memory that `device` copies fastest from.
 [[nodiscard]] HostAllocator host_allocator(Device& device);
 
-/// How a job computes on `device`. @param tuning_file  read and added to where choices are made by
-/// measurement that are worth keeping: on a GPU, unless `deterministic`; its folder is made then
+/// Options of a replica on `device`. @param tuning_file  file of measured choices, read and
+/// extended on a GPU unless `deterministic`; its folder is made if needed
 [[nodiscard]] ReplicaOptions replica_options(const Device& device, Precision precision,
                                              bool deterministic, const std::string& tuning_file);
 
-/// A loaded batch as the engine takes it.
+/// A loaded batch in the form that the engine takes.
 [[nodiscard]] BatchView view_of(const LoadedBatch& batch);
 
 }  // namespace cohort

@@ -36,8 +36,8 @@ TrainEnvironment on_this_rank(TrainEnvironment environment, const World& world) 
     return environment;
 }
 
-/// Small enough that most of the gradient is on its way before backward ends, large enough that
-/// messages are few.
+/// Small enough that most of the gradient is sent before backward ends, large enough that messages
+/// are few.
 std::int64_t bucket_bytes(const TrainOptions& options, const Graph& graph) {
     constexpr std::int64_t kBuckets = 8;
     constexpr std::int64_t kLeast = 64 << 10;
@@ -47,11 +47,11 @@ std::int64_t bucket_bytes(const TrainOptions& options, const Graph& graph) {
                                     : std::clamp(gradient / kBuckets, kLeast, kMost);
 }
 
-RingOptions ring_options(const TrainOptions& options, const Graph& graph) {
-    RingOptions ring{.algorithm = parse_all_reduce(options.all_reduce),
-                     .bucket_bytes = bucket_bytes(options, graph)};
+AllReduceOptions ring_options(const TrainOptions& options, const Graph& graph) {
+    AllReduceOptions ring{.algorithm = parse_all_reduce(options.all_reduce),
+                          .bucket_bytes = bucket_bytes(options, graph)};
     if (options.deterministic && ring.algorithm == AllReduceAlgorithm::kAuto) {
-        ring.algorithm = AllReduceAlgorithm::kOrdered;  // a measurement would choose
+        ring.algorithm = AllReduceAlgorithm::kOrdered;  // otherwise a measurement would choose
     }
     return ring;
 }
@@ -102,7 +102,7 @@ public:
             server_.emplace(links_, parts_, world.rank());
         } else {
             worker_.emplace(links_, parts_, environment_, world.map().worker_of_rank(world.rank()),
-                            ring_exchanges(world, ring_options(parts_.options, parts_.graph)));
+                            all_reduce_factory(world, ring_options(parts_.options, parts_.graph)));
             check_sums(parts_.options, worker_->device());
         }
         if (world.rank() == 0) {
@@ -160,7 +160,7 @@ public:
     }
 
 private:
-    /// The output folder is this run's: rank 0 has locked it before it tells anybody to begin.
+    /// The output folder is locked by this run: rank 0 locks it before it sends kBegin to any rank.
     [[nodiscard]] bool has_folder() const {
         return coordinator_ ? coordinator_->owns_folder() : begun();
     }
@@ -183,7 +183,7 @@ private:
         }
     }
 
-    /// A worker whose device has failed is a lost one, as if it had died, when the job may lose
+    /// Leaves the job like a dead worker after a failure of the device, if the job may lose
     /// workers. Returns otherwise.
     void leave_alone(const char* reason) const {
         if (worker_ && links_.membership != nullptr && begun() && parts_.options.max_lost != 0) {
@@ -201,7 +201,8 @@ private:
         }
     }
 
-    /// A role that has failed cannot say farewell: the others would wait for it.
+    /// A failed role cannot send its final report, for which the others would wait: ends the whole
+    /// job.
     [[noreturn]] void end_job(const std::exception_ptr& failure) {
         if (world_.size() > 1) {
             world_.abort(failure);

@@ -23,7 +23,7 @@ GradientCopies::~GradientCopies() {
     }
 }
 
-/// Copies of a step that was given up may be under way still: those of this step follow them on the
+/// Copies of a step that was given up may still be in flight: those of this step follow them on the
 /// same stream.
 void GradientCopies::begin() {
     if (!stream_) {

@@ -20,7 +20,7 @@ public:
         std::int64_t end = 0;
     };
     /// Larger ranges come in pieces of this size, from the end to the beginning: the host works on
-    /// one while the next is on its way.
+    /// one while the next is in flight.
     static constexpr std::int64_t kPiece = std::int64_t{1} << 20;
 
     /// Memory is allocated by the first begin(). @param from  in whose order ranges become final;
@@ -29,7 +29,7 @@ public:
     GradientCopies(Device& device, Stream& from, std::int64_t floats, std::int64_t state);
     GradientCopies(const GradientCopies&) = delete;
     GradientCopies& operator=(const GradientCopies&) = delete;
-    ~GradientCopies();  ///< waits for copies that are under way
+    ~GradientCopies();  ///< waits for copies that are in flight
 
     /// A step begins. What is left of one that was given up is not handed out any more.
     /// Errors: DeviceError.
@@ -39,8 +39,8 @@ public:
     /// Queues a range that is final in the stream's order. @param gradients  all of it, in device
     /// memory, which nothing changes before the range has come out of next()
     void add(Range range, std::span<const float> gradients);
-    /// The oldest range that is there; nothing when none is left, or, unless `wait`, when none has
-    /// arrived. The statistics are there when the first is. Errors: DeviceError.
+    /// The oldest range that has been copied; nothing when none is left, or, unless `wait`, when
+    /// none has arrived. The statistics arrive before the first range. Errors: DeviceError.
     [[nodiscard]] std::optional<Range> next(bool wait);
 
     /// Host memory: valid where ranges have come out of next(), until the next begin().

@@ -59,7 +59,7 @@ struct ShardWriter::State {
     std::deque<Job> jobs;
     bool ending = false;
     std::uint64_t written = 0;
-    std::thread thread;  // last member: starts when the others are there
+    std::thread thread;  // last member: starts when the others exist
 };
 
 ShardWriter::ShardWriter(Hdf5Thread& thread, OperationBoard& operations,

@@ -20,7 +20,7 @@ namespace cohort {
 /// and come in pieces; the host's copy of the parameters, from which they are sent, follows.
 class ShardDevice {
 public:
-    /// Floats of a piece that is under way at a time.
+    /// Floats of a piece that is copied at a time.
     static constexpr std::int64_t kPiece = std::int64_t{1} << 20;
 
     /// Errors: DeviceError.

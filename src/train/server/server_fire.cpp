@@ -1,22 +1,20 @@
-// Accumulate, apply, copy: one pass over the shard in blocks that stay in the cache, finished in
-// steps that may be sent while the rest is still being computed. Memory traffic for n pushes, in
-// shards: n + 2 (parameters) + 2 (velocity, sgd) + 1 per copy.
+#include "train/server/server_fire.hpp"
+
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <mutex>
-#include <vector>
 
+#include "cohort/model/replica.hpp"
 #include "optim/vector_math.hpp"
 #include "tensor/cpu_team.hpp"
-#include "train/server/server_shard.hpp"
 
 namespace cohort {
 namespace {
 
 constexpr std::int64_t kBlock =
     std::int64_t{16} * 1024;  // floats: sum, parameters, velocity in the L2 cache
-constexpr std::int64_t kStep = std::int64_t{64} * 1024;  // floats: what becomes final at once
+constexpr std::int64_t kFinalFloats =
+    std::int64_t{64} * 1024;  // floats: what becomes final at once
 
 /// Steps that end in any order, reported as a growing first part.
 class Progress {
@@ -45,23 +43,60 @@ private:
 
 }  // namespace
 
-void ServerShard::prepare_scratch(int threads) {
+std::shared_ptr<const float> FireOutput::find(double lag) const {
+    for (const Copy& copy : copies) {
+        if (copy.lag == lag) {
+            return copy.values;
+        }
+    }
+    return nullptr;
+}
+
+FireRunner::FireRunner(ShardStore& store, Device& host, int threads) : store_(store), host_(host) {
     for (int thread = 0; thread < threads; ++thread) {
-        sums_.push_back(device_->allocate(kBlock * sizeof(float)));
+        sums_.push_back(host.allocate(kBlock * sizeof(float)));
     }
 }
 
-void ServerShard::run_steps(const Job& job, const std::function<void(std::int64_t)>& final) {
-    const std::int64_t parameters = range_.parameters();
-    const std::int64_t wide = other_ ? ShardDevice::kPiece : kStep;
+GradientAnswer FireRunner::run(const FireOrder& order, const MeanGradient& mean,
+                               const FireOutput& output,
+                               const std::function<void(std::int64_t)>& final) {
+    const Job job{order, mean, output, store_.velocity(), store_.optimizer().momentum()};
+    if (!mean.empty()) {
+        begin_update(job);
+    }
+    for (const FireOutput::Copy& copy : output.copies) {
+        const std::span<const float> state = store_.state();
+        std::copy(state.begin(), state.end(), copy.values.get() + store_.range().parameters());
+    }
+    return mean.empty() && output.copies.empty() ? GradientAnswer() : run_steps(job, final);
+}
+
+void FireRunner::begin_update(const Job& job) {
+    const FireOrder& order = job.order;
+    if (order.work == Work::kDelta) {
+        store_.optimizer().begin_delta(order.fraction, order.lr);
+    } else {
+        store_.optimizer().begin_update(order.fraction, order.lr);
+    }
+    const ShardRange& range = store_.range();
+    const std::vector<float> statistics = job.mean.statistics(range.parameters(), range.state);
+    if (!statistics.empty()) {
+        fold_batch_statistics(store_.state(), statistics, kBatchNormMomentum, order.fraction);
+    }
+    keeper_.prepare(order.question, range.parameters());
+}
+
+GradientAnswer FireRunner::run_steps(const Job& job,
+                                     const std::function<void(std::int64_t)>& final) {
+    const bool elsewhere = store_.other_device() != nullptr;
+    const std::int64_t parameters = store_.range().parameters();
+    const std::int64_t wide = elsewhere ? ShardDevice::kPiece : kFinalFloats;
     const std::int64_t steps = (parameters + wide - 1) / wide;
     const std::function<void(std::int64_t)> report = [&](std::int64_t done) {
-        final(done == steps ? range_.floats() : done * wide);
+        final(done == steps ? store_.range().floats() : done * wide);
     };
     Progress progress(steps, report);
-    if (job.order.question.keep) {
-        kept_.resize(static_cast<std::size_t>(parameters));
-    }
     std::vector<GradientAnswer> answers(static_cast<std::size_t>(steps));
     std::atomic<std::int64_t> next{0};
     const auto work = [&](int member) {
@@ -70,101 +105,71 @@ void ServerShard::run_steps(const Job& job, const std::function<void(std::int64_
             const std::int64_t begin = step * wide;
             const std::int64_t end = std::min(parameters, begin + wide);
             answers[static_cast<std::size_t>(step)] =
-                other_ ? run_device_step(job, begin, end) : run_step(job, begin, end, sum);
+                elsewhere ? run_device_step(job, begin, end) : run_step(job, begin, end, sum);
             progress.done(step);
         }
     };
-    ThreadTeam& team = cpu_team(*device_);
-    if (other_ || team.size() == 1 || steps < team.size()) {
+    ThreadTeam& team = cpu_team(host_);
+    if (elsewhere || team.size() == 1 || steps < team.size()) {
         work(0);
     } else {
         team.run(work);
     }
-    answer_ = {};
-    for (const GradientAnswer& part : answers) {
-        answer_.add(part);
-    }
-}
-
-/// n floats of the mean gradient from `at` on; in `sum`, unless it is a push as it came.
-const float* ServerShard::gradient_of(const Job& job, std::int64_t at, std::int64_t n,
-                                      float* sum) const {
-    if (job.order.delay_compensation > 0) {
-        compensated_sum(job.terms, parameters().data(),
-                        static_cast<float>(job.order.delay_compensation), at, sum, n);
-        return sum;
-    }
-    if (job.terms.size() == 1 && job.terms.front().coefficient == 1) {
-        return job.terms.front().values + at;
-    }
-    weighted_sum(job.terms, at, sum, n);
-    return sum;
-}
-
-GradientAnswer ServerShard::run_step(const Job& job, std::int64_t begin, std::int64_t end,
-                                     float* sum) {
     GradientAnswer answer;
+    for (const GradientAnswer& part : answers) {
+        answer.add(part);
+    }
+    return answer;
+}
+
+GradientAnswer FireRunner::run_step(const Job& job, std::int64_t begin, std::int64_t end,
+                                    float* sum) {
+    GradientAnswer answer;
+    const std::span<float> theta = store_.parameters();
     for (std::int64_t at = begin; at < end; at += kBlock) {
         const std::int64_t n = std::min(kBlock, end - at);
-        if (!job.terms.empty()) {
+        if (!job.mean.empty()) {
             const auto count = static_cast<std::size_t>(n);
-            const std::span<const float> gradient(gradient_of(job, at, n, sum), count);
-            question(job, at, gradient, answer);
-            optimizer_->apply(at, theta().subspan(static_cast<std::size_t>(at), count), gradient);
+            const std::span<const float> gradient(job.mean.block(theta.data(), at, n, sum), count);
+            answer.add(keeper_.ask(job.order.question, at, gradient));
+            store_.optimizer().apply(at, theta.subspan(static_cast<std::size_t>(at), count),
+                                     gradient);
         }
         copy_block(job, at, n);
     }
     return answer;
 }
 
-/// Summed here, applied there; the host's copy of the parameters and the velocity follow.
-GradientAnswer ServerShard::run_device_step(const Job& job, std::int64_t begin, std::int64_t end) {
+/// The gradient is summed here and applied on the device.
+GradientAnswer FireRunner::run_device_step(const Job& job, std::int64_t begin, std::int64_t end) {
     GradientAnswer answer;
-    const auto count = static_cast<std::size_t>(end - begin);
-    if (!job.terms.empty()) {
-        for (std::int64_t at = begin; at < end; at += kBlock) {
-            const std::int64_t n = std::min(kBlock, end - at);
-            float* sum = other_->gradient().data() + (at - begin);
-            const float* gradient = gradient_of(job, at, n, sum);
-            if (gradient != sum) {
-                std::copy_n(gradient, n, sum);
-            }
-            question(job, at, {sum, static_cast<std::size_t>(n)}, answer);
+    for (std::int64_t at = begin; at < end && !job.mean.empty(); at += kBlock) {
+        const std::int64_t n = std::min(kBlock, end - at);
+        float* sum = store_.other_device()->gradient().data() + (at - begin);
+        const float* gradient = job.mean.block(store_.parameters().data(), at, n, sum);
+        if (gradient != sum) {
+            std::copy_n(gradient, n, sum);
         }
-        const auto first = static_cast<std::size_t>(begin);
-        const std::span<float> velocity(velocity_);
-        other_->apply(begin, theta().subspan(first, count),
-                      velocity.empty() ? velocity : velocity.subspan(first, count));
+        answer.add(keeper_.ask(job.order.question, at, {sum, static_cast<std::size_t>(n)}));
+    }
+    if (!job.mean.empty()) {
+        store_.apply_on_device(begin, end - begin);
     }
     copy_block(job, begin, end - begin);
     return answer;
 }
 
-/// While a piece of the mean gradient is in the cache.
-void ServerShard::question(const Job& job, std::int64_t at, std::span<const float> gradient,
-                           GradientAnswer& answer) {
-    const GradientQuestion& asked = job.order.question;
-    if (asked.norm) {
-        answer.squares += sum_of_squares(gradient);
-    }
-    if (asked.compare && !kept_.empty()) {
-        answer.product += dot(gradient, {kept_.data() + at, gradient.size()});
-    }
-    if (asked.keep) {
-        std::copy(gradient.begin(), gradient.end(), kept_.begin() + at);
-    }
-}
-
-void ServerShard::copy_block(const Job& job, std::int64_t at, std::int64_t n) const {
+void FireRunner::copy_block(const Job& job, std::int64_t at, std::int64_t n) const {
     const auto first = static_cast<std::size_t>(at);
     const auto count = static_cast<std::size_t>(n);
+    const std::span<const float> theta = store_.parameters().subspan(first, count);
     for (const FireOutput::Copy& copy : job.output.copies) {
         const std::span<float> to(copy.values.get() + at, count);
         if (copy.lag == 0) {
-            std::copy_n(parameters().begin() + at, n, to.begin());
+            std::copy(theta.begin(), theta.end(), to.begin());
         } else {
-            look_ahead(parameters().subspan(first, count), job.velocity.subspan(first, count),
-                       job.order.lr, job.momentum, copy.lag, to);
+            look_ahead(theta, job.velocity.subspan(first, count), job.order.lr, job.momentum,
+                       copy.lag, to);
         }
     }
 }

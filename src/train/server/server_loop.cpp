@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -13,9 +12,10 @@
 #include "cohort/core/error.hpp"
 #include "core/system/launch_env.hpp"
 #include "core/system/process_usage.hpp"
+#include "train/protocol/complete_transfers.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/protocol/protocol_node.hpp"
-#include "train/protocol/settle.hpp"
+#include "train/server/order_line.hpp"
 #include "train/server/server_checkpoints.hpp"
 #include "train/server/server_shard.hpp"
 
@@ -49,6 +49,7 @@ struct ServerLoop::Impl {
                 cut_shards(parts.graph, links.map.servers).at(static_cast<std::size_t>(server)),
                 parts.optimizer, thread_count(parts.threads),
                 make_shard_device(parts.device, links.map, server)),
+          line(links, shard.staging()),
           writer(parts.hdf5 == nullptr
                      ? nullptr
                      : std::make_unique<ShardWriter>(
@@ -67,23 +68,12 @@ struct ServerLoop::Impl {
                              static_cast<std::uint16_t>(kind), encode(body));
     }
 
-    struct Update {
-        FireOrder order;
-        bool void_of_pushes = false;  ///< it had some, none of them will come
-    };
-    using Order = std::variant<Update, ReferenceOrder, Empty>;  ///< Empty: kStop
-
     void handle(const Message& message);
     void begin(const BeginOrder& order);
     void pushed(PushId push);
-    void discard(const PushId& push);
     [[nodiscard]] Message next();
     void advance();
-    [[nodiscard]] std::vector<PushId> lacking() const;
-    [[nodiscard]] std::vector<PushId> not_here(std::vector<PushId> pushes) const;
-    [[nodiscard]] std::optional<int> rank_of(const PushId& push) const;
-    [[nodiscard]] std::vector<int> ranks_of(const std::vector<PushId>& pushes) const;
-    void carry_out(const Update& update);
+    void carry_out(const OrderLine::Update& update);
     void carry_out(const ReferenceOrder& order) { shard.set_reference(order.push); }
     void carry_out(const Empty& /*stop*/) { stopped = true; }
     void fire(const FireOrder& order);
@@ -93,16 +83,15 @@ struct ServerLoop::Impl {
     [[nodiscard]] std::shared_ptr<OutgoingTransfer> start(Address to, MessageKind kind,
                                                           std::vector<std::byte> header,
                                                           std::shared_ptr<const float> values);
-    void take_in_what_is_coming();
-    [[nodiscard]] Farewell farewell() const;
+    void receive_last_pushes();
+    [[nodiscard]] Farewell final_report() const;
 
     Links links;
     ServerParts parts;
     int server;
     ServerShard shard;
+    OrderLine line;  ///< orders not carried out
     std::unique_ptr<ShardWriter> writer;
-    std::deque<Order> line;  ///< orders not carried out: the first lacks pushes
-    std::optional<OperationBoard::Wait> lacks;
     std::uint64_t waits = 0;
     std::atomic<bool> begun{false};
     bool stopped = false;
@@ -113,17 +102,16 @@ void ServerLoop::Impl::handle(const Message& message) {
         case MessageKind::kBegin: begin(decode<BeginOrder>(message.body)); break;
         case MessageKind::kPush: pushed(decode<PushHeader>(message.body).push); break;
         case MessageKind::kFire:
-            line.emplace_back(Update{.order = decode<FireOrder>(message.body)});
+            line.add(OrderLine::Update{.order = decode<FireOrder>(message.body)});
             break;
-        case MessageKind::kReference:
-            line.emplace_back(decode<ReferenceOrder>(message.body));
-            break;
+        case MessageKind::kReference: line.add(decode<ReferenceOrder>(message.body)); break;
         case MessageKind::kDiscard:
             for (const PushId& push : decode<DiscardOrder>(message.body).pushes) {
-                discard(push);
+                line.discard(push);
+                shard.staging().discard(push);
             }
             break;
-        case MessageKind::kStop: line.emplace_back(Empty{}); break;
+        case MessageKind::kStop: line.add(Empty{}); break;
         default:
             fail<PeerError>({.where = fmt::format("server {}", server),
                              .what = "a message that servers do not take",
@@ -136,79 +124,12 @@ void ServerLoop::Impl::handle(const Message& message) {
 /// Orders are carried out as they came. One that lacks pushes lets the others wait behind it: those
 /// after it may count on its version.
 void ServerLoop::Impl::advance() {
-    while (!line.empty() && lacking().empty()) {
-        lacks.reset();
-        const Order order = std::move(line.front());
-        line.pop_front();
-        std::visit([this](const auto& one) { carry_out(one); }, order);
-    }
-    if (!line.empty() && !lacks) {
-        lacks = links.operations.begin(
-            "gradients of an update", static_cast<std::uint64_t>(shard.version() + 1),
-            [this, wanted = lacking()] { return ranks_of(not_here(wanted)); });
+    while (const std::optional<OrderLine::Order> order = line.take(shard.version())) {
+        std::visit([this](const auto& one) { carry_out(one); }, *order);
     }
 }
 
-/// Pushes that the first order in line needs and that are not here.
-std::vector<PushId> ServerLoop::Impl::lacking() const {
-    std::vector<PushId> wanted;
-    if (const auto* update = std::get_if<Update>(&line.front())) {
-        for (const WeightedPush& one : update->order.pushes) {
-            wanted.push_back(one.push);
-        }
-    } else if (const auto* reference = std::get_if<ReferenceOrder>(&line.front())) {
-        wanted.push_back(reference->push);
-    }
-    return not_here(std::move(wanted));
-}
-
-std::vector<PushId> ServerLoop::Impl::not_here(std::vector<PushId> pushes) const {
-    std::erase_if(pushes, [this](const PushId& one) { return shard.staging().is_here(one); });
-    return pushes;
-}
-
-/// World ranks that they come from, without those that are lost.
-std::vector<int> ServerLoop::Impl::ranks_of(const std::vector<PushId>& pushes) const {
-    std::vector<int> ranks;
-    for (const PushId& push : pushes) {
-        if (const std::optional<int> rank = rank_of(push)) {
-            ranks.push_back(*rank);
-        }
-    }
-    return ranks;
-}
-
-std::optional<int> ServerLoop::Impl::rank_of(const PushId& push) const {
-    const auto lost = [this](int rank) {
-        return links.membership != nullptr && links.membership->excluded(rank);
-    };
-    if (push.worker >= 0) {
-        const int rank = links.map.rank_of_worker(push.worker);
-        return lost(rank) ? std::nullopt : std::optional(rank);
-    }
-    for (const int rank : links.map.on_node(node_of_sum(push))) {
-        if (rank >= links.map.servers && !lost(rank)) {
-            return rank;
-        }
-    }
-    return std::nullopt;
-}
-
-/// A push that an order in line waits for will not come: the order does without it. Any other is
-/// forgotten.
-void ServerLoop::Impl::discard(const PushId& push) {
-    for (Order& order : line) {
-        if (auto* update = std::get_if<Update>(&order)) {
-            std::vector<WeightedPush>& pushes = update->order.pushes;
-            const auto gone = std::erase_if(
-                pushes, [&](const WeightedPush& one) { return same_push(one.push, push); });
-            update->void_of_pushes |= gone > 0 && pushes.empty();
-        }
-    }
-    shard.staging().discard(push);
-}
-
-void ServerLoop::Impl::carry_out(const Update& update) {
+void ServerLoop::Impl::carry_out(const OrderLine::Update& update) {
     if (update.void_of_pushes) {
         shard.skip_to(update.order.version);
     }
@@ -250,15 +171,15 @@ void ServerLoop::Impl::pushed(PushId push) {
     }
 }
 
-/// Nobody owes an order: without one a server sleeps as long as it likes, under a name that shows
-/// it idle. Who has stopped is noticed elsewhere. Pushes that an order waits for are owed.
+/// No order is due by a time: without one a server sleeps without limit, under a name that shows it
+/// idle. Ranks that have stopped are noticed elsewhere. Pushes that an order waits for are due.
 Message ServerLoop::Impl::next() {
     constexpr Clock::Seconds kLook{60};
     Mailbox& mailbox = links.messenger.mailbox(Port::kServer);
     std::optional<Message> message = mailbox.receive(Clock::Seconds(0));
     if (!message) {
         std::optional<OperationBoard::Wait> wait;
-        if (!lacks) {
+        if (!line.waits()) {
             wait = links.operations.begin(
                 "order", ++waits, [] { return std::vector<int>{0}; }, WaitLimit::kNone);
         }
@@ -269,7 +190,7 @@ Message ServerLoop::Impl::next() {
     return *std::move(message);
 }
 
-/// 1. Transfers to all who get parameters are announced, nothing leaves yet.
+/// 1. Transfers to all ranks that get parameters are announced, nothing is sent yet.
 /// 2. The update runs through the shard; what is final leaves while the rest is computed.
 /// 3. What was asked about the update.
 /// 4. A copy for a checkpoint, before the next update.
@@ -277,15 +198,14 @@ void ServerLoop::Impl::fire(const FireOrder& order) {
     check_invariant(begun, "kBegin comes before the first update");
     const FireOutput output = shard.prepare(order);
     const auto transfers = start_sending(order, output);
-    shard.fire(order, output, [&transfers](std::int64_t floats) {
+    const GradientAnswer answer = shard.fire(order, output, [&transfers](std::int64_t floats) {
         for (const std::shared_ptr<OutgoingTransfer>& transfer : transfers) {
             transfer->release(static_cast<std::uint64_t>(floats) * sizeof(float));
         }
     });
     if (order.question.any() && !order.pushes.empty()) {
-        tell_coordinator(
-            MessageKind::kSummed,
-            Summed{.version = order.version, .server = server, .answer = shard.answer()});
+        tell_coordinator(MessageKind::kSummed,
+                         Summed{.version = order.version, .server = server, .answer = answer});
     }
     if (!order.snapshot.checkpoint.empty()) {
         save(order.snapshot.checkpoint);
@@ -302,7 +222,7 @@ std::vector<std::shared_ptr<OutgoingTransfer>> ServerLoop::Impl::start_sending(
                                                           .server = server,
                                                           .evaluation = release.evaluation,
                                                           .incarnation = release.incarnation}),
-                                  output.find(shard.look_ahead_lag(release.lag))));
+                                  output.find(shard.store().look_ahead_lag(release.lag))));
     }
     if (order.snapshot.gather != 0) {
         transfers.push_back(
@@ -333,8 +253,8 @@ void ServerLoop::Impl::save(const std::string& checkpoint) {
     writer->write(checkpoint, std::move(snapshot), (clock.now() - start).count());
 }
 
-void ServerLoop::Impl::take_in_what_is_coming() {
-    settle(
+void ServerLoop::Impl::receive_last_pushes() {
+    complete_transfers(
         links, Port::kServer, "last pushes", [this] { return shard.staging().coming_from(); },
         [this](const Message& message) {
             if (static_cast<MessageKind>(message.kind) == MessageKind::kPush) {
@@ -343,7 +263,7 @@ void ServerLoop::Impl::take_in_what_is_coming() {
         });
 }
 
-Farewell ServerLoop::Impl::farewell() const {
+Farewell ServerLoop::Impl::final_report() const {
     const TrafficCounters traffic = links.messenger.counters();
     return {.cpu_s = process_cpu_seconds(),
             .peak_bytes = process_peak_bytes(),
@@ -365,7 +285,7 @@ ServerLoop::ServerLoop(Links links, const ServerParts& parts, int server)
 ServerLoop::~ServerLoop() = default;
 
 std::string ServerLoop::device() const {
-    return impl_->shard.device();
+    return impl_->shard.store().device();
 }
 
 bool ServerLoop::begun() const noexcept {
@@ -377,9 +297,9 @@ void ServerLoop::run() {
         impl_->handle(impl_->next());
         impl_->advance();
     }
-    impl_->take_in_what_is_coming();
+    impl_->receive_last_pushes();
     impl_->writer.reset();
-    impl_->tell_coordinator(MessageKind::kFarewell, impl_->farewell());
+    impl_->tell_coordinator(MessageKind::kFarewell, impl_->final_report());
 }
 
 }  // namespace cohort

@@ -24,13 +24,13 @@ struct ServerParts {
 /// sent for releases of fire orders only: the first ones by a fire without pushes after kBegin.
 ///
 /// Orders are carried out as they came. Pushes that a worker sends are reported (kStaged) before an
-/// update of them is ordered; a node's sum (protocol_node.hpp) is ordered before it is here, and
-/// that order and those behind it wait for it, under a name that tells who is missing. Sends are
-/// never waited for: what is sent lies in snapshots that nobody changes.
+/// update of them is ordered; a node's sum (protocol_node.hpp) is ordered before it is received,
+/// and that order and those behind it wait for it (OrderLine). Sends are never waited for: what is
+/// sent lies in snapshots that do not change.
 class ServerLoop {
 public:
     /// To be made before anybody can send to this rank's server port, and to live until run() has
-    /// returned: transfers that are under way write into its memory.
+    /// returned: transfers in flight write into its memory.
     /// @param server index. Errors: UsageError when there are too many servers, DeviceError.
     ServerLoop(Links links, JobParts& job, int server);
     ServerLoop(Links links, const ServerParts& parts, int server);
@@ -38,9 +38,9 @@ public:
     ServerLoop& operator=(const ServerLoop&) = delete;
     ~ServerLoop();
 
-    /// Works until kStop, takes in what is still on its way, finishes checkpoints, then says
-    /// farewell. Errors: PeerError for orders
-    /// that make no sense, FileError for a checkpoint to begin with that cannot be read.
+    /// Works until kStop, receives the last pushes, finishes checkpoints, then sends its final
+    /// report. Errors: PeerError for orders that make no sense, FileError for a checkpoint to
+    /// begin with that cannot be read.
     void run();
 
     /// What applies updates, for the start-up header.

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "train/protocol/complete_transfers.hpp"
 #include "train/protocol/protocol_node.hpp"
-#include "train/protocol/settle.hpp"
 
 namespace cohort {
 namespace {
 
-std::string describe(const PushId& push) {
+std::string push_text(const PushId& push) {
     if (is_node_sum(push)) {
         return fmt::format("the sum of node {} for version {}", node_of_sum(push), push.sequence);
     }
@@ -55,14 +55,14 @@ bool PushStaging::arrived(PushId push) {
     check_invariant(at != pushes_.end(), "a push arrives after its announcement");
     Entry& entry = at->second;
     if (entry.bytes != bytes_) {
-        fail<PeerError>({.where = describe(push),
+        fail<PeerError>({.where = push_text(push),
                          .what = "it does not fit the shard",
                          .expected = fmt::format("{} bytes", bytes_),
                          .got = std::to_string(entry.bytes),
                          .hint = "the same options on all ranks"});
     }
     if (entry.repeated) {
-        fail<PeerError>({.where = describe(push), .what = "it came twice"});
+        fail<PeerError>({.where = push_text(push), .what = "it came twice"});
     }
     if (entry.discarded) {
         pushes_.erase(at);
@@ -77,7 +77,7 @@ void PushStaging::discard(PushId push) {
     discard(pushes_.try_emplace(push).first);
 }
 
-/// What is not here yet is forgotten when it is. @return the next one
+/// A push that has not been received completely is forgotten when it is. @return the next one
 PushStaging::Pushes::iterator PushStaging::discard(Pushes::iterator at) {
     if (at->second.here) {
         return pushes_.erase(at);
@@ -148,7 +148,7 @@ std::shared_ptr<const float> PushStaging::take(PushId push) {
     const auto at = find_here(push);
     if (at == pushes_.end()) {
         fail<PeerError>({.where = describe(push),
-                         .what = "an update wants it and it is not here",
+                         .what = "an update needs it and it has not been received",
                          .hint = "this is a fault of the program"});
     }
     std::shared_ptr<const float> data = at->second.data;

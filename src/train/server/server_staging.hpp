@@ -14,7 +14,7 @@
 namespace cohort {
 
 /// Memory for the pushes of one shard from their announcement to their update. A push that is
-/// discarded before all of its bytes are there keeps its memory until they are. Thread safe.
+/// discarded before all of its bytes are received keeps its memory until they are. Thread safe.
 ///
 /// A node's aggregate (protocol_node.hpp) may be made more than once, under other incarnations:
 /// is_here() and take() ask for any of them.
@@ -29,23 +29,23 @@ public:
     /// Memory for an announced push; null for one that is already discarded, that has another
     /// size, or that came before (the latter two fail in arrived()).
     std::span<std::byte> accept(const Message& announcement, std::uint64_t bytes) override;
-    /// All bytes of an announced push are there. @return false: it had been discarded and is gone
-    /// Errors: PeerError for a push of another size, or one that is there already.
+    /// All bytes of an announced push have been received. @return false: it had been discarded and
+    /// is gone. Errors: PeerError for a push of another size, or one that was received before.
     [[nodiscard]] bool arrived(PushId push);
-    /// Forgets a push, whether it is here, coming or still to come.
+    /// Forgets a push, whether it is received, in flight or still to come.
     void discard(PushId push);
-    /// Pushes that have memory and are not here completely.
+    /// Pushes that have memory and are not completely received.
     [[nodiscard]] std::vector<PushId> coming() const;
     /// World ranks that announced them, one for each.
     [[nodiscard]] std::vector<int> coming_from() const;
     [[nodiscard]] bool is_here(const PushId& push) const;
     /// Forgets all sums of nodes for updates up to this version.
     void discard_sums(std::int64_t version);
-    /// All bytes of a push are there that nobody wants any more; it may be unknown.
+    /// All bytes of a push that is not needed any more have been received; it may be unknown.
     void forget(PushId push);
-    /// Hands out a push that is here and forgets it. Errors: PeerError when it is not here.
+    /// Hands out a push and forgets it. Errors: PeerError when it has not been received.
     [[nodiscard]] std::shared_ptr<const float> take(PushId push);
-    /// A push without forgetting it; null when it is not here.
+    /// A push without forgetting it; null when it has not been received.
     [[nodiscard]] std::shared_ptr<const float> peek(const PushId& push) const;
 
     /// Most memory for pushes at any time.
@@ -63,7 +63,7 @@ private:
 
     using Pushes = std::map<PushId, Entry>;
     Pushes::iterator discard(Pushes::iterator at);
-    /// What can be taken as `push`; end() when it is not here.
+    /// What can be taken as `push`; end() when it has not been received.
     [[nodiscard]] Pushes::const_iterator find_here(const PushId& push) const;
 
     BufferPool pool_;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kEvery = 0.1;  // seconds
 
-double share(double part, double whole) {
+double share_of(double part, double whole) {
     return whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0;
 }
 
@@ -27,9 +27,9 @@ ResourceUse use_between(const LoadCounters& before, const LoadCounters& after) {
     const double host_s = after.host_at_s - before.host_at_s;
     const double total_s = after.host_total_s - before.host_total_s;
     ResourceUse use;
-    use.cpu_share = cpu_s > 0 && waited_s > 0 ? share(cpu_s, cpu_s + waited_s) : 1;
-    use.host_busy = share(after.host_busy_s - before.host_busy_s, total_s);
-    use.host_steal = share(after.host_steal_s - before.host_steal_s, total_s);
+    use.cpu_share = cpu_s > 0 && waited_s > 0 ? share_of(cpu_s, cpu_s + waited_s) : 1;
+    use.host_busy = share_of(after.host_busy_s - before.host_busy_s, total_s);
+    use.host_steal = share_of(after.host_steal_s - before.host_steal_s, total_s);
     use.host_rx_bytes_s = rate(before.host_rx_bytes, after.host_rx_bytes, host_s);
     use.host_tx_bytes_s = rate(before.host_tx_bytes, after.host_tx_bytes, host_s);
     return use;

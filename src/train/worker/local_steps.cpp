@@ -9,6 +9,7 @@
 
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
+#include "train/protocol/protocol_ring.hpp"
 #include "train/run/train_parts.hpp"
 #include "train/worker/ring/worker_ring_observer.hpp"
 
@@ -61,11 +62,12 @@ struct LocalSteps::Impl {
     }
 
     [[nodiscard]] End step(const BatchView& piece, double lr, const std::function<bool()>& give_up);
-    [[nodiscard]] End group_step(const BatchView& piece, double lr, RoundExchange& group,
+    [[nodiscard]] End group_step(const BatchView& piece, double lr, AllReduce& group,
                                  std::uint64_t round, const std::function<bool()>& give_up);
-    [[nodiscard]] RingTail compute(const BatchView& piece, GradientObserver& observer,
-                                   const std::function<bool()>& give_up);
-    [[nodiscard]] End average_of(const std::vector<RingTail>& tails, std::span<const float> sum);
+    [[nodiscard]] RoundSummary compute(const BatchView& piece, GradientObserver& observer,
+                                       const std::function<bool()>& give_up);
+    [[nodiscard]] End average_of(const std::vector<RoundSummary>& summaries,
+                                 std::span<const float> sum);
     void update(double lr);
     void keep(std::span<const float> batch_state, std::int64_t samples);
     void finish(std::span<float> delta);
@@ -93,12 +95,12 @@ void LocalSteps::forget() {
 }
 
 std::optional<LocalSteps::Result> LocalSteps::run(const LoadedBatch& batch, const WorkOrder& work,
-                                                  RoundExchange* group, std::uint64_t group_round,
+                                                  AllReduce* group, std::uint64_t group_round,
                                                   std::span<float> delta,
                                                   const std::function<bool()>& give_up) {
     Impl& my = *impl_;
     check_invariant(delta.size() == my.average.size() && work.steps >= 1, "a delta has its size");
-    my.context.copy(my.start, my.replica.parameters());
+    my.context.compute().copy(my.start, my.replica.parameters());
     std::fill(my.statistics.begin(), my.statistics.end(), 0.0);
     my.counted = 0;
     my.run = {};
@@ -130,89 +132,90 @@ std::optional<LocalSteps::Result> LocalSteps::run(const LoadedBatch& batch, cons
 
 LocalSteps::Impl::End LocalSteps::Impl::step(const BatchView& piece, double lr,
                                              const std::function<bool()>& give_up) {
-    AloneObserver observer(context.step_parts());
-    const RingTail tail = compute(piece, observer, give_up);
-    if (tail.samples == 0) {
+    AloneObserver observer(context.compute().step_parts());
+    const RoundSummary summary = compute(piece, observer, give_up);
+    if (summary.samples == 0) {
         return End::kGivenUp;
     }
-    if (tail.finite == 0) {
+    if (!summary.finite) {
         return End::kNotFinite;
     }
     std::vector<float> batch_state(statistics.size());
-    context.copy(batch_state, replica.batch_state());
+    context.compute().copy(batch_state, replica.batch_state());
     keep(batch_state, piece.size);
     update(lr);
     return End::kDone;
 }
 
 /// Each member puts in its gradient times its samples; the sum is divided by all samples. Who gives
-/// up says so in its tail, which all members see in the same round: none waits for it in the next.
+/// up says so in its summary, which all members see in the same round: none waits for it in the
+/// next.
 LocalSteps::Impl::End LocalSteps::Impl::group_step(const BatchView& piece, double lr,
-                                                   RoundExchange& group, std::uint64_t round,
+                                                   AllReduce& group, std::uint64_t round,
                                                    const std::function<bool()>& give_up) {
     const std::span<float> buffer = group.begin(round);
     check_invariant(buffer.size() == average.size(), "a group sums what a delta holds");
-    RingTail tail;
+    RoundSummary summary;
     if (piece.size > 0) {
         const std::vector<AddedPush> nobody_else;
-        RingObserver observer(context.step_parts(), group, buffer, static_cast<float>(piece.size),
-                              nobody_else);
-        tail = compute(piece, observer, give_up);
+        RingObserver observer(context.compute().step_parts(), group, buffer,
+                              static_cast<float>(piece.size), nobody_else);
+        summary = compute(piece, observer, give_up);
     } else {
-        context.fill_zero(group, buffer);
+        context.compute().fill_zero(group, buffer);
     }
-    group.finish(tail);
-    const std::optional<std::vector<RingTail>> tails = group.wait();
+    group.finish(pack_summary(summary));
+    const auto summaries = unpack_summaries<RoundSummary>(group.wait());
     std::span<const float> sum = buffer;
-    if (tails && group.on_device()) {
+    if (summaries && group.on_device()) {
         summed.resize(buffer.size());
-        context.copy(summed, buffer);
+        context.compute().copy(summed, buffer);
         sum = summed;
     }
-    const End end = tails ? average_of(*tails, sum) : End::kGivenUp;
-    if (end == End::kDone && std::any_of(tails->begin(), tails->end(),
-                                         [](const RingTail& one) { return one.samples > 0; })) {
-        context.copy(replica.gradients(), std::span(average).first(start.size()));
+    const End end = summaries ? average_of(*summaries, sum) : End::kGivenUp;
+    if (end == End::kDone && std::any_of(summaries->begin(), summaries->end(),
+                                         [](const RoundSummary& one) { return one.samples > 0; })) {
+        context.compute().copy(replica.gradients(), std::span(average).first(start.size()));
         update(lr);
     }
     return end;
 }
 
-/// Forward and backward. A tail without samples that is not finite: given up.
-RingTail LocalSteps::Impl::compute(const BatchView& piece, GradientObserver& observer,
-                                   const std::function<bool()>& give_up) {
+/// Forward and backward. A summary without samples that is not finite says: given up.
+RoundSummary LocalSteps::Impl::compute(const BatchView& piece, GradientObserver& observer,
+                                       const std::function<bool()>& give_up) {
     const Clock::Seconds before = context.clock().now();
     Watched watched(observer, give_up);
-    const std::optional<BatchResult> result = context.train_step(piece, watched);
-    RingTail tail;
-    tail.finite = 0;
+    const std::optional<BatchResult> result = context.compute().train_step(piece, watched);
+    RoundSummary summary;
+    summary.finite = false;
     if (result) {
         observer.finish();
-        tail.samples = piece.size;
-        tail.loss_sum = result->loss_sum;
-        tail.correct = result->correct;
-        tail.finite =
-            std::isfinite(result->loss_sum) && std::isfinite(observer.sum_of_squares()) ? 1 : 0;
-        tail.gradient_norm = std::sqrt(observer.sum_of_squares());
+        summary.samples = piece.size;
+        summary.loss_sum = result->loss_sum;
+        summary.correct = result->correct;
+        summary.finite =
+            std::isfinite(result->loss_sum) && std::isfinite(observer.sum_of_squares());
+        summary.gradient_norm = std::sqrt(observer.sum_of_squares());
         run.result.loss_sum += result->loss_sum;
         run.result.correct += result->correct;
         run.result.samples += piece.size;
     }
-    tail.compute_s = context.own_seconds((context.clock().now() - before).count());
-    run.compute_s += tail.compute_s;
-    return tail;
+    summary.compute_s = context.compute().own_seconds((context.clock().now() - before).count());
+    run.compute_s += summary.compute_s;
+    return summary;
 }
 
-LocalSteps::Impl::End LocalSteps::Impl::average_of(const std::vector<RingTail>& tails,
+LocalSteps::Impl::End LocalSteps::Impl::average_of(const std::vector<RoundSummary>& summaries,
                                                    std::span<const float> sum) {
     End end = End::kDone;
     std::int64_t samples = 0;
-    for (const RingTail& tail : tails) {
-        samples += tail.samples;
-        if (tail.finite == 0 && tail.samples == 0) {
+    for (const RoundSummary& summary : summaries) {
+        samples += summary.samples;
+        if (!summary.finite && summary.samples == 0) {
             return End::kGivenUp;
         }
-        if (tail.finite == 0) {
+        if (!summary.finite) {
             end = End::kNotFinite;
         }
     }
@@ -244,14 +247,14 @@ void LocalSteps::Impl::keep(std::span<const float> batch_state, std::int64_t sam
 /// The change so far into `delta`; the replica is as it was.
 void LocalSteps::Impl::finish(std::span<float> delta) {
     const std::span<float> change = delta.first(start.size());
-    context.copy(change, replica.parameters());
+    context.compute().copy(change, replica.parameters());
     for (std::size_t i = 0; i < start.size(); ++i) {
         change[i] -= start[i];
     }
     const double weight = counted > 0 ? 1 / static_cast<double>(counted) : 0;
     std::transform(statistics.begin(), statistics.end(), delta.subspan(start.size()).begin(),
                    [weight](double sum) { return static_cast<float>(weight * sum); });
-    context.copy(replica.parameters(), start);
+    context.compute().copy(replica.parameters(), start);
 }
 
 }  // namespace cohort

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "train/worker/servers/worker_rounds.hpp"
+#include "comm/allreduce/all_reduce.hpp"
 #include "train/worker/worker_context.hpp"
 
 namespace cohort {
@@ -22,7 +22,7 @@ public:
         BatchResult result;    ///< over all steps
         bool finite = true;    ///< losses, gradients and the delta
         double squares = 0;    ///< sum of squares of the delta
-        double compute_s = 0;  ///< own time
+        double compute_s = 0;  ///< local step time
     };
     /// Trains on `batch` in work.steps pieces of about equal size, starting at the replica's
     /// parameters, which are the same again afterwards. `delta` becomes the change of parameters
@@ -35,7 +35,7 @@ public:
     ///               the group, or when the group broke; `delta` is undefined then, and the
     ///               optimizer's state is forgotten.
     [[nodiscard]] std::optional<Result> run(const LoadedBatch& batch, const WorkOrder& work,
-                                            RoundExchange* group, std::uint64_t group_round,
+                                            AllReduce* group, std::uint64_t group_round,
                                             std::span<float> delta,
                                             const std::function<bool()>& give_up);
     /// Forgets the local optimizer's state: the worker's parameters come from elsewhere now.

@@ -20,7 +20,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::int64_t kStep = std::int64_t{64} * 1024;  // floats that leave at once
+constexpr std::int64_t kLeavingFloats = std::int64_t{64} * 1024;  // floats that leave at once
 
 }  // namespace
 
@@ -63,7 +63,7 @@ struct NodeAgent::Impl {
     std::uint64_t waits = 0;
     std::atomic<bool> failed{false};
     std::exception_ptr failure;
-    std::thread thread;  // last member: starts when the others are there
+    std::thread thread;  // last member: starts when the others exist
 };
 
 void NodeAgent::Impl::run() noexcept {
@@ -160,8 +160,8 @@ void NodeAgent::Impl::make_part(const ShardRange& shard, const std::vector<SumTe
         {links.map.rank_of_server(shard.part), Port::kServer}, Port::kNode,
         static_cast<std::uint16_t>(MessageKind::kPush), encode(PushHeader{push}),
         std::as_bytes(part), ChunkOrder::kForward, sum);
-    for (std::int64_t at = 0; at < shard.floats(); at += kStep) {
-        const std::int64_t n = std::min(kStep, shard.floats() - at);
+    for (std::int64_t at = 0; at < shard.floats(); at += kLeavingFloats) {
+        const std::int64_t n = std::min(kLeavingFloats, shard.floats() - at);
         weighted_sum(terms, begin + at, part.data() + at, n);
         transfer->release(static_cast<std::uint64_t>(at + n) * sizeof(float));
     }

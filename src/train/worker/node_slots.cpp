@@ -8,7 +8,7 @@
 namespace cohort {
 namespace {
 
-constexpr std::size_t kHeader = 4096;  // bytes before the first slot: who may use which again
+constexpr std::size_t kHeader = 4096;  // bytes before the first slot: which slots may be used again
 
 std::size_t slot_bytes(std::int64_t floats) {
     constexpr std::size_t kLine = 64;
@@ -19,7 +19,7 @@ std::size_t total_bytes(std::int64_t floats) {
     return kHeader + SlotMemory::kSlots * slot_bytes(floats);
 }
 
-/// Tells a slot's pushes apart; sequences begin anew with each incarnation.
+/// Tells a slot's pushes apart; sequences restart with each incarnation.
 std::uint32_t key_of(const PushId& push) {
     return static_cast<std::uint32_t>(push.sequence) ^ (push.incarnation << 24U);
 }

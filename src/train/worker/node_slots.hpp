@@ -49,7 +49,7 @@ public:
     explicit NodeSlots(std::int64_t floats) : memory_(SlotMemory::create(floats)) {}
 
     [[nodiscard]] int descriptor() const noexcept { return memory_.descriptor(); }
-    /// A slot that nobody reads any more; nothing when there is none.
+    /// A slot that is not read any more; nothing when there is none.
     /// @param version of the parameters that the worker has from all servers
     [[nodiscard]] std::optional<int> find_free(std::int64_t version) const noexcept;
     [[nodiscard]] std::span<float> values(int slot) const noexcept { return memory_.values(slot); }

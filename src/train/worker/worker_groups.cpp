@@ -12,7 +12,7 @@ constexpr std::size_t kKeep = 4;
 
 }  // namespace
 
-GroupExchanges::GroupExchanges(RoundExchangeFactory make, std::int64_t floats, RoundScope scope)
+GroupExchanges::GroupExchanges(AllReduceFactory make, std::int64_t floats, AllReduceScope scope)
     : make_(std::move(make)), floats_(floats), scope_(std::move(scope)) {
 }
 

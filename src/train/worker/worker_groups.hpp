@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "comm/allreduce/all_reduce.hpp"
 #include "train/protocol/protocol.hpp"
-#include "train/worker/servers/worker_rounds.hpp"
 
 namespace cohort {
 
@@ -16,12 +16,12 @@ class GroupExchanges {
 public:
     /// A turn in a group's exchange.
     struct Turn {
-        RoundExchange* exchange = nullptr;  ///< null: the group broke, or there is none
-        std::uint64_t round = 0;            ///< first of the rounds
+        AllReduce* exchange = nullptr;  ///< null: the group broke, or there is none
+        std::uint64_t round = 0;        ///< first of the rounds
     };
 
     /// @param floats of the exchanged buffers  @param scope of the exchanges
-    GroupExchanges(RoundExchangeFactory make, std::int64_t floats, RoundScope scope = {});
+    GroupExchanges(AllReduceFactory make, std::int64_t floats, AllReduceScope scope = {});
 
     /// The exchange for a lease with a group; collective over the group. Reserves work.steps
     /// rounds of it.
@@ -33,14 +33,14 @@ private:
     struct Entry {
         std::uint64_t generation = 0;
         std::vector<std::int32_t> ranks;
-        std::unique_ptr<RoundExchange> exchange;
+        std::unique_ptr<AllReduce> exchange;
         std::uint64_t round = 0;  ///< the next
     };
     [[nodiscard]] std::list<Entry>::iterator find(const WorkOrder& work);
 
-    RoundExchangeFactory make_;
+    AllReduceFactory make_;
     std::int64_t floats_;
-    RoundScope scope_;
+    AllReduceScope scope_;
     std::list<Entry> entries_;  ///< used last first
 };
 

@@ -12,7 +12,7 @@
 namespace cohort {
 
 WorkerLoop::WorkerLoop(Links links, JobParts& job, const TrainEnvironment& environment, int worker,
-                       RoundExchangeFactory rounds)
+                       AllReduceFactory rounds)
     : context_(std::make_unique<WorkerContext>(links, job, environment, worker)) {
     if (links.map.servers > 0) {
         executor_ = make_servers_executor(*context_, std::move(rounds));
@@ -25,11 +25,11 @@ WorkerLoop::WorkerLoop(Links links, JobParts& job, const TrainEnvironment& envir
 WorkerLoop::~WorkerLoop() = default;
 
 bool WorkerLoop::begun() const noexcept {
-    return context_->begun();
+    return context_->coordinator().begun();
 }
 
 const Device& WorkerLoop::device() const noexcept {
-    return context_->device();
+    return context_->compute().device();
 }
 
 void WorkerLoop::run() {
@@ -44,7 +44,7 @@ void WorkerLoop::run() {
     } catch (const Error& error) {
         throw Error(error.exit_code(), said(error));
     }
-    context_->say_farewell();
+    context_->send_final_report();
 }
 
 }  // namespace cohort

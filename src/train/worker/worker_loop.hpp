@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "cohort/train/trainer.hpp"
+#include "comm/allreduce/all_reduce.hpp"
 #include "train/protocol/links.hpp"
 #include "train/run/job_parts.hpp"
-#include "train/worker/servers/worker_rounds.hpp"
 
 namespace cohort {
 
@@ -14,13 +14,13 @@ class WorkerExecutor;
 
 /// A worker's whole life, as protocol.hpp numbers it: parameters from servers, a gradient back; or
 /// rounds of a ring. To be made before anybody can send to this rank's worker port, run on the
-/// thread that computes, and to live until run() has returned: parameters that are under way are
-/// written into its memory.
+/// thread that computes, and to live until run() has returned: parameters in flight are written
+/// into its memory.
 ///
-/// With servers, each complete set of parameters is leave to start one mini-batch, on the newest
-/// set (StartLeave says what a lease that comes back changes); sets that carry an evaluation order
-/// are each evaluated, in order. With rings, grants are
-/// carried out in the order in which they came, those before a kStop too.
+/// With servers, each complete set of parameters permits one mini-batch, on the newest set
+/// (StartPermit says what a lease that is taken back changes); sets that carry an evaluation order
+/// are each evaluated, in order. With rings, grants are carried out in the order in which they were
+/// received, those before a kStop too.
 class WorkerLoop {
 public:
     /// Makes device, replica and loaders. @param links, job, environment outlive the loop
@@ -28,13 +28,13 @@ public:
     /// where there are none
     /// Errors: UsageError, DeviceError, ShapeError.
     WorkerLoop(Links links, JobParts& job, const TrainEnvironment& environment, int worker,
-               RoundExchangeFactory rounds = {});
+               AllReduceFactory rounds = {});
     WorkerLoop(const WorkerLoop&) = delete;
     WorkerLoop& operator=(const WorkerLoop&) = delete;
     ~WorkerLoop();
 
-    /// Works until kStop, then says farewell. Errors: whatever input, device and files throw, with
-    /// what was being done; PeerError for orders that make no sense.
+    /// Works until kStop, then sends its final report. Errors: whatever input, device and files
+    /// throw, with what was being done; PeerError for orders that make no sense.
     void run();
 
     /// kBegin has come: the run has begun for this worker. From any thread.

@@ -82,7 +82,7 @@ void GradientObserver::begin_leaving(std::span<const float> batch_state) {
     put_statistics(batch_state);
 }
 
-/// Hands on what has arrived on the host; with `all` what is still on its way too.
+/// Hands on what has arrived on the host; with `all` what is still in flight too.
 void GradientObserver::take_copies(bool all) {
     GradientCopies& copies = parts_.device->copies;
     while (const auto range = copies.next(all)) {

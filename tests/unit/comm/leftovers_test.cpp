@@ -1,5 +1,5 @@
 // What killed jobs leave behind goes, what somebody uses stays.
-#include "comm/world/leftovers.hpp"
+#include "comm/base/leftovers.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace cohort {
 namespace {
@@ -30,9 +31,10 @@ protected:
     }
     void TearDown() override { fs::remove_all(folder_); }
 
-    /// A segment of this user, two minutes old.
-    fs::path segment(const std::string& job, const std::string& rank = "0") const {
-        return old_file("vader_segment.a-host.my.domain." + std::to_string(::geteuid()) + "." +
+    /// A segment of this user, two minutes old; `kind` as Open MPI 4 names it, or sm as 5 does.
+    fs::path segment(const std::string& job, const std::string& rank = "0",
+                     const std::string& kind = "vader") const {
+        return old_file(kind + "_segment.a-host.my.domain." + std::to_string(::geteuid()) + "." +
                         job + "." + rank);
     }
     fs::path old_file(const std::string& name) const {
@@ -51,7 +53,7 @@ protected:
 
 TEST_F(Leftovers, SegmentsOfNobodyGo) {
     const fs::path first = segment("6add0001");
-    const fs::path second = segment("6add0001", "12");
+    const fs::path second = segment("52530001", "12", "sm");
     EXPECT_EQ(remove(), 2U);
     EXPECT_FALSE(fs::exists(first));
     EXPECT_FALSE(fs::exists(second));
@@ -102,23 +104,31 @@ TEST_F(Leftovers, OnlyInMemory) {
 }
 
 TEST_F(Leftovers, SessionsOfNobodyGo) {
-    const std::string host = "ompi.a-host." + std::to_string(::geteuid());
+    const std::string user = std::to_string(::geteuid());
     const auto session = [&](const std::string& name, const std::string& file) {
-        fs::create_directories(folder_ / host / name / "1");
-        (void)old_file(host + "/" + name + "/1/store");
-        fs::path path = old_file(host + "/" + name + "/" + file);
+        fs::create_directories(folder_ / name / "1");
+        (void)old_file(name + "/1/store");
+        fs::path path = old_file(name + "/" + file);
         age(path.parent_path());
         return path;
     };
-    const fs::path ended = session("pid.7", "hwloc.sm");
-    const fs::path daemon = session("jf.41544", "hwloc.sm");
-    const fs::path used = session("pid.8", "hwloc.sm");
-    const fs::path unknown = session("pid.9", "other");
+    const std::string host = "ompi.a-host." + user + "/";
+    const std::vector<fs::path> ended = {session(host + "pid.7", "hwloc.sm"),
+                                         session(host + "jf.41544", "hwloc.sm"),
+                                         session("prterun.a-host.7." + user, "hwloc.sm"),
+                                         session("prted.a-host.8." + user, "hwloc.sm")};
+    const fs::path used = session(host + "pid.8", "hwloc.sm");
+    const std::vector<fs::path> kept = {used, session(host + "pid.9", "other"),
+                                        session("prterun.a-host.9.x" + user, "hwloc.sm")};
     const int descriptor = ::open(used.c_str(), O_RDWR);
     EXPECT_EQ(remove_unused_sessions(folder_, 3 * kMinute), 0U);
-    EXPECT_EQ(remove_unused_sessions(folder_, kMinute), 2U);
-    EXPECT_FALSE(fs::exists(ended.parent_path()) || fs::exists(daemon.parent_path()));
-    EXPECT_TRUE(fs::exists(used) && fs::exists(unknown));
+    EXPECT_EQ(remove_unused_sessions(folder_, kMinute), ended.size());
+    for (const fs::path& path : ended) {
+        EXPECT_FALSE(fs::exists(path.parent_path())) << path;
+    }
+    for (const fs::path& path : kept) {
+        EXPECT_TRUE(fs::exists(path)) << path;
+    }
     ::close(descriptor);
 }
 

@@ -1,6 +1,6 @@
 // The parts of the ring exchange that need no other rank: sums, buckets, ranges, and the memory
 // that a node's ranks share, with threads in the place of ranks.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 #include "cohort/core/error.hpp"
 #include "comm/allreduce/all_reduce_sum.hpp"
-#include "comm/allreduce/ring_buckets.hpp"
-#include "comm/allreduce/ring_node.hpp"
+#include "comm/allreduce/buckets.hpp"
+#include "comm/allreduce/own/node_reducer.hpp"
 #include "comm/transfer/node_memory.hpp"
 
 namespace cohort {
@@ -123,12 +123,8 @@ TEST(NodeMemory, IsOneAndTheSameThroughItsDescriptor) {
 }
 
 TEST(NodeMemory, SaysWhatIsMissing) {
-    try {
-        static_cast<void>(NodeMemory::create(std::size_t{1} << 50));
-        FAIL() << "a petabyte";
-    } catch (const DeviceError& error) {
-        EXPECT_NE(std::string(error.what()).find("are needed"), std::string::npos) << error.what();
-    }
+    EXPECT_THAT([&] { static_cast<void>(NodeMemory::create(std::size_t{1} << 50)); },
+                testing::ThrowsMessage<DeviceError>(testing::HasSubstr("are needed")));
 }
 
 /// Rounds on threads, each member with a helper as its communication thread is one.
@@ -141,10 +137,10 @@ public:
             shape.local.push_back(member);
         }
         shape.buckets = Buckets(floats, bucket_bytes);
-        memory_ = NodeMemory::create(NodePart::bytes(shape));
+        memory_ = NodeMemory::create(NodeLayout(shape).bytes);
         for (int member = 0; member < members; ++member) {
             shape.self = member;
-            parts_.push_back(std::make_unique<NodePart>(memory_.data(), shape));
+            parts_.push_back(std::make_unique<NodeReducer>(memory_.data(), shape));
         }
     }
 
@@ -155,7 +151,7 @@ public:
         std::vector<std::thread> members;
         for (auto& part : parts_) {
             helpers.emplace_back([&over, &newest, &part] {
-                NodePart::Cursor cursor;
+                NodeReducer::Cursor cursor;
                 while (!over.load()) {
                     if (!part->work(cursor, newest.load(), 2)) {
                         std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -183,7 +179,7 @@ private:
         return static_cast<float>((i + member * 5 + static_cast<std::int64_t>(ordinal)) % 23);
     }
 
-    static void one_round(NodePart& part, std::uint64_t ordinal) {
+    static void one_round(NodeReducer& part, std::uint64_t ordinal) {
         const NodeShape& shape = part.shape();
         float* buffer = part.buffer(shape.self, ordinal);
         for (std::int64_t i = 0; i < shape.buckets.floats; ++i) {
@@ -191,13 +187,13 @@ private:
         }
         const std::int64_t count = shape.buckets.count();
         const std::int64_t half = count / 2;
-        part.arrive(ordinal, 0, half);
-        part.hand_in(ordinal, ordinal + 100, {.samples = shape.self});
-        part.arrive(ordinal, half, count);
-        part.ring_bell();
-        NodePart::Cursor cursor;
+        part.buckets().arrive(ordinal, 0, half);
+        part.submit(ordinal, ordinal + 100, pack_summary(shape.self));
+        part.buckets().arrive(ordinal, half, count);
+        part.progress().ring_bell();
+        NodeReducer::Cursor cursor;
         const std::atomic<bool> whole{false};  // not broken
-        while (!part.complete(ordinal)) {
+        while (!part.progress().complete(ordinal)) {
             if (!part.work(cursor, ordinal, 1 << 20)) {
                 part.sleep(cursor, ordinal, whole);
             }
@@ -212,13 +208,13 @@ private:
         }
         EXPECT_EQ(wrong, 0);
         for (int member = 0; member < shape.members; ++member) {
-            EXPECT_EQ(part.tail(ordinal, member).samples, member);
-            EXPECT_EQ(part.round_of(ordinal, member), ordinal + 100);
+            EXPECT_EQ(unpack_summary<int>(part.summaries().summary(ordinal, member)), member);
+            EXPECT_EQ(part.summaries().round_of(ordinal, member), ordinal + 100);
         }
     }
 
     NodeMemory memory_;
-    std::vector<std::unique_ptr<NodePart>> parts_;
+    std::vector<std::unique_ptr<NodeReducer>> parts_;
 };
 
 TEST(RingNode, NobodyLosesABlockOrAWakeUp) {

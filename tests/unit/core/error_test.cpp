@@ -8,7 +8,9 @@
 namespace cohort {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 TEST(ErrorMessage, JoinsAllPartsInOneForm) {
     EXPECT_EQ(error_message({.where = "train.h5",
@@ -53,13 +55,9 @@ TEST(CheckInvariant, IsSilentWhileItHolds) {
 }
 
 TEST(CheckInvariant, NamesTheFactAndThePlace) {
-    try {
-        check_invariant(false, "ranges do not overlap");
-        FAIL() << "a broken invariant went unnoticed";
-    } catch (const std::logic_error& error) {
-        EXPECT_THAT(error.what(), HasSubstr("ranges do not overlap"));
-        EXPECT_THAT(error.what(), HasSubstr("core_error_test.cpp"));
-    }
+    EXPECT_THAT([&] { check_invariant(false, "ranges do not overlap"); },
+                ThrowsMessage<std::logic_error>(
+                    AllOf(HasSubstr("ranges do not overlap"), HasSubstr("error_test.cpp"))));
 }
 
 }  // namespace

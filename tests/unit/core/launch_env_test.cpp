@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "support/child_process.hpp"
+#include "support/core/child_process.hpp"
 
 namespace cohort {
 namespace {

@@ -37,13 +37,10 @@ TEST(Limits, SayWhatTheyContain) {
 
 TEST(Limits, ARefusalNamesOptionRangeAndValue) {
     require_within(3, Limits<int>{.least = 1, .most = 9}, "--batch");
-    try {
-        require_within(10, Limits<int>{.least = 1, .most = 9}, "--batch");
-        FAIL();
-    } catch (const UsageError& error) {
-        EXPECT_STREQ(error.what(),
-                     "[--batch] the value cannot be used; expected a whole number, 1 to 9, got 10");
-    }
+    EXPECT_THAT(
+        [&] { require_within(10, Limits<int>{.least = 1, .most = 9}, "--batch"); },
+        testing::ThrowsMessage<UsageError>(testing::StrEq(
+            "[--batch] the value cannot be used; expected a whole number, 1 to 9, got 10")));
 }
 
 }  // namespace

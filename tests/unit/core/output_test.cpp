@@ -9,26 +9,17 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
-#include "support/temp_folder.hpp"
+#include "support/core/message_of.hpp"
+#include "support/core/temp_folder.hpp"
 
 namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
+using test::message_of;
 using testing::AllOf;
 using testing::HasSubstr;
-
-template <class E, class F>
-std::string error_of(const F& action) {
-    try {
-        action();
-    } catch (const E& error) {
-        return error.what();
-    }
-    return "no error";
-}
 
 class OutputTest : public testing::Test {
 protected:
@@ -71,7 +62,7 @@ TEST_F(OutputTest, ANewFileAndOneToReplace) {
     EXPECT_FALSE(check("new", false).replace);
     put("old");
     EXPECT_TRUE(check("old").replace);
-    EXPECT_THAT(error_of<UsageError>([&] { (void)check("old", false); }),
+    EXPECT_THAT(message_of<UsageError>([&] { (void)check("old", false); }),
                 AllOf(HasSubstr("--out " + path("old")), HasSubstr("holds a file already"),
                       HasSubstr("--overwrite")));
 }
@@ -101,7 +92,7 @@ TEST_F(OutputTest, LinksLeadToRegularFilesOnly) {
     link("link-to-pipe", "pipe");
     for (const char* name :
          {"nowhere", "circle", "folder", "link-to-folder", "pipe", "link-to-pipe"}) {
-        EXPECT_NE(error_of<FileError>([&] { (void)check(name); }), "no error") << name;
+        EXPECT_NE(message_of<FileError>([&] { (void)check(name); }), "") << name;
     }
     EXPECT_THROW((void)check_output({.option = "--out", .path = "/dev/null", .overwrite = true}),
                  FileError);
@@ -113,7 +104,7 @@ TEST_F(OutputTest, AnInputUnderAnyName) {
     fs::create_hard_link(path("input"), path("hard"));
     const std::vector<std::string> inputs{"", path("missing"), path("input")};
     for (const char* name : {"input", "link", "hard"}) {
-        EXPECT_THAT(error_of<UsageError>([&] { (void)check(name, true, inputs); }),
+        EXPECT_THAT(message_of<UsageError>([&] { (void)check(name, true, inputs); }),
                     AllOf(HasSubstr("reads"), HasSubstr(path("input"))));
     }
     put("other");
@@ -142,7 +133,7 @@ TEST_F(OutputTest, FilesAreOpenedInPlaceOnlyWhenTheyAreNothingElse) {
     ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
     EXPECT_EQ(open_it("pipe"), ENXIO) << "and no wait for a reader";
     EXPECT_EQ(open_in_place("/dev/null", O_WRONLY), -1);
-    EXPECT_THAT(error_of<FileError>([&] { (void)open_in_place_or_fail(path("link"), O_WRONLY); }),
+    EXPECT_THAT(message_of<FileError>([&] { (void)open_in_place_or_fail(path("link"), O_WRONLY); }),
                 AllOf(HasSubstr(path("link")), HasSubstr("a link")));
 }
 
@@ -160,7 +151,7 @@ TEST_F(OutputTest, AFolderIsHeldWhateverItsNameLeadsTo) {
     EXPECT_FALSE(fs::exists(path("moved/file")));
     EXPECT_NO_THROW(OutputFolder(path("checkpoints"), FolderRule::kOwn));
     EXPECT_THAT(
-        error_of<FileError>([&] { OutputFolder(path("checkpoints"), FolderRule::kOwnReal); }),
+        message_of<FileError>([&] { OutputFolder(path("checkpoints"), FolderRule::kOwnReal); }),
         HasSubstr("a link"));
     EXPECT_THROW(make_own_folder(path("checkpoints"), FolderRule::kOwnReal), FileError);
 }
@@ -172,11 +163,11 @@ TEST_F(OutputTest, LinksInAnOutputFolderAreFound) {
     fs::create_directory(path("b"));
     EXPECT_NO_THROW(check());
     link("c", "missing");
-    EXPECT_THAT(error_of<FileError>(check), HasSubstr(path("c")));
+    EXPECT_THAT(message_of<FileError>(check), HasSubstr(path("c")));
     fs::remove(path("c"));
     fs::remove(path("b"));
     link("b", "missing");
-    EXPECT_THAT(error_of<FileError>(check), HasSubstr(path("b")));
+    EXPECT_THAT(message_of<FileError>(check), HasSubstr(path("b")));
     fs::remove(path("b"));
     put("b");
     EXPECT_THROW(check(), FileError) << "a file in the place of a folder";
@@ -185,7 +176,7 @@ TEST_F(OutputTest, LinksInAnOutputFolderAreFound) {
 TEST(ErrnoTest, AFullDiskHasItsOwnType) {
     EXPECT_THROW(fail_errno("x", "y", ENOSPC), DiskFullError);
     EXPECT_THROW(fail_errno("x", "y", EDQUOT), DiskFullError);
-    EXPECT_THAT(error_of<DiskFullError>([] { fail_errno("a.h5", "writing failed", ENOSPC); }),
+    EXPECT_THAT(message_of<DiskFullError>([] { fail_errno("a.h5", "writing failed", ENOSPC); }),
                 "[a.h5] writing failed; got No space left on device");
     try {
         fail_errno("x", "y", EACCES);

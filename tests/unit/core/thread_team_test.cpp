@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "support/child_process.hpp"
+#include "support/core/child_process.hpp"
 
 namespace cohort {
 namespace {
@@ -185,18 +185,17 @@ TEST(ThreadTeam, CanBeDestroyedUnused) {
 TEST(ThreadTeam, RethrowsTheLowestMembersErrorAfterAllAreDone) {
     ThreadTeam team(4);
     std::atomic<int> finished{0};
-    try {
-        team.run([&finished](int member) {
-            if (member == 1 || member == 3) {
-                throw std::runtime_error("member " + std::to_string(member));
-            }
-            std::this_thread::sleep_for(milliseconds(5));
-            ++finished;
-        });
-        FAIL() << "the error was lost";
-    } catch (const std::runtime_error& error) {
-        EXPECT_STREQ(error.what(), "member 1");
-    }
+    EXPECT_THAT(
+        [&] {
+            team.run([&finished](int member) {
+                if (member == 1 || member == 3) {
+                    throw std::runtime_error("member " + std::to_string(member));
+                }
+                std::this_thread::sleep_for(milliseconds(5));
+                ++finished;
+            });
+        },
+        testing::ThrowsMessage<std::runtime_error>(testing::StrEq("member 1")));
     EXPECT_EQ(finished, 2);
 }
 

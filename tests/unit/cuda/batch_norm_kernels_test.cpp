@@ -1,5 +1,5 @@
 // Batch norm: the CUDA kernels themselves, run on the CPU thread by thread
-// (support/cuda_on_cpu.hpp), against plain loops in double precision.
+// (support/gpu/cuda_on_cpu.hpp), against plain loops in double precision.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "layers/cuda/kernels/batch_norm_kernels.hpp"
-#include "support/kernel_tensor.hpp"
+#include "support/gpu/kernel_tensor.hpp"
 
 namespace cohort::cuda {
 namespace {

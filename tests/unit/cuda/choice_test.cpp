@@ -9,6 +9,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/device.hpp"
 #include "gpu_on_cpu/machine.hpp"
+#include "support/core/message_of.hpp"
 #include "tensor/cuda/gpu_code.hpp"
 #include "train/run/train_parts.hpp"
 
@@ -30,12 +31,7 @@ Choice choose(std::string_view option) {
 }
 
 std::string refusal(std::string_view option) {
-    try {
-        static_cast<void>(make_device(option, 1));
-    } catch (const DeviceError& error) {
-        return error.what();
-    }
-    return "";
+    return test::message_of<DeviceError>([&] { return make_device(option, 1); });
 }
 
 class DeviceChoice : public testing::Test {

@@ -1,5 +1,5 @@
 // Bias and ReLU of convolutions, copies of weights and images: the CUDA kernels themselves, run on
-// the CPU thread by thread (support/cuda_on_cpu.hpp), against plain loops in double precision.
+// the CPU thread by thread (support/gpu/cuda_on_cpu.hpp), against plain loops in double precision.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "layers/cuda/kernels/conv_kernels.hpp"
 #include "layers/cuda/kernels/weight_copies.hpp"
-#include "support/kernel_tensor.hpp"
+#include "support/gpu/kernel_tensor.hpp"
 
 namespace cohort::cuda {
 namespace {

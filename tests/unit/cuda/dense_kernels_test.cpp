@@ -1,5 +1,5 @@
 // Elementwise layers, copies, dropout, column sums and losses: the CUDA kernels themselves, run on
-// the CPU thread by thread (support/cuda_on_cpu.hpp), against plain loops.
+// the CPU thread by thread (support/gpu/cuda_on_cpu.hpp), against plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>

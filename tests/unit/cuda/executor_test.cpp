@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "cohort/model/zoo.hpp"
-#include "support/whole_batch_rig.hpp"
+#include "support/gpu/whole_batch_rig.hpp"
 
 namespace cohort::test {
 namespace {

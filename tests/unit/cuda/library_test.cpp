@@ -4,31 +4,27 @@
 #include <gtest/gtest.h>
 
 #include "cohort/core/error.hpp"
-#include "comm/allreduce/nccl_table.hpp"
+#include "comm/allreduce/nccl/nccl_table.hpp"
 #include "tensor/cuda_library.hpp"
 
 namespace cohort {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 TEST(CudaLibrary, NamesWhatIsMissing) {
-    try {
-        const cuda::Library library("cuNone 9", {"libcunone.so.9", "libcunone.so"});
-        FAIL();
-    } catch (const DeviceError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("cuNone 9"));
-        EXPECT_THAT(error.what(), HasSubstr("libcunone.so.9"));
-        EXPECT_THAT(error.what(), HasSubstr("LD_LIBRARY_PATH"));
-    }
+    EXPECT_THAT(
+        [&] {
+            const cuda::Library library("cuNone 9", {"libcunone.so.9", "libcunone.so"});
+        },
+        ThrowsMessage<DeviceError>(AllOf(HasSubstr("cuNone 9"), HasSubstr("libcunone.so.9"),
+                                         HasSubstr("LD_LIBRARY_PATH"))));
     const cuda::Library library("C", {"libnothing.so", "libm.so.6"});
     EXPECT_NE(library.symbol("cos"), nullptr);
-    try {
-        static_cast<void>(library.symbol("cosinus"));
-        FAIL();
-    } catch (const DeviceError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("cosinus"));
-    }
+    EXPECT_THAT([&] { static_cast<void>(library.symbol("cosinus")); },
+                ThrowsMessage<DeviceError>(HasSubstr("cosinus")));
 }
 
 TEST(Nccl, HasEveryFunctionThatIsUsed) {

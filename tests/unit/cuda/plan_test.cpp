@@ -6,13 +6,14 @@
 #include "cohort/model/zoo.hpp"
 #include "model/loss_scale.hpp"
 #include "model/whole_batch_plan.hpp"
-#include "support/whole_batch_rig.hpp"
+#include "support/gpu/whole_batch_rig.hpp"
 
 namespace cohort::test {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 TEST(HalfPrecision, RepeatsAStepThatOverflowsAndAnnouncesAtItsEnd) {
     const Graph graph = make_model("mlp", Shape{1, 6, 6}, 10);
@@ -96,12 +97,8 @@ TEST(ShortMemory, NamesTheLargestBatchThatFitsAndIsOverWhenABatchFits) {
 TEST(ShortMemory, SaysWhenNotEvenOneSampleFits) {
     const Graph graph = make_model("lenet", Shape{1, 28, 28}, 10);
     Rig rig(graph, {.arena_bytes = 1000});
-    try {
-        rig.step(random_batch(graph, 3, 1));
-        FAIL();
-    } catch (const OutOfMemory& error) {
-        EXPECT_THAT(error.what(), HasSubstr("not even a batch of 1"));
-    }
+    EXPECT_THAT([&] { rig.step(random_batch(graph, 3, 1)); },
+                ThrowsMessage<OutOfMemory>(HasSubstr("not even a batch of 1")));
 }
 
 TEST(Plan, KeepsApartWhatLivesTogether) {

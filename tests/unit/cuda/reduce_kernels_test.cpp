@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "support/cuda_on_cpu.hpp"
+#include "support/gpu/cuda_on_cpu.hpp"
 
 // After it: on the CPU its functions are those of the names above.
 #include "layers/cuda/kernels/reduce.cuh"

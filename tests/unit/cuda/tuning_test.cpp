@@ -3,20 +3,15 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <thread>
 #include <vector>
 
 #include "layers/tuning.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/file_bytes.hpp"
+#include "support/core/temp_folder.hpp"
 
 namespace cohort {
 namespace {
-
-std::string content(const std::string& file) {
-    std::ifstream in(file);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
 
 TEST(TuningCache, RemembersFromRunToRun) {
     const TempFolder folder;
@@ -32,7 +27,7 @@ TEST(TuningCache, RemembersFromRunToRun) {
     EXPECT_EQ(again.find("conv a"), 3);
     EXPECT_EQ(again.find("conv b"), 0);
     EXPECT_EQ(again.find("conv"), -1);
-    EXPECT_EQ(content(file), "3 conv a\n0 conv b\n");
+    EXPECT_EQ(test::read_bytes(file), "3 conv a\n0 conv b\n");
 }
 
 TEST(TuningCache, PassesOverLinesThatAreCutShortOrForeign) {

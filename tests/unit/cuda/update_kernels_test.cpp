@@ -1,5 +1,5 @@
 // The optimizers' and vector sums' CUDA kernels themselves, run on the CPU thread by thread
-// (support/cuda_on_cpu.hpp): the bits of the CPU's loops.
+// (support/gpu/cuda_on_cpu.hpp): the bits of the CPU's loops.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,8 +8,8 @@
 #include "optim/cuda/update_kernels.hpp"
 #include "optim/update_units.hpp"
 #include "optim/vector_math.hpp"
-#include "support/optimizer_run.hpp"
-#include "support/update_rules.hpp"
+#include "support/gpu/update_rules.hpp"
+#include "support/optim/optimizer_run.hpp"
 
 namespace cohort {
 namespace {

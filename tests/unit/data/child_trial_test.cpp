@@ -7,24 +7,20 @@
 #include <stdexcept>
 
 #include "cohort/core/error.hpp"
+#include "support/core/message_of.hpp"
 
 namespace cohort {
 namespace {
 
 std::string refusal(const std::function<void()>& action) {
-    try {
-        try_in_child("a.h5", action);
-    } catch (const FileError& error) {
-        return error.what();
-    }
-    return "none";
+    return test::message_of<FileError>([&] { try_in_child("a.h5", action); });
 }
 
 TEST(ChildTrial, WhatEndsByItselfIsFine) {
     bool here = false;
-    EXPECT_EQ(refusal([&] { here = true; }), "none");
+    EXPECT_EQ(refusal([&] { here = true; }), "");
     EXPECT_FALSE(here) << "it ran elsewhere";
-    EXPECT_EQ(refusal([] { throw std::runtime_error("told by the second time"); }), "none");
+    EXPECT_EQ(refusal([] { throw std::runtime_error("told by the second time"); }), "");
 }
 
 TEST(ChildTrial, ACrashIsAnErrorThatNamesTheFile) {
@@ -38,7 +34,7 @@ TEST(ChildTrial, ACrashIsAnErrorThatNamesTheFile) {
 /// By somebody else, or by its own clock: a slow file system is no damage.
 TEST(ChildTrial, AnEndFromOutsideShowsNothing) {
     for (const int signal : {SIGKILL, SIGALRM}) {
-        EXPECT_EQ(refusal([signal] { std::raise(signal); }), "none");
+        EXPECT_EQ(refusal([signal] { std::raise(signal); }), "");
     }
 }
 

@@ -2,7 +2,8 @@
 #include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
 
-#include "support/temp_folder.hpp"
+#include "support/core/message_of.hpp"
+#include "support/core/temp_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,12 +40,7 @@ protected:
         return open_dataset(file(name), "train", thread_);
     }
     std::string error(const std::string& name) {
-        try {
-            (void)open(name);
-        } catch (const FileError& error) {
-            return error.what();
-        }
-        return "no FileError";
+        return test::message_of<FileError>([&] { return open(name); });
     }
     std::vector<std::byte> all(const std::string& name) {
         const auto source = open(name);

@@ -1,8 +1,10 @@
 #include "cohort/data/dataset.hpp"
 #include "cohort/core/error.hpp"
 
-#include "support/child_process.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/child_process.hpp"
+#include "support/core/file_bytes.hpp"
+#include "support/core/message_of.hpp"
+#include "support/core/temp_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +12,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -20,31 +21,15 @@ namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
+using test::message_of;
+using test::read_bytes;
+using test::write_bytes;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string error_of(const std::function<void()>& action) {
-    try {
-        action();
-    } catch (const FileError& error) {
-        return error.what();
-    }
-    return "no FileError";
-}
 
 std::vector<std::byte> bytes_of(const std::vector<float>& values) {
     const auto bytes = std::as_bytes(std::span(values));
     return {bytes.begin(), bytes.end()};
-}
-
-std::vector<char> content(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void overwrite(const std::string& path, const std::vector<char>& bytes) {
-    std::ofstream(path, std::ios::binary | std::ios::trunc)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 DatasetSpec image_spec() {
@@ -92,7 +77,7 @@ protected:
         writer.commit();
     }
     std::string open_error(const std::string& path) {
-        return error_of([&] { (void)open_dataset(path, "train", thread_); });
+        return message_of<FileError>([&] { (void)open_dataset(path, "train", thread_); });
     }
     std::ptrdiff_t files_in_folder() const {
         return std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator{});
@@ -174,7 +159,7 @@ TEST_F(DatasetTest, ManyFeaturesShareOneMean) {
 
 /// Changes a bit of sample 40 of the train set; the file keeps its time of change.
 void damage(const std::string& path) {
-    std::vector<char> bytes = content(path);
+    std::string bytes = read_bytes(path);
     const std::string pattern = std::string(9, '\x28') + std::string(9, '\x07');
     const auto at = std::search(bytes.begin(), bytes.end(), pattern.begin(), pattern.end());
     ASSERT_NE(at, bytes.end());
@@ -190,7 +175,7 @@ TEST_F(DatasetTest, VerifyFindsAChangedSample) {
     const DatasetCheck check = verify_dataset(file("a.h5"), thread_);
     EXPECT_TRUE(check.checksum_recorded);
     damage(file("a.h5"));
-    EXPECT_THAT(error_of([&] { (void)verify_dataset(file("a.h5"), thread_); }),
+    EXPECT_THAT(message_of<FileError>([&] { (void)verify_dataset(file("a.h5"), thread_); }),
                 AllOf(HasSubstr("/train/samples"), HasSubstr("samples 32 to 63 are damaged")));
 }
 
@@ -200,20 +185,20 @@ TEST_F(DatasetTest, ReadingFindsAChangedSample) {
     EXPECT_TRUE(source->info().checked);
     damage(file("a.h5"));
     EXPECT_EQ(source->read_chunk(0).samples, 32);
-    EXPECT_THAT(error_of([&] { (void)source->read_chunk(1); }),
+    EXPECT_THAT(message_of<FileError>([&] { (void)source->read_chunk(1); }),
                 AllOf(HasSubstr("a.h5:/train/samples] samples 32 to 63 are damaged"),
                       HasSubstr("expected CRC-32")));
 }
 
 TEST_F(DatasetTest, OpeningFindsChangedLabels) {
     write(file("a.h5"));
-    std::vector<char> bytes = content(file("a.h5"));
+    std::string bytes = read_bytes(file("a.h5"));
     const std::vector<std::int32_t> pattern = labels(0, 101);
     const auto* first = reinterpret_cast<const char*>(pattern.data());
     const auto at = std::search(bytes.begin(), bytes.end(), first, first + 404);
     ASSERT_NE(at, bytes.end());
     *(at + 4) = '\0';  // label 1 becomes 0
-    overwrite(file("a.h5"), bytes);
+    write_bytes(file("a.h5"), bytes);
     EXPECT_THAT(open_error(file("a.h5")), HasSubstr("/train/labels] the labels are damaged"));
 }
 
@@ -224,22 +209,22 @@ TEST_F(DatasetTest, AFileThatChangesIsNotReadOn) {
         write(path);
         const auto source = open_dataset(path, "train", thread_);
         change(path);
-        return error_of([&] { (void)source->read_chunk(1); });
+        return message_of<FileError>([&] { (void)source->read_chunk(1); });
     };
     const std::string where = "a.h5:/train/samples] the file ";
-    EXPECT_EQ(after([](const std::string&) {}), "no FileError");
-    EXPECT_EQ(after([](const std::string& path) { fs::remove(path); }), "no FileError");
-    EXPECT_EQ(after([&](const std::string& path) { fs::rename(path, file("c.h5")); }),
-              "no FileError");
-    EXPECT_EQ(after([&](const std::string& path) { (void)content(path); }), "no FileError")
+    EXPECT_EQ(after([](const std::string&) {}), "");
+    EXPECT_EQ(after([](const std::string& path) { fs::remove(path); }), "");
+    EXPECT_EQ(after([&](const std::string& path) { fs::rename(path, file("c.h5")); }), "");
+    EXPECT_EQ(after([&](const std::string& path) { (void)read_bytes(path); }), "")
         << "reading is no change";
     EXPECT_THAT(after([](const std::string& path) { fs::resize_file(path, 5000); }),
                 AllOf(HasSubstr(where + "was truncated"), HasSubstr("samples 32 to 63"),
                       HasSubstr("got 5000")));
     EXPECT_THAT(after([](const std::string& path) { fs::resize_file(path, 50000); }),
                 HasSubstr(where + "grew"));
-    EXPECT_THAT(after([&](const std::string& path) { overwrite(path, content(file("b.h5"))); }),
-                HasSubstr(where + "was written to"));
+    EXPECT_THAT(
+        after([&](const std::string& path) { write_bytes(path, read_bytes(file("b.h5"))); }),
+        HasSubstr(where + "was written to"));
     EXPECT_THAT(after([&](const std::string& path) { fs::rename(file("b.h5"), path); }),
                 HasSubstr(where + "was replaced by another"));
 }
@@ -249,7 +234,7 @@ TEST_F(DatasetTest, NamesAValueThatIsNotFinite) {
     spec.sample_shape = {1, 2, 2};
     spec.type = SampleType::kF32;
     DatasetWriter writer(file("a.h5"), spec, thread_);
-    EXPECT_THAT(error_of([&] {
+    EXPECT_THAT(message_of<FileError>([&] {
                     writer.append(DatasetGroup::kTrain, bytes_of({0, 1, 2, 3, 4, NAN, 6, 7}),
                                   std::vector<std::int32_t>{0, 0});
                 }),
@@ -260,7 +245,7 @@ TEST_F(DatasetTest, NamesAValueThatIsNotFinite) {
 TEST_F(DatasetTest, RefusesMoreClassesThanCanBeMeant) {
     DatasetSpec spec = image_spec();
     spec.classes = 2'000'000'000;
-    EXPECT_THAT(error_of([&] { write(file("a.h5"), spec); }),
+    EXPECT_THAT(message_of<FileError>([&] { write(file("a.h5"), spec); }),
                 AllOf(HasSubstr("@classes] too many classes"), HasSubstr("got 2000000000")));
     spec.classes = 100'000;  // whoever states a number may have few samples
     write(file("a.h5"), spec);
@@ -276,7 +261,7 @@ TEST_F(DatasetTest, APipeIsAnErrorAtOnce) {
 TEST_F(DatasetTest, VerifySurvivesEveryFlippedBit) {
     write(file("a.h5"));
     const std::string intact = verify_dataset(file("a.h5"), thread_).checksum;
-    const std::vector<char> whole = content(file("a.h5"));
+    const std::string whole = read_bytes(file("a.h5"));
     std::fstream flipped(file("a.h5"), std::ios::binary | std::ios::in | std::ios::out);
     const auto put = [&](std::size_t at, int byte) {
         flipped.seekp(static_cast<std::streamoff>(at)).put(static_cast<char>(byte)).flush();
@@ -296,8 +281,8 @@ TEST_F(DatasetTest, VerifySurvivesEveryFlippedBit) {
 
 TEST_F(DatasetTest, RefusesEveryTruncation) {
     write(file("a.h5"));
-    const std::vector<char> whole = content(file("a.h5"));
-    overwrite(file("torn.h5"), whole);
+    const std::string whole = read_bytes(file("a.h5"));
+    write_bytes(file("torn.h5"), whole);
     for (std::size_t length = whole.size() - 1; length > 0;
          length -= std::min<std::size_t>(length, 101)) {
         fs::resize_file(file("torn.h5"), length);
@@ -311,14 +296,15 @@ TEST_F(DatasetTest, SaysWhyAFileCannotBeOpened) {
     EXPECT_THAT(open_error(file("absent.h5")),
                 AllOf(HasSubstr("absent.h5"), HasSubstr("No such file")));
     EXPECT_THAT(open_error(folder_.path()), HasSubstr("folder"));
-    overwrite(file("empty.h5"), {});
+    write_bytes(file("empty.h5"), {});
     EXPECT_THAT(open_error(file("empty.h5")), HasSubstr("not an HDF5 file"));
-    overwrite(file("text.h5"), std::vector<char>(5000, 'a'));
+    write_bytes(file("text.h5"), std::string(5000, 'a'));
     EXPECT_THAT(open_error(file("text.h5")),
                 AllOf(HasSubstr("text.h5"), HasSubstr("not an HDF5 file"), HasSubstr("5000")));
     write(file("a.h5"));
-    EXPECT_THAT(error_of([&] { (void)open_dataset(file("a.h5"), "validation", thread_); }),
-                AllOf(HasSubstr("/validation/samples"), HasSubstr("missing")));
+    EXPECT_THAT(
+        message_of<FileError>([&] { (void)open_dataset(file("a.h5"), "validation", thread_); }),
+        AllOf(HasSubstr("/validation/samples"), HasSubstr("missing")));
 }
 
 TEST_F(DatasetTest, WriterRefusesWhatTrainingCannotUse) {
@@ -328,28 +314,28 @@ TEST_F(DatasetTest, WriterRefusesWhatTrainingCannotUse) {
     spec.classes = 3;
     DatasetWriter writer(file("a.h5"), spec, thread_);
     const auto put = [&](const std::vector<float>& values, std::int32_t label) {
-        return error_of(
+        return message_of<FileError>(
             [&] { writer.append(DatasetGroup::kTrain, bytes_of(values), std::vector{label}); });
     };
-    EXPECT_EQ(put({1, 2}, 2), "no FileError");
+    EXPECT_EQ(put({1, 2}, 2), "");
     EXPECT_THAT(put({1, 2}, 3), AllOf(HasSubstr("label 1"), HasSubstr("expected 0 to 2, got 3")));
     EXPECT_THAT(put({1, 2}, -1), HasSubstr("got -1"));
     EXPECT_THAT(put({1, std::numeric_limits<float>::infinity()}, 0), HasSubstr("sample 1"));
     EXPECT_THROW(
         writer.append(DatasetGroup::kTrain, bytes_of({1, 2, 3}), std::vector<std::int32_t>{0}),
         ShapeError);
-    EXPECT_THAT(error_of([&] { writer.commit(); }),
+    EXPECT_THAT(message_of<FileError>([&] { writer.commit(); }),
                 AllOf(HasSubstr("/test"), HasSubstr("the set is empty")));
 }
 
 TEST_F(DatasetTest, AppearsOnlyByCommit) {
     write(file("a.h5"));
-    const std::vector<char> before = content(file("a.h5"));
+    const std::string before = read_bytes(file("a.h5"));
     {
         DatasetWriter writer(file("a.h5"), image_spec(), thread_);
         append(writer, DatasetGroup::kTrain, 30);
     }
-    EXPECT_EQ(content(file("a.h5")), before);
+    EXPECT_EQ(read_bytes(file("a.h5")), before);
     EXPECT_EQ(files_in_folder(), 1);
 }
 
@@ -372,12 +358,12 @@ TEST_F(DatasetTest, RefusesAnUnusableSpec) {
 TEST(DatasetFailureTest, NoPermissionIsAnError) {
     const TempFolder folder;
     ::chmod(folder.path().c_str(), 0755);
-    overwrite(folder.file("secret.h5"), {'x'});
+    write_bytes(folder.file("secret.h5"), "x");
     ::chmod(folder.file("secret.h5").c_str(), 0000);
     EXPECT_TRUE(in_child([&] {
         Hdf5Thread thread;
         const auto says = [&](const std::function<void()>& action) {
-            return error_of(action).find("Permission denied") != std::string::npos;
+            return message_of<FileError>(action).find("Permission denied") != std::string::npos;
         };
         return become_nobody() &&
                says([&] { (void)open_dataset(folder.file("secret.h5"), "train", thread); }) &&
@@ -387,11 +373,9 @@ TEST(DatasetFailureTest, NoPermissionIsAnError) {
 }
 
 bool full_disk_is_an_error(const TempFolder& folder, rlim_t limit) {
-    std::signal(SIGXFSZ, SIG_IGN);
     Hdf5Thread thread;
-    const rlimit low{limit, RLIM_INFINITY};
-    ::setrlimit(RLIMIT_FSIZE, &low);
-    const std::string error = error_of([&] {
+    limit_file_size(limit);
+    const std::string error = message_of<FileError>([&] {
         DatasetSpec spec;
         spec.sample_shape = {1000};
         DatasetWriter writer(folder.file("a.h5"), spec, thread);

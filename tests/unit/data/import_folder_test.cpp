@@ -1,5 +1,5 @@
 // What a folder holds: damaged, missing and foreign files are named, never left out.
-#include "support/import_test.hpp"
+#include "support/data/import_test.hpp"
 
 namespace cohort {
 namespace {

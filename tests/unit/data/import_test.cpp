@@ -1,4 +1,4 @@
-#include "support/import_test.hpp"
+#include "support/data/import_test.hpp"
 
 #include <cstdlib>
 

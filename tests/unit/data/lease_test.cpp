@@ -8,7 +8,7 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/rng.hpp"
-#include "support/memory_source.hpp"
+#include "support/data/memory_source.hpp"
 
 namespace cohort {
 namespace {

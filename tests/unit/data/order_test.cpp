@@ -8,7 +8,7 @@
 #include <set>
 
 #include "cohort/core/error.hpp"
-#include "support/memory_source.hpp"
+#include "support/data/memory_source.hpp"
 
 namespace cohort {
 namespace {

@@ -1,8 +1,10 @@
 #include "data/hdf5/store.hpp"
 #include "cohort/core/error.hpp"
 
-#include "support/child_process.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/child_process.hpp"
+#include "support/core/file_bytes.hpp"
+#include "support/core/message_of.hpp"
+#include "support/core/temp_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,39 +12,21 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <numeric>
 
 namespace cohort {
 namespace {
 
 namespace fs = std::filesystem;
+using test::message_of;
+using test::read_bytes;
+using test::write_bytes;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const StoreFormat kFormat{"test-store", 3};
-
-std::vector<char> bytes_of(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void write_bytes(const std::string& path, const std::vector<char>& bytes) {
-    std::ofstream(path, std::ios::binary | std::ios::trunc)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
-std::string error_of(const std::function<void()>& action) {
-    try {
-        action();
-    } catch (const FileError& error) {
-        return error.what();
-    }
-    return "no FileError";
-}
 
 class StoreTest : public ::testing::Test {
 protected:
@@ -123,18 +107,19 @@ TEST_F(StoreTest, KeepsShapes) {
 TEST_F(StoreTest, NamesWhatIsMissingOrDifferent) {
     write_small(file("a.h5"));
     const StoreReader reader(file("a.h5"), thread_);
-    EXPECT_THAT(error_of([&] { (void)reader.get<float>("/nothing"); }), HasSubstr("/nothing"));
-    EXPECT_THAT(error_of([&] { (void)reader.get<float>("/parameters/conv.bias"); }),
+    EXPECT_THAT(message_of<FileError>([&] { (void)reader.get<float>("/nothing"); }),
+                HasSubstr("/nothing"));
+    EXPECT_THAT(message_of<FileError>([&] { (void)reader.get<float>("/parameters/conv.bias"); }),
                 AllOf(HasSubstr("conv.bias"), HasSubstr("float32"), HasSubstr("float64")));
     std::vector<float> five(5);
-    EXPECT_THAT(
-        error_of([&] { reader.read_into("/parameters/conv.weight", std::span<float>(five)); }),
-        AllOf(HasSubstr("expected 5"), HasSubstr("6 of shape [2,3]")));
-    EXPECT_THAT(error_of([&] { (void)reader.attribute<double>("/", "absent"); }),
+    EXPECT_THAT(message_of<FileError>(
+                    [&] { reader.read_into("/parameters/conv.weight", std::span<float>(five)); }),
+                AllOf(HasSubstr("expected 5"), HasSubstr("6 of shape [2,3]")));
+    EXPECT_THAT(message_of<FileError>([&] { (void)reader.attribute<double>("/", "absent"); }),
                 AllOf(HasSubstr("a.h5"), HasSubstr("absent")));
-    EXPECT_THAT(error_of([&] { (void)reader.attribute<std::string>("/", "step"); }),
+    EXPECT_THAT(message_of<FileError>([&] { (void)reader.attribute<std::string>("/", "step"); }),
                 AllOf(HasSubstr("step"), HasSubstr("expected text"), HasSubstr("int64")));
-    EXPECT_THAT(error_of([&] {
+    EXPECT_THAT(message_of<FileError>([&] {
                     reader.require_format({"test-store", 4});
                 }),
                 AllOf(HasSubstr("test-store version 4"), HasSubstr("test-store version 3")));
@@ -166,27 +151,29 @@ TEST_F(StoreTest, AppearsOnlyByCommit) {
 
 TEST_F(StoreTest, RefusesEveryTruncation) {
     write_small(file("a.h5"));
-    const std::vector<char> whole = bytes_of(file("a.h5"));
+    const std::string whole = read_bytes(file("a.h5"));
     write_bytes(file("torn.h5"), whole);
     for (std::size_t length = whole.size() - 1; length > 0;
          length -= std::min<std::size_t>(length, length < 600 ? 1 : 37)) {
         fs::resize_file(file("torn.h5"), length);
-        const std::string error = error_of([&] { StoreReader(file("torn.h5"), thread_); });
+        const std::string error =
+            message_of<FileError>([&] { StoreReader(file("torn.h5"), thread_); });
         ASSERT_THAT(error, HasSubstr("torn.h5")) << length;
         if (length >= 512) {
             ASSERT_THAT(error,
                         AllOf(HasSubstr("truncated"), HasSubstr(std::to_string(whole.size()))));
         }
     }
-    std::vector<char> grown = whole;
+    std::string grown = whole;
     grown.push_back('\0');
     write_bytes(file("torn.h5"), grown);
-    EXPECT_THAT(error_of([&] { StoreReader(file("torn.h5"), thread_); }), HasSubstr("grown"));
+    EXPECT_THAT(message_of<FileError>([&] { StoreReader(file("torn.h5"), thread_); }),
+                HasSubstr("grown"));
 }
 
 TEST_F(StoreTest, RefusesEveryFlippedBit) {
     write_small(file("a.h5"));
-    const std::vector<char> whole = bytes_of(file("a.h5"));
+    const std::string whole = read_bytes(file("a.h5"));
     write_bytes(file("flipped.h5"), whole);
     std::fstream flipped(file("flipped.h5"), std::ios::binary | std::ios::in | std::ios::out);
     const auto put = [&](std::size_t at, int byte) {
@@ -194,7 +181,7 @@ TEST_F(StoreTest, RefusesEveryFlippedBit) {
     };
     for (std::size_t at = 0; at < whole.size(); at += at < 600 ? 1 : 13) {
         put(at, whole[at] ^ (1 << (at % 8)));
-        ASSERT_THAT(error_of([&] { StoreReader(file("flipped.h5"), thread_); }),
+        ASSERT_THAT(message_of<FileError>([&] { StoreReader(file("flipped.h5"), thread_); }),
                     HasSubstr("flipped.h5"))
             << at;
         put(at, whole[at]);
@@ -204,16 +191,16 @@ TEST_F(StoreTest, RefusesEveryFlippedBit) {
 
 TEST_F(StoreTest, SaysWhyAFileIsNoStore) {
     const auto reason = [&](const std::string& path) {
-        return error_of([&] { StoreReader(path, thread_); });
+        return message_of<FileError>([&] { StoreReader(path, thread_); });
     };
     EXPECT_THAT(reason(file("absent.h5")), HasSubstr("No such file"));
     EXPECT_THAT(reason(folder_.path()), HasSubstr("folder"));
     write_bytes(file("empty.h5"), {});
     EXPECT_THAT(reason(file("empty.h5")), HasSubstr("an empty file"));
-    write_bytes(file("text.h5"), std::vector<char>(1000, 'x'));
+    write_bytes(file("text.h5"), std::string(1000, 'x'));
     EXPECT_THAT(reason(file("text.h5")), HasSubstr("not a cohort store"));
     write_small(file("a.h5"));
-    std::vector<char> newer = bytes_of(file("a.h5"));
+    std::string newer = read_bytes(file("a.h5"));
     newer[13] = '2';
     write_bytes(file("newer.h5"), newer);
     EXPECT_THAT(reason(file("newer.h5")),
@@ -221,9 +208,9 @@ TEST_F(StoreTest, SaysWhyAFileIsNoStore) {
 }
 
 TEST_F(StoreTest, NamesAMissingFolder) {
-    EXPECT_THAT(error_of([&] { StoreWriter(file("none/a.h5"), kFormat, thread_); }),
+    EXPECT_THAT(message_of<FileError>([&] { StoreWriter(file("none/a.h5"), kFormat, thread_); }),
                 AllOf(HasSubstr("none/a.h5"), HasSubstr("No such file or directory")));
-    EXPECT_THAT(error_of([&] { StoreWriter(folder_.path(), kFormat, thread_); }),
+    EXPECT_THAT(message_of<FileError>([&] { StoreWriter(folder_.path(), kFormat, thread_); }),
                 HasSubstr("an existing folder"));
 }
 
@@ -237,7 +224,7 @@ TEST(StoreFailureTest, ReadOnlyFolderIsAnError) {
         }
         Hdf5Thread thread;
         const std::string error =
-            error_of([&] { StoreWriter(folder.file("a.h5"), kFormat, thread); });
+            message_of<FileError>([&] { StoreWriter(folder.file("a.h5"), kFormat, thread); });
         return error.find("Permission denied") != std::string::npos &&
                error.find(folder.path()) != std::string::npos;
     }));
@@ -246,24 +233,21 @@ TEST(StoreFailureTest, ReadOnlyFolderIsAnError) {
 
 /// Writes with at most `limit` bytes per file and expects the error, no rest, and the old file.
 bool survives_limit(const TempFolder& folder, rlim_t limit) {
-    std::signal(SIGXFSZ, SIG_IGN);
     Hdf5Thread thread;
     {
         StoreWriter writer(folder.file("a.h5"), kFormat, thread);
         writer.put("/x", std::vector<float>{1, 2, 3});
         writer.commit();
     }
-    const rlimit low{limit, RLIM_INFINITY};
-    ::setrlimit(RLIMIT_FSIZE, &low);
-    const std::string error = error_of([&] {
+    limit_file_size(limit);
+    const std::string error = message_of<FileError>([&] {
         StoreWriter writer(folder.file("a.h5"), kFormat, thread);
         for (int i = 0; i < 40; ++i) {
             writer.put("/array" + std::to_string(i), std::vector<float>(100'000));
         }
         writer.commit();
     });
-    const rlimit high{RLIM_INFINITY, RLIM_INFINITY};
-    ::setrlimit(RLIMIT_FSIZE, &high);
+    limit_file_size(RLIM_INFINITY);
     const auto files =
         std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator{});
     const bool kept = StoreReader(folder.file("a.h5"), thread).get<float>("/x").size() == 3;

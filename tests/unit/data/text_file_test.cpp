@@ -11,7 +11,7 @@
 #include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
 #include "data/hdf5/file_io.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/temp_folder.hpp"
 
 namespace cohort {
 namespace {
@@ -102,18 +102,10 @@ TEST(TextFile, ATemporaryFileThatIsExchangedIsFoundOut) {
 
 TEST(TextFile, ErrorsNameThePath) {
     const TempFolder folder;
-    const auto message = [&](const auto& action) -> std::string {
-        try {
-            action();
-        } catch (const FileError& error) {
-            return error.what();
-        }
-        return "no error";
-    };
-    EXPECT_THAT(message([&] { replace_text_file(folder.file("no/a.txt"), "x"); }),
-                testing::HasSubstr("no/a.txt"));
-    EXPECT_THAT(message([&] { (void)read_text_file(folder.file("b.txt")); }),
-                testing::HasSubstr("b.txt"));
+    EXPECT_THAT([&] { replace_text_file(folder.file("no/a.txt"), "x"); },
+                testing::ThrowsMessage<FileError>(testing::HasSubstr("no/a.txt")));
+    EXPECT_THAT([&] { (void)read_text_file(folder.file("b.txt")); },
+                testing::ThrowsMessage<FileError>(testing::HasSubstr("b.txt")));
 }
 
 TEST(TextFile, OnlyRegularFilesOfSensibleLengthAreRead) {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "support/reference_check.hpp"
+#include "support/layers/reference_check.hpp"
 
 namespace cohort::test {
 namespace {

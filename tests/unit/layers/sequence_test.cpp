@@ -1,100 +1,14 @@
-// Sequences [T,F] against the double-precision reference: LSTM, linear layers and activations at
-// every position, joins, the last position, and networks that end in a mean squared error.
+// Sequences [T,F]: an LSTM's step by hand, its first parameters and its bits, mean squared errors,
+// and what is refused; gpu/layers_test.cpp compares layers of sequences with the reference.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
-#include <limits>
 
 #include "cohort/core/error.hpp"
-#include "support/reference_check.hpp"
+#include "support/layers/reference_check.hpp"
 
 namespace cohort::test {
 namespace {
-
-struct SequenceCase {
-    std::int64_t positions;
-    std::int64_t features;
-    std::int64_t hidden;
-};
-
-class LstmLayer : public ::testing::TestWithParam<SequenceCase> {};
-
-TEST_P(LstmLayer, MatchesReference) {
-    const auto [positions, features, hidden] = GetParam();
-    // A layer in front shows the gradient of the input, one behind uses every position.
-    TwinBuilder net(Shape{positions, features});
-    Value x = net.lstm(net.linear(net.input(), {.features = features}), {.hidden = hidden});
-    const Twin every = net.finish_regression(net.linear(x, {.features = 3}));
-    expect_matches(every, {5, 1}, {.threads = 1});
-    expect_matches(every, {13, 1, 7, 13}, {.threads = 3});
-
-    TwinBuilder last(Shape{positions, features});
-    x = last.lstm(last.lstm(last.input(), {.hidden = hidden}), {.hidden = 5});
-    const Twin classes = last.finish(last.linear(last.last_position(x), {.features = 4}));
-    expect_matches(classes, {6, 1, 11}, {.threads = 2});
-}
-
-INSTANTIATE_TEST_SUITE_P(Shapes, LstmLayer,
-                         ::testing::Values(SequenceCase{1, 1, 1}, SequenceCase{1, 4, 7},
-                                           SequenceCase{2, 3, 5}, SequenceCase{7, 1, 3},
-                                           SequenceCase{9, 5, 16}, SequenceCase{30, 3, 33},
-                                           SequenceCase{17, 33, 64}),
-                         [](const auto& made) {
-                             return std::to_string(made.param.positions) + "x" +
-                                    std::to_string(made.param.features) + "x" +
-                                    std::to_string(made.param.hidden);
-                         });
-
-struct LayerCase {
-    const char* name;
-    std::function<Value(TwinBuilder&, Value)> describe;
-};
-
-class PositionLayer : public ::testing::TestWithParam<LayerCase> {};
-
-TEST_P(PositionLayer, MatchesReference) {
-    TwinBuilder net(Shape{6, 5});
-    const Value x = GetParam().describe(net, net.linear(net.input(), {.features = 9}));
-    const Twin twin = net.finish_regression(net.linear(x, {.features = 2}));
-    expect_matches(twin, {4, 1}, {.threads = 1});
-    expect_matches(twin, {11, 3, 8}, {.threads = 3});
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Layers, PositionLayer,
-    ::testing::Values(
-        LayerCase{"linear", [](TwinBuilder& net,
-                               Value x) { return net.linear(x, {.features = 17, .bias = false}); }},
-        LayerCase{"linear_relu", [](TwinBuilder& net,
-                                    Value x) { return net.relu(net.linear(x, {.features = 4})); }},
-        LayerCase{"relu", [](TwinBuilder& net, Value x) { return net.relu(x); }},
-        LayerCase{"tanh", [](TwinBuilder& net,
-                             Value x) { return net.activation(x, ActivationKind::kTanh); }},
-        LayerCase{"sigmoid", [](TwinBuilder& net,
-                                Value x) { return net.activation(x, ActivationKind::kSigmoid); }},
-        LayerCase{"dropout", [](TwinBuilder& net, Value x) { return net.dropout(x, 0.3F); }},
-        LayerCase{"add",
-                  [](TwinBuilder& net, Value x) {
-                      return net.relu(net.add(x, net.linear(x, {.features = 9})));
-                  }},
-        LayerCase{"concat",
-                  [](TwinBuilder& net, Value x) {
-                      return net.concat({x, net.linear(x, {.features = 1}), x});
-                  }},
-        LayerCase{"two_readers",
-                  [](TwinBuilder& net, Value x) {
-                      return net.concat({net.lstm(x, {.hidden = 4}), net.lstm(x, {.hidden = 3})});
-                  }}),
-    [](const auto& made) { return made.param.name; });
-
-TEST(Sequence, FlattensAndJoinsAsFeatures) {
-    TwinBuilder net(Shape{4, 3});
-    const Value x = net.lstm(net.input(), {.hidden = 5});
-    const Value whole = net.linear(net.flatten(x), {.features = 6});
-    const Twin twin = net.finish_linear(net.concat({whole, net.last_position(x)}));
-    expect_matches(twin, {5, 2}, {.threads = 2});
-}
 
 TEST(Lstm, KnowsOnePositionByHand) {
     // One unit, one feature: c = s(i) tanh(g), h = s(o) tanh(c).
@@ -115,30 +29,6 @@ TEST(Lstm, KnowsOnePositionByHand) {
     owned.replica.infer({.samples = &sample, .size = 1}, {&output, 1});
     // s(0.8) = 0.6899745, tanh(0.65) = 0.5716700, s(2.5) = 0.9241418
     EXPECT_NEAR(output, 0.9241418 * std::tanh(0.6899745 * 0.5716700), 1e-6);
-}
-
-TEST(Lstm, HoldsWhereGatesSaturate) {
-    TwinBuilder net(Shape{5, 2});
-    const Twin twin = net.finish_regression(net.lstm(net.input(), {.hidden = 4}));
-    OwnedReplica owned(twin.graph, 1);
-    randomise(owned.replica, 2);
-    for (float& value : owned.replica.parameters()) {
-        value *= 60.0F;
-    }
-    expect_step_matches(twin, owned.replica, random_batch(twin.graph, 6, 2));
-}
-
-TEST(Lstm, LetsNaNThrough) {
-    GraphBuilder net("nan", Shape{3, 2});
-    OwnedReplica owned(net.finish_regression(net.lstm(net.input(), {.hidden = 20})), 1);
-    owned.replica.initialise(1);
-    std::vector<float> sample(6, 0.5F);
-    sample[0] = std::numeric_limits<float>::quiet_NaN();
-    std::vector<float> outputs(60);
-    owned.replica.infer({.samples = sample.data(), .size = 1}, outputs);
-    for (const float value : outputs) {
-        EXPECT_TRUE(std::isnan(value));
-    }
 }
 
 TEST(Lstm, StartsWithOpenForgetGates) {

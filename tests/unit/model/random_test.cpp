@@ -3,8 +3,8 @@
 // views, joins of values made far apart.
 #include <gtest/gtest.h>
 
-#include "support/reference_check.hpp"
-#include "support/reference_random.hpp"
+#include "support/layers/reference_check.hpp"
+#include "support/layers/reference_random.hpp"
 
 namespace cohort::test {
 namespace {

@@ -1,36 +1,16 @@
-// Networks whose difficulty is their shape: values with several consumers, residual blocks, joins
-// of different memory orders, views, dropout. The reference is built from the unfused description,
-// so fusion is under test as well.
-#include <gtest/gtest.h>
+// What a builder joins into one layer, and what it refuses.
+#include <gmock/gmock.h>
 
 #include <cmath>
 #include <functional>
 
 #include "cohort/core/error.hpp"
-#include "support/reference_check.hpp"
-#include "support/reference_structures.hpp"
+#include "support/core/message_of.hpp"
+#include "support/layers/reference_check.hpp"
+#include "support/layers/reference_structures.hpp"
 
 namespace cohort::test {
 namespace {
-
-class Structure : public ::testing::TestWithParam<StructureCase> {};
-
-TEST_P(Structure, MatchesReference) {
-    for (const int threads : {1, 2, 3}) {
-        const Twin twin = GetParam().make();
-        expect_matches(twin, {6, 13, 5},
-                       {.threads = threads, .tolerance = kWinogradTolerance, .seed = 4});
-    }
-}
-
-INSTANTIATE_TEST_SUITE_P(Residuals, Structure, ::testing::ValuesIn(residual_structures()),
-                         [](const auto& made) { return std::string(made.param.name); });
-
-INSTANTIATE_TEST_SUITE_P(Joints, Structure, ::testing::ValuesIn(joint_structures()),
-                         [](const auto& made) { return std::string(made.param.name); });
-
-INSTANTIATE_TEST_SUITE_P(Views, Structure, ::testing::ValuesIn(view_structures()),
-                         [](const auto& made) { return std::string(made.param.name); });
 
 std::vector<std::string> kinds(const Graph& graph) {
     std::vector<std::string> found;
@@ -56,52 +36,10 @@ TEST(Fusion, DoesNotAddToANormThatHasItsReluAlready) {
               (std::vector<std::string>{"conv", "batch_norm+relu", "add", "flatten", "linear"}));
 }
 
-/// The loss of sample `id` in a batch of these ids; dropout is on. Batches are one sample repeated,
-/// so the loss of a batch is the sum over its masks.
-double loss_of(Replica& replica, const std::vector<float>& sample,
-               const std::vector<std::int64_t>& ids, std::uint64_t seed, std::uint32_t epoch) {
-    OwnedBatch batch;
-    for (const std::int64_t id : ids) {
-        batch.samples.insert(batch.samples.end(), sample.begin(), sample.end());
-        batch.labels.push_back(1);
-        batch.ids.push_back(id);
-    }
-    batch.epoch = epoch;
-    return replica.train_step(batch.view(), seed).loss_sum;
-}
-
-class DropoutMask : public ::testing::TestWithParam<int> {};
-
-TEST_P(DropoutMask, BelongsToTheSampleNotToTheBatch) {
-    const Twin twin = structure("dropout_everywhere").make();
-    OwnedReplica owned(twin.graph, GetParam(), true);
-    randomise(owned.replica, 6);
-    const std::vector<float> sample = random_batch(twin.graph, 1, 6).samples;
-    const auto loss = [&](const std::vector<std::int64_t>& ids) {
-        return loss_of(owned.replica, sample, ids, 11, 2);
-    };
-    const double a = loss({3});
-    const double b = loss({1LL << 40});
-    const double c = loss({12345678901});
-    EXPECT_NE(a, b);
-    EXPECT_NE(b, c);
-    EXPECT_NEAR(loss({3, 1LL << 40, 12345678901}), a + b + c, 1e-4);
-    EXPECT_NEAR(loss({12345678901, 3, 3, 3, 1LL << 40}), 3 * a + b + c, 1e-4);
-    EXPECT_NE(loss_of(owned.replica, sample, {3}, 12, 2), a) << "another seed, another mask";
-    EXPECT_NE(loss_of(owned.replica, sample, {3}, 11, 3), a) << "another epoch, another mask";
-}
-
-INSTANTIATE_TEST_SUITE_P(Threads, DropoutMask, ::testing::Values(1, 3));
-
 TEST(Builder, NamesTheLayerInShapeErrors) {
     const auto message = [](const std::function<void(GraphBuilder&)>& describe) {
         GraphBuilder net("net", Shape{3, 8, 8});
-        try {
-            describe(net);
-        } catch (const ShapeError& error) {
-            return std::string(error.what());
-        }
-        return std::string("no error");
+        return test::message_of<ShapeError>([&] { describe(net); });
     };
     const auto expect_names = [&](const std::string& layer,
                                   const std::function<void(GraphBuilder&)>& describe) {
@@ -135,12 +73,8 @@ TEST(Builder, RefusesALayerThatLeadsNowhere) {
     const Value x = net.linear(net.input(), {.features = 6});
     net.relu(net.linear(x, {.features = 7}));
     const Value logits = net.linear(x, {.features = 3});
-    try {
-        static_cast<void>(net.finish(logits));
-        FAIL() << "finish took a network with an unread value";
-    } catch (const UsageError& error) {
-        EXPECT_NE(std::string(error.what()).find("relu1"), std::string::npos) << error.what();
-    }
+    EXPECT_THAT([&] { static_cast<void>(net.finish(logits)); },
+                testing::ThrowsMessage<UsageError>(testing::HasSubstr("relu1")));
 }
 
 TEST(Builder, RefusesANetworkWithoutParameters) {

@@ -9,13 +9,14 @@
 #include <string>
 
 #include "cohort/core/error.hpp"
-#include "comm/allreduce/nccl_table.hpp"
+#include "comm/allreduce/nccl/nccl_table.hpp"
 #include "tensor/cuda.hpp"
 
 namespace cohort {
 namespace {
 
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 /// What the library answers, and what it was asked.
 struct PlayedNccl {
@@ -112,12 +113,8 @@ TEST_F(NcclCommunicator, IsDestroyedWhenItIsLetGo) {
 
 TEST_F(NcclCommunicator, IsAbortedWhenItsMakingFailsAtOnce) {
     played_.init = ncclSystemError;  // of a job that the call has begun: there is a communicator
-    try {
-        static_cast<void>(join());
-        FAIL();
-    } catch (const DeviceError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("no route to host"));
-    }
+    EXPECT_THAT([&] { static_cast<void>(join()); },
+                ThrowsMessage<DeviceError>(HasSubstr("no route to host")));
     EXPECT_EQ(played_.communicators, 1);
     EXPECT_EQ(played_.aborted, 1);
 }

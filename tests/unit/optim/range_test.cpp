@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "cohort/core/error.hpp"
-#include "support/optimizer_run.hpp"
+#include "support/optim/optimizer_run.hpp"
 
 namespace cohort {
 namespace {
@@ -62,25 +62,6 @@ TEST_P(EveryOptimizer, ShardsTogetherEqualTheWhole) {
         joined.insert(joined.end(), shard->theta.begin(), shard->theta.end());
     }
     EXPECT_EQ(joined, whole.theta);
-}
-
-TEST_P(EveryOptimizer, PiecesInAnyOrderEqualTheWhole) {
-    const std::int64_t total = layout_.total();
-    OptimizerRun whole(options_, layout_, 0, total, fill(layout_, 0));
-    OptimizerRun pieces(options_, layout_, 0, total, fill(layout_, 0));
-    std::uint64_t key = 0;
-    for (const double f : kFractions) {
-        const std::vector<float> g = fill(layout_, ++key);
-        whole.update(g, f, 0.05);
-        pieces.optimizer->begin_update(f, 0.05);
-        for (std::int64_t at = (total - 1) / 13 * 13; at >= 0; at -= 13) {
-            const auto first = static_cast<std::size_t>(at);
-            const auto n = static_cast<std::size_t>(std::min<std::int64_t>(13, total - at));
-            pieces.optimizer->apply(at, std::span(pieces.theta).subspan(first, n),
-                                    std::span(g).subspan(first, n));
-        }
-    }
-    EXPECT_EQ(pieces.theta, whole.theta);
 }
 
 TEST_P(EveryOptimizer, RefusesUpdatesThatOverlap) {

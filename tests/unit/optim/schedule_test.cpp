@@ -109,13 +109,11 @@ TEST(Schedule, ErrorsSayTheGrammar) {
                                         "constant+warmup:0",
                                         "constant+warmup:5+warmup:6",
                                         " constant"}) {
-        try {
-            static_cast<void>(Schedule::parse(text));
-            ADD_FAILURE() << "accepted '" << text << "'";
-        } catch (const UsageError& error) {
-            EXPECT_THAT(error.what(), testing::HasSubstr("step:FACTOR@every:N"));
-            EXPECT_THAT(error.what(), testing::HasSubstr("'" + std::string(text) + "'"));
-        }
+        EXPECT_THAT([&] { static_cast<void>(Schedule::parse(text)); },
+                    testing::ThrowsMessage<UsageError>(
+                        testing::AllOf(testing::HasSubstr("step:FACTOR@every:N"),
+                                       testing::HasSubstr("'" + std::string(text) + "'"))))
+            << text;
     }
     EXPECT_THROW(static_cast<void>(Schedule::parse("cosine:0@100+warmup:100")), UsageError);
 }

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cohort/core/error.hpp"
-#include "support/optimizer_run.hpp"
+#include "support/optim/optimizer_run.hpp"
 
 namespace cohort {
 namespace {

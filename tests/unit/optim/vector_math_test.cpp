@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
-#include "support/optimizer_run.hpp"
+#include "support/optim/optimizer_run.hpp"
 
 namespace cohort {
 namespace {

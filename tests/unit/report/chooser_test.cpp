@@ -12,14 +12,16 @@
 #include "formats/chooser_file.hpp"
 #include "formats/efficiency_file.hpp"
 #include "report/fit/chooser_training.hpp"
-#include "support/temp_folder.hpp"
-#include "support/virtual_runs.hpp"
+#include "support/core/temp_folder.hpp"
+#include "support/sim/virtual_runs.hpp"
 
 namespace cohort {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
+using ::testing::ThrowsMessage;
 
 /// The pace is `lost` per mean lag below what the timing model says, with a little noise.
 std::vector<RateRun> known_runs(double lost) {
@@ -136,12 +138,8 @@ TEST(ChooserData, ComesFromTheMetricsOfRealRuns) {
     EXPECT_EQ(runs[0].windows[0].log_rate, -0.25);
     EXPECT_EQ(runs[0].windows[0].features[RateFeatures::kNoiseScale], 0.5);
     replace_text_file(file, good + "{\"event\":\"rate\",\"plan\":\"ssgd\"}\n");
-    try {
-        (void)rate_runs({folder.path()});
-        ADD_FAILURE() << "a line without numbers";
-    } catch (const FileError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("metrics.jsonl, line 3"));
-    }
+    EXPECT_THAT([&] { (void)rate_runs({folder.path()}); },
+                ThrowsMessage<FileError>(HasSubstr("metrics.jsonl, line 3")));
 }
 
 TEST(ChooserFile, IsReadAsItWasWritten) {
@@ -167,13 +165,9 @@ TEST(ChooserFile, ABadOneIsNamedWithItsFault) {
         {"[weights\n", "line 1"}};
     for (const auto& [text, fault] : wrong) {
         replace_text_file(file, text);
-        try {
-            (void)load_rate_weights(file);
-            ADD_FAILURE() << fault;
-        } catch (const FileError& error) {
-            EXPECT_THAT(error.what(), HasSubstr(fault));
-            EXPECT_THAT(error.what(), HasSubstr(file));
-        }
+        EXPECT_THAT([&] { (void)load_rate_weights(file); },
+                    ThrowsMessage<FileError>(AllOf(HasSubstr(fault), HasSubstr(file))))
+            << fault;
     }
 }
 
@@ -203,13 +197,10 @@ TEST(RateRuns, RatesAndFeaturesOutOfRangeAreRefusedWithTheirLine) {
     for (const auto& [name, value] :
          {std::pair("log_rate", 1e308), {"spread", -1e7}, {"log_rate", 1000001.0}}) {
         with(name, value);
-        try {
-            (void)rate_runs({folder.path()});
-            ADD_FAILURE() << name;
-        } catch (const FileError& error) {
-            EXPECT_THAT(error.what(), testing::HasSubstr("metrics.jsonl, line 2"));
-            EXPECT_THAT(error.what(), testing::HasSubstr(name));
-        }
+        EXPECT_THAT([&] { (void)rate_runs({folder.path()}); },
+                    ThrowsMessage<FileError>(AllOf(testing::HasSubstr("metrics.jsonl, line 2"),
+                                                   testing::HasSubstr(name))))
+            << name;
     }
 }
 

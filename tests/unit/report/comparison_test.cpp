@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "cohort/report/comparison.hpp"
-#include "support/report_rows.hpp"
+#include "support/report/report_rows.hpp"
 
 namespace cohort {
 namespace {

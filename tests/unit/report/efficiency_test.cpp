@@ -10,7 +10,7 @@
 #include "data/dataset/text_file.hpp"
 #include "formats/efficiency_file.hpp"
 #include "report/fit/efficiency_training.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/temp_folder.hpp"
 
 namespace cohort {
 namespace {

@@ -6,7 +6,8 @@
 #include "cohort/core/error.hpp"
 #include "cohort/report/experiment.hpp"
 #include "data/dataset/text_file.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/message_of.hpp"
+#include "support/core/temp_folder.hpp"
 
 namespace cohort {
 namespace {
@@ -33,12 +34,7 @@ Experiment read(const std::string& text, const OptionList& overrides = {}) {
 }
 
 std::string error_of(const std::string& text, const OptionList& overrides = {}) {
-    try {
-        (void)read(text, overrides);
-    } catch (const UsageError& error) {
-        return error.what();
-    }
-    return "no error";
+    return test::message_of<UsageError>([&] { return read(text, overrides); });
 }
 
 TEST(Experiment, HoldsWhatTheFileSays) {
@@ -219,14 +215,10 @@ versus = true
 TEST(Experiment, ErrorsNameTheFileOfTheBaseThatTheyAreIn) {
     const TempFolder folder;
     replace_text_file(folder.file("e.toml"), "[job]\n\nsamples = \"nonsense\"\n");
-    const auto error = [&](const std::string& text) -> std::string {
+    const auto error = [&](const std::string& text) {
         replace_text_file(folder.file("more.toml"), text);
-        try {
-            (void)read_experiment(folder.file("more.toml"), {}, check_option);
-        } catch (const UsageError& wrong) {
-            return wrong.what();
-        }
-        return "no error";
+        return test::message_of<UsageError>(
+            [&] { return read_experiment(folder.file("more.toml"), {}, check_option); });
     };
     EXPECT_THAT(error("base = \"e.toml\"\n[[mode]]\nmode = \"ssgd\"\n"),
                 HasSubstr("/e.toml, line 3, samples] value refused"));

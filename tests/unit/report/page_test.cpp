@@ -10,8 +10,8 @@
 #include "report/page/page.hpp"
 #include "report/page/page_data.hpp"
 #include "report/page/svg.hpp"
-#include "support/report_results.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/temp_folder.hpp"
+#include "support/report/report_results.hpp"
 
 namespace cohort {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "data/dataset/text_file.hpp"
 #include "report/sweep/sweep_plan.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/temp_folder.hpp"
 
 namespace cohort {
 namespace {

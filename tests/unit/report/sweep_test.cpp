@@ -18,7 +18,7 @@
 #include "data/dataset/text_file.hpp"
 #include "data/hdf5/store.hpp"
 #include "report/sweep/sweep.hpp"
-#include "support/temp_folder.hpp"
+#include "support/core/temp_folder.hpp"
 
 // The program that the sweeps here start is this test itself: with the word `simulate` it writes a
 // result that it makes up from its options.
@@ -27,6 +27,7 @@ namespace cohort {
 namespace {
 
 using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 SimulateOptions options_of(const OptionList& list) {
     SimulateOptions options;
@@ -319,12 +320,11 @@ TEST_F(SweepRun, OptionsThatCannotBeAreFoundBeforeTheFirstRun) {
         options.no_train = true;
         return options;
     };
-    try {
-        check_experiment(small_experiment({"healthy", "other"}), checking);
-        FAIL() << "no error";
-    } catch (const UsageError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("[mode two, pattern other] cannot be simulated"));
-    }
+    EXPECT_THAT(
+        [&] {
+            check_experiment(small_experiment({"healthy", "other"}), checking);
+        },
+        ThrowsMessage<UsageError>(HasSubstr("[mode two, pattern other] cannot be simulated")));
 }
 
 TEST(SweepTable, ListsOfSeveralLengthsAreRefused) {

@@ -1,22 +1,15 @@
-# Some tests look at the module's private parts.
-foreach(topic options hooks desks servers_desks modes control files window run node server_line server_loop server_math server_shard checkpoint evaluation run_folder run_space)
-  cohort_add_unit_test(NAME train_${topic}_test SOURCES unit/train/${topic}_test.cpp
-    LIBS cohort::train nlohmann_json::nlohmann_json fmt::fmt TIMEOUT 120)
-endforeach()
+cohort_add_unit_tests(train LIBS cohort::train nlohmann_json::nlohmann_json fmt::fmt
+  PROPERTIES TIMEOUT 120 TOPICS
+  bench/profile
+  coordinator/control coordinator/desks coordinator/evaluation coordinator/modes coordinator/node
+  coordinator/refiner coordinator/ring_flow coordinator/ring_losses coordinator/servers_desks
+  faults/inject
+  fit/predictor fit/predictor_scores
+  hooks/hooks hooks/trace
+  run/checkpoint run/files run/options run/run run/run_folder run/run_space
+  server/server_line server/server_loop server/server_math server/server_shard
+  worker/load worker/local_steps worker/sleep_compute worker/times worker/window
+  worker/worker_orders worker/worker_push worker/worker_ring worker/worker_servers)
 cohort_add_unit_test(NAME train_flow_servers_test
-  SOURCES unit/train/flow_servers_test.cpp support/flow_rig.cpp
+  SOURCES unit/train/coordinator/flow_servers_test.cpp support/train/flow_rig.cpp
   LIBS cohort::train fmt::fmt TIMEOUT 120)
-foreach(topic predictor refiner times)
-  cohort_add_unit_test(NAME train_${topic}_test SOURCES unit/train/${topic}_test.cpp
-    LIBS cohort::train TIMEOUT 120)
-endforeach()
-cohort_add_unit_test(NAME train_predictor_scores_test
-  SOURCES unit/train/predictor_scores_test.cpp LIBS cohort::train)
-cohort_add_unit_test(NAME train_profile_test SOURCES unit/train/profile_test.cpp
-  LIBS cohort::train TIMEOUT 120)
-cohort_add_unit_test(NAME train_load_test SOURCES unit/train/load_test.cpp LIBS cohort::train)
-# Workers, on threads of one process.
-foreach(topic inject local_steps ring_flow ring_losses sleep_compute worker_orders worker_push worker_ring worker_servers)
-  cohort_add_unit_test(NAME train_${topic}_test SOURCES unit/train/${topic}_test.cpp
-    LIBS cohort::train fmt::fmt TIMEOUT 120)
-endforeach()

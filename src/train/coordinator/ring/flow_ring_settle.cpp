@@ -16,7 +16,7 @@ void RingFlow::settle(const Granted& granted, const RoundReport& report) {
     BatchResult result;
     std::string because;
     for (std::size_t i = 0; i < report.members.size(); ++i) {
-        const RoundMemberReport& member = report.members[i];
+        const RoundSummary& member = report.members[i];
         const int worker = granted.order.members[i].worker;
         const std::string reason = non_finite_reason(member.loss_sum, member.finite);
         if (because.empty() && !reason.empty()) {
@@ -58,7 +58,7 @@ void RingFlow::note_times(const Granted& granted, const RoundReport& report) {
     constexpr double kNone = std::numeric_limits<double>::infinity();
     double own_s = kNone;
     double moving_s = kNone;
-    for (const RoundMemberReport& member : report.members) {
+    for (const RoundSummary& member : report.members) {
         if (member.load.waited_s >= 0) {
             own_s = std::min(own_s, member.load.waited_s);
             moving_s = std::min(moving_s, member.load.exchange_s);
@@ -67,7 +67,7 @@ void RingFlow::note_times(const Granted& granted, const RoundReport& report) {
     const auto members = static_cast<double>(report.members.size());
     const double moved = 2 * (members - 1) / members * push_bytes(parts_);
     for (std::size_t i = 0; i < report.members.size(); ++i) {
-        const RoundMemberReport& member = report.members[i];
+        const RoundSummary& member = report.members[i];
         const int worker = granted.order.members[i].worker;
         if (member.samples == 0) {
             continue;
@@ -185,7 +185,7 @@ void RingFlow::void_round(const Granted& granted, const RoundReport& report) {
     withdrawn(granted);
     for (std::size_t i = 0; i < granted.order.members.size(); ++i) {
         const RoundMember& member = granted.order.members[i];
-        const RoundMemberReport& said = report.members[i];
+        const RoundSummary& said = report.members[i];
         if (member.lease != 0) {
             give_back(member.worker, member.lease,
                       non_finite_reason(said.loss_sum, said.finite).empty()

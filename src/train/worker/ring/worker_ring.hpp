@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "train/worker/servers/worker_rounds.hpp"
+#include "comm/allreduce/all_reduce.hpp"
 #include "train/worker/worker_context.hpp"
 
 namespace cohort {
@@ -10,6 +10,6 @@ namespace cohort {
 /// A member of a ring. `context` outlives it. @param rounds may be empty when the ring has one
 /// member: its gradient is the sum, nothing is exchanged or copied.
 [[nodiscard]] std::unique_ptr<WorkerExecutor> make_ring_executor(WorkerContext& context,
-                                                                 RoundExchangeFactory rounds);
+                                                                 AllReduceFactory rounds);
 
 }  // namespace cohort

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "train/protocol/settle.hpp"
+#include "train/protocol/complete_transfers.hpp"
 
 namespace cohort {
 

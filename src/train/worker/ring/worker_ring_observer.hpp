@@ -5,14 +5,14 @@
 #include <span>
 #include <vector>
 
+#include "comm/allreduce/all_reduce.hpp"
 #include "train/protocol/links.hpp"
 #include "train/protocol/protocol.hpp"
-#include "train/worker/servers/worker_rounds.hpp"
 #include "train/worker/worker_observer.hpp"
 
 namespace cohort {
 
-/// A gradient with its batch statistics that goes into a round with somebody else's.
+/// A gradient with its batch statistics that a member adds to its own in a round.
 struct AddedPush {
     std::shared_ptr<const float> values;  ///< as long as the round's buffer
     float weight = 0;
@@ -23,8 +23,8 @@ struct AddedPush {
 /// by piece, in their order. Where the buffer is the device's memory all of that is done there.
 class RingObserver final : public GradientObserver {
 public:
-    RingObserver(const StepParts& parts, RoundExchange& exchange, std::span<float> buffer,
-                 float weight, std::span<const AddedPush> added = {})
+    RingObserver(const StepParts& parts, AllReduce& exchange, std::span<float> buffer, float weight,
+                 std::span<const AddedPush> added = {})
         : GradientObserver(parts, {}, false,
                            exchange.on_device() ? Pieces::kDevice : Pieces::kHost),
           exchange_(exchange),
@@ -40,7 +40,7 @@ protected:
 private:
     void fill(std::size_t begin, std::span<const float> values);
 
-    RoundExchange& exchange_;
+    AllReduce& exchange_;
     std::span<float> buffer_;
     float weight_;
     std::span<const AddedPush> added_;

@@ -7,7 +7,7 @@
 #include "train/protocol/protocol_ring.hpp"
 #include "train/run/train_parts.hpp"
 #include "train/worker/ring/worker_ring_observer.hpp"
-#include "train/worker/servers/worker_halves.hpp"
+#include "train/worker/servers/split_batch_step.hpp"
 
 namespace cohort {
 namespace {
@@ -43,8 +43,9 @@ void RingRides::pulled(double seconds) {
 
 Ticket RingRides::step(const LoadedBatch& batch, const PushId& id, Address parent) {
     Slot& slot = free_slot();
-    RiderObserver observer(context_.step_parts(), context_.links(), parent, {id}, slot.values);
-    const auto result = context_.train_step(view_of(batch), observer);
+    RiderObserver observer(context_.compute().step_parts(), context_.links(), parent, {id},
+                           slot.values);
+    const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
     slot.transfer = observer.transfer();
     Ticket ticket = outcome(*result, observer.sum_of_squares());
@@ -55,7 +56,7 @@ Ticket RingRides::step(const LoadedBatch& batch, const PushId& id, Address paren
 /// Nothing leaves before the end of the second half.
 Ticket RingRides::step_in_halves(const LoadedBatch& batch, const PushId& id, Address parent) {
     Slot& slot = free_slot();
-    const auto step = train_in_halves(context_, batch, *slot.values, {});
+    const auto step = train_split_batch(context_, batch, *slot.values, {});
     const auto bytes = std::as_bytes(std::span<const float>(*slot.values));
     slot.transfer = context_.links().messenger.start_transfer(
         parent, Port::kWorker, static_cast<std::uint16_t>(MessageKind::kPush),
@@ -70,7 +71,7 @@ Ticket RingRides::step_in_halves(const LoadedBatch& batch, const PushId& id, Add
 
 bool RingRides::run(int parent, std::int64_t version) {
     const Clock::Seconds start = context_.clock().now();
-    const auto batch = context_.next_batch(true);
+    const auto batch = context_.batches().next([this] { return context_.coordinator().stopped(); });
     if (!batch) {
         return false;
     }
@@ -79,7 +80,7 @@ bool RingRides::run(int parent, std::int64_t version) {
         .worker = context_.worker(), .incarnation = context_.incarnation(), .sequence = ++begun_};
     const Address to{parent, Port::kWorker};
     Ticket ticket =
-        context_.lease_order().halves ? step_in_halves(*batch, id, to) : step(*batch, id, to);
+        context_.batches().order().halves ? step_in_halves(*batch, id, to) : step(*batch, id, to);
     const double leaving_s = ticket.times.leaving_s;
     ticket.push = id;
     ticket.lease = batch->lease().id;
@@ -87,11 +88,12 @@ bool RingRides::run(int parent, std::int64_t version) {
     ticket.samples = batch->size();
     ticket.times = std::exchange(times_, {});
     ticket.times.input_s = (loaded - start).count();
-    ticket.times.compute_s = context_.own_seconds((context_.clock().now() - loaded).count());
+    ticket.times.compute_s =
+        context_.compute().own_seconds((context_.clock().now() - loaded).count());
     ticket.times.leaving_s = leaving_s;
     ticket.times.use = context_.meter().use();
     ticket.times.telemetry_s = context_.meter().take_cost_s();
-    context_.tell_coordinator(MessageKind::kTicket, ticket);
+    context_.coordinator().tell(MessageKind::kTicket, ticket);
     told_ = context_.clock().now();
     return true;
 }

@@ -12,7 +12,7 @@
 
 namespace cohort {
 
-MemberRounds::MemberRounds(WorkerContext& context, RoundExchangeFactory make)
+MemberRounds::MemberRounds(WorkerContext& context, AllReduceFactory make)
     : context_(context),
       replica_(context.replica()),
       make_(std::move(make)),
@@ -20,7 +20,7 @@ MemberRounds::MemberRounds(WorkerContext& context, RoundExchangeFactory make)
 }
 
 /// 1. The exchange over these members, made by all of them together when it is new. 2. Its buffer
-/// gets the weighted gradient while backward runs, or the weighted delta. 3. The tail ends this
+/// gets the weighted gradient while backward runs, or the weighted delta. 3. The summary ends this
 /// member's part.
 std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, const RoundMember& mine,
                                                    const std::vector<AddedPush>& added) {
@@ -34,24 +34,23 @@ std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, cons
         return alone(mine, order.round);
     }
     try {
-        RoundExchange& sum =
-            exchange(order.ring, ranks, {.watched = {}, .epoch = order.membership});
+        AllReduce& sum = exchange(order.ring, ranks, {.watched = {}, .epoch = order.membership});
         const std::optional<LoadedBatch> batch = batch_of(mine);
-        std::optional<RingTail> stepped;
+        std::optional<RoundSummary> stepped;
         if (!gradient) {
             stepped = step_locally(order, mine, batch ? &*batch : nullptr);
         }
         if (gradient || stepped) {
             const std::span<float> buffer = sum.begin(order.round);
             const auto weight = static_cast<float>(share(order, mine.samples));
-            const RingTail tail = stepped ? hand_in(*stepped, weight, sum, buffer)
-                                  : batch ? train_into(*batch, weight, sum, buffer, added)
-                                          : pass_on(sum, buffer, added);
-            sum.finish(last_word(tail, order.round));
-            if (auto tails = sum.wait()) {
-                const RingTimes times = sum.times();
+            const RoundSummary summary = stepped ? scaled_delta(*stepped, weight, sum, buffer)
+                                         : batch ? train_into(*batch, weight, sum, buffer, added)
+                                                 : pass_on(sum, buffer, added);
+            sum.finish(pack_summary(complete(summary, order.round)));
+            if (auto summaries = unpack_summaries<RoundSummary>(sum.wait())) {
+                const AllReduceTimes times = sum.times();
                 load_ = {.waited_s = times.exposed_s, .exchange_s = times.exchange_s};
-                return Sum{std::move(*tails), buffer, times, sum.on_device()};
+                return Sum{std::move(*summaries), buffer, times, sum.on_device()};
             }
         }
     } catch (const RingBroken&) {  // a member was lost while an exchange was being made
@@ -68,15 +67,15 @@ std::vector<int> MemberRounds::ranks_of(std::span<const RoundMember> members) co
     return ranks;
 }
 
-RoundExchange& MemberRounds::exchange(std::uint64_t ring, const std::vector<int>& ranks,
-                                      const RoundScope& scope) {
+AllReduce& MemberRounds::exchange(std::uint64_t ring, const std::vector<int>& ranks,
+                                  const AllReduceScope& scope) {
     if (ranks.size() == 1) {
-        lone_ = lone_ ? std::move(lone_) : make_lone_exchange(floats_);
+        lone_ = lone_ ? std::move(lone_) : make_solo_all_reduce(floats_);
         return *lone_;
     }
     auto& held = exchanges_[ring];
     if (!held) {
-        held = make_(ranks, floats_, context_.on_this_device(scope));
+        held = make_(ranks, floats_, context_.compute().on_this_device(scope));
     }
     return *held;
 }
@@ -88,36 +87,36 @@ void MemberRounds::keep_only(const std::vector<std::uint64_t>& rings) {
 }
 
 MemberRounds::Sum MemberRounds::alone(const RoundMember& mine, std::uint64_t round) {
-    AloneObserver observer(context_.step_parts());
-    const RingTail tail = train(*batch_of(mine), observer);
-    return {{last_word(tail, round)}, {}, {}};
+    AloneObserver observer(context_.compute().step_parts());
+    const RoundSummary summary = train(*batch_of(mine), observer);
+    return {{complete(summary, round)}, {}, {}};
 }
 
 /// With what this member waited for. Orders that came meanwhile may say that no other round begins.
-RingTail MemberRounds::last_word(RingTail tail, std::uint64_t round) {
-    context_.take_orders();
-    tail.skip = skip_ > round ? skip_ : 0;
-    tail.input_s = input_s_;
-    tail.load = std::exchange(load_, {});
-    tail.load.use = context_.meter().use();
-    tail.load.telemetry_s = context_.meter().take_cost_s();
-    return tail;
+RoundSummary MemberRounds::complete(RoundSummary summary, std::uint64_t round) {
+    context_.coordinator().take_orders();
+    summary.skip = skip_ > round ? skip_ : 0;
+    summary.input_s = input_s_;
+    summary.load = std::exchange(load_, {});
+    summary.load.use = context_.meter().use();
+    summary.load.telemetry_s = context_.meter().take_cost_s();
+    return summary;
 }
 
-RingTail MemberRounds::train_into(const LoadedBatch& batch, float weight, RoundExchange& sum,
-                                  std::span<float> buffer, std::span<const AddedPush> added) {
-    RingObserver observer(context_.step_parts(), sum, buffer, weight, added);
+RoundSummary MemberRounds::train_into(const LoadedBatch& batch, float weight, AllReduce& sum,
+                                      std::span<float> buffer, std::span<const AddedPush> added) {
+    RingObserver observer(context_.compute().step_parts(), sum, buffer, weight, added);
     return train(batch, observer);
 }
 
-/// What a member without samples of its own hands in.
-RingTail MemberRounds::pass_on(const RoundExchange& sum, std::span<float> buffer,
-                               std::span<const AddedPush> added) {
-    context_.fill_zero(sum, buffer);
+/// The contribution of a member without samples of its own.
+RoundSummary MemberRounds::pass_on(const AllReduce& sum, std::span<float> buffer,
+                                   std::span<const AddedPush> added) {
+    context_.compute().fill_zero(sum, buffer);
     for (const AddedPush& push : added) {
         const std::span<const float> values(push.values.get(), buffer.size());
         if (sum.on_device()) {
-            WorkerDevice& device = context_.worker_device();
+            WorkerDevice& device = context_.compute().worker_device();
             device.math->add_scaled(buffer, device.upload(values), push.weight);
         } else {
             add_scaled(buffer, values, push.weight);
@@ -126,11 +125,11 @@ RingTail MemberRounds::pass_on(const RoundExchange& sum, std::span<float> buffer
     return {};
 }
 
-RingTail MemberRounds::hand_in(const RingTail& stepped, float weight, const RoundExchange& sum,
-                               std::span<float> buffer) {
+RoundSummary MemberRounds::scaled_delta(const RoundSummary& stepped, float weight,
+                                        const AllReduce& sum, std::span<float> buffer) {
     if (sum.on_device()) {
         replica_.stream().copy(buffer.data(), delta_.data(), buffer.size_bytes());
-        context_.worker_device().math->scale_into(buffer, buffer, weight);
+        context_.compute().worker_device().math->scale_into(buffer, buffer, weight);
     } else {
         scale_into(buffer, delta_, weight);
     }
@@ -144,7 +143,7 @@ std::optional<LoadedBatch> MemberRounds::batch_of(const RoundMember& mine) {
         return std::nullopt;
     }
     const Clock::Seconds start = context_.clock().now();
-    auto batch = context_.next_batch(false);
+    auto batch = context_.batches().next([] { return false; });
     input_s_ = (context_.clock().now() - start).count();
     if (!batch || batch->lease().id != mine.lease || batch->size() != mine.samples) {
         fail<PeerError>({.where = "round grant",
@@ -158,28 +157,29 @@ std::optional<LoadedBatch> MemberRounds::batch_of(const RoundMember& mine) {
     return batch;
 }
 
-RingTail MemberRounds::train(const LoadedBatch& batch, GradientObserver& observer) {
+RoundSummary MemberRounds::train(const LoadedBatch& batch, GradientObserver& observer) {
     const Clock::Seconds start = context_.clock().now();
-    const auto result = context_.train_step(view_of(batch), observer);
+    const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
     const double squares = observer.sum_of_squares();
-    RingTail tail;
-    tail.samples = batch.size();
-    tail.loss_sum = result->loss_sum;
-    tail.correct = result->correct;
-    tail.finite = std::isfinite(result->loss_sum) && std::isfinite(squares) ? 1 : 0;
-    tail.compute_s = context_.own_seconds((context_.clock().now() - start).count());
-    tail.gradient_norm = std::sqrt(squares);
-    return tail;
+    RoundSummary summary;
+    summary.samples = batch.size();
+    summary.loss_sum = result->loss_sum;
+    summary.correct = result->correct;
+    summary.finite = std::isfinite(result->loss_sum) && std::isfinite(squares);
+    summary.compute_s = context_.compute().own_seconds((context_.clock().now() - start).count());
+    summary.gradient_norm = std::sqrt(squares);
+    return summary;
 }
 
 /// The delta of this member's local steps; nothing when its group broke.
-std::optional<RingTail> MemberRounds::step_locally(const RoundOrder& order, const RoundMember& mine,
-                                                   const LoadedBatch* batch) {
+std::optional<RoundSummary> MemberRounds::step_locally(const RoundOrder& order,
+                                                       const RoundMember& mine,
+                                                       const LoadedBatch* batch) {
     delta_.assign(static_cast<std::size_t>(floats_), 0.0F);
-    RoundExchange* group = group_of(order, mine);
+    AllReduce* group = group_of(order, mine);
     if (batch == nullptr) {
-        return group == nullptr || pass_on_steps(order, *group) ? std::optional(RingTail())
+        return group == nullptr || pass_on_steps(order, *group) ? std::optional(RoundSummary())
                                                                 : std::nullopt;
     }
     if (!local_) {
@@ -190,28 +190,28 @@ std::optional<RingTail> MemberRounds::step_locally(const RoundOrder& order, cons
     if (!done) {
         return std::nullopt;
     }
-    return RingTail{.samples = done->result.samples,
-                    .loss_sum = done->result.loss_sum,
-                    .correct = done->result.correct,
-                    .finite = done->finite ? std::uint64_t{1} : 0,
-                    .compute_s = done->compute_s,
-                    .gradient_norm = std::sqrt(done->squares)};
+    return RoundSummary{.samples = done->result.samples,
+                        .loss_sum = done->result.loss_sum,
+                        .correct = done->result.correct,
+                        .finite = done->finite,
+                        .compute_s = done->compute_s,
+                        .gradient_norm = std::sqrt(done->squares)};
 }
 
-/// A member without samples in the steps of its group; they end early when somebody's numbers are
+/// A member without samples in the steps of its group; they end early when a member's numbers are
 /// not finite. False when the group broke.
-bool MemberRounds::pass_on_steps(const RoundOrder& order, RoundExchange& group) const {
+bool MemberRounds::pass_on_steps(const RoundOrder& order, AllReduce& group) const {
     for (std::int32_t step = 0; step < order.steps; ++step) {
         const std::span<float> buffer =
             group.begin(order.group_round + static_cast<std::uint64_t>(step));
-        context_.fill_zero(group, buffer);
-        group.finish({});
-        const auto tails = group.wait();
-        if (!tails) {
+        context_.compute().fill_zero(group, buffer);
+        group.finish(pack_summary(RoundSummary{}));
+        const auto summaries = unpack_summaries<RoundSummary>(group.wait());
+        if (!summaries) {
             return false;
         }
-        if (std::any_of(tails->begin(), tails->end(),
-                        [](const RingTail& tail) { return tail.finite == 0; })) {
+        if (std::any_of(summaries->begin(), summaries->end(),
+                        [](const RoundSummary& summary) { return !summary.finite; })) {
             break;
         }
     }
@@ -221,7 +221,7 @@ bool MemberRounds::pass_on_steps(const RoundOrder& order, RoundExchange& group) 
 /// The exchange of this member's group of consecutive members; null when it is alone, or nobody in
 /// it has samples. It breaks with any member of the round: the others of the group may never come,
 /// since theirs is not begun any more.
-RoundExchange* MemberRounds::group_of(const RoundOrder& order, const RoundMember& mine) {
+AllReduce* MemberRounds::group_of(const RoundOrder& order, const RoundMember& mine) {
     const auto wide = static_cast<std::size_t>(std::max(order.group, 1));
     const auto self = static_cast<std::size_t>(&mine - order.members.data());
     const std::size_t begin = self / wide * wide;
@@ -232,7 +232,7 @@ RoundExchange* MemberRounds::group_of(const RoundOrder& order, const RoundMember
     if (group.size() < 2 || !samples) {
         return nullptr;
     }
-    const RoundScope scope{.watched = ranks_of(order.members), .epoch = order.membership};
+    const AllReduceScope scope{.watched = ranks_of(order.members), .epoch = order.membership};
     return &exchange(order.group_ring + begin / wide, ranks_of(group), scope);
 }
 

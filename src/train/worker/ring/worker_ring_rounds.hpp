@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "comm/allreduce/all_reduce.hpp"
 #include "train/protocol/protocol_ring.hpp"
 #include "train/worker/local_steps.hpp"
 #include "train/worker/ring/worker_ring_observer.hpp"
-#include "train/worker/servers/worker_rounds.hpp"
 #include "train/worker/worker_context.hpp"
 
 namespace cohort {
@@ -19,15 +19,15 @@ namespace cohort {
 [[nodiscard]] double share(const RoundOrder& order, std::int64_t samples) noexcept;
 
 /// A member's part in the sums of rounds: the exchanges over member lists, by name, and what it
-/// computes and hands in. Only the computing thread uses it.
+/// computes and submits. Only the computing thread uses it.
 class MemberRounds {
 public:
-    MemberRounds(WorkerContext& context, RoundExchangeFactory make);
+    MemberRounds(WorkerContext& context, AllReduceFactory make);
 
     struct Sum {
-        std::vector<RingTail> tails;  ///< by member
-        std::span<float> floats;      ///< gradient and statistics; empty: they are the replica's
-        RingTimes times;
+        std::vector<RoundSummary> summaries;  ///< by member
+        std::span<float> floats;  ///< gradient and statistics; empty: they are the replica's
+        AllReduceTimes times;
         bool on_device = false;  ///< `floats` lie in the replica's memory
     };
     /// This worker's part in a round, to its end. @param added gradients of its riders, weighted
@@ -35,7 +35,7 @@ public:
     /// Errors: those of exchanges; PeerError when leases do not come in the order of the grants.
     [[nodiscard]] std::optional<Sum> run(const RoundOrder& order, const RoundMember& mine,
                                          const std::vector<AddedPush>& added);
-    /// The next tails say that no round after theirs begins, up to this one.
+    /// The next summaries say that no round after theirs begins, up to this one.
     void skip_after_this(std::uint64_t round) noexcept { skip_ = round; }
     /// Exchanges that are not among these are not used again.
     void keep_only(const std::vector<std::uint64_t>& rings);
@@ -47,35 +47,36 @@ public:
 
 private:
     [[nodiscard]] std::vector<int> ranks_of(std::span<const RoundMember> members) const;
-    [[nodiscard]] RoundExchange& exchange(std::uint64_t ring, const std::vector<int>& ranks,
-                                          const RoundScope& scope);
+    [[nodiscard]] AllReduce& exchange(std::uint64_t ring, const std::vector<int>& ranks,
+                                      const AllReduceScope& scope);
     [[nodiscard]] Sum alone(const RoundMember& mine, std::uint64_t round);
-    [[nodiscard]] RingTail train_into(const LoadedBatch& batch, float weight, RoundExchange& sum,
-                                      std::span<float> buffer, std::span<const AddedPush> added);
-    [[nodiscard]] RingTail pass_on(const RoundExchange& sum, std::span<float> buffer,
-                                   std::span<const AddedPush> added);
-    [[nodiscard]] RingTail hand_in(const RingTail& stepped, float weight, const RoundExchange& sum,
-                                   std::span<float> buffer);
+    [[nodiscard]] RoundSummary train_into(const LoadedBatch& batch, float weight, AllReduce& sum,
+                                          std::span<float> buffer,
+                                          std::span<const AddedPush> added);
+    [[nodiscard]] RoundSummary pass_on(const AllReduce& sum, std::span<float> buffer,
+                                       std::span<const AddedPush> added);
+    [[nodiscard]] RoundSummary scaled_delta(const RoundSummary& stepped, float weight,
+                                            const AllReduce& sum, std::span<float> buffer);
     [[nodiscard]] std::optional<LoadedBatch> batch_of(const RoundMember& mine);
-    [[nodiscard]] RingTail last_word(RingTail tail, std::uint64_t round);
-    [[nodiscard]] RingTail train(const LoadedBatch& batch, GradientObserver& observer);
-    [[nodiscard]] std::optional<RingTail> step_locally(const RoundOrder& order,
-                                                       const RoundMember& mine,
-                                                       const LoadedBatch* batch);
-    [[nodiscard]] bool pass_on_steps(const RoundOrder& order, RoundExchange& group) const;
-    [[nodiscard]] RoundExchange* group_of(const RoundOrder& order, const RoundMember& mine);
+    [[nodiscard]] RoundSummary complete(RoundSummary summary, std::uint64_t round);
+    [[nodiscard]] RoundSummary train(const LoadedBatch& batch, GradientObserver& observer);
+    [[nodiscard]] std::optional<RoundSummary> step_locally(const RoundOrder& order,
+                                                           const RoundMember& mine,
+                                                           const LoadedBatch* batch);
+    [[nodiscard]] bool pass_on_steps(const RoundOrder& order, AllReduce& group) const;
+    [[nodiscard]] AllReduce* group_of(const RoundOrder& order, const RoundMember& mine);
 
     WorkerContext& context_;
     Replica& replica_;
-    RoundExchangeFactory make_;
+    AllReduceFactory make_;
     std::int64_t floats_;
     double input_s_ = 0;      ///< that this round waited for its batch
-    std::uint64_t skip_ = 0;  ///< to be said in tails; rounds up to this one
-    RingLoad load_;           ///< of the round before, for the next tail
-    std::map<std::uint64_t, std::unique_ptr<RoundExchange>> exchanges_;  ///< by name
-    std::unique_ptr<RoundExchange> lone_;  ///< for a ring of one with riders or deltas
-    std::unique_ptr<LocalSteps> local_;    ///< while rounds sum deltas
-    std::vector<float> delta_;             ///< of the round: parameters, batch statistics
+    std::uint64_t skip_ = 0;  ///< to be said in summaries; rounds up to this one
+    RingLoad load_;           ///< of the round before, for the next summary
+    std::map<std::uint64_t, std::unique_ptr<AllReduce>> exchanges_;  ///< by name
+    std::unique_ptr<AllReduce> lone_;    ///< for a ring of one with riders or deltas
+    std::unique_ptr<LocalSteps> local_;  ///< while rounds sum deltas
+    std::vector<float> delta_;           ///< of the round: parameters, batch statistics
 };
 
 }  // namespace cohort

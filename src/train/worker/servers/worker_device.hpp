@@ -26,7 +26,7 @@ struct WorkerDevice {
 
     std::unique_ptr<DeviceMath> math;  ///< on the replica's stream
     GradientCopies copies;
-    bool summing = false;  ///< `math` holds squares of a step that nobody has taken
+    bool summing = false;  ///< `math` holds squares of a step that have not been taken
 
 private:
     Replica& replica_;

@@ -10,7 +10,7 @@
 namespace cohort {
 namespace {
 
-[[noreturn]] void refuse(std::string_view what, const ParametersHeader& header) {
+[[noreturn]] void refuse_parameters(std::string_view what, const ParametersHeader& header) {
     fail<PeerError>({.where = "parameters",
                      .what = what,
                      .got = fmt::format("version {} from server {}", header.version, header.server),
@@ -125,7 +125,7 @@ void ParameterInbox::arrived(const ParametersHeader& header) {
         return;
     }
     if (set == nullptr) {
-        refuse("a part came that does not fit this run's shards", header);
+        refuse_parameters("a part came that does not fit this run's shards", header);
     }
     set->parts[server] = Part::kHere;
     drop_overtaken();

@@ -52,7 +52,7 @@ struct ReceivedParameters {
 };
 
 /// Receives parameters part by part. Parts may be of different versions for a moment: a set is
-/// handed out when every server's part of it is there, in the order in which sets are complete.
+/// handed out when every server's part of it is received, in the order in which sets are complete.
 /// Servers send releases in one order, so a set that a newer one has overtaken never completes.
 /// Sets are for an incarnation of the worker: those of an older one are not handed out, those of a
 /// newer one not before begin_incarnation().
@@ -73,12 +73,12 @@ public:
     /// The oldest complete set. Errors: PeerError when it overtakes one with an evaluation order,
     /// which then could never be carried out.
     [[nodiscard]] std::optional<ReceivedParameters> take();
-    /// The worker was lost and begins anew. Sets of older incarnations are abandoned: nobody waits
-    /// for their parts any more, memory that is still written to stays until the process ends.
+    /// The worker was lost and restarts. Sets of older incarnations are abandoned: their parts are
+    /// not waited for any more, memory that is still written to stays until the process ends.
     void begin_incarnation(std::uint32_t incarnation);
     /// Its memory may be used for the next set.
     void give_back(ReceivedParameters used);
-    /// The announcement of a part that nobody wants any more, accepted or not.
+    /// The announcement of a part that is not needed any more, accepted or not.
     void forget(const ParametersHeader& header);
     /// Servers that are writing into this inbox.
     [[nodiscard]] std::vector<int> coming() const;
@@ -90,7 +90,7 @@ private:
     struct Set {
         ReceivedParameters parameters;
         std::vector<Part> parts;  ///< by server
-        bool overtaken = false;   ///< only waits for bytes that are under way
+        bool overtaken = false;   ///< only waits for bytes in flight
         std::uint32_t incarnation = 0;
         [[nodiscard]] bool coming() const;  ///< it is being written to
     };

@@ -17,7 +17,7 @@ bool all_done(const Transfers& transfers) {
 
 }  // namespace
 
-PushBuffers::PushBuffers(const ShardedLayout& layout, Device& device) {
+SendBuffers::SendBuffers(const ShardedLayout& layout, Device& device) {
     constexpr int kBuffers = 2;
     const auto bytes = static_cast<std::size_t>(layout.floats()) * sizeof(float);
     for (int i = 0; i < kBuffers; ++i) {
@@ -25,7 +25,7 @@ PushBuffers::PushBuffers(const ShardedLayout& layout, Device& device) {
     }
 }
 
-std::shared_ptr<Buffer> PushBuffers::free() {
+std::shared_ptr<Buffer> SendBuffers::free() {
     for (const Slot& slot : slots_) {
         if (all_done(slot.transfers)) {
             return slot.buffer;
@@ -34,7 +34,7 @@ std::shared_ptr<Buffer> PushBuffers::free() {
     return nullptr;
 }
 
-void PushBuffers::in_use(const std::shared_ptr<Buffer>& buffer, Transfers transfers) {
+void SendBuffers::in_use(const std::shared_ptr<Buffer>& buffer, Transfers transfers) {
     for (Slot& slot : slots_) {
         if (slot.buffer == buffer) {
             slot.transfers.swap(transfers);
@@ -43,13 +43,13 @@ void PushBuffers::in_use(const std::shared_ptr<Buffer>& buffer, Transfers transf
     }
 }
 
-const Transfers& PushBuffers::oldest() const noexcept {
+const Transfers& SendBuffers::oldest() const noexcept {
     return std::min_element(slots_.begin(), slots_.end(),
                             [](const Slot& a, const Slot& b) { return a.use < b.use; })
         ->transfers;
 }
 
-std::vector<int> PushBuffers::missing(const Transfers& transfers) {
+std::vector<int> SendBuffers::missing(const Transfers& transfers) {
     std::vector<int> servers;
     for (std::size_t server = 0; server < transfers.size(); ++server) {
         if (!transfers[server]->done()) {

@@ -14,11 +14,11 @@
 
 namespace cohort {
 
-/// Memory for pushes on their way out, in ShardedLayout. A buffer is used again when all of its
+/// Memory for outgoing pushes, in ShardedLayout. A buffer is used again when all of its
 /// transfers are done; two are enough unless the network is slower than training.
-class PushBuffers {
+class SendBuffers {
 public:
-    PushBuffers(const ShardedLayout& layout, Device& device);
+    SendBuffers(const ShardedLayout& layout, Device& device);
 
     /// A buffer that nothing leaves from any more; null when there is none
     [[nodiscard]] std::shared_ptr<Buffer> free();

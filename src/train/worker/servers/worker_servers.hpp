@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "train/worker/servers/worker_rounds.hpp"
+#include "comm/allreduce/all_reduce.hpp"
 #include "train/worker/worker_context.hpp"
 
 namespace cohort {
@@ -10,6 +10,6 @@ namespace cohort {
 /// A worker of parameter servers. `context` outlives it.
 /// @param rounds makes the exchanges of groups; may be empty when there are none
 [[nodiscard]] std::unique_ptr<WorkerExecutor> make_servers_executor(WorkerContext& context,
-                                                                    RoundExchangeFactory rounds);
+                                                                    AllReduceFactory rounds);
 
 }  // namespace cohort

@@ -16,16 +16,16 @@ public:
 
     /// The time until now belongs to no iteration.
     void skip() { (void)lap(); }
-    /// Parameters are in use that are leave for a mini-batch. @param first_s  ago the first of them
+    /// Parameters are in use that permit a mini-batch. @param first_s  ago the first of them
     /// were announced
     void parameters(double first_s);
     /// Waiting for a lease has ended.
     void leased() { lease_s_ += lap(); }
-    /// The mini-batch is there.
+    /// The mini-batch is loaded.
     void loaded() { input_s_ += lap(); }
     /// There is memory for the push.
     void placed() { buffer_s_ += lap(); }
-    /// The mini-batch in hand came back: loading it was waiting for another.
+    /// The mini-batch in hand was taken back: loading it was waiting for another.
     void dropped();
     /// Forward begins.
     void begin();

@@ -1,0 +1,66 @@
+#include "comm/world/network.hpp"
+
+namespace cohort {
+
+void Network::open(const WorldOptions& options, const LaunchEnv& env, Ports& ports) {
+    if (uses_mpi) {
+        start_mpi();
+        mpi_started.store(true);
+        roster = meet(options, env, comms);
+        members.open(map().size());
+        const int node = map().ranks[static_cast<std::size_t>(rank())].node;
+        bells.open(comms.node, map().on_node(node), rank(), map().size());
+        control = std::make_unique<ControlChannel>(comms.world, map().size(), bells, traffic);
+        watch = std::make_unique<PeerWatch>(map(), rank(), roster.same_pids, options.lost_after_s,
+                                            *control, members);
+    } else {
+        roster = alone(options, env);
+        members.open(1);
+    }
+    transfers = std::make_unique<Transfers>(
+        TransferLink{.comm = comms.transfer,
+                     .own_rank = rank(),
+                     .tag_limit = roster.tag_limit,
+                     .chunk_bytes = static_cast<std::uint64_t>(options.chunk_bytes),
+                     .ports = ports,
+                     .bells = bells,
+                     .traffic = traffic,
+                     .pacer = pacer,
+                     .heard = [this](int other) { control->heard(other); }});
+}
+
+void Network::close() {
+    bells.close();
+    comms.close();
+    int started = 0;
+    check_mpi(MPI_Initialized(&started));
+    if (started != 0) {
+        check_mpi(MPI_Finalize());
+    }
+}
+
+bool Network::reaches(int other) const noexcept {
+    return !members.excluded(other) && !members.excluded(rank());
+}
+
+bool Network::speaks(Instant now) const {
+    return rank() == 0 ||
+           (watch && watch->beside(0) && (!watch->alive(0) || watch->silent(0, now)));
+}
+
+bool Network::moving() const noexcept {
+    return transfers->moving() || (control && !control->quiet());
+}
+
+bool Network::all_left() const noexcept {
+    return transfers->sent_all() && (!control || control->quiet());
+}
+
+void Network::abandon(int other) {
+    if (control) {
+        control->abandon(other);
+    }
+    transfers->abandon(other);
+}
+
+}  // namespace cohort

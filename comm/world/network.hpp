@@ -1,0 +1,59 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "comm/base/communicators.hpp"
+#include "comm/base/doorbell.hpp"
+#include "comm/transfer/control.hpp"
+#include "comm/transfer/pacer.hpp"
+#include "comm/transfer/transfers.hpp"
+#include "comm/world/members.hpp"
+#include "comm/world/peer_watch.hpp"
+#include "comm/world/startup.hpp"
+#include "core/system/launch_env.hpp"
+
+namespace cohort {
+
+/// Who the ranks are, and this rank's ways to the others. Only the communication thread uses it,
+/// but for the parts that say otherwise.
+struct Network {
+    explicit Network(bool with_mpi) : uses_mpi(with_mpi) {}
+    Network(const Network&) = delete;
+    Network& operator=(const Network&) = delete;
+    ~Network() = default;
+
+    /// Collective. Errors: those of World::World.
+    void open(const WorldOptions& options, const LaunchEnv& env, Ports& ports);
+    /// Collective: ends the communicators and MPI.
+    void close();
+
+    /// Fixed after open(); from any thread.
+    [[nodiscard]] int rank() const noexcept { return roster.own_rank; }
+    [[nodiscard]] const RankMap& map() const noexcept { return roster.map; }
+    /// Whether messages of this rank's application to `other` leave. From any thread.
+    [[nodiscard]] bool reaches(int other) const noexcept;
+    /// Whether this rank may tell how the job has ended: rank 0, or a rank of its host when rank 0
+    /// is dead or frozen.
+    [[nodiscard]] bool speaks(Instant now) const;
+    /// Messages or chunks are in flight.
+    [[nodiscard]] bool moving() const noexcept;
+    /// All that was to be sent has left.
+    [[nodiscard]] bool all_left() const noexcept;
+    /// Nobody waits any more for messages and chunks to and from `other`.
+    void abandon(int other);
+
+    const bool uses_mpi;  ///< false: a world of one rank, without communicators
+    std::atomic<bool> mpi_started{false};
+    Traffic traffic;  ///< thread safe
+    Doorbells bells;  ///< ring() is thread safe
+    Communicators comms;
+    Roster roster;
+    Members members;                          ///< thread safe
+    Pacer pacer;                              ///< set_rate() and limits() are thread safe
+    std::unique_ptr<ControlChannel> control;  ///< null without MPI
+    std::unique_ptr<PeerWatch> watch;         ///< null without MPI
+    std::unique_ptr<Transfers> transfers;
+};
+
+}  // namespace cohort

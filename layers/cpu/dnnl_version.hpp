@@ -1,0 +1,98 @@
+#pragma once
+
+#include "layers/cpu/dnnl_support.hpp"
+
+/// What differs between oneDNN 2 and 3: version 2 describes an operation first and then a primitive
+/// that does it, version 3 describes the primitive at once, with a few more arguments. Scratchpads
+/// are the caller's, the engine is dnnl_engine(). Errors: dnnl::error.
+namespace cohort {
+
+/// @param operation in the order of oneDNN's documentation
+template <class Primitive, class... Operation>
+[[nodiscard]] typename Primitive::primitive_desc describe_forward(const Operation&... operation) {
+#if DNNL_VERSION_MAJOR >= 3
+    return {dnnl_engine(), operation..., user_scratchpad()};
+#else
+    return {typename Primitive::desc(operation...), user_scratchpad(), dnnl_engine()};
+#endif
+}
+
+/// @param forward description of the forward primitive
+template <class Primitive, class Forward, class... Operation>
+[[nodiscard]] typename Primitive::primitive_desc describe_backward(const Forward& forward,
+                                                                   const Operation&... operation) {
+#if DNNL_VERSION_MAJOR >= 3
+    return {dnnl_engine(), operation..., forward, user_scratchpad()};
+#else
+    return {typename Primitive::desc(operation...), user_scratchpad(), dnnl_engine(), forward};
+#endif
+}
+
+/// An elementwise function without parameters; input and output have the same layout.
+[[nodiscard]] inline dnnl::eltwise_forward::primitive_desc describe_eltwise(
+    dnnl::prop_kind kind, dnnl::algorithm function, const dnnl::memory::desc& data) {
+#if DNNL_VERSION_MAJOR >= 3
+    return describe_forward<dnnl::eltwise_forward>(kind, function, data, data, 0.0F, 0.0F);
+#else
+    return describe_forward<dnnl::eltwise_forward>(kind, function, data, 0.0F, 0.0F);
+#endif
+}
+
+[[nodiscard]] inline dnnl::eltwise_backward::primitive_desc describe_eltwise_backward(
+    const dnnl::eltwise_forward::primitive_desc& forward, dnnl::algorithm function,
+    const dnnl::memory::desc& data) {
+#if DNNL_VERSION_MAJOR >= 3
+    return describe_backward<dnnl::eltwise_backward>(forward, function, data, data, data, 0.0F,
+                                                     0.0F);
+#else
+    return describe_backward<dnnl::eltwise_backward>(forward, function, data, data, 0.0F, 0.0F);
+#endif
+}
+
+/// What a pooling reads for each of its outputs; not dilated.
+struct PoolWindow {
+    dnnl::memory::dims strides;
+    dnnl::memory::dims kernel;
+    dnnl::memory::dims padding_before;
+    dnnl::memory::dims padding_after;
+};
+
+[[nodiscard]] inline dnnl::pooling_forward::primitive_desc describe_pooling(
+    dnnl::prop_kind kind, dnnl::algorithm algorithm, const dnnl::memory::desc& source,
+    const dnnl::memory::desc& output, const PoolWindow& window) {
+#if DNNL_VERSION_MAJOR >= 3
+    const dnnl::memory::dims dilation(window.kernel.size(), 0);
+    return describe_forward<dnnl::pooling_forward>(kind, algorithm, source, output, window.strides,
+                                                   window.kernel, dilation, window.padding_before,
+                                                   window.padding_after);
+#else
+    return describe_forward<dnnl::pooling_forward>(kind, algorithm, source, output, window.strides,
+                                                   window.kernel, window.padding_before,
+                                                   window.padding_after);
+#endif
+}
+
+[[nodiscard]] inline dnnl::pooling_backward::primitive_desc describe_pooling_backward(
+    const dnnl::pooling_forward::primitive_desc& forward, dnnl::algorithm algorithm,
+    const dnnl::memory::desc& source, const dnnl::memory::desc& output, const PoolWindow& window) {
+#if DNNL_VERSION_MAJOR >= 3
+    const dnnl::memory::dims dilation(window.kernel.size(), 0);
+    return describe_backward<dnnl::pooling_backward>(forward, algorithm, source, output,
+                                                     window.strides, window.kernel, dilation,
+                                                     window.padding_before, window.padding_after);
+#else
+    return describe_backward<dnnl::pooling_backward>(forward, algorithm, source, output,
+                                                     window.strides, window.kernel,
+                                                     window.padding_before, window.padding_after);
+#endif
+}
+
+[[nodiscard]] inline dnnl::memory::dims dims_of(const dnnl::memory::desc& desc) {
+#if DNNL_VERSION_MAJOR >= 3
+    return desc.get_dims();
+#else
+    return desc.dims();
+#endif
+}
+
+}  // namespace cohort

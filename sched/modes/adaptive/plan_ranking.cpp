@@ -1,0 +1,147 @@
+#include "sched/modes/adaptive/plan_ranking.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace cohort {
+namespace {
+
+constexpr double kMoved = 0.1;  ///< relative, of a local step time: all plans are rated again
+
+/// "3", "3 and 5", "3, 5 and 7"
+std::string enumerated(const std::vector<int>& workers) {
+    std::string text;
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+        const char* const between = i == 0 ? "" : i + 1 == workers.size() ? " and " : ", ";
+        text += fmt::format("{}{}", between, workers[i]);
+    }
+    return text;
+}
+
+bool same_members(const SyncPlan& a, const SyncPlan& b) {
+    return std::equal(a.cohorts.begin(), a.cohorts.end(), b.cohorts.begin(), b.cohorts.end(),
+                      [](const CohortSpec& x, const CohortSpec& y) {
+                          return x.members == y.members && x.riders == y.riders &&
+                                 x.quorum == y.quorum;
+                      });
+}
+
+}  // namespace
+
+bool same_way(const PlanOption& a, const PlanOption& b) {
+    return a.batches == b.batches && same_members(a.plan, b.plan) && a.plan.late == b.plan.late &&
+           a.plan.lag_rule.has_value() == b.plan.lag_rule.has_value();
+}
+
+void PlanRanking::rank(const PlanOption& current, const std::vector<PlanShape>& shapes,
+                       const Rate& rate) {
+    kept_ = rate(current, true);
+    others_.clear();
+    for (const PlanShape& shape : shapes) {
+        PlanOption option = make_option(shape, setting_, load_);
+        const bool known = std::any_of(others_.begin(), others_.end(), [&](const RatedPlan& one) {
+            return same_way(one.option, option);
+        });
+        if (known) {
+            continue;
+        }
+        RatedPlan one = rate(std::move(option), false);
+        if (!same_way(one.option, current) || one.option.plan.lr_scale != current.plan.lr_scale) {
+            others_.push_back(std::move(one));
+        }
+    }
+    std::stable_sort(others_.begin(), others_.end(), [](const RatedPlan& a, const RatedPlan& b) {
+        return a.candidate.rate > b.candidate.rate;
+    });
+}
+
+RatedPlan PlanRanking::take(std::size_t choice) {
+    return std::exchange(others_[choice], *std::exchange(kept_, std::nullopt));
+}
+
+std::vector<Candidate> PlanRanking::candidates(const Candidate& first) const {
+    constexpr std::size_t kMostListed = 20;
+    std::vector<Candidate> all{first};
+    for (const RatedPlan& other : others_) {
+        all.push_back(other.candidate);
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.rate > b.rate; });
+    all.resize(std::min(all.size(), kMostListed));
+    return all;
+}
+
+bool PlanRanking::moved(const LoadEstimate& now, const std::vector<int>& live) const {
+    return std::any_of(live.begin(), live.end(), [&](int worker) {
+        const auto i = static_cast<std::size_t>(worker);
+        const double before_s = load_.own_s(i, setting_.batch);
+        return std::abs(now.own_s(i, setting_.batch) - before_s) > kMoved * before_s;
+    });
+}
+
+double PlanRanking::iteration_s(const std::vector<int>& live) const {
+    double sum = 0;
+    for (const int worker : live) {
+        sum += load_.own_s(static_cast<std::size_t>(worker), setting_.batch);
+    }
+    return sum / static_cast<double>(live.size());
+}
+
+double PlanRanking::sure_gain(std::size_t index) const {
+    const RatedPlan& other = others_[index];
+    const double gain = other.candidate.rate / kept_->candidate.rate - 1;
+    const std::vector<double>& now = kept_->timing.replicates;
+    const std::vector<double>& then = other.timing.replicates;
+    const auto count = static_cast<double>(now.size());
+    const double faster = other.timing.samples_s / kept_->timing.samples_s;
+    double squares = 0;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+        const double off = other.timing.samples_s * (1 / now[i] - faster / then[i]);
+        squares += off * off;
+    }
+    const double error = std::sqrt(squares / (count * std::max(count - 1, 1.0)));
+    return gain - kConfidence * error;
+}
+
+std::string change_sentence(const OwnTimes& times, std::size_t workers, const RatedPlan& before,
+                            const RatedPlan& best) {
+    constexpr std::size_t kFew = 3;
+    const std::vector<int> slow = times.slow();
+    const bool one = slow.size() == 1;
+    std::string why;
+    if (slow.empty()) {
+        why = fmt::format("nobody is slow, times vary by {:.0f} %",
+                          100 * std::expm1(times.variation()));
+    } else {
+        double most = 1;
+        for (const int worker : slow) {
+            most = std::max(most, times.slowness(worker));
+        }
+        const std::string who =
+            slow.size() <= kFew ? enumerated(slow) : fmt::format("{} of {}", slow.size(), workers);
+        why = fmt::format("worker{} {} {} {}{:.1f}x slower", one ? "" : "s", who,
+                          one ? "is" : "are", one ? "" : "up to ", most);
+    }
+    const PlanShape& shape = best.option.shape;
+    const std::string family = shape.mode.substr(0, shape.mode.find(':'));
+    const std::string number = shape.mode.substr(std::min(shape.mode.size(), family.size() + 1));
+    std::string what = family == "asgd" ? "nobody waits"
+                       : family == "quorum"
+                           ? fmt::format("updates wait for {} of {}", number, workers)
+                       : family == "ring" && !number.empty()
+                           ? fmt::format("{} of {} make the ring", number, workers)
+                           : "all wait for all";
+    if (shape.balanced) {
+        const std::string batches =
+            slow.empty() ? "batches by speed"
+                         : fmt::format("smaller batches for {}", one ? "it" : "them");
+        what = number.empty() ? batches : what + ", " + batches;
+    }
+    return fmt::format("{}: {}, {:.4g} -> {:.4g} samples/s", why, what, before.candidate.samples_s,
+                       best.candidate.samples_s);
+}
+
+}  // namespace cohort

@@ -1,0 +1,238 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "sim/cluster/fluid.hpp"
+#include "sim/cluster/position_heap.hpp"
+#include "sim/cluster/slot_table.hpp"
+
+/// The parts of a FluidNetwork. Activities are grouped by what decides their rates, so that a
+/// change costs as much as there are different rates, not activities:
+///   route  the uses of an activity, known since the first activity that had them;
+///   kind   activities of a route with the same limit: equal rates, always;
+///   path   those uses of a route that other routes have as well. A resource that only one route
+///          uses is divided by its n activities alone: it is a limit, capacity / (share * n);
+///   tier   kinds with the same path and limit: equal rates as long as they stay in it.
+/// A tier counts the units that each of its activities has got (`passed`); an activity ends when
+/// that count reaches its mark. So a tier whose rate changes has one new finishing time, whatever
+/// the number of its activities. Heaps by mark of a kind's activities and of a tier's kinds, and
+/// one by time of the tiers, find the next activity that ends. What a group's activities take of
+/// its members is counted for the group; a member adds what is counted for itself.
+namespace cohort::fluid {
+
+using Index = std::uint32_t;
+using ActivityId = FluidNetwork::ActivityId;
+using ResourceId = FluidNetwork::ResourceId;
+using Use = FluidNetwork::Use;
+
+inline constexpr Index kNone = ~Index{0};
+inline constexpr double kUnlimited = FluidNetwork::kUnlimited;
+/// A resource is full when this much more, relative, is wanted than it has.
+inline constexpr double kSlack = 1e-12;
+
+/// Values with an index; a released index is used again.
+template <class T>
+class IndexPool {
+public:
+    [[nodiscard]] Index take() {
+        if (free_.empty()) {
+            values_.emplace_back();
+            return static_cast<Index>(values_.size() - 1);
+        }
+        const Index index = free_.back();
+        free_.pop_back();
+        return index;
+    }
+    void release(Index index) { free_.push_back(index); }
+    [[nodiscard]] T& operator[](Index index) noexcept { return values_[index]; }
+    [[nodiscard]] const T& operator[](Index index) const noexcept { return values_[index]; }
+    [[nodiscard]] std::size_t slots() const noexcept { return values_.size(); }
+
+private:
+    std::vector<T> values_;
+    std::vector<Index> free_;
+};
+
+/// A sum of many terms that come and go, without drift (Knuth's two-sum).
+struct ExactSum {
+    double high = 0;
+    double low = 0;
+    void add(double term) noexcept {
+        const double sum = high + term;
+        const double part = sum - high;
+        low += (high - (sum - part)) + (term - part);
+        high = sum;
+    }
+    [[nodiscard]] double value() const noexcept { return high + low; }
+};
+
+struct Activity {
+    Index kind = kNone;
+    std::uint32_t position = 0;  ///< in its kind's heap
+    bool over = false;           ///< its end has not been reported yet
+    double work = 0;
+    double mark = 0;          ///< over when its kind's count has passed this
+    std::uint64_t order = 0;  ///< in which activities began
+    EventQueue::Action done;
+};
+
+struct Kind {
+    Index route = kNone;
+    Index tier = kNone;
+    std::uint32_t position = 0;  ///< in its tier's heap, if the kind has activities there
+    bool queued = false;         ///< is in that heap
+    bool changed = false;        ///< is in Changes::kinds
+    double limit = 0;
+    double offset = 0;             ///< the tier's count less the kind's
+    std::int64_t counted = 0;      ///< activities, as its tier counts them
+    PositionHeap<double> members;  ///< activities by mark
+};
+
+struct Route {
+    std::vector<Use> uses;
+    std::uint64_t hash = 0;
+    double limit = 0;          ///< rate of one activity alone on its resources
+    std::vector<Index> kinds;  ///< with activities
+    Index narrow = kNone;      ///< path of what other routes use too; kNone: to be looked up
+    Index full = kNone;        ///< path of all uses, in force while there are several kinds
+    double through = 0;        ///< units of activities that are over
+    bool known = false;
+};
+
+struct Tier {
+    Index path = kNone;
+    std::uint32_t position = 0;  ///< in the heap of finishing times
+    bool changed = false;        ///< is in Changes::tiers
+    std::int64_t members = 0;    ///< activities
+    double limit = 0;
+    double rate = 0;
+    double passed = 0;  ///< units of each activity by `since`
+    double since = 0;
+    PositionHeap<double> kinds;  ///< by mark of the first member, in the tier's count
+};
+
+struct Path {
+    std::vector<Use> uses;
+    std::vector<int> counts;  ///< by use: an activity's part in Load::rising
+    std::uint64_t hash = 0;
+    std::vector<Index> tiers;  ///< limits ascending
+    std::int64_t members = 0;  ///< activities
+    ExactSum wanted;           ///< rates of all activities at their limits
+    double counted = 0;        ///< the part of `wanted` that resources and groups know
+    bool bound = false;        ///< not all rates are at their limits
+    bool changed = false;      ///< is in Changes::paths
+    bool known = false;
+    std::uint64_t visited = 0;  ///< by the search for connected paths
+    std::size_t held = 0;       ///< during filling: tiers that rise no more
+};
+
+/// What a resource or group carries during filling.
+struct Load {
+    double weight = 0;        ///< shares of the activities that rise
+    double held = 0;          ///< what the other activities take
+    std::int64_t rising = 0;  ///< activities that rise
+};
+
+/// What is used: a resource by itself, or a group.
+struct Used {
+    double through = 0;          ///< units of routes that were forgotten
+    std::vector<Index> routes;   ///< that name it
+    std::vector<Index> paths;    ///< that name it
+    ExactSum wanted;             ///< by activities that name it, all at their limits
+    bool changed = false;        ///< is in Changes::resources or Changes::groups
+    std::uint64_t visited = 0;   ///< by the search for connected paths
+    std::uint64_t loosened = 0;  ///< a group: the last settling that changed all of its paths
+    Load load;
+};
+
+struct Resource : Used {
+    double capacity = 0;
+    bool full = false;
+    bool resized = false;      ///< its capacity changed
+    std::uint64_t filled = 0;  ///< the last step of filling at which it was full
+    std::vector<Use> groups;   ///< that it is a member of, with its share
+    std::uint64_t named = 0;   ///< by the route that is being checked
+};
+
+struct Group : Used {
+    std::vector<Use> members;
+    std::vector<Index> full;   ///< members that are full
+    std::uint64_t filled = 0;  ///< the last step of filling at which members were full
+    int filled_members = 0;    ///< their number at that step
+    bool known = true;
+};
+
+/// Groups have ids below 0.
+[[nodiscard]] inline bool is_group(ResourceId id) noexcept {
+    return id < 0;
+}
+[[nodiscard]] inline Index group_index(ResourceId id) noexcept {
+    return static_cast<Index>(~id);
+}
+
+/// Everything that a network consists of; all its parts work on it.
+struct State {
+    explicit State(EventQueue& events) : queue(events) {}
+
+    [[nodiscard]] Resource& resource(ResourceId id) {
+        return resources[static_cast<std::size_t>(id)];
+    }
+    [[nodiscard]] Group& group(ResourceId id) { return groups[group_index(id)]; }
+    [[nodiscard]] Used& used(ResourceId id) {
+        if (is_group(id)) {
+            return group(id);
+        }
+        return resource(id);
+    }
+    /// The share by which a resource belongs to a group; 0: it is no member.
+    [[nodiscard]] double share_in(ResourceId id, ResourceId group_id) const;
+    /// Units that each activity has got by now, as its tier or its kind counts.
+    [[nodiscard]] double passed(const Tier& tier) const {
+        return tier.passed + tier.rate * (queue.now() - tier.since);
+    }
+    [[nodiscard]] double passed(const Kind& kind) const {
+        return kind.tier == kNone ? 0 : passed(tiers[kind.tier]) - kind.offset;
+    }
+    /// Units that went over a resource or a group under that name.
+    [[nodiscard]] double units(const Used& used, ResourceId id) const;
+
+    EventQueue& queue;
+    std::vector<Resource> resources;
+    std::vector<Group> groups;
+    SlotTable<Activity> activities;
+    IndexPool<Kind> kinds;
+    IndexPool<Route> routes;
+    IndexPool<Tier> tiers;
+    IndexPool<Path> paths;
+
+private:
+    [[nodiscard]] double through(const Route& route) const;
+};
+
+/// What has changed since the last settling, each thing once.
+struct Changes {
+    /// @param on_settle is called once before the clock moves on after a change
+    Changes(State& of, EventQueue::Action on_settle) : state(of), settle(std::move(on_settle)) {}
+
+    void change_kind(Index index);
+    /// All kinds of a route.
+    void change_route(const Route& route);
+    void change_path(Index index);
+    void change_tier(Index index);
+    void change_used(ResourceId id);
+    void ask_to_settle();
+
+    State& state;
+    EventQueue::Action settle;
+    bool settling = false;  ///< has been asked for
+    std::vector<Index> kinds;
+    std::vector<Index> paths;
+    std::vector<Index> resources;
+    std::vector<Index> groups;
+    std::vector<Index> tiers;
+};
+
+}  // namespace cohort::fluid

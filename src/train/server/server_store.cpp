@@ -1,0 +1,145 @@
+#include "train/server/server_store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cohort/core/error.hpp"
+
+namespace cohort {
+namespace {
+
+void check_fit(const ShardSnapshot& snapshot, const ShardRange& range,
+               const std::vector<OptimizerSlot>& slots) {
+    const auto fits = [](const std::vector<float>& values, std::int64_t floats) {
+        return static_cast<std::int64_t>(values.size()) == floats;
+    };
+    const bool same =
+        snapshot.begin == range.begin && snapshot.end == range.end &&
+        fits(snapshot.parameters, range.parameters()) && fits(snapshot.state, range.state) &&
+        std::equal(slots.begin(), slots.end(), snapshot.optimizer_slots.begin(),
+                   snapshot.optimizer_slots.end(),
+                   [&](const OptimizerSlot& slot, const auto& saved) {
+                       return saved.first == slot.name && fits(saved.second, range.parameters());
+                   });
+    if (!same) {
+        fail<FileError>({.where = "checkpoint",
+                         .what = "it is of another model, range or optimizer",
+                         .expected = fmt::format("[{}, {}), state {}, {} optimizer buffers",
+                                                 range.begin, range.end, range.state, slots.size()),
+                         .got = fmt::format("[{}, {}), state {}, {} optimizer buffers",
+                                            snapshot.begin, snapshot.end, snapshot.state.size(),
+                                            snapshot.optimizer_slots.size())});
+    }
+}
+
+}  // namespace
+
+ShardStore::ShardStore(const Graph& graph, const ShardRange& range,
+                       const OptimizerOptions& optimizer, Device& host, Stream& stream,
+                       std::unique_ptr<Device> device)
+    : graph_(graph),
+      range_(range),
+      kind_(optimizer.kind),
+      theta_(host.allocate(
+          std::max<std::size_t>(static_cast<std::size_t>(range.floats()) * sizeof(float), 64))),
+      optimizer_(device ? nullptr
+                        : make_optimizer(optimizer, graph.parameters(), range.begin, range.end,
+                                         host, stream)),
+      other_(device ? std::make_unique<ShardDevice>(std::move(device), graph.parameters(), range,
+                                                    optimizer)
+                    : nullptr) {
+}
+
+std::span<const float> ShardStore::parameters() const noexcept {
+    return {theta_.floats(), static_cast<std::size_t>(range_.parameters())};
+}
+std::span<const float> ShardStore::state() const noexcept {
+    return {theta_.floats() + range_.parameters(), static_cast<std::size_t>(range_.state)};
+}
+std::span<float> ShardStore::parameters() noexcept {
+    return {theta_.floats(), static_cast<std::size_t>(range_.parameters())};
+}
+std::span<float> ShardStore::state() noexcept {
+    return {theta_.floats() + range_.parameters(), static_cast<std::size_t>(range_.state)};
+}
+
+std::span<const float> ShardStore::velocity() {
+    if (kind_ != OptimizerKind::kSgd) {
+        return {};
+    }
+    return other_ ? std::span<const float>(velocity_)
+                  : std::span<const float>(optimizer_->slots().front().values);
+}
+
+/// The device's parameters and the host's copy of the velocity, after the host's have changed.
+void ShardStore::fill_device() {
+    if (!other_) {
+        return;
+    }
+    other_->set_parameters(std::as_const(*this).parameters());
+    if (kind_ == OptimizerKind::kSgd) {
+        velocity_.resize(static_cast<std::size_t>(range_.parameters()));
+        other_->get_slot(0, velocity_);
+    }
+}
+
+void ShardStore::initialise(std::uint64_t seed) {
+    std::vector<float> all(static_cast<std::size_t>(graph_.parameters().total()));
+    std::vector<float> all_state(static_cast<std::size_t>(graph_.state().total()));
+    graph_.initialise(seed, all, all_state);
+    std::copy(all.begin() + range_.begin, all.begin() + range_.end, parameters().begin());
+    std::copy_n(all_state.begin(), range_.state, state().begin());
+    fill_device();
+}
+
+void ShardStore::restore(const ShardSnapshot& snapshot) {
+    const std::vector<OptimizerSlot> slots = optimizer().slots();
+    check_fit(snapshot, range_, slots);
+    std::copy(snapshot.parameters.begin(), snapshot.parameters.end(), parameters().begin());
+    std::copy(snapshot.state.begin(), snapshot.state.end(), state().begin());
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        const std::vector<float>& values = snapshot.optimizer_slots[i].second;
+        if (other_) {
+            other_->set_slot(i, values);
+        } else {
+            std::copy(values.begin(), values.end(), slots[i].values.begin());
+        }
+    }
+    optimizer().restore_scalars(snapshot.optimizer_scalars);
+    fill_device();
+}
+
+ShardSnapshot ShardStore::capture(std::int64_t version) {
+    ShardSnapshot snapshot{.part = range_.part,
+                           .begin = range_.begin,
+                           .end = range_.end,
+                           .version = version,
+                           .parameters = {parameters().begin(), parameters().end()},
+                           .state = {state().begin(), state().end()}};
+    const std::vector<OptimizerSlot> slots = optimizer().slots();
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        std::vector<float> values(slots[i].values.size());
+        if (other_) {
+            other_->get_slot(i, values);
+        } else {
+            std::copy(slots[i].values.begin(), slots[i].values.end(), values.begin());
+        }
+        snapshot.optimizer_slots.emplace_back(slots[i].name, std::move(values));
+    }
+    for (const OptimizerScalar& one : optimizer().scalars()) {
+        snapshot.optimizer_scalars.emplace_back(one.name, one.value);
+    }
+    return snapshot;
+}
+
+void ShardStore::apply_on_device(std::int64_t at, std::int64_t n) {
+    const auto first = static_cast<std::size_t>(at);
+    const auto count = static_cast<std::size_t>(n);
+    const std::span<float> velocity(velocity_);
+    other_->apply(at, parameters().subspan(first, count),
+                  velocity.empty() ? velocity : velocity.subspan(first, count));
+}
+
+}  // namespace cohort

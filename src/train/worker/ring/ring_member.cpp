@@ -1,0 +1,120 @@
+#include "train/worker/ring/ring_member.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cohort/core/error.hpp"
+
+namespace cohort {
+
+bool RingMember::carry_out(const RoundOrder& order) {
+    check_invariant(model_.begun(), "kBegin comes before the first round");
+    if (!order.members.empty() && skips(order)) {
+        return true;
+    }
+    if (!order.members.empty() && !round(order)) {
+        return false;
+    }
+    ++done_;
+    if (context_.worker() == order.reporter) {
+        model_.snapshot(order.snapshot);
+    }
+    if (order.evaluation != 0) {
+        evaluate(order);
+    }
+    return true;
+}
+
+bool RingMember::round(const RoundOrder& order) {
+    const auto mine = std::find_if(
+        order.members.begin(), order.members.end(),
+        [this](const RoundMember& member) { return member.worker == context_.worker(); });
+    if (mine == order.members.end()) {
+        fail<PeerError>({.where = fmt::format("round {}", order.round),
+                         .what = "it leaves this worker out",
+                         .hint = "the same program on all ranks"});
+    }
+    const std::optional<MemberRounds::Sum> sum = rounds_.run(order, *mine, pushes_of(order, *mine));
+    if (!sum) {
+        return false;
+    }
+    model_.set_last_round(order.round);
+    GradientAnswer answer = RoundReport::kNoAnswer;
+    if (std::all_of(sum->summaries.begin(), sum->summaries.end(),
+                    [](const RoundSummary& summary) { return summary.finite; })) {
+        answer = answers_.answer(order, *sum);
+        const Clock::Seconds start = context_.clock().now();
+        model_.apply(order, *sum);
+        rounds_.applied((context_.clock().now() - start).count());
+        release_riders(order, *mine);
+    } else if (order.question.keep) {
+        answers_.forget();
+    }
+    for (const RoundSummary& summary : sum->summaries) {
+        skip_ = std::max(skip_, summary.skip);
+    }
+    report(order, *sum, answer);
+    return true;
+}
+
+std::vector<AddedPush> RingMember::pushes_of(const RoundOrder& order,
+                                             const RoundMember& mine) const {
+    std::vector<AddedPush> added;
+    for (const RiderPush& rider : mine.riders) {
+        const auto staged = staged_.find(rider.push);
+        check_invariant(staged != staged_.end(), "a granted push is received");
+        added.push_back({staged->second, static_cast<float>(share(order, rider.samples))});
+    }
+    return added;
+}
+
+/// The riders whose gradients were in the update go on with its parameters.
+void RingMember::release_riders(const RoundOrder& order, const RoundMember& mine) {
+    for (const RiderPush& rider : mine.riders) {
+        model_.send({.epoch = order.epoch,
+                     .after = rider.push.sequence,
+                     .incarnation = rider.push.incarnation,
+                     .scalars = {}},
+                    rider.push.worker, order.lr, rider.lag);
+        staged_.erase(rider.push);
+    }
+}
+
+void RingMember::report(const RoundOrder& order, const MemberRounds::Sum& sum,
+                        const GradientAnswer& answer) {
+    RoundReport report{.round = order.round, .version = model_.version(), .members = sum.summaries};
+    report.skip = skip_ > order.round ? skip_ : 0;
+    report.answer = answer;
+    report.exchange_s = sum.times.exchange_s;
+    report.exposed_s = sum.times.exposed_s;
+    if (context_.worker() == order.reporter) {
+        context_.coordinator().tell(MessageKind::kRoundDone, report);
+    }
+    last_report_ = std::move(report);
+}
+
+/// The i-th of n evaluators does part i of n.
+void RingMember::evaluate(const RoundOrder& order) {
+    const auto mine =
+        std::find(order.evaluators.begin(), order.evaluators.end(), context_.worker());
+    if (mine != order.evaluators.end()) {
+        context_.evaluate({.id = order.evaluation,
+                           .part = static_cast<std::int32_t>(mine - order.evaluators.begin()),
+                           .parts = static_cast<std::int32_t>(order.evaluators.size())});
+    }
+}
+
+void RingMember::leave() {
+    answers_.forget();
+    model_.set_last_round(0);
+}
+
+void RingMember::restart() {
+    rounds_.keep_only({});
+    staged_.clear();
+    forget_report();
+    leave();
+}
+
+}  // namespace cohort

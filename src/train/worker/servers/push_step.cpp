@@ -1,0 +1,157 @@
+#include "train/worker/servers/push_step.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "train/run/train_parts.hpp"
+#include "train/worker/servers/split_batch_step.hpp"
+
+namespace cohort {
+
+PushStep::PushStep(WorkerContext& context, const ShardedLayout& layout, PushBuffers& places,
+                   IterationTimes& times, AllReduceFactory rounds)
+    : context_(context),
+      layout_(layout),
+      places_(places),
+      times_(times),
+      groups_(std::move(rounds), layout.floats(), context.compute().on_this_device({})) {
+}
+
+void PushStep::begin_incarnation() {
+    if (local_) {
+        local_->forget();
+    }
+}
+
+void PushStep::run(const PushJob& job) {
+    if (job.order.work.work == Work::kDelta) {
+        delta(job);
+    } else if (job.order.halves) {
+        gradient_of_halves(job);
+    } else if (job.place.slot >= 0) {
+        gradient_in_slot(job);
+    } else {
+        gradient(job);
+    }
+}
+
+void PushStep::gradient(const PushJob& job) {
+    PushObserver observer(context_.compute().step_parts(), context_.links(), layout_,
+                          job.place.buffer, {job.id}, [&] { return give_up(job); });
+    const auto result = context_.compute().train_step(view_of(job.batch), observer);
+    if (result) {
+        observer.finish();
+        places_.leaves(job.place, observer.transfers());
+        times_.computed(observer.leaving_s(), context_.compute().device_seconds());
+        const double squares = observer.sum_of_squares();
+        send(ticket_of(job, *result, std::isfinite(squares), squares));
+        return;
+    }
+    times_.skip();
+    const auto transfers = observer.transfers();
+    for (std::size_t server = 0; server < transfers.size(); ++server) {
+        const auto floats = static_cast<std::uint64_t>(layout_.shards()[server].floats());
+        transfers[server]->release(floats * sizeof(float));  // to the end, whatever is in it
+    }
+    places_.leaves(job.place, transfers);
+    if (!transfers.empty()) {
+        send({.push = job.id,
+              .lease = job.order.lease,
+              .version = job.version,
+              .samples = job.batch.size(),
+              .given_up = true});
+    }
+}
+
+/// The payload stays here; the node's head sums it with others when its update is decided.
+void PushStep::gradient_in_slot(const PushJob& job) {
+    SlotObserver observer(context_.compute().step_parts(), layout_, job.place.floats,
+                          [&] { return give_up(job); });
+    const auto result = context_.compute().train_step(view_of(job.batch), observer);
+    if (!result) {
+        times_.skip();
+        places_.give_back(job.place);
+        return;
+    }
+    observer.finish();
+    times_.computed(0, context_.compute().device_seconds());
+    const double squares = observer.sum_of_squares();
+    send(ticket_of(job, *result, std::isfinite(squares), squares));
+}
+
+/// Nothing leaves before the end of the second half.
+void PushStep::gradient_of_halves(const PushJob& job) {
+    delta_.resize(static_cast<std::size_t>(layout_.floats()));
+    const auto step = train_split_batch(context_, job.batch, delta_, [&] { return give_up(job); });
+    if (!step) {
+        times_.skip();
+        places_.give_back(job.place);
+        return;
+    }
+    places_.put(job.place, job.id, delta_);
+    times_.computed(0, step->device_s);
+    Ticket ticket =
+        ticket_of(job, step->result, std::isfinite(step->mean_squares), step->mean_squares);
+    ticket.halves = true;
+    ticket.first_squares = step->squares[0];
+    ticket.second_squares = step->squares[1];
+    send(ticket);
+}
+
+void PushStep::delta(const PushJob& job) {
+    delta_.resize(static_cast<std::size_t>(layout_.floats()));
+    if (!local_) {
+        local_ = std::make_unique<LocalSteps>(context_, layout_.floats());
+    }
+    const WorkOrder& work = job.order.work;
+    GroupExchanges::Turn turn;
+    if (!work.group.empty()) {
+        turn = groups_.turn(work);
+        if (turn.exchange == nullptr) {
+            places_.give_back(job.place);
+            return;  // a member is lost: the lease will be taken back
+        }
+    }
+    const auto result = local_->run(job.batch, work, turn.exchange, turn.round, delta_,
+                                    [&] { return give_up(job); });
+    if (!result) {
+        times_.skip();
+        groups_.broke(work);
+        places_.give_back(job.place);
+        return;
+    }
+    times_.computed_for(result->compute_s);
+    places_.put(job.place, job.id, delta_);
+    send(ticket_of(job, result->result, result->finite, result->squares));
+}
+
+/// Others of a group wait for this worker at every step: nothing but its own loss ends that early.
+bool PushStep::give_up(const PushJob& job) {
+    context_.coordinator().take_orders();
+    if (context_.incarnation() != job.id.incarnation) {
+        return true;
+    }
+    return job.order.work.group.empty() &&
+           (context_.coordinator().stopped() || context_.batches().revoked(job.order.lease));
+}
+
+Ticket PushStep::ticket_of(const PushJob& job, const BatchResult& result, bool finite,
+                           double squares) {
+    WorkerTimes times = times_.times();
+    times.use = context_.meter().use();
+    times.telemetry_s = context_.meter().take_cost_s();
+    return {.push = job.id,
+            .lease = job.order.lease,
+            .version = job.version,
+            .samples = job.batch.size(),
+            .loss_sum = result.loss_sum,
+            .correct = result.correct,
+            .finite = finite && std::isfinite(result.loss_sum),
+            .gradient_norm = std::sqrt(squares),
+            .times = times,
+            .work = job.order.work.work,
+            .validation = job.order.validation,
+            .slot = job.place.slot};
+}
+
+}  // namespace cohort

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "train/worker/local_steps.hpp"
+#include "train/worker/servers/push_buffers.hpp"
+#include "train/worker/servers/worker_times.hpp"
+#include "train/worker/worker_context.hpp"
+#include "train/worker/worker_groups.hpp"
+
+namespace cohort {
+
+/// A mini-batch to be computed, and the push that comes of it.
+struct PushJob {
+    const LoadedBatch& batch;
+    const LeaseOrder& order;
+    PushId id;
+    PushBuffer place;
+    std::int64_t version = 0;  ///< of the parameters in use
+};
+
+/// Computes mini-batches for parameter servers: a gradient that leaves while backward runs, one in
+/// two halves, one that stays in the node's memory, or the delta of some local steps. The report
+/// (Ticket) follows. What is computed on a lease that was taken back is given up between two
+/// layers; what has begun to leave leaves to its end, and is discarded.
+class PushStep {
+public:
+    /// What is given outlives this. @param rounds makes the exchanges of groups
+    PushStep(WorkerContext& context, const ShardedLayout& layout, PushBuffers& places,
+             IterationTimes& times, AllReduceFactory rounds);
+
+    /// The worker begins a new incarnation: local steps remember nothing.
+    void begin_incarnation();
+    void run(const PushJob& job);
+
+private:
+    void gradient(const PushJob& job);
+    void gradient_of_halves(const PushJob& job);
+    void gradient_in_slot(const PushJob& job);
+    void delta(const PushJob& job);
+    [[nodiscard]] bool give_up(const PushJob& job);
+    [[nodiscard]] Ticket ticket_of(const PushJob& job, const BatchResult& result, bool finite,
+                                   double squares);
+    void send(const Ticket& ticket) { context_.coordinator().tell(MessageKind::kTicket, ticket); }
+
+    WorkerContext& context_;
+    const ShardedLayout& layout_;
+    PushBuffers& places_;
+    IterationTimes& times_;
+    GroupExchanges groups_;
+    std::unique_ptr<LocalSteps> local_;  ///< once there was work for it
+    std::vector<float> delta_;           ///< or a gradient, before it leaves
+};
+
+}  // namespace cohort

@@ -1,0 +1,108 @@
+#include "train/worker/worker_compute.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "cohort/core/error.hpp"
+#include "train/run/train_parts.hpp"
+#include "train/worker/servers/announced_ranges.hpp"
+
+namespace cohort {
+namespace {
+
+/// A GPU's computing thread only waits, and so does one that sleeps in place of the network: its
+/// own CPU time says nothing there.
+std::shared_ptr<const Clock> busy_clock(const Device& device, const TrainOptions& options,
+                                        const std::shared_ptr<const Clock>& wall) {
+    const bool computes = device.kind() == DeviceKind::kCpu && computes_network(options);
+    return computes ? std::make_shared<ThreadCpuClock>() : wall;
+}
+
+}  // namespace
+
+WorkerCompute::WorkerCompute(const JobParts& job, const Links& links,
+                             const TrainEnvironment& environment, int worker,
+                             CoordinatorLink& coordinator)
+    : job_(job),
+      links_(links),
+      coordinator_(coordinator),
+      device_(make_device(
+          device_of_this_rank(job.options.device, links.map, links.map.rank_of_worker(worker)),
+          job.options.threads > 0 ? job.options.threads : environment.cores)),
+      replica_(job.graph, *device_,
+               replica_options(*device_, job.options.precision, job.options.deterministic,
+                               environment.tuning_file)),
+      injector_(parse_injections(job.options.inject), links.map.rank_of_worker(worker),
+                job.options.seed, environment.clock,
+                busy_clock(*device_, job.options, environment.clock)) {
+    if (device_->kind() != DeviceKind::kCpu) {
+        worker_device_.emplace(replica_);
+    }
+    const ComputeChoice compute = parse_compute(job.options.compute);
+    if (compute.sleep_s) {
+        sleep_.emplace(replica_, *compute.sleep_s / static_cast<double>(job.options.batch),
+                       environment.clock);
+    }
+    if (compute.recording) {
+        injector_.replay({find_recording(*compute.recording, kRecordedOption), job.options.seed},
+                         worker);
+    }
+}
+
+AllReduceScope WorkerCompute::on_this_device(AllReduceScope scope) {
+    if (worker_device_) {
+        scope.device = device_.get();
+        scope.stream = &replica_.stream();
+    }
+    return scope;
+}
+
+std::optional<BatchResult> WorkerCompute::train_step(const BatchView& batch,
+                                                     StepObserver& observer) {
+    AnnouncedRanges announced(observer);
+    injector_.begin_samples(batch.size);
+    try {
+        auto result = sleep_ ? sleep_->train_step(batch, announced)
+                             : replica_.train_step(batch, job_.options.seed, announced);
+        stepped_ = true;
+        return result;
+    } catch (const OutOfMemory& error) {
+        if (stepped_ && may_leave()) {
+            throw;
+        }
+        // Sums and pushes of all workers proceed as they would, with what happens to be in the
+        // gradient, so nobody waits for this worker; its lease is taken back as void.
+        coordinator_.tell(MessageKind::kStopRequested,
+                          StopRequest{.rank = links_.messenger.rank(), .failure = error.what()});
+        announced.announce_rest(replica_.graph().parameters().total());
+        return BatchResult{.loss_sum = std::numeric_limits<double>::quiet_NaN(),
+                           .samples = batch.size};
+    }
+}
+
+/// The coordinator's rank cannot, nor can the last worker.
+bool WorkerCompute::may_leave() const {
+    return links_.membership != nullptr &&
+           links_.messenger.rank() != CoordinatorLink::address().rank &&
+           job_.options.max_lost != 0 && links_.map.workers() > 1;
+}
+
+std::optional<double> WorkerCompute::device_seconds() const {
+    return sleep_ || !injector_.idle() ? std::nullopt : replica_.step_seconds();
+}
+
+void WorkerCompute::copy(std::span<float> to, std::span<const float> from) {
+    check_invariant(to.size() == from.size(), "a worker copies between buffers of one size");
+    replica_.stream().copy(to.data(), from.data(), from.size_bytes());
+    replica_.stream().synchronize();
+}
+
+void WorkerCompute::fill_zero(const AllReduce& exchange, std::span<float> buffer) {
+    if (exchange.on_device()) {
+        replica_.stream().fill_zero(buffer.data(), buffer.size_bytes());
+    } else {
+        std::fill(buffer.begin(), buffer.end(), 0.0F);
+    }
+}
+
+}  // namespace cohort

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "comm/allreduce/all_reduce.hpp"
+#include "train/run/job_parts.hpp"
+#include "train/worker/coordinator_link.hpp"
+#include "train/worker/servers/worker_device.hpp"
+#include "train/worker/sleep_compute.hpp"
+
+namespace cohort {
+
+/// What computes a worker's mini-batches: its device and replica, or `--compute` in place of the
+/// network, with the slowness that is injected.
+class WorkerCompute {
+public:
+    /// What is given outlives this. Errors: UsageError, DeviceError, ShapeError.
+    WorkerCompute(const JobParts& job, const Links& links, const TrainEnvironment& environment,
+                  int worker, CoordinatorLink& coordinator);
+
+    [[nodiscard]] Device& device() noexcept { return *device_; }
+    [[nodiscard]] const Device& device() const noexcept { return *device_; }
+    [[nodiscard]] Replica& replica() noexcept { return replica_; }
+    [[nodiscard]] Injector& injector() noexcept { return injector_; }
+    /// Of a replica that does not lie in host memory.
+    [[nodiscard]] WorkerDevice& worker_device() { return worker_device_.value(); }
+    /// What training steps are observed with.
+    [[nodiscard]] StepParts step_parts() noexcept {
+        return {replica_, injector_, worker_device_ ? &*worker_device_ : nullptr};
+    }
+    /// The scope of an exchange whose buffer may lie where the replica does.
+    [[nodiscard]] AllReduceScope on_this_device(AllReduceScope scope);
+
+    /// A mini-batch on the replica's parameters. Nothing when the observer interrupted it. One that
+    /// does not fit the device's memory gives some gradient and a loss that is not finite, which
+    /// voids it, and the coordinator is asked to end the run; OutOfMemory when this worker has done
+    /// others and may leave the job instead.
+    [[nodiscard]] std::optional<BatchResult> train_step(const BatchView& batch,
+                                                        StepObserver& observer);
+    /// Local step time of the last train_step, which took this thread `host_s`: what its device
+    /// says, where it keeps time. Injected slowness is in the thread's time alone.
+    [[nodiscard]] double own_seconds(double host_s) const {
+        return device_seconds().value_or(host_s);
+    }
+    /// The same; nothing where the thread's time counts.
+    [[nodiscard]] std::optional<double> device_seconds() const;
+
+    /// Host memory to device memory or back, at once.
+    void copy(std::span<float> to, std::span<const float> from);
+    /// The buffer of `exchange` becomes zero, wherever it lies.
+    void fill_zero(const AllReduce& exchange, std::span<float> buffer);
+
+private:
+    [[nodiscard]] bool may_leave() const;
+
+    const JobParts& job_;
+    const Links& links_;
+    CoordinatorLink& coordinator_;
+    std::unique_ptr<Device> device_;
+    Replica replica_;
+    std::optional<WorkerDevice> worker_device_;  ///< unless the replica lies in host memory
+    std::optional<SleepCompute> sleep_;          ///< in place of the network
+    Injector injector_;
+    bool stepped_ = false;  ///< a mini-batch has fitted the memory
+};
+
+}  // namespace cohort

@@ -1,3 +1,0 @@
-add_executable(all_reduce_bench bench/all_reduce_bench.cpp)
-target_link_libraries(all_reduce_bench PRIVATE cohort::comm cohort_build_settings)
-set_target_properties(all_reduce_bench PROPERTIES CXX_EXTENSIONS OFF)

@@ -1,0 +1,508 @@
+#!/usr/bin/env python3
+"""jobs/launch.sh with a program in place of cohort that does what a test tells it.
+
+    launch_test.py ROOT
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = None
+
+# Answers --dump-config; otherwise runs $SCRIPT with helpers for what a training run does.
+PROGRAM = r'''#!/usr/bin/env python3
+import os, pathlib, signal, sys, time
+if "--wrong" in sys.argv:
+    sys.exit("wrong option") if "--dump-config" not in sys.argv else sys.exit(2)
+out = sys.argv[sys.argv.index("--out") + 1] if "--out" in sys.argv else "nowhere"
+if "--dump-config" in sys.argv:
+    threads = sys.argv[sys.argv.index("--threads") + 1] if "--threads" in sys.argv else 0
+    print(f'data = "x"\nout = "{out}"\nthreads = {threads}\nlost-after-s = 2.5')
+    sys.exit(0)
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+folder = pathlib.Path(os.environ["TEST_FOLDER"])
+calls = folder / f"calls.{rank}"
+with calls.open("a") as file:
+    file.write(" ".join(sys.argv[1:]) + "\n")
+call = len(calls.read_text().splitlines())
+
+def leave(code, reason="because"):
+    if rank == 0:
+        pathlib.Path(out).mkdir(exist_ok=True)
+        path = pathlib.Path(out, "exit_code")
+        path.with_suffix(".new").write_text(f"{code}\n{reason}\n")
+        path.with_suffix(".new").rename(path)
+    sys.exit(code)
+
+def wait_for_stop(code=75):
+    signal.signal(signal.SIGUSR1, lambda *_: leave(code))
+    (folder / f"ready.{rank}").write_text(str(os.getpid()))
+    while True:
+        time.sleep(0.05)
+
+exec(os.environ["SCRIPT"])
+'''
+
+
+def running(pid):
+    """Whether the process exists and is not one that only waits to be collected."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return text.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def wait_until(condition, what, limit_s=30):
+    limit = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > limit:
+            raise AssertionError(f"not within {limit_s} s: {what}")
+        time.sleep(0.02)
+
+
+class LaunchTest(unittest.TestCase):
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="cohort launch ")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.out = self.folder / "a run"
+        self.program = self.folder / "program"
+        self.program.write_text(PROGRAM)
+        self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
+
+    def command(self, job, options):
+        return [str(ROOT / "jobs/launch.sh"), "-n", "2", "--interfaces", "lo",
+                *map(str, options), "--", *map(str, job)]
+
+    def environment(self, script, more=None):
+        outside = {name: value for name, value in os.environ.items()
+                   if not re.match("SLURM|OMPI_|PMIX_|OMP_|OPENBLAS_", name)}
+        return {**outside, "COHORT": str(self.program), "SCRIPT": script,
+                "TEST_FOLDER": str(self.folder), **(more or {})}
+
+    def launch(self, script, *options, code=0, job=None, environment=None):
+        """Runs the launcher to its end and checks the exit code."""
+        done = subprocess.run(
+            self.command(job or self.train(), options), capture_output=True, text=True,
+            timeout=50, check=False, env=self.environment(script, environment))
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def train(self, *more):
+        return ["train", "--out", self.out, *more]
+
+    def start(self, script, environment=None):
+        """Starts the launcher as a terminal would; returns it once both ranks wait for a stop."""
+        launcher = subprocess.Popen(
+            self.command(self.train(), ()), stderr=subprocess.PIPE, text=True,
+            start_new_session=True, env=self.environment(script, environment))
+        self.addCleanup(launcher.stderr.close)
+        self.addCleanup(launcher.wait)
+        self.addCleanup(launcher.kill)
+        wait_until(lambda: all((self.folder / f"ready.{rank}").exists() for rank in (0, 1)),
+                   "both ranks wait")
+        return launcher
+
+    def rank_processes(self):
+        return [int((self.folder / f"ready.{rank}").read_text()) for rank in (0, 1)]
+
+    def scratch(self):
+        folder = self.folder / "scratch"
+        folder.mkdir()
+        return folder
+
+    def left_in_scratch(self):
+        return [path for path in (self.folder / "scratch").iterdir()
+                if path.name.startswith("cohort-launch")]
+
+    def calls(self, rank=0):
+        return (self.folder / f"calls.{rank}").read_text().splitlines()
+
+    def check_gone(self):
+        wait_until(lambda: not any(map(running, self.rank_processes())), "ranks are gone")
+
+
+class ExitCodes(LaunchTest):
+
+    def test_comes_from_the_file(self):
+        for code in (0, 4, 6, 75):
+            with self.subTest(code=code):
+                done = self.launch(f"leave({code}, 'told so')", code=code)
+                self.assertEqual("told so" in done.stderr, code != 0)
+
+    def test_file_of_an_earlier_run_does_not_count(self):
+        self.out.mkdir()
+        (self.out / "exit_code").write_text("5\nold\n")
+        done = self.launch("sys.exit(3)", code=3)
+        self.assertNotIn("old", done.stderr)
+        self.launch("sys.exit(0)", code=0)
+        self.assertEqual((self.out / "exit_code").read_text(), "5\nold\n")
+
+    def test_same_text_written_again_counts(self):
+        self.out.mkdir()
+        (self.out / "exit_code").write_text("5\nbecause\n")
+        self.launch("leave(5)", code=5)
+
+    def test_damaged_file_is_named(self):
+        done = self.launch("leave('', 'x')", code=1)
+        self.assertIn("exit_code holds ''", done.stderr)
+
+    def test_without_a_file_a_rank_that_failed_or_was_killed_counts(self):
+        self.launch("sys.exit(3 if rank == 1 else 0)", code=3)
+        done = self.launch("rank and os.kill(os.getpid(), signal.SIGKILL)", code=137)
+        self.assertIn("rank 1 was killed by signal 9", done.stderr)
+
+    def test_a_rank_that_fails_alone_ends_the_job(self):
+        before = time.monotonic()
+        done = self.launch("sys.exit(127) if rank == 1 else wait_for_stop()", code=127)
+        self.assertIn("a rank has failed, the others have not ended for 20 s", done.stderr)
+        self.assertIn("exit code 127: rank 1 ended with it", done.stderr)
+        self.assertFalse(running(int((self.folder / "ready.0").read_text())))
+        self.assertGreater(time.monotonic() - before, 15)
+
+    def test_survivors_of_a_lost_rank_go_on_for_as_long_as_they_like(self):
+        before = time.monotonic()
+        done = self.launch("pathlib.Path(out).mkdir(exist_ok=True)\n"
+                           "if rank == 1: time.sleep(1); os.kill(os.getpid(), signal.SIGKILL)\n"
+                           "pathlib.Path(out, 'metrics.jsonl').write_text('begun')\n"
+                           "time.sleep(23); leave(0)")
+        self.assertEqual(done.stderr.count("launch:"), 0, done.stderr)
+        self.assertGreater(time.monotonic() - before, 20)
+
+    def test_other_commands_end_with_their_own(self):
+        self.launch("sys.exit(3)", code=3, job=["bench", "exchange"])
+        self.launch("sys.exit(0)", code=0, job=["info"])
+
+    def test_wrong_job_options_start_no_rank(self):
+        self.launch("", code=2, job=self.train("--wrong"))
+        self.assertFalse((self.folder / "calls.0").exists())
+
+
+class Stopping(LaunchTest):
+
+    def test_each_signal_becomes_usr1(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+            with self.subTest(signal=number.name):
+                launcher = self.start("wait_for_stop()")
+                os.killpg(launcher.pid, number)
+                messages = launcher.communicate(timeout=30)[1]
+                self.assertEqual(launcher.returncode, 75, messages)
+                self.assertIn("stopping after a checkpoint", messages)
+                self.check_gone()
+                for rank in (0, 1):
+                    (self.folder / f"ready.{rank}").unlink()
+
+    def test_a_stop_that_comes_before_the_ranks_listen_is_kept(self):
+        launcher = self.start("(folder / f'ready.{rank}').touch(); time.sleep(1); wait_for_stop()")
+        launcher.terminate()
+        messages = launcher.communicate(timeout=30)[1]
+        self.assertEqual(launcher.returncode, 75, messages)
+
+    def test_second_interrupt_ends_ranks_that_do_not_stop(self):
+        launcher = self.start(
+            "signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+            "signal.signal(signal.SIGUSR1, signal.SIG_IGN); leave = lambda *_: None;"
+            "wait_for_stop()")
+        launcher.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        self.assertTrue(all(map(running, self.rank_processes())))
+        launcher.send_signal(signal.SIGINT)
+        messages = launcher.communicate(timeout=30)[1]
+        self.assertEqual(launcher.returncode, 130, messages)
+        self.check_gone()
+
+    def test_two_terms_at_once_are_one_request_later_ones_end_it(self):
+        launcher = self.start("leave = lambda *_: None; wait_for_stop()")
+        launcher.terminate()
+        time.sleep(0.2)
+        launcher.terminate()
+        time.sleep(2)
+        self.assertIsNone(launcher.poll())
+        launcher.terminate()
+        launcher.communicate(timeout=30)
+        self.assertEqual(launcher.returncode, 143)
+        self.check_gone()
+
+    def test_a_killed_launcher_leaves_nobody_behind(self):
+        launcher = self.start("wait_for_stop()")
+        launcher.kill()
+        self.check_gone()
+        self.assertEqual((self.out / "exit_code").read_text().split()[0], "75")
+
+    def test_temporary_files_are_removed(self):
+        self.launch("leave(0)", environment={"TMPDIR": str(self.scratch())})
+        self.assertEqual(self.left_in_scratch(), [])
+
+    def test_temporary_files_of_a_killed_launcher_are_removed_too(self):
+        launcher = self.start("wait_for_stop()", environment={"TMPDIR": str(self.scratch())})
+        self.assertEqual(len(self.left_in_scratch()), 1)
+        launcher.kill()
+        wait_until(lambda: not self.left_in_scratch(), "the folder is gone")
+        self.check_gone()
+
+
+class Restarts(LaunchTest):
+
+    def test_after_a_lost_rank_with_resume(self):
+        self.launch("leave(4 if call < 3 else 0)", "--restarts", 5,
+                    job=self.train("--overwrite", "--lr", "0.1"))
+        self.assertEqual(self.calls(), [
+            f"train --out {self.out} --overwrite --lr 0.1",
+            f"train --out {self.out} --lr 0.1 --resume",
+            f"train --out {self.out} --lr 0.1 --resume"])
+
+    def test_resume_on_request(self):
+        self.launch("leave(0)", "--resume", job=self.train("--overwrite"))
+        self.assertEqual(self.calls(), [f"train --out {self.out} --resume"])
+
+    def test_after_a_killed_rank(self):
+        self.launch("call == 1 and rank == 1 and os.kill(os.getpid(), signal.SIGKILL); leave(0)"
+                    " if call == 2 else sys.exit(0)", "--restarts", 1)
+        self.assertEqual(len(self.calls()), 2)
+
+    def test_at_most_so_many(self):
+        done = self.launch("leave(4)", "--restarts", 1, code=4)
+        self.assertEqual(len(self.calls()), 2)
+        self.assertIn("0 restarts left", done.stderr)
+
+    def test_not_after_other_endings(self):
+        for code in (0, 3, 6, 75):
+            with self.subTest(code=code):
+                self.launch(f"leave({code})", "--restarts", 3, code=code)
+                self.assertEqual(len(self.calls()), 1)
+                (self.folder / "calls.0").unlink()
+
+
+# In place of mpirun: keeps its words; the first time the job ends because of a lost rank.
+MPIRUN = r'''#!/usr/bin/env python3
+import os, pathlib, sys
+calls = pathlib.Path(os.environ["TEST_FOLDER"], "mpirun")
+with calls.open("a") as file:
+    print(repr(" ".join(sys.argv[1:])), file=file)
+first = len(calls.read_text().splitlines()) == 1
+out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+out.mkdir(exist_ok=True)
+(out / "exit_code").write_text("4\nlost\n" if first else "0\ndone\n")
+'''
+
+
+class LostHosts(LaunchTest):
+    """What is left of the hosts when a job starts again; those in `gone` cannot be reached."""
+
+    def restart(self, *options, gone=()):
+        (self.folder / "mpirun").unlink(missing_ok=True)
+        tools = self.folder / "tools"
+        tools.mkdir(exist_ok=True)
+        for name, text in (("mpirun", MPIRUN),
+                           ("agent", f'#!/bin/sh\ncase "$1" in {"|".join(gone) or "-"}) exit 255; '
+                                     'esac\nshift\nexec "$@"\n')):
+            (tools / name).write_text(text)
+            (tools / name).chmod(0o755)
+        self.program.write_text(self.program.read_text().replace(
+            "threads = {threads}", 'threads = {threads}\\narch = "servers"\\nservers = 2'))
+        done = subprocess.run(
+            [ROOT / "jobs/launch.sh", "--restarts", "1", "--mca", "plm_rsh_agent", "agent",
+             *options, "--", *map(str, self.train())], capture_output=True, text=True, check=False,
+            timeout=50, env=self.environment("", {"PATH": f"{tools}:{os.environ['PATH']}"}))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.messages = done.stderr
+        calls = (self.folder / "mpirun").read_text().splitlines()
+        self.assertEqual(len(calls), 2)
+        return calls[1]
+
+    def test_hosts_that_are_all_there_are_kept(self):
+        self.assertIn("--host a:2,b:2", self.restart("--hosts", "a:2,b:2"))
+
+    def test_lost_ones_are_left_out_with_their_ranks(self):
+        line = self.restart("--hosts", "a:2,b:2,c", "-n", "10", gone=["b"])
+        self.assertIn("-n 6 --host a:2,c:1", line)
+        self.assertIn("cannot reach b", self.messages)
+
+    def test_of_a_host_file_too(self):
+        hostfile = self.folder / "hosts"
+        hostfile.write_text("# ours\na slots=4\nb slots=4 max_slots=8\n\nlocalhost\n")
+        line = self.restart("--hostfile", hostfile, gone=["a", "localhost"])
+        self.assertIn("--host b:4,localhost:1", line)
+        self.assertNotIn("--hostfile", line)
+
+    def test_servers_and_one_worker_remain(self):
+        line = self.restart("--hosts", "a:1,b:4", "-n", "5", gone=["b"])
+        self.assertIn("-n 3 --host a:1", line)
+
+
+class UnreachableHosts(LaunchTest):
+    """tests/cluster/unreachable_test.py has more, for root."""
+
+    def start_with(self, agent):
+        tools = self.folder / "tools"
+        tools.mkdir(exist_ok=True)
+        (tools / "agent").write_text(f"#!/bin/sh\n{agent}\n")
+        (tools / "agent").chmod(0o755)
+        path = {"PATH": f"{tools}:{os.environ['PATH']}"}
+        for job in (self.train(), ["bench", "exchange"]):
+            done = self.launch("leave(0)", "--hosts", "localhost:1,far:1", "--restarts", "3",
+                               "--mca", "plm_rsh_agent", "agent", code=4, job=job, environment=path)
+            self.assertFalse((self.folder / "calls.0").exists())
+            yield done.stderr
+
+    def test_the_start_names_them(self):
+        for said in self.start_with("exit 254"):
+            self.assertIn("exit code 4: cannot reach far: agent has ended with code 254", said)
+
+    def test_a_daemon_that_does_not_begin_is_their_fault(self):
+        for said in self.start_with("exit 97"):  # of daemon.sh
+            self.assertRegex(said, "cannot reach far: its (orted|prted) has ended without having reached")
+
+
+class CommandLine(LaunchTest):
+
+    def dry(self, *options, job=None, environment=None):
+        done = self.launch("", "--dry-run", *options, job=job, environment=environment)
+        self.assertFalse((self.folder / "calls.0").exists())
+        return done.stdout.replace("\\", "")
+
+    def test_the_agent_keeps_its_options_apart_from_host_and_command(self):
+        for daemon in (" orted", "PRTE_PREFIX=/usr;export PRTE_PREFIX;/usr/bin/prted", "/usr/bin/prted"):
+            done = subprocess.run([ROOT / "jobs/launch/agent.sh", "-p", "22", "far", daemon, "--tree-spawn"],
+                                  env={**os.environ, "COHORT_AGENT": "printf %s|"}, text=True,
+                                  capture_output=True, check=True)
+            self.assertEqual(done.stdout, f"-p|22|far|{daemon}|--tree-spawn|")
+
+    def test_ranks_see_quiet_threads(self):
+        self.launch("assert os.environ['OMP_WAIT_POLICY'] == 'passive'"
+                    " and os.environ['OPENBLAS_NUM_THREADS'] == '1'")
+        self.launch("assert os.environ['OMP_NUM_THREADS'] == '2'",
+                    environment={"OMP_NUM_THREADS": "2"})
+
+    def test_open_mpi_parameters(self):
+        line = self.dry()
+        for text in ("--oversubscribe", "--bind-to none", "--mca btl self,vader,tcp",
+                     "--mca btl_tcp_flags 0x201", "--mca mpi_yield_when_idle 1", "--mca pml ob1",
+                     "--mca osc ^rdma", "--mca plm_rsh_no_tree_spawn 1", "--enable-recovery",
+                     "--mca oob_tcp_if_include lo"):
+            self.assertIn(text, line)
+        line = self.dry("--tcp-only", "--mca", "pml", "ucx", "--hosts", "a:2,b:2")
+        for text in ("--mca btl self,tcp", "--mca pml ucx", "--host a:2,b:2"):
+            self.assertIn(text, line)
+        self.assertEqual(line.count("--mca pml"), 1)
+
+    def dry_alone(self, *options, **environment):
+        """Without the test's own --interfaces; returns the command and what was said."""
+        done = subprocess.run(
+            [ROOT / "jobs/launch.sh", "--dry-run", *options, "--", *map(str, self.train())],
+            capture_output=True, text=True, check=True, env=self.environment("", environment))
+        return done.stdout.replace("\\", ""), done.stderr
+
+    def test_one_host_keeps_to_itself(self):
+        for options in (["-n", "2"], ["--hosts", f"localhost:2,{os.uname().nodename}"]):
+            line, said = self.dry_alone(*options)
+            self.assertIn("--mca btl_tcp_if_include 127.0.0.1/8", line)
+            if shutil.which("prte_info") is None:  # Open MPI 5 does not let daemons have that one alone
+                self.assertIn("--mca oob_tcp_if_include 127.0.0.1/8", line)
+            self.assertNotIn("keepalive", line)
+            self.assertEqual(said, "")
+        self.assertNotIn("127.0.0.1/8", self.dry_alone("-n", "2", PBS_JOBID="7")[0])
+        self.assertNotIn("127.0.0.1/8", self.dry_alone("-n", "2", OMPI_MCA_btl_tcp_if_exclude="lo")[0])
+
+    def test_several_hosts_want_to_know_their_networks(self):
+        line, said = self.dry_alone("--hosts", "a,b")
+        self.assertNotIn("tcp_if", line)
+        self.assertIn("no --interfaces", said)
+        self.assertIn("--mca oob_tcp_keepalive_time 120", line)
+        line, said = self.dry_alone("--hosts", "a,b", "--interfaces", "10.0.0.0/24")
+        self.assertIn("--mca btl_tcp_if_include 10.0.0.0/24", line)
+        self.assertNotIn("NCCL", line)
+        line, said = self.dry_alone("--hosts", "a,b", "--interfaces", "eth0,ib0")
+        self.assertIn("-x NCCL_SOCKET_IFNAME", line)
+        self.assertEqual(said, "")
+
+    def test_other_commands_end_when_a_rank_dies(self):
+        self.assertNotIn("--enable-recovery", self.dry(job=["bench", "exchange"]))
+
+    def test_binds_only_what_fits(self):
+        job = self.train("--threads", 1)
+        cores = len(os.sched_getaffinity(0))
+        line = self.dry("--ranks=1", job=job)
+        self.assertIn("--bind-to core --map-by slot:PE=1", line)
+        self.assertIn("--bind-to none", self.dry("--ranks=1", "--bind=none", job=job))
+        self.assertIn("--bind-to none", self.dry(f"--ranks={cores + 1}", job=job))
+        self.launch("", f"--ranks={cores + 1}", "--bind=core", job=job, code=2)
+        self.launch("leave(0)", "--ranks=1", job=job)
+
+    def test_slurm_allocation_uses_srun(self):
+        tools = self.folder / "tools"
+        tools.mkdir()
+        srun = tools / "srun"
+        srun.write_text('#!/bin/sh\n[ "$1" != --mpi=list ] || echo pmix_v4\n')
+        srun.chmod(0o755)
+        slurm = {"PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_NTASKS": "2",
+                 "SLURM_CPUS_PER_TASK": "3"}
+        line = self.dry(environment=slurm)
+        self.assertRegex(line, r"^srun --mpi=pmix --ntasks=2 .*--cpus-per-task=3")
+        self.assertIn("mpirun", self.dry("--launcher", "mpirun", environment=slurm))
+        self.assertIn("--overcommit", self.dry("-n", "4", environment=slurm))
+
+    def test_errors_say_what_is_wrong(self):
+        for options, text in ((["-n", "0"], "takes a number of ranks, not '0'"),
+                              (["--bogus"], "unknown option '--bogus'"),
+                              (["--hostfile", "/nowhere"], "cannot be read"),
+                              (["--bind", "core"], "needs --threads"),
+                              (["--mca=pml=ob1"], "--mca takes two words"),
+                              (["--restarts"], "--restarts needs a value"),
+                              (["--hosts", "a", "--hostfile", "/dev/null"], "exclude each other")):
+            with self.subTest(options=options):
+                self.assertIn(text, self.launch("", *options, code=2).stderr)
+        self.assertIn("COHORT=/nowhere", self.launch(
+            "", code=2, environment={"COHORT": "/nowhere"}).stderr)
+
+    def test_missing_mpirun(self):
+        tools = self.folder / "tools"
+        tools.mkdir()
+        for name in ("bash", "env", "dirname", "sed", "realpath"):
+            (tools / name).symlink_to(f"/usr/bin/{name}")
+        done = self.launch("", code=2, environment={"PATH": str(tools)})
+        self.assertIn("mpirun is missing", done.stderr)
+
+    def test_help(self):
+        done = subprocess.run([ROOT / "jobs/launch.sh", "--help"], capture_output=True, text=True,
+                              check=True)
+        self.assertIn("--restarts K", done.stdout)
+        self.assertNotIn("set -euo", done.stdout)
+
+
+class Documentation(unittest.TestCase):
+
+    def test_every_exit_code_is_in_the_tables(self):
+        header = (ROOT / "include/cohort/core/error.hpp").read_text(encoding="utf-8")
+        listed = re.search(r"enum class ExitCode[^{]*\{(.*?)\};", header, re.DOTALL).group(1)
+        codes = set(re.findall(r"=\s*(\d+)", listed))
+        self.assertGreater(len(codes), 5)
+        for name in ("docs/launch.md", "README.md"):
+            text = (ROOT / name).read_text(encoding="utf-8")
+            rows = set(re.findall(r"^\| (\d+)(?:, \d+)? \|", text, re.MULTILINE))
+            self.assertLessEqual(codes, rows, name)
+
+    def test_every_launcher_option_is_described(self):
+        script = (ROOT / "jobs/launch.sh").read_text(encoding="utf-8")
+        handled = re.search(r"^read_options\(\).*?^}", script, re.DOTALL | re.MULTILINE).group(0)
+        options = set(re.findall(r"--[a-z][a-z-]+(?=[ )])", handled)) - {"--placeholder"}
+        page = (ROOT / "docs/launch.md").read_text(encoding="utf-8")
+        self.assertGreater(len(options), 8)
+        for option in options:
+            self.assertIn(f"`{option}", page)
+
+
+if __name__ == "__main__":
+    ROOT = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""jobs/launch.sh with cohort on four ranks: stopped, killed, resumed.
+
+    launch_train_test.py COHORT ROOT
+"""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import cli_support
+from cli_support import ProgramTest, events, tensors
+
+ROOT = None
+SAMPLES = 100000
+ARCHITECTURES = {"ring": ["--arch", "ring"], "servers": ["--arch", "servers", "--servers", 1]}
+
+
+def ranks_of(launcher):
+    """Process ids of cohort below a launcher, with mpirun's children in sessions of their own."""
+    children = {}
+    programs = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            programs[int(path.name)] = os.readlink(path / "exe")
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(path.name))
+    found, below = [], [launcher.pid]
+    while below:
+        pid = below.pop()
+        below += children.get(pid, [])
+        if programs.get(pid) == str(cli_support.PROGRAM):
+            found.append(pid)
+    return sorted(found)
+
+
+def parent(pid):
+    text = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    return int(text.rsplit(")", 1)[1].split()[1])
+
+
+def segments(pids):
+    """The files of memory that Open MPI shares between these processes."""
+    texts = (pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8") for pid in pids)
+    return {pathlib.Path(name) for text in texts
+            for name in re.findall(r"/dev/shm/(?:vader|sm)_segment\S+", text)}
+
+
+class LaunchTrain(ProgramTest):
+
+    def start(self, *arguments, options=()):
+        command = [ROOT / "jobs/launch.sh", "-n", 4, "--interfaces", "lo", *options, "--", "train",
+                   "--data", self.data, "--out", self.out(), "--model", "smallcnn", "--batch", 10,
+                   "--threads", 1, "--deterministic", "--log-every-s", 0.01,
+                   "--samples", SAMPLES, *arguments]
+        return subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True,
+                                env={**os.environ, "COHORT": str(cli_support.PROGRAM)})
+
+    def out(self):
+        return self.folder / self.id().rsplit(".", 1)[-1] / self.architecture
+
+    def wait_for(self, launcher, event):
+        metrics = self.out() / "metrics.jsonl"
+        limit = time.monotonic() + 60
+        while not (metrics.exists() and f'"{event}"' in metrics.read_text()):
+            self.assertIsNone(launcher.poll(), "ended early")
+            self.assertLess(time.monotonic(), limit, f"no {event} in {metrics}")
+            time.sleep(0.01)
+
+    def finish(self, launcher, code):
+        messages = launcher.communicate(timeout=100)[1]
+        self.assertEqual(launcher.returncode, code, messages)
+        return messages
+
+    def each_architecture(self):
+        for self.architecture, words in ARCHITECTURES.items():
+            with self.subTest(arch=self.architecture):
+                self.out().mkdir(parents=True)
+                yield words
+
+    def test_a_stopped_run_goes_on_bit_for_bit(self):
+        for words in self.each_architecture():
+            launcher = self.start(*words)
+            self.wait_for(launcher, "train")
+            launcher.send_signal(signal.SIGINT)
+            self.finish(launcher, 75)
+            self.assertEqual((self.out() / "exit_code").read_text().split()[0], "75")
+            stopped = events(self.out(), "summary")[-1]["samples_applied"]
+            self.assertLess(stopped, SAMPLES)
+            self.finish(self.start(*words, options=["--resume"]), 0)
+            self.assertEqual(events(self.out(), "summary")[-1]["samples_applied"], SAMPLES)
+            stopped_and_resumed = tensors(self.out())
+            self.finish(self.start(*words, "--overwrite"), 0)
+            self.assertEqual(tensors(self.out()), stopped_and_resumed)
+
+    def test_a_killed_rank_leaves_code_and_reason(self):
+        for words in self.each_architecture():
+            launcher = self.start(*words, "--lost-after-s", 2, "--max-lost", 0)
+            self.wait_for(launcher, "train")
+            os.kill(ranks_of(launcher)[-1], signal.SIGKILL)
+            self.assertIn("has died", self.finish(launcher, 4))
+            code, reason = (self.out() / "exit_code").read_text().splitlines()
+            self.assertEqual(code, "4")
+            self.assertIn("has died", reason)
+            errors = events(self.out(), "error")
+            self.assertEqual([line["exit_code"] for line in errors], [4])
+            self.assertIn("has died", errors[0]["message"])
+
+    def test_after_a_killed_rank_it_starts_again(self):
+        for words in self.each_architecture():
+            launcher = self.start(*words, "--checkpoint-every-samples", 2000, "--lost-after-s", 2,
+                                  "--max-lost", 0, options=["--restarts", 1])
+            self.wait_for(launcher, "checkpoint")
+            os.kill(ranks_of(launcher)[-1], signal.SIGKILL)
+            messages = self.finish(launcher, 0)
+            self.assertIn("starting again with --resume", messages)
+            self.assertEqual(events(self.out(), "summary")[-1]["samples_applied"], SAMPLES)
+            self.assertTrue(events(self.out(), "resume"), messages)
+
+    def test_shared_memory_of_a_killed_job_goes_with_the_next_start(self):
+        self.architecture = "ring"
+        self.out().mkdir(parents=True)
+        launcher = self.start()
+        self.wait_for(launcher, "train")
+        ranks = ranks_of(launcher)
+        left = segments(ranks)
+        self.assertEqual(len(left), 4)
+        mpirun = parent(parent(ranks[0]))  # a shell is between them
+        for pid in [mpirun, *ranks]:
+            os.kill(pid, signal.SIGKILL)
+        self.finish(launcher, 137)
+        for path in left:
+            os.utime(path, (time.time() - 30,) * 2)
+        self.finish(self.start("--overwrite"), 0)
+        self.assertFalse([path for path in left if path.exists()])
+
+
+if __name__ == "__main__":
+    ROOT = pathlib.Path(sys.argv.pop(2)).resolve()
+    cli_support.main()

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Training on a disk that is too small, or becomes so.   space_test.py COHORT
+
+The disk is a tmpfs, which only root may mount.
+"""
+
+import pathlib
+import subprocess
+import tempfile
+import time
+
+import cli_support
+from cli_support import ProgramTest, run
+
+MIB = 1 << 20
+
+
+class SmallDisk(ProgramTest):
+
+    def disk(self, size_bytes):
+        """A file system of this size."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="cohort-disk-"))
+        self.addCleanup(folder.rmdir)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "none", folder],
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            self.skipTest("no permission to mount a small disk: " + done.stderr.strip())
+        self.addCleanup(subprocess.run, ["umount", folder], check=True)
+        return folder
+
+    def words(self, disk, *more):
+        return ["train", "--data", self.data, "--out", disk / "run", "--model", "resnet20", "--batch", 20,
+                "--threads", 1, "--checkpoint-every-samples", 100, *more]
+
+    def test_a_run_that_does_not_fit_is_not_begun(self):
+        disk = self.disk(MIB)
+        done = run(*self.words(disk, "--samples", 400, "--dry-run"), code=3)
+        self.assertIn("MiB free", done.stderr)
+        self.assertIn("checkpoints of", done.stderr)
+        run(*self.words(disk, "--samples", 400), code=3)
+        self.assertEqual(list(disk.iterdir()), [])
+        run(*self.words(self.folder, "--samples", 20))
+
+    def test_old_checkpoints_are_given_up_for_the_model(self):
+        disk = self.disk(40 * MIB)
+        command = [str(cli_support.PROGRAM), *map(str, self.words(
+            disk, "--samples", 600, "--inject", "rank=0,delay=50ms", "--seed", 3))]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as job:
+            end = time.monotonic() + 60
+            while len(self.checkpoints(disk)) < 2 and time.monotonic() < end:
+                time.sleep(0.02)
+            self.fill(disk)
+            _, log = job.communicate(timeout=100)
+        self.assertIn("is deleted to make room", log)
+        self.assertEqual(job.returncode, 3, log)  # the last checkpoint is missing
+        self.assertEqual(len(self.checkpoints(disk)), 1)
+        self.assertEqual((disk / "run/exit_code").read_text().splitlines()[0], "3")
+        run("eval", "--data", self.data, "--model-file", disk / "run/model.h5")
+
+    @staticmethod
+    def checkpoints(disk):
+        return list((disk / "run/checkpoints").glob("step-????????????.h5"))
+
+    @staticmethod
+    def fill(disk):
+        """Takes what is free, but for some lines of metrics."""
+        with open(disk / "ballast", "wb", buffering=0) as ballast:
+            try:
+                while True:
+                    ballast.write(bytes(4096))
+            except OSError:
+                ballast.truncate(ballast.tell() - 65536)
+
+
+if __name__ == "__main__":
+    cli_support.main()

@@ -1,0 +1,75 @@
+# The program from outside.
+
+# cohort_add_cli_test(NAME [MPIRUN] [SERIAL] [WORDS ...] [PROPERTIES TIMEOUT 240 ...])
+#
+# An entry cli_NAME_test that runs cli/NAME_test.py with the program, the WORDS and, with MPIRUN, the
+# command that starts ranks. SERIAL: what it measures wants the machine for itself.
+function(cohort_add_cli_test name)
+  cmake_parse_arguments(ARG "MPIRUN;SERIAL" "" "WORDS;PROPERTIES" ${ARGN})
+  if(ARG_MPIRUN)
+    list(APPEND ARG_WORDS ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --mca btl self,vader,tcp)
+  endif()
+  add_test(NAME cli_${name}_test COMMAND Python3::Interpreter
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}_test.py $<TARGET_FILE:cohort> ${ARG_WORDS})
+  cohort_test_properties(cli_${name}_test ${ARG_PROPERTIES})
+  set_tests_properties(cli_${name}_test PROPERTIES RUN_SERIAL ${ARG_SERIAL})
+endfunction()
+
+foreach(name bad_input chooser predictor quickstart simulate space stop train writers)
+  cohort_add_cli_test(${name} PROPERTIES TIMEOUT 240)
+endforeach()
+cohort_add_cli_test(sweep PROPERTIES TIMEOUT 240 PROCESSORS 2)
+cohort_add_cli_test(launch_train WORDS ${PROJECT_SOURCE_DIR} PROPERTIES TIMEOUT 300 PROCESSORS 2)
+# With a program in place of cohort.
+add_test(NAME cli_launch_test COMMAND Python3::Interpreter
+  ${CMAKE_CURRENT_SOURCE_DIR}/cli/launch_test.py ${PROJECT_SOURCE_DIR})
+cohort_test_properties(cli_launch_test TIMEOUT 240 PROCESSORS 2)
+
+# Jobs of many ranks, some against one process. No contraction there: sums are those of the library.
+add_executable(learner_reference support/sim/learner_reference.cpp)
+add_executable(micro_batch_reference support/train/micro_batch_reference.cpp)
+foreach(program learner_reference micro_batch_reference)
+  target_link_libraries(${program} PRIVATE cohort::train CLI11::CLI11 cohort_build_settings)
+endforeach()
+target_compile_options(micro_batch_reference PRIVATE -ffp-contract=off)
+cohort_add_cli_test(learner MPIRUN WORDS $<TARGET_FILE:learner_reference>
+  PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi)
+cohort_add_cli_test(ranks MPIRUN WORDS $<TARGET_FILE:micro_batch_reference>
+  PROPERTIES TIMEOUT 300 PROCESSORS 2)
+foreach(name data profile)
+  cohort_add_cli_test(${name} MPIRUN PROPERTIES TIMEOUT 240 PROCESSORS 2)
+endforeach()
+foreach(name measured trace)
+  cohort_add_cli_test(${name} MPIRUN SERIAL PROPERTIES TIMEOUT 240 PROCESSORS 2 LABELS mpi)
+endforeach()
+foreach(name load modes nodes)
+  cohort_add_cli_test(${name} MPIRUN SERIAL
+    PROPERTIES TIMEOUT 400 PROCESSORS 2 LABELS mpi fault)
+endforeach()
+
+# The virtual cluster against real ranks, and a small sweep whose winners are known.
+cohort_add_cli_test(validity SERIAL PROPERTIES TIMEOUT 300 PROCESSORS 2 LABELS mpi)
+set(limit 180)
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+  set(limit 600)
+endif()
+cohort_add_cli_test(ci_sweep PROPERTIES TIMEOUT ${limit} PROCESSORS 2 LABELS sweep)
+# Without the data set it is skipped, and ctest says so.
+set_tests_properties(cli_ci_sweep_test PROPERTIES SKIP_RETURN_CODE 77)
+
+# Whether the program still does what it did (tests/golden): a part of the runs, and all of them.
+# Sanitizers change no result, but take ten times as long.
+if(NOT COHORT_SANITIZE)
+  foreach(part golden golden_all)
+    set(choice --quick)
+    if(part STREQUAL "golden_all")
+      set(choice)
+    endif()
+    add_test(NAME ${part}
+      COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/tools/golden.py $<TARGET_FILE:cohort>
+        --check ${choice} -- ${MPIEXEC_EXECUTABLE} ${COHORT_MPIRUN_OPTIONS} --enable-recovery
+        --mca btl self,vader,tcp)
+  endforeach()
+  cohort_test_properties(golden LABELS mpi TIMEOUT 180)
+  cohort_test_properties(golden_all LABELS long TIMEOUT 600)
+endif()

@@ -1,0 +1,187 @@
+#include "support/layers/reference_network.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cohort/core/error.hpp"
+
+namespace cohort::test {
+namespace {
+
+/// Mean softmax cross entropy; fills the result and returns the gradient of the logits.
+ReferenceTensor softmax_cross_entropy(const ReferenceTensor& logits,
+                                      const std::vector<std::int32_t>& labels,
+                                      ReferenceResult& result) {
+    const auto classes = static_cast<std::size_t>(logits.shape[0]);
+    ReferenceTensor gradient(logits.samples, logits.shape);
+    for (std::size_t n = 0; n < labels.size(); ++n) {
+        const double* z = logits.values.data() + n * classes;
+        double* g = gradient.values.data() + n * classes;
+        const auto label = static_cast<std::size_t>(labels[n]);
+        const double* best = std::max_element(z, z + classes);
+        double total = 0;
+        for (std::size_t c = 0; c < classes; ++c) {
+            total += std::exp(z[c] - *best);
+        }
+        result.loss_sum += std::log(total) + *best - z[label];
+        result.correct += best == z + label ? 1 : 0;
+        for (std::size_t c = 0; c < classes; ++c) {
+            g[c] = (std::exp(z[c] - *best) / total - (c == label ? 1 : 0)) /
+                   static_cast<double>(labels.size());
+        }
+    }
+    return gradient;
+}
+
+/// Mean squared error over outputs and samples; the sum counts samples.
+ReferenceTensor squared_error(const ReferenceTensor& outputs, const std::vector<double>& targets,
+                              ReferenceResult& result) {
+    ReferenceTensor gradient(outputs.samples, outputs.shape);
+    const auto count = static_cast<double>(outputs.shape.elements());
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+        const double error = outputs.values[i] - targets[i];
+        result.loss_sum += error * error / count;
+        gradient.values[i] = 2 * error / static_cast<double>(targets.size());
+    }
+    return gradient;
+}
+
+/// Addresses of a layer's ranges in a flat buffer.
+template <class T>
+std::vector<T*> addresses(const FlatLayout& layout, const std::string& node,
+                          const std::vector<std::string>& names, T* flat) {
+    std::vector<T*> found;
+    for (const std::string& name : names) {
+        const FlatRange* range = layout.find(node + "." + name);
+        check_invariant(range != nullptr, "a range is called by layer and tensor");
+        found.push_back(flat + range->offset);
+    }
+    return found;
+}
+
+void round_all(const ReferenceBatch& batch, std::vector<double>& values) {
+    for (double& value : values) {
+        value = batch.rounded == nullptr ? value : batch.rounded(value);
+    }
+}
+
+/// The weights of products are read in the short type, biases and batch norms as they are.
+std::vector<double> parameters_read(const Graph& graph, const ReferenceBatch& batch,
+                                    std::vector<double> parameters) {
+    for (const FlatRange& range : graph.parameters().ranges()) {
+        for (std::int64_t i = 0; batch.rounded != nullptr && range.decay && i < range.size; ++i) {
+            double& value = parameters[static_cast<std::size_t>(range.offset + i)];
+            value = batch.rounded(value);
+        }
+    }
+    return parameters;
+}
+
+}  // namespace
+
+void ReferenceNetwork::append(const std::string& name, ReferenceMade layer, std::vector<int> inputs,
+                              const Shape& output) {
+    nodes_.push_back({name, std::move(layer), std::move(inputs), output});
+}
+
+ReferenceResult ReferenceNetwork::run(const Graph& graph, const std::vector<double>& given,
+                                      const std::vector<double>& state, const ReferenceBatch& batch,
+                                      bool training) const {
+    ReferenceResult result;
+    const std::vector<double> parameters = parameters_read(graph, batch, given);
+    result.gradients.assign(static_cast<std::size_t>(graph.parameters().total()), 0.0);
+    result.batch_state.assign(static_cast<std::size_t>(graph.state().total()), 0.0);
+    const auto scope_of = [&](const Node& node) {
+        return ReferenceScope{
+            .training = training,
+            .seed = batch.seed,
+            .epoch = batch.epoch,
+            .sample_ids = batch.ids.data(),
+            .parameters = addresses(graph.parameters(), node.name, node.layer->parameters(),
+                                    parameters.data()),
+            .gradients = addresses(graph.parameters(), node.name, node.layer->parameters(),
+                                   result.gradients.data()),
+            .state = addresses(graph.state(), node.name, node.layer->state(), state.data()),
+            .batch_state =
+                addresses(graph.state(), node.name, node.layer->state(), result.batch_state.data()),
+            .decisions = &result.decisions};
+    };
+    std::vector<ReferenceTensor> values{batch.samples};
+    round_all(batch, values.front().values);
+    values.reserve(nodes_.size() + 1);
+    const auto inputs_of = [&](const Node& node, auto& tensors) {
+        std::vector<decltype(tensors.data())> found;
+        for (const int input : node.inputs) {
+            found.push_back(&tensors[static_cast<std::size_t>(input)]);
+        }
+        return found;
+    };
+    const auto constant = [](const std::vector<ReferenceTensor*>& tensors) {
+        return std::vector<const ReferenceTensor*>(tensors.begin(), tensors.end());
+    };
+    for (const Node& node : nodes_) {
+        values.push_back(node.layer->forward(scope_of(node), constant(inputs_of(node, values))));
+        round_all(batch, values.back().values);
+        check_invariant(values.back().shape == node.output, "reference and network agree on shape");
+    }
+    result.logits = values.back().values;
+    std::vector<ReferenceTensor> gradients;
+    for (const ReferenceTensor& value : values) {
+        gradients.emplace_back(value.samples, value.shape);
+    }
+    gradients.back() = graph.loss() == LossKind::kMeanSquaredError
+                           ? squared_error(values.back(), batch.targets, result)
+                           : softmax_cross_entropy(values.back(), batch.labels, result);
+    for (std::size_t i = nodes_.size(); training && i-- > 0;) {
+        round_all(batch, gradients[i + 1].values);
+        nodes_[i].layer->backward(scope_of(nodes_[i]), constant(inputs_of(nodes_[i], values)),
+                                  gradients[i + 1], inputs_of(nodes_[i], gradients));
+    }
+    result.input_gradient = gradients.front().values;
+    return result;
+}
+
+Value TwinBuilder::note(const std::string& kind, Value value, ReferenceMade layer,
+                        const std::vector<Value>& inputs) {
+    std::vector<int> indices;
+    for (const Value input : inputs) {
+        indices.push_back(input.index);
+    }
+    reference_.append(kind + std::to_string(++made_[kind]), std::move(layer), std::move(indices),
+                      net_.shape(value));
+    check_invariant(value.index == ++layers_, "values are numbered in the order of the calls");
+    return value;
+}
+
+Value TwinBuilder::activation(Value x, ActivationKind kind) {
+    switch (kind) {
+        case ActivationKind::kRelu:
+            return note("relu", net_.relu(x), reference_activation(kind), {x});
+        case ActivationKind::kGelu:
+            return note("gelu", net_.gelu(x), reference_activation(kind), {x});
+        case ActivationKind::kSigmoid:
+            return note("sigmoid", net_.sigmoid(x), reference_activation(kind), {x});
+        case ActivationKind::kTanh:
+            return note("tanh", net_.tanh(x), reference_activation(kind), {x});
+    }
+    return x;
+}
+
+Value TwinBuilder::pool(Value x, PoolKind kind, const PoolOptions& o) {
+    switch (kind) {
+        case PoolKind::kMax:
+            return note("max_pool", net_.max_pool(x, o), reference_pool(kind, o), {x});
+        case PoolKind::kAverage:
+            return note("average_pool", net_.average_pool(x, o), reference_pool(kind, o), {x});
+        case PoolKind::kGlobalAverage:
+            return note("global_average_pool", net_.global_average_pool(x), reference_pool(kind, o),
+                        {x});
+    }
+    return x;
+}
+
+Twin TwinBuilder::finish_linear(Value x, std::int64_t classes) {
+    return finish(linear(flatten(x), {.features = classes}));
+}
+
+}  // namespace cohort::test

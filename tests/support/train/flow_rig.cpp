@@ -1,0 +1,300 @@
+#include "support/train/flow_rig.hpp"
+
+namespace cohort::test {
+
+void FlowRig::fire(int index, const FireOrder& order) {
+    Server& server = servers[static_cast<std::size_t>(index)];
+    if (order.version != server.version + (order.pushes.empty() ? 0 : 1)) {
+        throw std::logic_error("servers pass through all versions in order");
+    }
+    server.version = order.version;
+    for (const WeightedPush& push : order.pushes) {
+        if (server.staged.erase(push.push) == 0) {
+            throw std::logic_error("an update wants a push that is not here");
+        }
+    }
+    for (const ReleaseOrder& release : order.releases) {
+        if (!workers.at(static_cast<std::size_t>(release.worker)).excluded) {
+            server.down[static_cast<std::size_t>(release.worker)].push_back(
+                {.version = order.version,
+                 .server = index,
+                 .evaluation = release.evaluation,
+                 .incarnation = release.incarnation});
+        }
+    }
+    server.fires.push_back(order);
+}
+
+bool FlowRig::serve(int index) {
+    Server& server = servers[static_cast<std::size_t>(index)];
+    const auto message = network.messenger(index).mailbox(Port::kServer).receive(Clock::Seconds(0));
+    if (!message) {
+        return false;
+    }
+    switch (static_cast<MessageKind>(message->kind)) {
+        case MessageKind::kFire: fire(index, decode<FireOrder>(message->body)); break;
+        case MessageKind::kDiscard:
+            for (const PushId& push : decode<DiscardOrder>(message->body).pushes) {
+                if (server.staged.erase(push) == 0) {
+                    server.discarded.insert(push);
+                }
+            }
+            break;
+        case MessageKind::kReference: {
+            const PushId push = decode<ReferenceOrder>(message->body).push;
+            if (server.staged.erase(push) == 0) {
+                throw std::logic_error("a reference is not here");
+            }
+            server.reference = push;
+            break;
+        }
+        default: break;
+    }
+    return true;
+}
+
+bool FlowRig::deliver_down(int server, int worker) {
+    auto& way = servers[static_cast<std::size_t>(server)].down[static_cast<std::size_t>(worker)];
+    Worker& w = workers[static_cast<std::size_t>(worker)];
+    if (way.empty() || w.frozen) {
+        return false;
+    }
+    const ParametersHeader header = way.front();
+    way.pop_front();
+    if (header.incarnation >= w.incarnation) {
+        auto& parts = w.parts[{header.incarnation, header.version}];
+        parts.resize(servers.size());
+        ++parts[static_cast<std::size_t>(server)];
+    }
+    return true;
+}
+
+bool FlowRig::deliver_up(int worker, int index) {
+    Worker& w = workers[static_cast<std::size_t>(worker)];
+    auto& way = w.up[static_cast<std::size_t>(index)];
+    if (way.empty() || w.frozen) {
+        return false;
+    }
+    const PushId push = way.front().push;
+    way.pop_front();
+    Server& server = servers[static_cast<std::size_t>(index)];
+    if (server.discarded.erase(push) == 0) {
+        server.staged.insert(push);
+        const Staged staged{.push = push,
+                            .server = index,
+                            .reference_dot = server.reference ? 1.0 : 0.0,
+                            .reference_squares = server.reference ? 1.0 : 0.0};
+        tell(index, Port::kServer, MessageKind::kStaged, encode(staged));
+    }
+    return true;
+}
+
+bool FlowRig::order(int worker) {
+    Worker& w = workers[static_cast<std::size_t>(worker)];
+    if (w.frozen) {
+        return false;
+    }
+    const int rank = network.map().rank_of_worker(worker);
+    const auto message = network.messenger(rank).mailbox(Port::kWorker).receive(Clock::Seconds(0));
+    if (!message) {
+        return false;
+    }
+    switch (static_cast<MessageKind>(message->kind)) {
+        case MessageKind::kLease: w.leases.push_back(decode<LeaseOrder>(message->body)); break;
+        case MessageKind::kRevoke: {
+            const auto order = decode<RevokeOrder>(message->body);
+            w.revoked.insert(order.leases.begin(), order.leases.end());
+            w.revoked_up_to = std::max(w.revoked_up_to, order.up_to);
+            w.leave.revoke(order);
+            break;
+        }
+        case MessageKind::kJoin: {
+            const auto order = decode<JoinOrder>(message->body);
+            w.incarnation = order.incarnation;
+            w.sequence = 0;
+            w.revoked_up_to = std::max(w.revoked_up_to, order.leases_up_to);
+            w.leases.clear();
+            w.leave.join();
+            std::erase_if(w.parts,
+                          [&](const auto& part) { return part.first.first < order.incarnation; });
+            break;
+        }
+        default: break;
+    }
+    return true;
+}
+
+/// Complete parameters, the oldest first.
+bool FlowRig::take_parameters(Worker& w) {
+    for (auto& [key, parts] : w.parts) {
+        const bool complete =
+            std::all_of(parts.begin(), parts.end(), [](int count) { return count > 0; });
+        if (key.first == w.incarnation && complete) {
+            if (key.second < w.leave.version()) {
+                throw std::logic_error("parameters are older than those before");
+            }
+            w.leave.parameters(key.second);
+            for (int& count : parts) {
+                --count;
+            }
+            const bool used_up =
+                std::all_of(parts.begin(), parts.end(), [](int count) { return count == 0; });
+            if (used_up) {
+                w.parts.erase(key);
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Where others of a group wait, a worker looks what has come first.
+void FlowRig::begin(Worker& w, int worker) {
+    if (!w.leases.front().work.group.empty() && order(worker)) {
+        return;
+    }
+    const LeaseOrder lease = w.leases.front();
+    w.leases.pop_front();
+    if (revoked(w, lease.lease)) {
+        return;
+    }
+    if (!lease.validation) {
+        w.leave.begin(lease.lease);
+    }
+    w.computing =
+        Computing{.order = lease,
+                  .id = {.worker = worker, .incarnation = w.incarnation, .sequence = ++w.sequence},
+                  .version = w.leave.version()};
+    if (!lease.work.group.empty()) {
+        w.computing->turn = ++w.turns[{lease.work.generation, lease.work.group}];
+        w.computing->losses = group_losses(lease.work);
+    }
+}
+
+/// All of its group are as far as this worker.
+bool FlowRig::group_ready(const Computing& computing) {
+    const WorkOrder& work = computing.order.work;
+    return std::all_of(work.group.begin(), work.group.end(), [&](std::int32_t rank) {
+        Worker& other = workers[static_cast<std::size_t>(network.map().worker_of_rank(rank))];
+        return other.turns[{work.generation, work.group}] >= computing.turn;
+    });
+}
+
+int FlowRig::group_losses(const WorkOrder& work) const {
+    int losses = 0;
+    for (const std::int32_t rank : work.group) {
+        losses += workers[static_cast<std::size_t>(network.map().worker_of_rank(rank))].losses;
+    }
+    return losses;
+}
+
+void FlowRig::push(int worker, bool given_up, bool finite) {
+    Worker& w = workers[static_cast<std::size_t>(worker)];
+    const Computing done = *std::exchange(w.computing, std::nullopt);
+    if (w.excluded) {
+        return;  // whatever it sends is thrown away
+    }
+    for (auto& way : w.up) {
+        way.push_back({done.id});
+    }
+    const Ticket ticket{.push = done.id,
+                        .lease = done.order.lease,
+                        .version = done.version,
+                        .samples = done.order.count,
+                        .loss_sum = 1,
+                        .correct = 1,
+                        .finite = finite,
+                        .gradient_norm = 1,
+                        .times = {.input_s = 1, .compute_s = 2, .exchange_s = 4},
+                        .work = done.order.work.work,
+                        .given_up = given_up,
+                        .validation = done.order.validation,
+                        .halves = done.order.halves,
+                        .first_squares = 9.0 / 5,
+                        .second_squares = 1};
+    tell(network.map().rank_of_worker(worker), Port::kWorker, MessageKind::kTicket, encode(ticket));
+}
+
+bool FlowRig::work(int worker, bool finite) {
+    Worker& w = workers[static_cast<std::size_t>(worker)];
+    if (w.frozen) {
+        return false;
+    }
+    if (!w.computing) {
+        if (take_parameters(w)) {
+            return true;
+        }
+        if (w.leave.held() && !w.leases.empty()) {
+            begin(w, worker);
+            return true;
+        }
+        return false;
+    }
+    const Computing& computing = *w.computing;
+    const bool group = !computing.order.work.group.empty();
+    if (computing.id.incarnation != w.incarnation ||
+        (group && group_losses(computing.order.work) != computing.losses) ||
+        (!group && revoked(w, computing.order.lease))) {
+        if (computing.leaving) {
+            push(worker, true, true);
+        } else {
+            w.computing.reset();
+        }
+        return true;
+    }
+    if (group && !group_ready(computing)) {
+        return false;
+    }
+    if (!computing.leaving && !group) {
+        w.computing->leaving = true;
+        return true;
+    }
+    push(worker, false, finite);
+    return true;
+}
+
+std::string FlowRig::describe() {
+    std::string text = "plan " + books.engine().plan().name + ", version " +
+                       std::to_string(books.engine().version()) + ", awaited";
+    for (const int worker : books.engine().awaited()) {
+        text += " " + std::to_string(worker);
+    }
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+        const Worker& w = workers[i];
+        text += "\nworker " + std::to_string(i) + (w.excluded ? " away" : "") +
+                (w.leave.held() ? " may start on " : " waits on ") +
+                std::to_string(w.leave.version()) + ", leases";
+        for (const LeaseOrder& lease : w.leases) {
+            text += " " + std::to_string(lease.lease);
+        }
+        text += ", dealt";
+        for (const std::uint64_t lease : books.leases().held_leases(static_cast<int>(i))) {
+            text += " " + std::to_string(lease);
+        }
+        if (w.computing) {
+            text += ", computes " + std::to_string(w.computing->order.lease) + " in a group of " +
+                    std::to_string(w.computing->order.work.group.size()) + " generation " +
+                    std::to_string(w.computing->order.work.generation) + " turn " +
+                    std::to_string(w.computing->turn);
+        }
+    }
+    return text;
+}
+
+bool FlowRig::sweep() {
+    bool done = coordinator();
+    for (int server = 0; server < static_cast<int>(servers.size()); ++server) {
+        done = serve(server) || done;
+        for (int worker = 0; worker < static_cast<int>(workers.size()); ++worker) {
+            done = deliver_down(server, worker) || done;
+            done = deliver_up(worker, server) || done;
+        }
+    }
+    for (int worker = 0; worker < static_cast<int>(workers.size()); ++worker) {
+        done = order(worker) || done;
+        done = work(worker) || done;
+    }
+    return done;
+}
+
+}  // namespace cohort::test

@@ -1,0 +1,280 @@
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/train/local_rounds.hpp"
+#include "support/train/worker_rig.hpp"
+#include "train/coordinator/update_flow.hpp"
+#include "train/protocol/protocol_ring.hpp"
+
+namespace cohort::test {
+
+/// Thrown into a worker's thread to end it in mid-round.
+struct Died : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// A ring's plan: these members, the others of `live` ride.
+inline SyncPlan ring_plan(const std::vector<int>& members, const std::vector<int>& riders = {}) {
+    SyncPlan plan;
+    plan.name = riders.empty() ? "ring" : "ring:" + std::to_string(members.size());
+    plan.cohorts.push_back(
+        {.members = members, .riders = riders, .quorum = static_cast<int>(members.size())});
+    return plan;
+}
+
+/// The coordinator's messenger with its orders on record.
+class RecordingMessenger final : public Messenger {
+public:
+    explicit RecordingMessenger(Messenger& real) : real_(real) {}
+    [[nodiscard]] int rank() const noexcept override { return real_.rank(); }
+    void send(Address to, Port from, std::uint16_t kind, std::vector<std::byte> body) override {
+        if (kind == static_cast<std::uint16_t>(MessageKind::kRound)) {
+            const auto order = decode<RoundOrder>(body);
+            rounds[order.round] = order;
+            epoch = std::max(epoch, order.epoch);
+        } else if (kind == static_cast<std::uint16_t>(RingMessageKind::kRecover)) {
+            epoch = decode<RecoverOrder>(body).epoch;
+        } else if (kind == static_cast<std::uint16_t>(MessageKind::kLease)) {
+            const auto order = decode<LeaseOrder>(body);
+            leases[order.lease] = order;
+        }
+        if (!excluded.contains(to.rank) && !dropped.contains(kind)) {
+            real_.send(to, from, kind, std::move(body));
+        }
+    }
+    [[nodiscard]] std::shared_ptr<OutgoingTransfer> start_transfer(
+        Address to, Port from, std::uint16_t kind, std::vector<std::byte> body,
+        std::span<const std::byte> data, ChunkOrder order,
+        std::shared_ptr<const void> owner) override {
+        return real_.start_transfer(to, from, kind, std::move(body), data, order, std::move(owner));
+    }
+    [[nodiscard]] Mailbox& mailbox(Port port) override { return real_.mailbox(port); }
+    void set_sink(Port port, TransferSink* sink) override { real_.set_sink(port, sink); }
+    [[nodiscard]] TrafficCounters counters() const override { return real_.counters(); }
+
+    std::map<std::uint64_t, RoundOrder> rounds;  ///< by number
+    std::map<std::uint64_t, LeaseOrder> leases;  ///< by id
+    std::uint64_t epoch = 0;                     ///< of the newest order
+    std::set<int> excluded;                      ///< world ranks that are sent nothing
+    std::set<std::uint16_t> dropped;             ///< kinds that get lost
+
+private:
+    Messenger& real_;
+};
+
+/// Books without hooks, files or a clock.
+struct RingBooks final : RunBooks {
+    RingBooks(const JobParts& parts, int workers, SyncPlan plan, std::int64_t limit)
+        : desk(LeaseBook(parts.train_set->info(), parts.order, limit), limit,
+               {.workers = workers, .batch = parts.options.batch, .ahead = 3, .share_tail = false},
+               {}),
+          updates_engine({.workers = workers, .reference_batch = parts.reference_batch},
+                         std::move(plan)) {}
+
+    LeaseDesk& leases() override { return desk; }
+    UpdateEngine& engine() override { return updates_engine; }
+    [[nodiscard]] std::int64_t samples_applied() const override { return applied; }
+    [[nodiscard]] bool stopping() const override { return stop || desk.finished(); }
+    UpdateExtras decide(std::int64_t samples) override {
+        return on_decide ? on_decide(samples) : UpdateExtras();
+    }
+    void commit(const UpdateRecord& update) override {
+        for (const std::uint64_t lease : update.leases) {
+            desk.applied(lease);
+        }
+        applied += update.result.samples;
+        updates.push_back(update);
+        if (on_commit) {
+            on_commit(update);
+        }
+    }
+    void taken(const UpdateExtras& /*extras*/, int parts) override { evaluation_parts = parts; }
+    void drop(const BatchResult& /*result*/, const std::string& because) override {
+        drops.push_back(because);
+    }
+    void spent(double /*compute_s*/, double /*exposed_s*/, double /*exchange_s*/) override {}
+    void begun(int /*worker*/, std::int64_t /*samples*/) override {}
+    void stopped(int /*worker*/) override {}
+    void timed(const IterationRecord& record) override {
+        timed_samples[record.worker] += record.samples;
+        own_s[record.worker] = record.input_s + record.compute_s;
+        records.push_back(record);
+    }
+    void settled(const PushOutcome& outcome) override { outcomes.push_back(outcome); }
+    void installed(const SyncPlan& plan) override { installs.push_back(plan.name); }
+    [[nodiscard]] bool wants_gradients() const override { return wants; }
+    void measured(const GradientFacts& facts) override { gradients.push_back(facts); }
+
+    LeaseDesk desk;
+    UpdateEngine updates_engine;
+    std::int64_t applied = 0;
+    bool stop = false;
+    bool wants = false;
+    std::vector<GradientFacts> gradients;
+    int evaluation_parts = 0;
+    std::vector<UpdateRecord> updates;
+    std::vector<std::string> drops;
+    std::vector<PushOutcome> outcomes;
+    std::vector<std::string> installs;
+    std::map<int, std::int64_t> timed_samples;
+    std::map<int, double> own_s;  ///< the newest
+    std::vector<IterationRecord> records;
+    std::function<UpdateExtras(std::int64_t)> on_decide;
+    std::function<void(const UpdateRecord&)> on_commit;
+};
+
+/// A whole job on rings: workers on threads, the real flow on the test's.
+class RingJob : public WorkerRig, private TransferSink {
+public:
+    RingJob(const std::string& model, int workers, SyncPlan plan, std::int64_t samples)
+        : WorkerRig(model, workers, 0),
+          messenger(network.messenger(0)),
+          books(job, workers, std::move(plan), samples),
+          flow(make_ring_flow({messenger, network.operations(0), network.map()}, job, books)) {
+        network.messenger(0).set_sink(Port::kCoordinator, this);
+    }
+    RingJob(const RingJob&) = delete;
+    RingJob& operator=(const RingJob&) = delete;
+    ~RingJob() override { stop(); }
+
+    void begin(const UpdateExtras& extras = {}) {
+        for (int worker = 0; worker < network.map().workers(); ++worker) {
+            start(rounds.factory(worker));
+        }
+        begin_parts = flow->begin({}, extras);
+    }
+
+    /// Lets the job go on until `done`; a worker that has died is lost.
+    void until(const std::function<bool()>& done) {
+        const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (!done()) {
+            if (std::chrono::steady_clock::now() > patience) {
+                throw std::runtime_error("the job hangs after " +
+                                         std::to_string(books.updates.size()) + " updates, " +
+                                         std::to_string(books.applied) + " samples and " +
+                                         std::to_string(books.installs.size()) + " installs");
+            }
+            if (const auto message = network.messenger(0)
+                                         .mailbox(Port::kCoordinator)
+                                         .receive(Clock::Seconds(0.01))) {
+                handle(*message);
+            }
+            bury();
+        }
+    }
+    void until_updates(std::size_t updates) {
+        until([&] { return books.updates.size() >= updates; });
+    }
+    /// What `holds` kept back comes now, in the order of `kinds`; nothing is kept back after that.
+    void release(const std::vector<std::uint16_t>& kinds) {
+        holds = {};
+        for (const std::uint16_t kind : kinds) {
+            for (const Message& message : held) {
+                if (message.kind == kind) {
+                    handle(message);
+                }
+            }
+        }
+        held.clear();
+    }
+    /// To the end of the budget.
+    void finish() {
+        until([&] { return books.stopping() && flow->quiet(); });
+    }
+
+    /// The worker's rank has been excluded.
+    void lose(int worker) {
+        if (lost.insert(worker).second) {
+            messenger.excluded.insert(worker);
+            rounds.lose(worker);
+            flow->lost(worker);
+        }
+    }
+    void come_back(int worker) {
+        lost.erase(worker);
+        messenger.excluded.erase(worker);
+        rounds.come_back(worker);
+        flow->joined(worker);
+    }
+
+    /// What a member holds, parameters then state; only when nothing is under way.
+    std::vector<float> gather(int worker) {
+        RoundOrder ask;
+        ask.epoch = messenger.epoch;
+        ask.reporter = worker;
+        ask.snapshot.gather = 77;
+        gathered_.clear();
+        order(worker, MessageKind::kRound, ask);
+        bool here = false;
+        on_other = [&](const Message& message) {
+            here = here || message.kind == static_cast<std::uint16_t>(MessageKind::kGathered);
+        };
+        until([&] { return here; });
+        on_other = {};
+        return gathered_;
+    }
+
+    LocalRounds rounds;
+    RecordingMessenger messenger;
+    RingBooks books;
+    std::unique_ptr<UpdateFlow> flow;
+    std::set<int> lost;
+    int begin_parts = 0;                      ///< of the evaluation to begin with
+    std::map<std::uint64_t, Ticket> tickets;  ///< of riders, by lease
+    std::function<void(const Message&)> on_message;
+    std::function<bool(const Message&)> holds;     ///< keeps a message back, see release()
+    std::vector<Message> held;                     ///< kept back
+    std::function<void(const Message&)> on_other;  ///< what the flow does not want
+
+private:
+    void handle(const Message& message) {
+        if (lost.contains(message.from.rank)) {
+            return;  // dropped by the network
+        }
+        if (holds && holds(message)) {
+            held.push_back(message);
+            return;
+        }
+        if (message.kind == static_cast<std::uint16_t>(MessageKind::kTicket)) {
+            const auto ticket = decode<Ticket>(message.body);
+            tickets[ticket.lease] = ticket;
+        }
+        if (on_message) {
+            on_message(message);
+        }
+        if (!flow->handle(message) && on_other) {
+            on_other(message);
+        }
+    }
+    /// Whoever has died is noticed; other errors end the test.
+    void bury() {
+        for (int worker = 0; worker < network.map().workers(); ++worker) {
+            const std::exception_ptr error = ended_with(static_cast<std::size_t>(worker));
+            if (!error || lost.contains(worker)) {
+                continue;
+            }
+            try {
+                std::rethrow_exception(error);
+            } catch (const Died&) {
+                lose(worker);
+            }
+        }
+    }
+    std::span<std::byte> accept(const Message& /*announcement*/, std::uint64_t bytes) override {
+        gathered_.resize(bytes / sizeof(float));
+        return std::as_writable_bytes(std::span(gathered_));
+    }
+    std::vector<float> gathered_;
+};
+
+}  // namespace cohort::test

@@ -1,0 +1,186 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "optim/vector_math.hpp"
+#include "support/train/ring_job.hpp"
+
+namespace cohort::test {
+
+/// One process that does what the job's rounds did: micro-batches on the parameters that they were
+/// computed on, weighted, riders' added to their parents', summed in ring order.
+struct RingReplay : LoneReplica {
+    explicit RingReplay(RingJob& ring_job)
+        : LoneReplica(ring_job.job.graph),
+          of(ring_job),
+          optimizer(make_optimizer(of.job.optimizer, of.job.graph.parameters(), 0,
+                                   of.job.graph.parameters().total(), *device, replica.stream())) {
+        replica.initialise(of.job.options.seed);
+        keep();
+    }
+
+    /// Parameters, then state, after all updates.
+    std::vector<float> run() {
+        for (const UpdateRecord& update : of.books.updates) {
+            apply(round_of(update), update);
+        }
+        return versions.back();
+    }
+
+private:
+    void keep() {
+        std::vector<float> all(replica.parameters().begin(), replica.parameters().end());
+        all.insert(all.end(), replica.state().begin(), replica.state().end());
+        versions.push_back(std::move(all));
+    }
+    /// The grant whose leases the update has applied.
+    [[nodiscard]] const RoundOrder& round_of(const UpdateRecord& update) const {
+        const std::set<std::uint64_t> leases(update.leases.begin(), update.leases.end());
+        const auto& rounds = of.messenger.rounds;  // the last one: others were void or skipped
+        for (auto one = rounds.rbegin(); one != rounds.rend(); ++one) {
+            const RoundOrder& round = one->second;
+            std::set<std::uint64_t> listed;
+            for (const RoundMember& member : round.members) {
+                if (member.lease != 0) {
+                    listed.insert(member.lease);
+                }
+                for (const RiderPush& rider : member.riders) {
+                    listed.insert(lease_of(rider.push));
+                }
+            }
+            if (listed == leases) {
+                return round;
+            }
+        }
+        throw std::runtime_error("an update without a grant");
+    }
+    [[nodiscard]] std::uint64_t lease_of(const PushId& push) const {
+        for (const auto& [lease, ticket] : of.tickets) {
+            if (ticket.push == push) {
+                return lease;
+            }
+        }
+        throw std::runtime_error("a push without a ticket");
+    }
+    void apply(const RoundOrder& round, const UpdateRecord& update) {
+        std::int64_t all = 0;
+        for (const RoundMember& member : round.members) {
+            all += member.all_samples();
+        }
+        std::vector<float> sum;
+        for (const RoundMember& member : round.members) {
+            std::vector<float> mine(versions.front().size());
+            if (member.lease != 0) {
+                add(mine, member.lease, versions.back(), member.samples, all);
+            }
+            for (const RiderPush& rider : member.riders) {
+                const std::uint64_t lease = lease_of(rider.push);
+                add(mine, lease, held_by(of.tickets.at(lease)), rider.samples, all);
+            }
+            if (sum.empty()) {
+                sum = std::move(mine);
+                continue;
+            }
+            for (std::size_t i = 0; i < sum.size(); ++i) {
+                sum[i] += mine[i];
+            }
+        }
+        use(versions.back());
+        const std::span<const float> gradient =
+            std::span<const float>(sum).first(replica.parameters().size());
+        optimizer->update(replica.parameters(), gradient, update.fraction, update.learning_rate);
+        fold_batch_statistics(replica.state(), std::span<const float>(sum).subspan(gradient.size()),
+                              0.1, update.fraction);
+        keep();
+        for (const RoundMember& member : round.members) {
+            for (const RiderPush& rider : member.riders) {
+                release(rider, update);
+            }
+        }
+    }
+    /// What a rider goes on with.
+    void release(const RiderPush& rider, const UpdateRecord& update) {
+        std::vector<float> values = versions.back();
+        const std::span<float> theta = std::span(values).first(replica.parameters().size());
+        look_ahead(theta, optimizer->slots().front().values, update.learning_rate,
+                   optimizer->momentum(), rider.lag, theta);
+        held[rider.push.worker] = {static_cast<std::int64_t>(versions.size()) - 1, values};
+    }
+    [[nodiscard]] const std::vector<float>& held_by(const Ticket& ticket) const {
+        const auto found = held.find(ticket.push.worker);
+        return found != held.end() && found->second.first == ticket.version
+                   ? found->second.second
+                   : versions.at(static_cast<std::size_t>(ticket.version));
+    }
+    void use(const std::vector<float>& values) {
+        const auto parameters = static_cast<std::ptrdiff_t>(replica.parameters().size());
+        std::copy(values.begin(), values.begin() + parameters, replica.parameters().begin());
+        std::copy(values.begin() + parameters, values.end(), replica.state().begin());
+    }
+    void add(std::vector<float>& to, std::uint64_t lease, const std::vector<float>& on,
+             std::int64_t samples, std::int64_t all) {
+        use(on);
+        const LeaseOrder& order = of.messenger.leases.at(lease);
+        replica.train_step(view_of(of.batch(order.position, order.count, order.epoch)),
+                           of.job.options.seed);
+        const auto weight =
+            static_cast<float>(static_cast<double>(samples) / static_cast<double>(all));
+        std::vector<float> from(replica.gradients().begin(), replica.gradients().end());
+        from.insert(from.end(), replica.batch_state().begin(), replica.batch_state().end());
+        for (std::size_t i = 0; i < to.size(); ++i) {
+            const volatile float product = weight * from[i];  // rounded, never fused
+            to[i] += product;
+        }
+    }
+
+public:
+    RingJob& of;
+    std::unique_ptr<Optimizer> optimizer;
+    std::vector<std::vector<float>> versions;
+    /// By rider: version of the parameters that it got last, and these.
+    std::map<int, std::pair<std::int64_t, std::vector<float>>> held;
+};
+
+/// Every member holds what one process makes of the same rounds; -0 and +0 are one value.
+inline void expect_replayed(RingJob& job, const std::vector<int>& members) {
+    const std::vector<float> wanted = RingReplay(job).run();
+    for (const int member : members) {
+        const std::vector<float> held = job.gather(member);
+        ASSERT_EQ(held.size(), wanted.size());
+        std::size_t different = 0;
+        for (std::size_t i = 0; i < held.size(); ++i) {
+            different += held[i] == wanted[i] ? 0 : 1;
+        }
+        EXPECT_EQ(different, 0U) << "worker " << member;
+    }
+}
+
+/// Every sample was applied exactly once.
+inline void expect_accounts(RingJob& job, std::int64_t samples) {
+    job.books.desk.return_all();
+    const SampleAccounts accounts = job.books.desk.accounts();
+    EXPECT_EQ(accounts.applied, samples);
+    EXPECT_EQ(accounts.outstanding, 0);
+    EXPECT_EQ(job.books.updates_engine.accounts().applied, samples);
+    std::set<std::pair<std::uint32_t, std::int64_t>> positions;
+    for (const UpdateRecord& update : job.books.updates) {
+        for (const std::uint64_t lease : update.leases) {
+            const LeaseOrder& order = job.messenger.leases.at(lease);
+            for (std::int64_t i = 0; i < order.count; ++i) {
+                EXPECT_TRUE(positions.insert({order.epoch, order.position + i}).second);
+            }
+        }
+    }
+    EXPECT_EQ(positions.size(), static_cast<std::size_t>(samples));
+}
+
+}  // namespace cohort::test

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Checks that what the documents name exists: relative links with their headings, files of the tree wherever their
+path stands, and what looks like a file or folder of the tree in backticks.
+
+    check_docs.py ROOT
+    check_docs.py --self-test  plant a dead link, a dead heading and a dead path and see each one found
+"""
+
+import glob
+import os
+import pathlib
+import re
+import sys
+import tempfile
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+BACKTICKS = re.compile(r"`([^`\n]+)`")
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+TREE = r"(?:\.ci|cmake|comm|data|docs|experiments|include|jobs|layers|sched|slurm|src|tests)/[\w./*+-]*"
+SUFFIX = r"\.(?:cpp|hpp|cu|cuh|py|cmake|sh|sbatch)"
+PLACE = re.compile(TREE)
+SOURCE = re.compile(r"[\w./*-]+" + SUFFIX)
+PATH = re.compile(r"(?<![\w./*-])" + TREE + SUFFIX + r"\b")
+MADE_BY_READERS = re.compile(r"data/[\w-]+\.h5")  # data sets lie in data/ on the reader's machine
+
+
+def anchors(text):
+    """The names under which a page's headings can be linked."""
+    for heading in HEADING.findall(FENCED.sub("", text)):
+        plain = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+        yield plain.replace(" ", "-")
+
+
+def link_problem(page, target):
+    name, _, anchor = target.partition("#")
+    file = page.parent / name if name else page
+    if not file.exists():
+        return f"link to {target}: no such file"
+    if anchor and anchor not in anchors(file.read_text(encoding="utf-8")):
+        return f"link to {target}: no such heading"
+    return None
+
+
+def exists(root, name):
+    """Whether a path of the tree, or a public header's path as sources include it, is there; * stands for anything."""
+    places = [root / name, root / "include" / name, root / "src" / name]
+    return any(glob.glob(str(place)) for place in places)
+
+
+def source_names(root):
+    names = set()
+    for folder, folders, files in os.walk(root):
+        if pathlib.Path(folder) == root:
+            folders[:] = [name for name in folders if name not in (".git", "build")]
+        names.update(files)
+    return names
+
+
+def path_problem(root, names, text):
+    word = (text.split() or [""])[0]
+    if PLACE.fullmatch(word):
+        dead = not MADE_BY_READERS.fullmatch(word) and not exists(root, word)
+    elif word != text or not SOURCE.fullmatch(word):
+        return None
+    elif "/" in word:
+        dead = not exists(root, word)
+    else:
+        pattern = re.compile(re.escape(word).replace(r"\*", ".*"))
+        dead = not any(pattern.fullmatch(name) for name in names)
+    return f"{word}: no such file or folder" if dead else None
+
+
+def problems(root):
+    names = source_names(root)
+    for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        prose = FENCED.sub(lambda block: "\n" * block[0].count("\n"), text).split("\n")
+        for number, (line, outside) in enumerate(zip(text.split("\n"), prose), start=1):
+            found = [link_problem(page, target) for target in LINK.findall(outside) if "://" not in target]
+            words = dict.fromkeys(BACKTICKS.findall(outside) + PATH.findall(line))
+            found += [path_problem(root, names, word) for word in words]
+            yield from (f"{page.relative_to(root)}:{number}: {problem}" for problem in found if problem)
+
+
+def self_test():
+    planted = {
+        "link to gone.md: no such file": "[a](gone.md)",
+        "link to b.md#gone: no such heading": "[b](b.md#gone)",
+        "src/gone: no such file or folder": "`src/gone`",
+        "gone.hpp: no such file or folder": "`gone.hpp`",
+        "src/gone.cpp: no such file or folder": "see src/gone.cpp.",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / "docs").mkdir()
+        (root / "src").mkdir()
+        (root / "src" / "kept.cpp").touch()
+        (root / "README.md").write_text("[b](docs/b.md#what-it-is) `src/kept.cpp` `kept.cpp` `src/*.cpp`\n")
+        (root / "docs" / "b.md").write_text("# What it is\n" + "\n".join(planted.values()) + "\n")
+        found = list(problems(root))
+    missing = [text for text in planted if not any(line.endswith(text) for line in found)]
+    if missing or len(found) != len(planted):
+        print("expected:", *planted, "found:", *found, sep="\n  ")
+        return 1
+    return 0
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    if sys.argv[1] == "--self-test":
+        return self_test()
+    found = list(problems(pathlib.Path(os.path.abspath(sys.argv[1]))))
+    print("\n".join(found))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

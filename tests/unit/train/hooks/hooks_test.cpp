@@ -1,0 +1,246 @@
+#include "cohort/train/hooks.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "cohort/core/error.hpp"
+#include "support/core/temp_folder.hpp"
+#include "support/train/fake_train_control.hpp"
+
+namespace cohort {
+namespace {
+
+using testing::HasSubstr;
+
+class TrainHooks : public testing::Test {
+protected:
+    TempFolder folder;
+    FakeTrainControl run{folder.path()};
+
+    std::vector<nlohmann::json> metrics_lines() const {
+        std::ifstream file(folder.file("metrics.jsonl"));
+        std::vector<nlohmann::json> lines;
+        for (std::string line; std::getline(file, line);) {
+            lines.push_back(nlohmann::json::parse(line));
+        }
+        return lines;
+    }
+};
+
+TEST_F(TrainHooks, NanGuardEndsTheRunAfterFiveInARow) {
+    const auto hook = make_nan_guard_hook();
+    for (int i = 0; i < 4; ++i) {
+        hook->on_step(run, run.dropped_step(8));
+    }
+    hook->on_step(run, run.step(8, 1));
+    for (int i = 0; i < 4; ++i) {
+        hook->on_step(run, run.dropped_step(8));
+    }
+    EXPECT_THROW(hook->on_step(run, run.dropped_step(8)), NumericalError);
+}
+
+TEST_F(TrainHooks, NanGuardEndsTheRunWhenOneBatchKeepsComingBack) {
+    const auto hook = make_nan_guard_hook();
+    const auto drive = [&] {
+        for (int i = 0; i < 200; ++i) {
+            hook->on_step(run, i % 4 == 0 ? run.dropped_step(8) : run.step(8, 1));
+        }
+    };
+    EXPECT_THROW(drive(), NumericalError);
+}
+
+TEST_F(TrainHooks, NanGuardCountsDropsFromBeforeAResume) {
+    for (int i = 0; i < 19; ++i) {
+        (void)run.dropped_step(8);
+        (void)run.step(8, 1);
+    }
+    FakeTrainControl resumed{folder.path()};
+    resumed.run_progress = run.run_progress;
+    const auto hook = make_nan_guard_hook();
+    EXPECT_THROW(hook->on_step(resumed, resumed.dropped_step(8)), NumericalError);
+    for (int i = 0; i < 100; ++i) {
+        (void)run.step(8, 1);
+    }
+    make_nan_guard_hook()->on_step(run, run.dropped_step(8));
+    EXPECT_EQ(run.run_progress.drops.recent.size(), 1U) << "older ones are forgotten";
+}
+
+TEST_F(TrainHooks, NanGuardStaysSilentOnRareDrops) {
+    const auto hook = make_nan_guard_hook();
+    for (int i = 0; i < 1000; ++i) {
+        hook->on_step(run, i % 10 == 0 ? run.dropped_step(8) : run.step(8, 1));
+    }
+    EXPECT_EQ(run.stop, std::nullopt);
+}
+
+TEST_F(TrainHooks, TargetStopsAtTheAccuracyAndNotBelow) {
+    run.run_options.target_accuracy = 0.9;
+    run.run_progress.train_seconds = 15;
+    const auto hook = make_target_hook();
+    hook->on_evaluation(run, {.accuracy = 0.8999, .train_seconds = 10});
+    EXPECT_EQ(run.stop, std::nullopt);
+    hook->on_evaluation(run, {.accuracy = 0.9, .train_seconds = 12});
+    EXPECT_EQ(run.stop, StopReason::kTarget);
+    EXPECT_EQ(run.run_progress.tta_seconds, 12);
+}
+
+TEST_F(TrainHooks, NoTargetNeverStops) {
+    make_target_hook()->on_evaluation(run, {.accuracy = 1});
+    EXPECT_EQ(run.stop, std::nullopt);
+}
+
+TEST_F(TrainHooks, StopHookAsksAfterEveryStep) {
+    bool wanted = false;
+    const auto hook = make_stop_hook([&] { return wanted; });
+    hook->on_step(run, run.step(1, 1));
+    EXPECT_EQ(run.stop, std::nullopt);
+    wanted = true;
+    hook->on_step(run, run.step(1, 1));
+    EXPECT_EQ(run.stop, StopReason::kSignal);
+}
+
+TEST_F(TrainHooks, PlainProgressComesEveryPeriodWithRateAndEta) {
+    run.run_options.log_every_s = 5;
+    std::vector<std::string> lines;
+    const auto hook =
+        make_progress_hook(false, [&](const std::string& line) { lines.push_back(line); });
+    hook->on_start(run);
+    for (int i = 0; i < 10; ++i) {
+        hook->on_step(run, run.step(20, 1, 0.5));
+    }
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_THAT(lines[0], HasSubstr("100/1,000 "));
+    EXPECT_THAT(lines[0], HasSubstr("loss 0.5000"));
+    EXPECT_THAT(lines[0], HasSubstr("accuracy 50.00 %"));
+    EXPECT_THAT(lines[0], HasSubstr("20 samples/s"));
+    EXPECT_THAT(lines[0], HasSubstr("eta 0:45"));
+    EXPECT_THAT(lines[1], HasSubstr("200/1,000 "));
+}
+
+TEST_F(TrainHooks, ProgressLeavesEvaluationPausesOutOfTheRate) {
+    std::vector<std::string> lines;
+    const auto hook =
+        make_progress_hook(false, [&](const std::string& line) { lines.push_back(line); });
+    hook->on_start(run);
+    hook->on_step(run, run.step(20, 1));
+    run.virtual_clock.advance(Clock::Seconds(100));
+    hook->on_evaluation(run, {.seconds = 100});
+    for (int i = 0; i < 4; ++i) {
+        hook->on_step(run, run.step(20, 1));
+    }
+    ASSERT_EQ(lines.size(), 1U);
+    EXPECT_THAT(lines[0], HasSubstr(" 20 samples/s"));
+}
+
+TEST_F(TrainHooks, TerminalLineIsRedrawnBetweenPeriods) {
+    int drawn = 0;
+    const auto hook = make_progress_hook(true, [&](const std::string&) { ++drawn; });
+    hook->on_start(run);
+    for (int i = 0; i < 8; ++i) {
+        hook->on_step(run, run.step(1, 0.125));
+    }
+    EXPECT_EQ(drawn, 4);
+}
+
+TEST_F(TrainHooks, TheLineNamesTheLatestWorkerAndWhoWaits) {
+    run.run_options.log_every_s = 1;
+    std::vector<std::string> lines;
+    const auto hook =
+        make_progress_hook(false, [&](const std::string& line) { lines.push_back(line); });
+    hook->on_start(run);
+    hook->on_step(run, run.step(20, 1));
+    run.cluster_report = {.mode = "static:2", .pending = 2, .workers = {}};
+    run.cluster_report.workers.resize(4);
+    run.cluster_report.workers[2].lag = 1.75;
+    run.cluster_report.workers[3] = {.live = false, .lag = 9};
+    run.run_options.compute = "sleep:40ms";
+    hook->on_step(run, run.step(20, 1));
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_THAT(lines[0], testing::Not(HasSubstr("lag")));
+    EXPECT_THAT(lines[1], HasSubstr("lag 1.75 (worker 2)  2 waiting  3 live, 1 lost"));
+    EXPECT_THAT(lines[1], testing::StartsWith("[sleep:40ms] 40/1,000"));
+}
+
+TEST_F(TrainHooks, MetricsRecordSwitchesAndRanks) {
+    const auto hook = make_metrics_hook();
+    hook->on_start(run);
+    hook->on_switch(run, {.from = "ssgd",
+                          .to = "asgd",
+                          .why = "request",
+                          .samples = 100,
+                          .train_seconds = 3,
+                          .in_force_s = 0.25,
+                          .first_update_s = 0.75,
+                          .slowest_own_s = 0.5});
+    hook->on_switch(run, {.from = "dynamic", .to = "dynamic", .why = "clusters"});
+    hook->on_rank(run, {.rank = 3, .worker = 2, .reason = "rank 3 has died", .live = 3});
+    hook->on_rank(run, {.rank = 3, .worker = 2, .returned = true, .live = 4});
+    const auto lines = metrics_lines();
+    ASSERT_EQ(lines.size(), 4U);
+    EXPECT_EQ(lines[0]["event"], "switch");
+    EXPECT_EQ(lines[0]["to"], "asgd");
+    EXPECT_DOUBLE_EQ(lines[0]["in_force_after_s"], 0.25);
+    EXPECT_DOUBLE_EQ(lines[0]["first_update_after_s"], 0.75);
+    EXPECT_EQ(lines[1]["event"], "regrouping");
+    EXPECT_TRUE(lines[1]["in_force_after_s"].is_null());
+    EXPECT_EQ(lines[2]["event"], "lost");
+    EXPECT_EQ(lines[2]["worker"], 2);
+    EXPECT_EQ(lines[3]["event"], "joined");
+    EXPECT_EQ(lines[3]["live"], 4);
+}
+
+TEST_F(TrainHooks, MetricsRecordWhatGradientsTell) {
+    run.run_options.log_every_s = 1;
+    const auto hook = make_metrics_hook();
+    hook->on_start(run);
+    hook->on_step(run, run.step(20, 1));
+    run.cluster_report.gradients = {.noise_scale = 256, .curvature = 0.5};
+    hook->on_step(run, run.step(20, 1));
+    const auto lines = metrics_lines();
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_TRUE(lines[0]["noise_scale"].is_null());
+    EXPECT_TRUE(lines[0]["step_curvature"].is_null());
+    EXPECT_EQ(lines[1]["noise_scale"], 256);
+    EXPECT_EQ(lines[1]["step_curvature"], 0.5);
+}
+
+TEST_F(TrainHooks, NanGuardNamesTheWorkers) {
+    run.cluster_report.workers.resize(3);
+    run.cluster_report.workers[1].refused[static_cast<std::size_t>(ReturnReason::kNonFinite)] = 5;
+    const auto hook = make_nan_guard_hook();
+    for (int i = 0; i < 4; ++i) {
+        hook->on_step(run, run.dropped_step(8));
+    }
+    EXPECT_THAT([&] { hook->on_step(run, run.dropped_step(8)); },
+                testing::ThrowsMessage<NumericalError>(HasSubstr("worker 1: 5")));
+}
+
+TEST_F(TrainHooks, MetricsRecordWindowsEvaluationsAndDrops) {
+    run.run_options.log_every_s = 2;
+    const auto hook = make_metrics_hook();
+    hook->on_start(run);
+    hook->on_step(run, run.step(10, 1, 2.0));
+    hook->on_step(run, run.step(30, 1, 1.0));
+    hook->on_step(run, run.dropped_step(8));
+    hook->on_step(run, run.step(10, 1, 3.0));
+    hook->on_evaluation(
+        run, {.accuracy = 0.5, .loss = 1.5, .samples = 7, .seconds = 0, .samples_applied = 40});
+    hook->on_end(run, StopReason::kBudget);
+    const auto lines = metrics_lines();
+    ASSERT_EQ(lines.size(), 4U);
+    EXPECT_EQ(lines[0]["event"], "train");
+    EXPECT_DOUBLE_EQ(lines[0]["loss"], 1.25);
+    EXPECT_DOUBLE_EQ(lines[0]["samples_per_s"], 20);
+    EXPECT_EQ(lines[1]["event"], "dropped");
+    EXPECT_EQ(lines[2]["event"], "train");
+    EXPECT_EQ(lines[2]["samples_applied"], 50);
+    EXPECT_EQ(lines[3]["event"], "evaluation");
+    EXPECT_DOUBLE_EQ(lines[3]["test_accuracy"], 0.5);
+    EXPECT_EQ(lines[3]["samples_applied"], 40) << "where the snapshot was taken";
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,230 @@
+// How a push leaves: what is released when, and what of the parameters that come back is used.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <stdexcept>
+
+#include "cohort/core/error.hpp"
+#include "support/train/worker_rig.hpp"
+#include "train/worker/servers/worker_push.hpp"
+
+namespace cohort {
+namespace {
+
+/// Keeps every byte as it was when it was released.
+class RecordingTransfer final : public OutgoingTransfer {
+public:
+    explicit RecordingTransfer(std::span<const std::byte> from) : data(from), seen(from.size()) {}
+    void release(std::uint64_t bytes) override {
+        if (bytes < released || bytes > data.size()) {
+            throw std::logic_error("releases grow up to the size");
+        }
+        const std::size_t begin = data.size() - bytes;
+        std::memcpy(seen.data() + begin, data.data() + begin, bytes - released);
+        released = bytes;
+        ++releases;
+    }
+    [[nodiscard]] bool done() const override { return finished; }
+
+    std::span<const std::byte> data;
+    std::vector<std::byte> seen;
+    std::uint64_t released = 0;
+    int releases = 0;
+    bool finished = false;
+};
+
+class RecordingMessenger final : public Messenger {
+public:
+    [[nodiscard]] int rank() const noexcept override { return 3; }
+    void send(Address, Port, std::uint16_t, std::vector<std::byte>) override {}
+    [[nodiscard]] std::shared_ptr<OutgoingTransfer> start_transfer(
+        Address to, Port, std::uint16_t, std::vector<std::byte>, std::span<const std::byte> data,
+        ChunkOrder order, std::shared_ptr<const void> owner) override {
+        EXPECT_EQ(to.rank, static_cast<int>(transfers.size()));
+        EXPECT_EQ(order, ChunkOrder::kBackward);
+        EXPECT_TRUE(owner);
+        transfers.push_back(std::make_shared<RecordingTransfer>(data));
+        return transfers.back();
+    }
+    [[nodiscard]] Mailbox& mailbox(Port) override { return box; }
+    void set_sink(Port, TransferSink*) override {}
+    [[nodiscard]] TrafficCounters counters() const override { return {}; }
+
+    std::vector<std::shared_ptr<RecordingTransfer>> transfers;
+    Mailbox box;
+};
+
+struct PushTest : testing::TestWithParam<int> {
+    PushTest()
+        : rig("resnet20", 1, GetParam()),
+          layout(cut_shards(rig.job.graph, GetParam())),
+          lone(rig.job.graph),
+          injector({}, 0, 1, std::make_shared<VirtualClock>()) {}
+    test::WorkerRig rig;
+    RecordingMessenger messenger;
+    ShardedLayout layout;
+    test::LoneReplica lone;
+    Injector injector;
+};
+INSTANTIATE_TEST_SUITE_P(Shards, PushTest, testing::Values(1, 2, 5));
+
+TEST_P(PushTest, BytesAreFinalWhenTheyAreReleasedAndLeaveWhileBackwardRuns) {
+    const Links links{messenger, rig.network.operations(0), rig.network.map()};
+    lone.replica.initialise(5);
+    auto buffer = std::make_shared<Buffer>(
+        lone.device->allocate_host(static_cast<std::size_t>(layout.floats()) * sizeof(float)));
+    PushObserver observer({lone.replica, injector}, links, layout, buffer, {});
+    const LoadedBatch batch = rig.batch(0, 8);
+    ASSERT_TRUE(lone.replica.train_step(view_of(batch), 1, observer));
+    observer.finish();
+    ASSERT_EQ(messenger.transfers.size(), layout.shards().size());
+    int releases = 0;
+    for (const ShardRange& shard : layout.shards()) {
+        const RecordingTransfer& sent = *messenger.transfers[static_cast<std::size_t>(shard.part)];
+        const auto count = static_cast<std::size_t>(shard.parameters());
+        EXPECT_EQ(sent.released, sent.data.size());
+        ASSERT_EQ(sent.data.size(), static_cast<std::size_t>(shard.floats()) * sizeof(float));
+        EXPECT_EQ(std::memcmp(sent.seen.data(), lone.replica.gradients().data() + shard.begin,
+                              count * sizeof(float)),
+                  0);
+        EXPECT_EQ(
+            std::memcmp(sent.seen.data() + count * sizeof(float), lone.replica.batch_state().data(),
+                        static_cast<std::size_t>(shard.state) * sizeof(float)),
+            0);
+        releases += sent.releases;
+    }
+    EXPECT_GE(releases, 20) << "once per layer or so";
+}
+
+TEST_P(PushTest, ABufferIsUsedAgainWhenAllOfItHasLeft) {
+    SendBuffers buffers(layout, *lone.device);
+    std::vector<std::shared_ptr<RecordingTransfer>> sent;
+    for (int i = 0; i < 2; ++i) {
+        const auto buffer = buffers.free();
+        ASSERT_TRUE(buffer);
+        std::vector<std::shared_ptr<OutgoingTransfer>> transfers;
+        for (int server = 0; server < 2; ++server) {
+            sent.push_back(std::make_shared<RecordingTransfer>(std::span<const std::byte>()));
+            transfers.push_back(sent.back());
+        }
+        buffers.in_use(buffer, transfers);
+    }
+    EXPECT_FALSE(buffers.free());
+    sent[0]->finished = true;
+    EXPECT_FALSE(buffers.free());
+    EXPECT_EQ(SendBuffers::missing(buffers.oldest()), std::vector<int>{1});
+    sent[1]->finished = true;
+    EXPECT_TRUE(buffers.free());
+}
+
+/// An inbox that gets parts as a communication thread would deliver them.
+struct InboxTest : testing::Test {
+    InboxTest()
+        : rig("smallcnn", 1, 2), layout(cut_shards(rig.job.graph, 2)), lone(rig.job.graph) {}
+
+    std::span<std::byte> begin(std::int64_t version, std::int32_t server,
+                               std::uint64_t evaluation = 0) {
+        const Message announcement{{server, Port::kServer},
+                                   static_cast<std::uint16_t>(MessageKind::kParameters),
+                                   encode(header(version, server, evaluation))};
+        return inbox.accept(announcement, bytes(server));
+    }
+    [[nodiscard]] std::uint64_t bytes(std::int32_t server) const {
+        const ShardRange& shard = layout.shards()[static_cast<std::size_t>(server)];
+        return static_cast<std::uint64_t>(shard.floats()) * sizeof(float);
+    }
+    static ParametersHeader header(std::int64_t version, std::int32_t server,
+                                   std::uint64_t evaluation = 0) {
+        return {.version = version, .server = server, .evaluation = {evaluation, 0, 1}};
+    }
+    std::int64_t take_version() {
+        auto taken = inbox.take();
+        const std::int64_t version = taken ? taken->version : -1;
+        if (taken) {
+            inbox.give_back(std::move(*taken));
+        }
+        return version;
+    }
+
+    test::WorkerRig rig;
+    ShardedLayout layout;
+    test::LoneReplica lone;
+    ParameterInbox inbox{layout, *lone.device};
+};
+
+TEST_F(InboxTest, PartsOfTwoVersionsInterleaveWithoutSharingMemory) {
+    const auto a0 = begin(1, 0);
+    const auto b0 = begin(2, 0);
+    const auto a1 = begin(1, 1);
+    const auto b1 = begin(2, 1);
+    ASSERT_FALSE(a0.empty() || b0.empty() || a1.empty() || b1.empty());
+    EXPECT_NE(a0.data(), b0.data());
+    EXPECT_NE(a1.data(), b1.data());
+    EXPECT_TRUE(a0.data() + a0.size() == a1.data()) << "shards lie side by side";
+    inbox.arrived(header(1, 0));
+    inbox.arrived(header(2, 0));
+    EXPECT_FALSE(inbox.has_complete());
+    EXPECT_EQ(inbox.missing(), std::vector<int>{1});
+    inbox.arrived(header(1, 1));
+    EXPECT_EQ(take_version(), 1);
+    EXPECT_EQ(take_version(), -1);
+    inbox.arrived(header(2, 1));
+    EXPECT_EQ(take_version(), 2);
+}
+
+TEST_F(InboxTest, TwoSetsOfOneVersionStayTwo) {
+    static_cast<void>(begin(1, 0));
+    static_cast<void>(begin(1, 0));
+    inbox.arrived(header(1, 0));
+    inbox.arrived(header(1, 0));
+    EXPECT_FALSE(inbox.has_complete());
+    static_cast<void>(begin(1, 1));
+    inbox.arrived(header(1, 1));
+    EXPECT_EQ(take_version(), 1);
+    EXPECT_FALSE(inbox.has_complete());
+    static_cast<void>(begin(1, 1));
+    inbox.arrived(header(1, 1));
+    EXPECT_EQ(take_version(), 1);
+}
+
+TEST_F(InboxTest, MemoryOfAnOvertakenSetIsKeptUntilItsBytesAreThere) {
+    const auto old = begin(1, 0);  // under way all the time
+    static_cast<void>(begin(2, 0));
+    static_cast<void>(begin(2, 1));
+    inbox.arrived(header(2, 0));
+    inbox.arrived(header(2, 1));
+    EXPECT_EQ(take_version(), 2);
+    for (std::int64_t version = 3; version < 6; ++version) {
+        EXPECT_NE(begin(version, 0).data(), old.data());
+        static_cast<void>(begin(version, 1));
+        inbox.arrived(header(version, 0));
+        inbox.arrived(header(version, 1));
+        EXPECT_EQ(take_version(), version);
+    }
+    inbox.arrived(header(1, 0));
+    EXPECT_FALSE(inbox.has_complete());
+}
+
+TEST_F(InboxTest, AnEvaluationIsNeverLostSilently) {
+    static_cast<void>(begin(1, 0, 9));
+    inbox.arrived(header(1, 0, 9));
+    static_cast<void>(begin(2, 0));
+    static_cast<void>(begin(2, 1));
+    inbox.arrived(header(2, 0));
+    inbox.arrived(header(2, 1));
+    EXPECT_THROW(static_cast<void>(inbox.take()), PeerError);
+}
+
+TEST_F(InboxTest, RefusesWhatDoesNotFit) {
+    const Message announcement{{0, Port::kServer},
+                               static_cast<std::uint16_t>(MessageKind::kParameters),
+                               encode(header(1, 0))};
+    EXPECT_TRUE(inbox.accept(announcement, bytes(0) + 4).empty());
+    EXPECT_THROW(inbox.arrived(header(1, 0)), PeerError);
+    EXPECT_THROW(inbox.arrived(header(1, 7)), PeerError);
+    EXPECT_THROW(inbox.arrived(header(1, -1)), PeerError);
+}
+
+}  // namespace
+}  // namespace cohort
