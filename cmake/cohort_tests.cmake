@@ -126,8 +126,11 @@ function(cohort_add_benchmark)
 endfunction()
 
 # Options that let `mpirun` start ranks on this host alone, whatever its network and cores.
-set(COHORT_MPIRUN_OPTIONS --oversubscribe --bind-to none --mca pml ob1
-  --mca btl_tcp_if_include lo --mca oob_tcp_if_include lo)
+set(COHORT_MPIRUN_OPTIONS --oversubscribe --bind-to none --mca pml ob1 --mca btl_tcp_if_include lo)
+execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE cohort_mpirun_version)
+if(cohort_mpirun_version MATCHES "Open MPI\\) [1-4][.]")  # later ones refuse that
+  list(APPEND COHORT_MPIRUN_OPTIONS --mca oob_tcp_if_include lo)
+endif()
 execute_process(COMMAND id -u OUTPUT_VARIABLE cohort_user OUTPUT_STRIP_TRAILING_WHITESPACE)
 if(cohort_user STREQUAL "0")
   list(PREPEND COHORT_MPIRUN_OPTIONS --allow-run-as-root)

@@ -31,8 +31,8 @@ void check_state(const SampleSetInfo& info, const LeaseState& state) {
 
 }  // namespace
 
-LeaseBook::LeaseBook(const SampleSetInfo& info, const OrderOptions& order, std::int64_t limit,
-                     const LeaseState& from)
+LeaseLedger::LeaseLedger(const SampleSetInfo& info, const OrderOptions& order, std::int64_t limit,
+                         const LeaseState& from)
     : epoch_samples_(info.samples),
       reader_(info, order),
       limit_(limit),
@@ -48,7 +48,7 @@ LeaseBook::LeaseBook(const SampleSetInfo& info, const OrderOptions& order, std::
     }
 }
 
-std::optional<Lease> LeaseBook::take(std::int64_t n) {
+std::optional<Lease> LeaseLedger::take(std::int64_t n) {
     const std::optional<LeasedSlice> taken = take_slice(n);
     if (!taken) {
         return std::nullopt;
@@ -59,12 +59,12 @@ std::optional<Lease> LeaseBook::take(std::int64_t n) {
                  .samples = reader_.samples(taken->slice)};
 }
 
-std::optional<LeaseSlice> LeaseBook::slice_of(std::uint64_t id) const {
+std::optional<LeaseSlice> LeaseLedger::slice_of(std::uint64_t id) const {
     const auto found = outstanding_.find(id);
     return found == outstanding_.end() ? std::nullopt : std::optional(found->second.slice);
 }
 
-std::optional<LeasedSlice> LeaseBook::take_slice(std::int64_t n) {
+std::optional<LeasedSlice> LeaseLedger::take_slice(std::int64_t n) {
     if (n < 1) {
         fail<UsageError>({.where = "lease",
                           .what = "no samples asked for",
@@ -86,7 +86,7 @@ std::optional<LeasedSlice> LeaseBook::take_slice(std::int64_t n) {
 }
 
 /// Takes the first waiting slice, or its beginning; the rest keeps its place.
-LeaseSlice LeaseBook::take_waiting(std::int64_t n, std::uint64_t& turn) {
+LeaseSlice LeaseLedger::take_waiting(std::int64_t n, std::uint64_t& turn) {
     LeaseSlice slice = waiting_.begin()->second;
     turn = waiting_.begin()->first.first;
     waiting_.erase(waiting_.begin());
@@ -97,11 +97,11 @@ LeaseSlice LeaseBook::take_waiting(std::int64_t n, std::uint64_t& turn) {
     return slice;
 }
 
-void LeaseBook::put_in_line(const LeaseSlice& slice, std::uint64_t turn) {
+void LeaseLedger::put_in_line(const LeaseSlice& slice, std::uint64_t turn) {
     waiting_[{turn, slice.position}] = slice;
 }
 
-std::optional<LeaseSlice> LeaseBook::take_fresh(std::int64_t n) {
+std::optional<LeaseSlice> LeaseLedger::take_fresh(std::int64_t n) {
     if (fresh_ >= limit_) {
         return std::nullopt;
     }
@@ -116,7 +116,7 @@ std::optional<LeaseSlice> LeaseBook::take_fresh(std::int64_t n) {
     return slice;
 }
 
-LeasedSlice LeaseBook::issue(const LeaseSlice& slice, std::uint64_t turn) {
+LeasedSlice LeaseLedger::issue(const LeaseSlice& slice, std::uint64_t turn) {
     const std::uint64_t id = next_id_++;
     outstanding_[id] = {slice, turn};
     account_.leased += slice.count;
@@ -124,7 +124,7 @@ LeasedSlice LeaseBook::issue(const LeaseSlice& slice, std::uint64_t turn) {
     return {id, slice};
 }
 
-std::optional<LeaseBook::Out> LeaseBook::end(std::uint64_t id) {
+std::optional<LeaseLedger::Out> LeaseLedger::end(std::uint64_t id) {
     const auto found = outstanding_.find(id);
     if (found == outstanding_.end()) {
         return std::nullopt;
@@ -135,7 +135,7 @@ std::optional<LeaseBook::Out> LeaseBook::end(std::uint64_t id) {
     return out;
 }
 
-bool LeaseBook::mark_applied(std::uint64_t id) {
+bool LeaseLedger::mark_applied(std::uint64_t id) {
     const std::optional<Out> out = end(id);
     if (out) {
         account_.applied += out->slice.count;
@@ -143,7 +143,7 @@ bool LeaseBook::mark_applied(std::uint64_t id) {
     return out.has_value();
 }
 
-bool LeaseBook::mark_returned(std::uint64_t id) {
+bool LeaseLedger::mark_returned(std::uint64_t id) {
     const std::optional<Out> out = end(id);
     if (out) {
         account_.returned += out->slice.count;
@@ -152,7 +152,7 @@ bool LeaseBook::mark_returned(std::uint64_t id) {
     return out.has_value();
 }
 
-bool LeaseBook::mark_unused(std::uint64_t id) {
+bool LeaseLedger::mark_unused(std::uint64_t id) {
     const std::optional<Out> out = end(id);
     if (out) {
         account_.returned += out->slice.count;
@@ -161,7 +161,7 @@ bool LeaseBook::mark_unused(std::uint64_t id) {
     return out.has_value();
 }
 
-LeaseState LeaseBook::state() const {
+LeaseState LeaseLedger::state() const {
     LeaseState state{.epoch = epoch_,
                      .position = position_,
                      .applied = account_.applied,

@@ -7,10 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "cohort/sched/decision_book.hpp"
+#include "cohort/sched/chooser.hpp"
+#include "cohort/sched/policy.hpp"
 #include "cohort/train/events.hpp"
 #include "core/units.hpp"
-#include "train/coordinator/decision_json.hpp"
+#include "train/coordinator/modes/decision_json.hpp"
 #include "train/fit/predictor_scores_text.hpp"
 
 namespace cohort {

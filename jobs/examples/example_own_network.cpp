@@ -89,7 +89,7 @@ double train_and_test(const std::shared_ptr<cohort::SampleSource>& train,
     const std::int64_t budget = 2 * train->info().samples;
     const auto schedule = cohort::Schedule::parse("cosine:0.01").with_end(budget);
 
-    cohort::LeaseBook leases(train->info(), {.seed = kSeed}, budget);
+    cohort::LeaseLedger leases(train->info(), {.seed = kSeed}, budget);
     cohort::Loader loader(train, {});
     std::int64_t done = 0;
     while (auto lease = leases.take(kBatch)) {

@@ -91,11 +91,13 @@ choose_networks() {
         grep -qE '_tcp_if_(in|ex)clude:source:' <<<"${settings_of_mpi//source:default/}"; then
         : # Open MPI's own settings say it
     elif all_here; then
-        mca[btl_tcp_if_include]=127.0.0.1/8
-        # Open MPI 5 does not let its daemons use the loopback interface alone.
-        [[ $settings_of_mpi == *prte_default_hostfile* ]] || mca[oob_tcp_if_include]=127.0.0.1/8
+        mca[btl_tcp_if_include]=127.0.0.1/8 mca[oob_tcp_if_include]=127.0.0.1/8
     elif [[ ${SLURM_NNODES:-2} != 1 ]]; then
         say "no --interfaces: the job uses every network of its hosts and trusts it (docs/trust.md)"
+    fi
+    # Open MPI 5 does not let its daemons do with the loopback interface alone.
+    if [[ $settings_of_mpi == *prte_default_hostfile* && ${mca[oob_tcp_if_include]:-} =~ ^(lo|127\..*)$ ]]; then
+        unset 'mca[oob_tcp_if_include]'
     fi
     all_here && return
     stall=$(setting stall-limit-s)

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cohort/sched/load_desk.hpp"
+#include "cohort/sched/load_view.hpp"
 #include "cohort/sched/timing.hpp"
 
 namespace cohort {

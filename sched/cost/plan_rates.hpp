@@ -9,7 +9,7 @@
 #include "cohort/sched/chooser.hpp"
 #include "cohort/sched/chooser_options.hpp"
 #include "cohort/sched/efficiency.hpp"
-#include "cohort/sched/load_desk.hpp"
+#include "cohort/sched/load_view.hpp"
 #include "sched/modes/adaptive/plan_space.hpp"
 
 namespace cohort {

@@ -4,6 +4,7 @@
 
 #include "cohort/core/error.hpp"
 #include "sched/engine/engine_state.hpp"
+#include "sched/engine/fire_sum.hpp"
 
 namespace cohort {
 
@@ -60,20 +61,8 @@ void Firing::apply(const std::vector<PendingPush>& pushes, int quorum, Effects& 
     }
 }
 
-/// f of an update, by the plan's rule; deltas have had their learning rate already.
 double Firing::worth(std::int64_t samples, Work work) const noexcept {
-    if (work == Work::kDelta) {
-        return s_.batches_of(samples);
-    }
-    if (s_.plan.lr_unit == SyncPlan::LrUnit::kPublished) {
-        return static_cast<double>(samples) / static_cast<double>(s_.plan.published_unit);
-    }
-    const double f = s_.batches_of(samples);
-    if (s_.plan.lr_unit == SyncPlan::LrUnit::kAdaScale && s_.noise_scale > 0) {
-        const auto batch = static_cast<double>(s_.options.reference_batch);
-        return f * (s_.noise_scale + batch) / (s_.noise_scale + f * batch);
-    }
-    return f;
+    return update_fraction(s_.plan, work, samples, s_.options.reference_batch, s_.noise_scale);
 }
 
 /// The plan's weights; what is over the bound weighs min(1, 1/(lag + its own reference batches)) of

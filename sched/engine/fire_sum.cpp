@@ -30,6 +30,20 @@ std::vector<double> sum_coefficients(const Fire& fire, std::span<const std::int3
     return coefficients;
 }
 
+double update_fraction(const SyncPlan& plan, Work work, std::int64_t samples,
+                       std::int64_t reference_batch, double noise_scale) noexcept {
+    const auto count = static_cast<double>(samples);
+    const auto batch = static_cast<double>(reference_batch);
+    const double f = count / batch;
+    if (work == Work::kGradient && plan.lr_unit == SyncPlan::LrUnit::kPublished) {
+        return count / static_cast<double>(plan.published_unit);
+    }
+    if (work == Work::kGradient && plan.lr_unit == SyncPlan::LrUnit::kAdaScale && noise_scale > 0) {
+        return f * (noise_scale + batch) / (noise_scale + f * batch);
+    }
+    return f;
+}
+
 std::vector<GradientNorm> norms_of(const Fire& fire, const SyncPlan& plan) {
     const bool alike =
         std::all_of(fire.pushes.begin(), fire.pushes.end(), [&fire](const FiredPush& push) {

@@ -21,6 +21,12 @@ namespace cohort {
                                                    std::span<const std::int32_t> steps,
                                                    std::int64_t reference_batch);
 
+/// f: what an update of so many samples is worth in reference batches, by the plan's rule. Deltas
+/// have had their learning rate already.
+/// @param noise_scale  phi, samples; 0: not known
+[[nodiscard]] double update_fraction(const SyncPlan& plan, Work work, std::int64_t samples,
+                                     std::int64_t reference_batch, double noise_scale) noexcept;
+
 /// The gradients of an update for the noise scale: those of two or more pushes computed on the same
 /// version and summed unchanged. Empty for other updates: deltas, pushes of different versions,
 /// updates with weights or delay compensation.

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cohort/sched/decision_book.hpp"
+#include "cohort/sched/chooser.hpp"
 
 namespace cohort {
 

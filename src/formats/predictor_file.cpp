@@ -19,7 +19,7 @@ const StoreFormat kFormat{.name = "cohort-predictor", .version = 2};
 constexpr const char* kTrainedOn = "trained_on";
 constexpr const char* kFeatureMean = "/feature_mean";
 constexpr const char* kFeatureDeviation = "/feature_deviation";
-constexpr const char* kTime = "/time_mean_deviation";
+constexpr const char* kTimeScale = "/time_mean_deviation";
 constexpr const char* kParameters = "/parameters";
 
 /// Errors: FileError for a number that is none.
@@ -34,7 +34,7 @@ void read_numbers(const StoreReader& store, const char* name, std::span<float> v
     }
 }
 
-PredictorFile read_predictor(const StoreReader& store) {
+PredictorFile read_stored_predictor(const StoreReader& store) {
     store.require_format(kFormat);
     PredictorFile read;
     read.trained_on = store.attribute<std::string>("/", kTrainedOn);
@@ -42,7 +42,7 @@ PredictorFile read_predictor(const StoreReader& store) {
     read_numbers(store, kFeatureMean, model.feature_mean);
     read_numbers(store, kFeatureDeviation, model.feature_deviation);
     std::array<float, 2> time{};
-    read_numbers(store, kTime, time);
+    read_numbers(store, kTimeScale, time);
     model.time_mean = time[0];
     model.time_deviation = time[1];
     model.parameters.resize(static_cast<std::size_t>(LstmModel::parameter_count()));
@@ -61,7 +61,7 @@ void write_predictor(const OutputFile& file, const PredictorFile& predictor) {
     };
     put(kFeatureMean, model.feature_mean);
     put(kFeatureDeviation, model.feature_deviation);
-    put(kTime, std::array{model.time_mean, model.time_deviation});
+    put(kTimeScale, std::array{model.time_mean, model.time_deviation});
     put(kParameters, model.parameters);
     store.set("/", kTrainedOn, predictor.trained_on);
     store.commit();
@@ -75,12 +75,12 @@ PredictorFile read_predictor(const std::string& file) {
                          .hint = "cohort predictor train RUNS --out NEW.h5"});
     }
     Hdf5Thread thread;
-    return read_predictor(StoreReader(file, thread));
+    return read_stored_predictor(StoreReader(file, thread));
 }
 
 PredictorFile shipped_predictor() {
     Hdf5Thread thread;
-    return read_predictor(StoreReader(
+    return read_stored_predictor(StoreReader(
         StoreImage{.name = "the shipped predictor", .bytes = shipped_predictors().front().bytes},
         thread));
 }

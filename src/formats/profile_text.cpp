@@ -7,7 +7,7 @@ namespace cohort {
 namespace {
 
 /// A text in quotes as TOML has them.
-std::string quoted(std::string_view text) {
+std::string toml_quoted(std::string_view text) {
     std::string result = "\"";
     for (const char c : text) {
         if (c == '"' || c == '\\') {
@@ -32,12 +32,12 @@ void put_numbers(std::string& text, const T& object, const Fields& fields) {
 
 std::string to_toml(const ClusterProfile& profile) {
     std::string text =
-        fmt::format("name = {}\nsource = {}\ndevices_per_node = {}\n", quoted(profile.name),
-                    quoted(profile.source), profile.devices_per_node);
+        fmt::format("name = {}\nsource = {}\ndevices_per_node = {}\n", toml_quoted(profile.name),
+                    toml_quoted(profile.source), profile.devices_per_node);
     put_numbers(text, profile, kClusterFields);
     for (const auto& [name, workload] : profile.workloads) {
-        text +=
-            fmt::format("\n[workloads.{}]\nsource = {}\n", quoted(name), quoted(workload.source));
+        text += fmt::format("\n[workloads.{}]\nsource = {}\n", toml_quoted(name),
+                            toml_quoted(workload.source));
         put_numbers(text, workload, kWorkloadFields);
     }
     return text;

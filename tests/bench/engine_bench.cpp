@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "cohort/sched/load_desk.hpp"
 #include "cohort/sched/policy.hpp"
 #include "cohort/sched/update_engine.hpp"
+#include "session/load_monitor.hpp"
 #include "support/sched/plan_for.hpp"
 
 namespace cohort {
@@ -86,8 +86,8 @@ void run_chooser(benchmark::State& state, const std::string& mode) {
     setting.job = {.parameter_bytes = 1e8, .learning_rate = 0.1, .momentum = 0.9};
     const auto policy = make_policy(mode, setting);
     (void)policy->start();
-    LoadDesk desk(workers, setting.batch, LoadDesk::kLagBound,
-                  make_predictor("ewma", workers, setting.batch, nullptr));
+    LoadMonitor desk(workers, setting.batch, LoadMonitor::kLagBound,
+                     make_predictor("ewma", workers, setting.batch, nullptr));
     Telemetry telemetry;
     telemetry.budget_samples = std::int64_t{1} << 50;
     telemetry.workers.resize(static_cast<std::size_t>(workers));

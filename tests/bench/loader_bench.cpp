@@ -17,7 +17,7 @@ void run_loader(benchmark::State& state, const SampleSetInfo& info, bool augment
     options.augment = augment ? AugmentOptions{.pad = 4, .flip = true} : AugmentOptions{};
     options.order = order;
     Loader loader(source, options);
-    LeaseBook book(info, order);
+    LeaseLedger book(info, order);
     for (int ahead = 0; ahead < loader.prefetch(); ++ahead) {
         loader.submit(*book.take(128));
     }

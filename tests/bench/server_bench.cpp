@@ -1,5 +1,5 @@
 // Updates of a parameter server, with and without what measuring gradients asks: its cost is a
-// share of the time of an update, times how often it is asked (GradientDesk).
+// share of the time of an update, times how often it is asked (GradientStatistics).
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -22,10 +22,11 @@ ARROWS = {
     "data": ["core"],
     "comm": ["core", "tensor"],
     "sched": ["core", "model", "optim"],
+    "session": ["core", "data", "sched"],
     "formats": ["data", "sched"],
-    "sim": ["model", "optim", "formats"],
+    "sim": ["model", "optim", "session", "formats"],
     "report": ["sim"],
-    "train": ["model", "optim", "data", "comm", "formats"],
+    "train": ["model", "optim", "data", "comm", "session", "formats"],
     "jobs": ["report", "train"],
 }
 # Folders of the tree's top level that are modules; the others are below src/ and include/cohort/.

@@ -56,14 +56,14 @@ struct LeaseState {
 /// Cuts epochs into leases and keeps the accounts. Pure: no threads, files or clock; not thread
 /// safe. Every sample of an epoch is leased fresh exactly once; a returned sample is leased again
 /// before fresh ones, first returned first, under a new id.
-class LeaseBook {
+class LeaseLedger {
 public:
     static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
     /// @param limit  samples to apply in the whole run, an epoch's count or a multiple for epochs
     /// @param from  state to continue from. Errors: UsageError when it does not fit the set.
-    LeaseBook(const SampleSetInfo& info, const OrderOptions& order, std::int64_t limit = kNoLimit,
-              const LeaseState& from = {});
+    LeaseLedger(const SampleSetInfo& info, const OrderOptions& order, std::int64_t limit = kNoLimit,
+                const LeaseState& from = {});
 
     /// At most `n` >= 1 samples, never across the end of an epoch. std::nullopt when all samples up
     /// to the limit are applied or outstanding; leases may still be returned later.

@@ -37,6 +37,18 @@ struct DecisionRecord {
     double measured_loss_fall_s = 0;  ///< fall of the training loss per second, smoothed
 };
 
+/// "static:4" of "star-h (static:4)", where the mode before the brackets is who chose.
+[[nodiscard]] std::string plan_in_label(const std::string& label);
+/// "star-h" of the same; empty where no chooser stands before brackets.
+[[nodiscard]] std::string chooser_in_label(const std::string& label);
+/// A line for logs, once it is over: what was in force, what was measured and predicted. The change
+/// of plan that it made has told the reason.
+[[nodiscard]] std::string describe(const DecisionRecord& decision);
+/// The candidate that a decision chose; null when it is not listed.
+[[nodiscard]] const Candidate* chosen_candidate(const DecisionRecord& decision);
+/// The best candidate besides the chosen one, with its rate relative to that; empty: there is none.
+[[nodiscard]] std::string runner_up_of(const DecisionRecord& decision);
+
 // The published rules, as functions of numbers. Times: [N] seconds of the predicted iterations, >
 // 0; batch: b; noise scale: phi in samples. n(M) = 1 + phi / M. docs/choosers.md writes them out.
 

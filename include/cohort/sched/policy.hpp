@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cohort/sched/chooser.hpp"
-#include "cohort/sched/load_desk.hpp"
+#include "cohort/sched/load_view.hpp"
 #include "cohort/sched/modes.hpp"
 #include "cohort/sched/plan.hpp"
 #include "cohort/sched/rate_regressor.hpp"

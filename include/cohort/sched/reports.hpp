@@ -27,6 +27,23 @@ struct PushOutcome {
 inline constexpr std::array<const char*, kReturnReasons> kReturnReasonNames{
     "dropped", "non_finite", "interrupted", "lost", "void_round", "stop"};
 
+/// Accounts of leased samples: leased = applied + returned + outstanding.
+struct SampleAccounts {
+    std::int64_t leased = 0;
+    std::int64_t applied = 0;
+    std::int64_t returned_non_finite = 0;   ///< dropped by the NaN guard
+    std::int64_t returned_void_round = 0;   ///< round aborted: another member was not finite
+    std::int64_t returned_stop = 0;         ///< leased ahead, not needed when the run ended
+    std::int64_t returned_dropped = 0;      ///< late, over the lag bound, or refused by the plan
+    std::int64_t returned_interrupted = 0;  ///< given up, or revoked before the start
+    std::int64_t returned_lost = 0;         ///< lost with their worker
+    std::int64_t outstanding = 0;
+    [[nodiscard]] std::int64_t returned() const noexcept {
+        return returned_non_finite + returned_void_round + returned_stop + returned_dropped +
+               returned_interrupted + returned_lost;
+    }
+};
+
 /// Counts of one worker since the start, or since the last resume, of a run.
 struct WorkerReport {
     bool live = true;             ///< never lost, or joined again

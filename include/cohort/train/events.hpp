@@ -8,7 +8,7 @@
 #include "cohort/model/replica.hpp"
 #include "cohort/sched/chooser.hpp"
 #include "cohort/sched/drop_record.hpp"
-#include "cohort/sched/load_desk.hpp"
+#include "cohort/sched/load_view.hpp"
 #include "cohort/sched/rate_regressor.hpp"
 #include "cohort/sched/reports.hpp"
 #include "cohort/sched/straggler_news.hpp"
@@ -62,23 +62,6 @@ struct CheckpointReport {
     double pause_seconds = 0;  ///< pause of training for the copy in memory
     double write_seconds = 0;  ///< duration of writing in the background
     std::string error;         ///< empty when it was saved
-};
-
-/// Accounts of leased samples: leased = applied + returned + outstanding.
-struct SampleAccounts {
-    std::int64_t leased = 0;
-    std::int64_t applied = 0;
-    std::int64_t returned_non_finite = 0;   ///< dropped by the NaN guard
-    std::int64_t returned_void_round = 0;   ///< round aborted: another member was not finite
-    std::int64_t returned_stop = 0;         ///< leased ahead, not needed when the run ended
-    std::int64_t returned_dropped = 0;      ///< late, over the lag bound, or refused by the plan
-    std::int64_t returned_interrupted = 0;  ///< given up, or revoked before the start
-    std::int64_t returned_lost = 0;         ///< lost with their worker
-    std::int64_t outstanding = 0;
-    [[nodiscard]] std::int64_t returned() const noexcept {
-        return returned_non_finite + returned_void_round + returned_stop + returned_dropped +
-               returned_interrupted + returned_lost;
-    }
 };
 
 /// A worker's load. Means of its newest records, seconds per --batch samples; 0: none.

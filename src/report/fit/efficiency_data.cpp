@@ -127,13 +127,13 @@ double mean_of(const Runs& runs, std::optional<double> SimulationResult::*field)
 
 /// The mode without its scale.
 std::string plan_of(const Runs& runs) {
-    const std::string& mode = text(runs, "mode");
+    const std::string mode = text(runs, "mode");
     return mode.substr(0, mode.find('@'));
 }
 
 /// Learning rate of the runs' updates.
 double rate_of(const Runs& runs) {
-    const std::string& mode = text(runs, "mode");
+    const std::string mode = text(runs, "mode");
     const std::size_t at = mode.find('@');
     const double scale = at == std::string::npos ? 1 : number_in(runs, "mode", mode.substr(at + 1));
     return scale * number(runs, "lr");

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cohort/sched/decision_book.hpp"
+#include "cohort/sched/chooser.hpp"
 #include "report/page/cell_text.hpp"
 #include "report/page/page_data.hpp"
 #include "report/page/plan_strip.hpp"

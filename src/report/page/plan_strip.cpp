@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "cohort/sched/decision_book.hpp"
+#include "cohort/sched/chooser.hpp"
 
 namespace cohort {
 namespace {

@@ -25,7 +25,8 @@ ServersJob::ServersJob(VirtualCluster& cluster, Learner& learner, JobSpec spec)
     : VirtualJob(cluster, learner, std::move(spec)),
       heads_(heads_of(this->spec())),
       workers_(at(workers())),
-      validation_(this->spec().seed, this->spec().train.samples, this->spec().setting.batch) {
+      scheduler_(session(), *this, *this, ServerScheduler::Dealing::kOnRelease, this->spec().seed,
+                 this->spec().train.samples) {
     check_invariant(!this->spec().server_nodes.empty(), "a job with servers has one");
     for (const int node : this->spec().server_nodes) {
         servers_.emplace_back(cluster, node, cluster.profile().server_threads);
@@ -48,14 +49,14 @@ bool ServersJob::stuck() const {
 }
 
 void ServersJob::start_work() {
-    validation_.set_every(engine().plan().validate_every);
-    fence_ = engine().plan().group > 1;
+    scheduler_.begin();
     std::vector<Release> releases;
     for (int index = 0; index < workers(); ++index) {
         worker(index).free_since_s = now();
         releases.push_back(prepare(index, engine().version(), 0));
     }
     order_copies(std::move(releases));
+    scheduler_.deal();
 }
 
 /// A worker will get the parameters of now.
@@ -71,9 +72,6 @@ ServersJob::Release ServersJob::prepare(int index, std::int64_t version, double 
         lanes().used(index, 0, share * spec().workload.parameter_bytes);
         lanes().span(index, LaneSpan::Kind::kPull, w.free_since_s, now());
         w.free_since_s = now();
-    }
-    if (!idle_.contains(index)) {
-        wanting_.insert(index);
     }
     return {.worker = index, .turn = w.turn, .lag = lag};
 }
@@ -187,7 +185,6 @@ void ServersJob::pulled(const Release& release) {
 }
 
 void ServersJob::fired(const Fire& fire) {
-    validation_.decided();
     std::vector<Release> releases;
     releases.reserve(fire.releases.size());
     for (const Fire::Release& one : fire.releases) {
@@ -197,7 +194,6 @@ void ServersJob::fired(const Fire& fire) {
     int sums = static_cast<int>(fire.pushes.size());
     for (const FiredPush& push : fire.pushes) {
         const int index = push.ticket.id.worker;
-        --worker(index).out;
         if (staged_.erase(push.ticket.lease) > 0) {
             sums += on_nodes[node_of(index)]++ == 0 ? 0 : -1;
         }
@@ -218,7 +214,7 @@ void ServersJob::released(const ReleaseOne& release) {
 }
 
 /// What servers are told one by one; here they hear of it at once.
-void ServersJob::order_releases() {
+void ServersJob::flush() {
     if (!releases_.empty()) {
         order_copies(std::exchange(releases_, {}));
     }
@@ -262,20 +258,12 @@ void ServersJob::give_up(int index) {
     w.push = 0;
 }
 
-void ServersJob::refused(const Refuse& /*refusal*/, const Lease& /*lease*/) {
-    validation_.decided();
-    fence_ = fence_ || engine().plan().group > 1;  // it is released before the others of its group
-}
-
 void ServersJob::came_back(const Lease& lease) {
     Worker& w = worker(lease.worker);
-    --w.out;
     staged_.erase(lease.id);
     if (w.lease == lease.id) {
         w.lease = 0;
         w.group = nullptr;
-        --holding_;
-        stopped(lease.worker);
     }
 }
 

@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sched/plan/lease_work.hpp"
-#include "sched/run/validation_desk.hpp"
+#include "session/server_scheduler.hpp"
 #include "sim/job/server_line.hpp"
 #include "sim/job/virtual_job.hpp"
 
@@ -24,13 +23,9 @@ namespace cohort {
 ///     end) and is complete when both are done. Where a node stages, it stays there
 ///  4. the engine decides, in the order of workers when pushes are complete at the same moment;
 ///     nodes send the sum of what of an update stayed there; 1 again
-/// A lease is dealt when its worker is released. Real workers hold some ahead: here what their
-/// sizes are is decided then. Who gets none is idle until some come back.
-///
-/// The members of a group begin together and wait for each other at every local step. Whatever
-/// would part them is a fence: leases are worked off, none are dealt, then all get new ones at
-/// once.
-class ServersJob final : public VirtualJob {
+/// Leases and plans are the ServerScheduler's. The members of a group begin together and wait for
+/// each other at every local step.
+class ServersJob final : public VirtualJob, private ServerOrders {
 public:
     ServersJob(VirtualCluster& cluster, Learner& learner, JobSpec spec);
     [[nodiscard]] bool stuck() const override;
@@ -51,18 +46,15 @@ private:
     };
     struct Worker {
         Learner::Released parameters;
-        std::int64_t version = 0;        ///< of them
-        std::uint64_t turn = 0;          ///< of its last release: what began before it is not used
-        bool ready = false;              ///< the parameters are here and not used
-        bool idle = true;                ///< as the engine knows it
-        std::uint64_t lease = 0;         ///< dealt and not pushed; 0: none
-        bool staged = false;             ///< the lease's push stays on the node
-        std::int64_t out = 0;            ///< leases of it, those included whose pushes wait
-        std::deque<std::int64_t> ahead;  ///< samples of the leases to come
-        std::shared_ptr<Group> group;    ///< of the lease; null: alone
-        std::optional<ValidationDesk::Dealt> validation;  ///< to be computed before the lease
-        bool validating = false;                          ///< it is
-        Learner::WorkId validation_work = 0;              ///< then
+        std::int64_t version = 0;      ///< of them
+        std::uint64_t turn = 0;        ///< of its last release: what began before it is not used
+        bool ready = false;            ///< the parameters are here and not used
+        std::uint64_t lease = 0;       ///< dealt and not pushed; 0: none
+        bool staged = false;           ///< the lease's push stays on the node
+        std::shared_ptr<Group> group;  ///< of the lease; null: alone
+        std::optional<ValidationSampler::Dealt> validation;  ///< to be computed before the lease
+        bool validating = false;                             ///< it is
+        Learner::WorkId validation_work = 0;                 ///< then
         ClusterWork pull = 0;
         ClusterWork compute = 0;
         ClusterWork push = 0;                     ///< 0 once it is complete
@@ -101,15 +93,26 @@ private:
 
     // VirtualJob (servers_job.cpp).
     void start_work() override;
-    void deal() override;
+    void deal() override {}  // ServerScheduler does, with every event
+    void deliver(const SessionPush& push) override { scheduler_.push(push); }
     void fired(const Fire& fire) override;
     void released(const ReleaseOne& release) override;
     void interrupted(const Interrupt& interrupt) override;
-    void refused(const Refuse& refusal, const Lease& lease) override;
     void came_back(const Lease& lease) override;
-    void install(PlanChange change) override;
+    void install(PlanChange change) override { scheduler_.install(std::move(change)); }
+    [[nodiscard]] EffectInterpreter& effects() override { return scheduler_.effects(); }
     void end_work() override;
     void report_servers(SimulationResult& result) override;
+
+    // ServerOrders (servers_job_leases.cpp).
+    [[nodiscard]] bool stages(int worker) const override;
+    void prepare(const std::vector<DealtLease>& leases) override;
+    void deal(const std::vector<DealtLease>& leases) override;
+    [[nodiscard]] bool may_validate(int worker) const override;
+    void deal_validation(const ValidationSampler::Dealt& lease) override;
+    void installing(const SyncPlan& plan) override { log_plan(plan); }
+    void flush() override;
+    void start_learning(int worker);
 
     // Servers and parameters (servers_job.cpp).
     [[nodiscard]] Release prepare(int worker, std::int64_t version, double lag);
@@ -117,7 +120,6 @@ private:
     UpdatePtr order(double passes, double fixed_s, std::vector<Release> releases,
                     const std::shared_ptr<const int>& missing);
     void order_copies(std::vector<Release> releases);
-    void order_releases();
     void pull(int worker, const UpdatePtr& update);
     void pulled(const Release& release);
     void give_up(int worker);
@@ -126,19 +128,7 @@ private:
 
     // Sums of nodes (servers_job_nodes.cpp).
     [[nodiscard]] static std::map<int, int> heads_of(const JobSpec& spec);
-    [[nodiscard]] bool stages(int worker) const;
     void send_sum(int node, int pushes, const std::shared_ptr<int>& missing);
-
-    // Leases (servers_job_leases.cpp).
-    bool deal_once();
-    void deal_validation();
-    [[nodiscard]] std::vector<int> take_leases();
-    bool take_one(int worker);
-    void form_groups(const std::vector<int>& dealt);
-    void start_learning(const std::vector<int>& dealt);
-    [[nodiscard]] bool worked_off() const;
-    [[nodiscard]] std::int64_t next_size(int worker);
-    [[nodiscard]] LeaseShape lease_shape() const;
 
     // Work (servers_job_work.cpp).
     void start(int worker);
@@ -173,19 +163,13 @@ private:
     Carried pushed_;
     Carried pulled_;
     std::vector<Worker> workers_;
-    ValidationDesk validation_;
-    std::set<int> wanting_;     ///< released, no lease, and the engine waits for them
-    std::set<int> idle_;        ///< released or not begun, no lease, nobody waits for them
-    std::int64_t holding_ = 0;  ///< workers with a lease
+    ServerScheduler scheduler_;
     std::set<Learner::WorkId> validations_;  ///< under way
-    std::optional<PlanChange> next_plan_;
-    std::vector<Release> releases_;  ///< of the event: not ordered yet
-    std::vector<Release> arrivals_;  ///< complete pushes of this moment
-    EventQueue::Id settling_ = 0;    ///< when they go to the engine
-    bool fence_ = false;             ///< leases are worked off, none are dealt
+    std::vector<Release> releases_;          ///< of the event: not ordered yet
+    std::vector<Release> arrivals_;          ///< complete pushes of this moment
+    EventQueue::Id settling_ = 0;            ///< when they go to the engine
     std::uint64_t turns_ = 0;
     std::int64_t under_way_ = 0;  ///< pulls, computations, pushes
-    std::uint32_t epoch_ = 0;     ///< of the newest lease
 };
 
 }  // namespace cohort

@@ -31,11 +31,6 @@ std::map<int, int> ServersJob::heads_of(const JobSpec& spec) {
     return heads;
 }
 
-/// Whether a lease's push stays on its node.
-bool ServersJob::stages(int index) const {
-    return heads_.contains(node_of(index)) && stages_pushes(engine().plan(), index);
-}
-
 /// The sum leaves for the servers while it is made: pushes are read, it is written.
 /// @param missing  one less once it is there
 void ServersJob::send_sum(int node, int pushes, const std::shared_ptr<int>& missing) {

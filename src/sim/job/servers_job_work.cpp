@@ -254,7 +254,6 @@ void ServersJob::complete(int index) {
     lanes().span(index, LaneSpan::Kind::kPush, w.computed_at_s, now());
     w.free_since_s = now();
     w.group = nullptr;
-    --holding_;
     w.record.compute_s = w.own_s - w.record.input_s;
     const double sent_s = now() - w.computed_at_s;
     const double alone_s =
@@ -262,6 +261,7 @@ void ServersJob::complete(int index) {
     w.record.push_s = std::clamp(alone_s, 0.0, sent_s);
     w.record.wait_s += sent_s - w.record.push_s;
     w.record.use.cpu_share = cpu_share(index, w.cpu);
+    (void)scheduler_.arrived(index);
     push({.lease = std::exchange(w.lease, 0),
           .version = w.version,
           .own_s = w.own_s + now() - w.computed_at_s,
@@ -273,7 +273,7 @@ void ServersJob::complete(int index) {
 /// and pushed like any other.
 void ServersJob::start_validation(int index) {
     Worker& w = worker(index);
-    const ValidationDesk::Dealt dealt = *std::exchange(w.validation, std::nullopt);
+    const ValidationSampler::Dealt dealt = *std::exchange(w.validation, std::nullopt);
     w.validating = true;
     w.validation_work = learner().start(
         {.worker = index,

@@ -2,67 +2,53 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
-#include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
-#include "optim/update_cost.hpp"
 #include "sched/plan/lease_work.hpp"
 
 namespace cohort {
 namespace {
 
-/// Reference batches that the lag histogram covers; more is in its last bin.
-constexpr std::size_t kLagBatches = 16;
-
-EngineOptions engine_options(const JobSpec& spec) {
-    return {.workers = spec.workers(), .reference_batch = spec.setting.batch * spec.workers()};
+SessionOptions session_options(const JobSpec& spec, VirtualCluster& cluster,
+                               SessionObserver& observer) {
+    return {.workers = spec.workers(),
+            .batch = spec.setting.batch,
+            .reference_batch = spec.reference_batch(),
+            .budget_samples = spec.budget_samples,
+            .noise_scale = spec.noise_scale,
+            .measure_gradients = spec.measure_gradients,
+            .only_samples_weigh = spec.server_nodes.empty(),
+            .monitor_load = spec.telemetry,
+            .learning_rate =
+                [&spec](std::int64_t samples) { return spec.schedule.lr(spec.lr, samples); },
+            .now =
+                [&cluster] {
+                    const double now_s = cluster.queue().now();
+                    return SessionTime{.training_s = now_s, .clock_s = Clock::Seconds(now_s)};
+                },
+            .predictor = spec.predictor,
+            .observer = &observer};
 }
 
 }  // namespace
-
-VirtualCluster::IterationCost JobSpec::cost_of(std::int64_t samples) const {
-    const Workload& work = workload;
-    const auto count = static_cast<double>(samples);
-    return {.cpu_core_s = work.cpu_s + count * work.cpu_s_per_sample,
-            .cpu_threads = work.cpu_threads,
-            .device_s = work.device_s + count * work.device_s_per_sample,
-            .backward_share = work.backward_share};
-}
-
-VirtualCluster::IterationCost JobSpec::update_cost(const ClusterProfile& profile) const {
-    const double moved = (1 + update_passes(optimizer)) * workload.parameter_bytes;
-    VirtualCluster::IterationCost cost{.cpu_core_s = profile.update_s,
-                                       .cpu_threads = profile.server_threads};
-    if (profile.device_memory_bytes_per_s > 0) {
-        cost.device_s = moved / profile.device_memory_bytes_per_s;
-    } else {
-        cost.cpu_core_s += moved / profile.memory_bytes_per_s;
-    }
-    return cost;
-}
 
 VirtualJob::VirtualJob(VirtualCluster& cluster, Learner& learner, JobSpec spec)
     : cluster_(cluster),
       learner_(learner),
       spec_(std::move(spec)),
-      modes_(spec_.choice, spec_.setting, 0),
-      engine_(engine_options(spec_), modes_.start()),
-      gradients_(spec_.setting.batch * spec_.workers()),
-      book_(spec_.train, {.seed = spec_.seed}, spec_.budget_samples),
-      books_(spec_.workers(), spec_.setting.batch),
+      records_(spec_.records),
+      session_(session_options(spec_, cluster_, records_),
+               ModeController(spec_.choice, spec_.setting, 0),
+               LeaseLedger(spec_.train, {.seed = spec_.seed}, spec_.budget_samples), {}, {}),
+      effects_(session_, *this),
       lanes_(spec_.workers(), spec_.lane_spans),
+      evaluations_(spec_, learner_, log_),
       batches_(at(spec_.workers()), spec_.setting.batch),
       pushes_(batches_.size(), 0),
-      iterations_(batches_.size(), 0),
-      reference_batch_(spec_.setting.batch * spec_.workers()),
-      next_evaluation_(spec_.eval_every_samples),
-      lag_histogram_(kLagBatches * SimulationResult::kLagBins + 1, 0) {
+      iterations_(batches_.size(), 0) {
     check_invariant(spec_.setting.live.size() == spec_.worker_nodes.size(),
                     "a mode is set for the workers that there are");
-    if (spec_.telemetry) {
-        load_ = std::make_unique<LoadDesk>(spec_.workers(), spec_.setting.batch,
-                                           LoadDesk::kLagBound, nullptr);
-    }
     places_.reserve(batches_.size());
     for (const int node : spec_.worker_nodes) {
         places_.push_back(cluster_.add_place(node));
@@ -76,43 +62,54 @@ VirtualJob::~VirtualJob() {
 }
 
 void VirtualJob::begin() {
-    engine_.set_noise_scale(spec_.noise_scale);
+    engine().set_noise_scale(spec_.noise_scale);
     start_work();
     happened();
 }
 
 void VirtualJob::end(const std::string& reason) {
     if (!over_) {
-        stop_reason_ = stopping() ? stop_reason_ : reason;
+        stop(reason);
         finish();
     }
 }
 
-double VirtualJob::learning_rate(double scale) const {
-    return scale * spec_.schedule.lr(spec_.lr, samples_applied_);
+/// The first reason counts.
+void VirtualJob::stop(const std::string& reason) {
+    stop_reason_ = stopping() ? stop_reason_ : reason;
+    session_.stop();
 }
 
-VirtualJob::Lease* VirtualJob::take_lease(int worker, std::int64_t samples) {
-    const SyncPlan& plan = engine_.plan();
-    const std::int64_t batch = std::max<std::int64_t>(batch_of(worker), 1);
-    const std::int64_t wanted = samples > 0 ? samples : batch * steps_per_push(plan);
-    const std::optional<LeasedSlice> taken = book_.take_slice(wanted);
-    if (!taken) {
+// ----------------------------------------------------------------------------------------- leases
+
+VirtualJob::Lease* VirtualJob::take_lease(int worker) {
+    const SyncPlan& plan = engine().plan();
+    const std::int64_t batch = std::max<std::int64_t>(batches_[at(worker)], 1);
+    std::optional<LeaseOrder> order =
+        session_.leases().open().take(worker, batch * steps_per_push(plan));
+    if (!order) {
         return nullptr;
     }
-    Lease& lease = leases_[taken->id];
-    lease = {.id = taken->id,
-             .worker = worker,
-             .slice = taken->slice,
-             .work = plan.work,
-             .plan = plan.id};
-    lease.halves = gradients_.halve(plan, taken->slice.count, wish());
+    order->halves = session_.gradients().halve(plan, order->count, session_.gradient_policy());
+    order->work.work = plan.work;
     if (plan.work == Work::kDelta) {
-        lease.steps = local_steps_of(taken->slice.count, batch, plan);
-        lease.lr = learning_rate(plan.lr_scale);
+        order->work.steps = local_steps_of(order->count, batch, plan);
+        order->work.lr = session_.learning_rate(plan.lr_scale);
     }
-    log_.add(EventLog::Kind::kLease, now(), worker, lease.id, lease.slice.position);
-    return &lease;
+    return &add_lease(worker, *order);
+}
+
+VirtualJob::Lease& VirtualJob::add_lease(int worker, const LeaseOrder& order) {
+    log_.add(EventLog::Kind::kLease, now(), worker, order.lease, order.position);
+    return leases_[order.lease] = {
+               .id = order.lease,
+               .worker = worker,
+               .slice = {.epoch = order.epoch, .position = order.position, .count = order.count},
+               .work = order.work.work,
+               .steps = order.work.steps,
+               .lr = order.work.lr,
+               .halves = order.halves,
+               .plan = engine().plan().id};
 }
 
 VirtualJob::Lease* VirtualJob::lease(std::uint64_t id) {
@@ -121,21 +118,23 @@ VirtualJob::Lease* VirtualJob::lease(std::uint64_t id) {
 }
 
 void VirtualJob::give_back(std::uint64_t lease, ReturnReason reason) {
-    const auto found = leases_.find(lease);
+    returned({.lease = lease, .reason = reason});
+    session_.leases().open().returned(lease, reason);
+}
+
+void VirtualJob::returned(const ReturnLease& lease) {
+    const auto found = leases_.find(lease.lease);
     check_invariant(found != leases_.end(), "a lease that comes back was out");
     came_back(found->second);
     if (found->second.computed != 0) {
         learner_.forget(found->second.computed);
     }
     leases_.erase(found);
-    check_invariant(
-        reason == ReturnReason::kStop ? book_.mark_unused(lease) : book_.mark_returned(lease),
-        "a lease that comes back is outstanding");
 }
 
 Learner::Released VirtualJob::parameters_for(int worker, double lag) {
-    const SyncPlan& plan = engine_.plan();
-    const double lr = fired_lr_ ? *fired_lr_ : learning_rate(plan.lr_scale);
+    const SyncPlan& plan = engine().plan();
+    const double lr = fired_lr_ ? *fired_lr_ : session_.learning_rate(plan.lr_scale);
     return learner_.release(worker, lag, lr, plan.delay_compensation > 0);
 }
 
@@ -150,22 +149,21 @@ Learner::Job VirtualJob::job_of(const Lease& lease, Learner::Released parameters
             .halves = lease.halves};
 }
 
+// ------------------------------------------------------------------------------------- iterations
+
 void VirtualJob::timed(Timed what) {
-    const bool measured = what.own_s > 0;
-    books_.timed(what.worker, measured ? what.samples : 0, what.own_s, Clock::Seconds(now()));
-    if (!measured || !load_) {
+    IterationRecord& record = what.record;
+    if (what.own_s <= 0) {  // not measured
+        session_.workers().timed(what.worker, 0, 0, Clock::Seconds(now()));
         return;
     }
-    IterationRecord& record = what.record;
     record.worker = what.worker;
     record.iteration = ++iterations_[at(what.worker)];
     record.samples = what.samples;
     record.version = what.version;
-    record.arrived_s = now();
-    record.lag = engine_.lag_of(what.version);
-    load_->timed(record);
-    if (records_.size() < spec_.records) {
-        records_.push_back(record);
+    session_.iteration_timed(record, what.own_s);
+    if (spec_.telemetry) {
+        records_.timed(record);
     }
 }
 
@@ -186,18 +184,6 @@ double VirtualJob::in_alone_s(int worker, double bytes) const {
     return kind.latency_s + bytes / (kind.nic_bytes_per_s * cluster_.shares(place(worker)).rx);
 }
 
-void VirtualJob::begun(int worker, std::int64_t samples) {
-    if (load_) {
-        load_->begun(worker, now(), samples);
-    }
-}
-
-void VirtualJob::stopped(int worker) {
-    if (load_) {
-        load_->stopped(worker);
-    }
-}
-
 void VirtualJob::push(const Arrival& arrival) {
     const Lease& pushed = lease_out(arrival.lease);
     check_invariant(pushed.computed != 0, "a push was computed");
@@ -209,12 +195,10 @@ void VirtualJob::push(const Arrival& arrival) {
            .record = arrival.record});
     const Learner::Outcome outcome = learner_.outcome(pushed.computed);
     if (pushed.halves && outcome.finite) {
-        gradients_.halves(pushed.slice.count, outcome.half_squares,
-                          outcome.gradient_norm * outcome.gradient_norm);
-        learned_of_gradients();
+        session_.halves(pushed.slice.count, outcome.half_squares, outcome.gradient_norm);
     }
     PushTicket ticket{.id = {.worker = worker,
-                             .incarnation = engine_.incarnation(worker),
+                             .incarnation = engine().incarnation(worker),
                              .sequence = ++pushes_[at(worker)]},
                       .lease = arrival.lease,
                       .version = arrival.version,
@@ -223,34 +207,147 @@ void VirtualJob::push(const Arrival& arrival) {
                       .loss_sum = outcome.loss_sum,
                       .gradient_norm = outcome.gradient_norm,
                       .work = pushed.work};
-    if (engine_.plan().validate_every > 0) {
+    if (engine().plan().validate_every > 0) {
         std::tie(ticket.reference_dot, ticket.reference_norm) = learner_.compare(pushed.computed);
     }
     log_.add(EventLog::Kind::kPush, now(), worker, ticket.lease, ticket.version, ticket.loss_sum);
-    held_[ticket.id] = {
-        .lease = ticket.lease, .samples = ticket.samples, .version = ticket.version};
-    carry_out(engine_.push(ticket));
+    deliver({.ticket = ticket, .correct = outcome.correct});
+}
+
+void VirtualJob::unused(int worker, std::int64_t samples, ReturnReason reason) {
+    session_.settled({.worker = worker, .samples = samples, .weight = 0, .returned = reason});
+}
+
+// ------------------------------------------------------------------------- effects of the engine
+
+void VirtualJob::observe(const Effect& effect) {
+    const double time = now();
+    using Kind = EventLog::Kind;
+    if (const auto* fire = std::get_if<Fire>(&effect)) {
+        log_.add(Kind::kFire, time, fire->version, fire->samples, fire->fraction);
+        for (const FiredPush& push : fire->pushes) {
+            log_.mix(push.ticket.lease);
+            log_.mix(push.weight);
+        }
+    } else if (const auto* release = std::get_if<ReleaseOne>(&effect)) {
+        log_.add(Kind::kRelease, time, release->worker, release->version, release->lag);
+    } else if (const auto* refusal = std::get_if<Refuse>(&effect)) {
+        log_.add(Kind::kRefuse, time, refusal->push.worker, refusal->push.sequence);
+    } else if (const auto* interrupt = std::get_if<Interrupt>(&effect)) {
+        log_.add(Kind::kInterrupt, time, interrupt->worker, interrupt->version);
+    } else if (const auto* lease = std::get_if<ReturnLease>(&effect)) {
+        log_.add(Kind::kReturn, time, lease->worker, lease->lease);
+    }
+}
+
+void VirtualJob::apply(const UpdateOrder& order, const Fire& /*fire*/) {
+    fired_lr_ = order.learning_rate;
+    Learner::Update update{.version = order.version,
+                           .samples = order.samples,
+                           .fraction = order.fraction,
+                           .lr = order.learning_rate,
+                           .work = order.work,
+                           .delay_compensation = order.delay_compensation,
+                           .terms = {},
+                           .question = order.question};
+    update.terms.reserve(order.terms.size());
+    for (const UpdateOrder::Term& term : order.terms) {
+        const auto lease = leases_.extract(term.lease);
+        update.terms.push_back({.work = lease.mapped().computed,
+                                .coefficient = term.coefficient,
+                                .worker = term.push.worker,
+                                .version = term.version});
+    }
+    const GradientAnswer answer = learner_.apply(update);
+    if (update.question.any()) {
+        session_.answered(order.version, answer);
+    }
+}
+
+void VirtualJob::applied(const UpdateOrder& /*update*/, const Fire& fire) {
+    if (evaluations_.updated(now(), samples_applied()) && !stopping()) {
+        stop("target");
+    }
+    if (session_.stopping() && !stopping()) {
+        stop("budget");
+    }
+    fired(fire);
+    fired_lr_.reset();
+}
+
+void VirtualJob::dropped() {
+    session_.dropped();
+    if (session_.counts().drops.diverged(updates()) && !stopping()) {
+        stop("diverged");
+    }
+}
+
+void VirtualJob::dropped(const SessionPush& /*push*/) {
+    if (session_.counts().drops.diverged(updates()) && !stopping()) {
+        stop("diverged");
+    }
+}
+
+void VirtualJob::log_plan(const SyncPlan& plan) {
+    log_.add(EventLog::Kind::kPlan, now(), plan.id);
 }
 
 void VirtualJob::put_in_force(PlanChange change) {
-    log_.add(EventLog::Kind::kPlan, now(), change.plan.id);
-    const std::vector<Effect> effects = engine_.install(std::move(change.plan));
+    log_plan(change.plan);
+    const std::vector<Effect> effects = engine().install(std::move(change.plan));
     if (!change.batches.empty()) {
         check_invariant(change.batches.size() == batches_.size(), "a batch size for every worker");
         batches_ = std::move(change.batches);
     }
     carry_out(effects);
-    modes_.installed(engine_.plan(), now());
+    session_.installed();
 }
 
-RunMoment VirtualJob::moment() {
-    return {
-        .seconds = now(), .samples = samples_applied_, .loss = load_ ? load_->gradients().loss : 0};
+// ------------------------------------------------------------------------------- after each event
+
+/// Leases first: who gets one is waited for under the plan that follows.
+void VirtualJob::happened() {
+    if (!stopping()) {
+        deal();
+    }
+    while (!stopping() && (session_.has_news() || woken_)) {
+        consult_modes();
+    }
+    if (stopping() && !over_) {
+        finish();
+    }
+    set_alarm();
+}
+
+/// Whoever chooses the mode may want to be asked before the next update.
+void VirtualJob::set_alarm() {
+    const std::optional<double> at_s = over_ ? std::nullopt : session_.wake_at();
+    if (at_s == alarm_s_) {
+        return;
+    }
+    queue().cancel(alarm_);
+    alarm_s_ = at_s;
+    alarm_ = !at_s ? 0 : queue().at(std::max(*at_s, now()), [this] {
+        alarm_s_.reset();
+        woken_ = true;
+        happened();
+    });
+}
+
+/// Asks whoever chooses the mode, once an update was made, or it is time.
+void VirtualJob::consult_modes() {
+    if (session_.wants_consultation(std::exchange(woken_, false))) {
+        if (auto change = session_.consult()) {
+            install(*std::move(change));
+            deal();
+        }
+    }
+    records_.collect(session_);
 }
 
 void VirtualJob::finish() {
     end_work();
-    carry_out(engine_.stop());
+    carry_out(engine().stop());
     while (!leases_.empty()) {  // those that the engine was not told of
         const auto oldest =
             std::min_element(leases_.begin(), leases_.end(),
@@ -258,77 +355,57 @@ void VirtualJob::finish() {
         give_back(oldest->first, ReturnReason::kStop);
     }
     check_accounts();
-    if (spec_.eval_every_samples > 0 && !last_) {
-        evaluate(0);
-    }
-    modes_.end(moment());
-    collect_switches();
-    if (load_) {
-        load_->ended();
-    }
-    collect_stragglers();
+    evaluations_.end();
+    session_.end();
+    records_.collect(session_);
     over_ = true;
     set_alarm();
 }
 
 void VirtualJob::check_accounts() const {
-    const EngineAccounts accounts = engine_.accounts();
+    const EngineAccounts accounts = engine().accounts();
     std::int64_t settled = accounts.applied;
     for (const std::int64_t samples : accounts.returned) {
         settled += samples;
     }
     check_invariant(accounts.leased == settled && accounts.outstanding == 0,
                     "every leased sample was applied or came back");
-    check_invariant(accounts.applied == samples_applied_ &&
-                        book_.account().applied == samples_applied_ &&
-                        book_.account().outstanding == 0,
-                    "the books and the engine agree");
+    const SampleAccounts leases = session_.leases().open().part_accounts();
+    check_invariant(accounts.applied == samples_applied() && leases.applied == accounts.applied &&
+                        leases.outstanding == 0,
+                    "the leases and the engine agree");
 }
 
 void VirtualJob::report(SimulationResult& result) {
     result.stop_reason = stop_reason_;
     result.virtual_s = now();
-    result.samples_applied = samples_applied_;
-    result.updates = updates_;
+    result.samples_applied = samples_applied();
+    result.updates = updates();
     EventLog log = log_;
     log.mix(learner_.digest());
     result.digest = log.digest();
-    result.tta_virtual_s = tta_s_;
-    result.samples_to_target = samples_to_target_;
-    if (last_) {
-        result.accuracy = last_->accuracy;
-        result.loss = last_->loss;
-    }
     const auto known = [](double number) {
         return number != 0 ? std::optional<double>(number) : std::nullopt;
     };
-    result.noise_scale = known(gradients_.noise_scale());
-    result.step_curvature = known(gradients_.step_curvature());
-    result.agreement = known(gradients_.agreement());
-    result.accounts = engine_.accounts();
-    result.workers = books_.reports();
+    const GradientStatistics& gradients = session_.gradients();
+    result.noise_scale = known(gradients.noise_scale());
+    result.step_curvature = known(gradients.step_curvature());
+    result.agreement = known(gradients.agreement());
+    result.accounts = engine().accounts();
+    result.workers = session_.workers().reports();
     for (const WorkerLanes::Totals& total : lanes_.totals()) {
         result.worker_busy_s.push_back(total.busy_s);
         result.worker_wait_s.push_back(total.wait_s);
         result.worker_cpu_s.push_back(total.cpu_core_s);
         result.worker_bytes.push_back(total.bytes);
     }
-    result.evaluations = evaluations_;
-    result.switches = switches_;
-    result.decisions = decisions_;
-    result.windows = windows_;
-    report_load(result);
-    result.lag_histogram = lag_histogram_;
     result.lanes = lanes_.spans();
-    report_servers(result);
-}
-
-void VirtualJob::report_load(SimulationResult& result) const {
-    result.records = records_;
-    result.stragglers = stragglers_;
-    if (load_) {
-        result.predictor_scores = load_->scores();
+    if (session_.load() != nullptr) {
+        result.predictor_scores = session_.load()->scores();
     }
+    evaluations_.report(result);
+    records_.report(result);
+    report_servers(result);
 }
 
 }  // namespace cohort

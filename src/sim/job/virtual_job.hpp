@@ -1,84 +1,35 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "cohort/data/lease.hpp"
-#include "cohort/optim/optimizer.hpp"
-#include "cohort/optim/schedule.hpp"
-#include "cohort/sched/drop_record.hpp"
-#include "cohort/sched/load_desk.hpp"
-#include "cohort/sched/mode_desk.hpp"
-#include "cohort/sched/update_engine.hpp"
-#include "cohort/sim/simulation.hpp"
-#include "sched/run/gradient_desk.hpp"
-#include "sched/run/worker_books.hpp"
-#include "sim/cluster/cluster.hpp"
+#include "session/effect_interpreter.hpp"
+#include "session/training_session.hpp"
 #include "sim/cluster/worker_lanes.hpp"
 #include "sim/job/event_log.hpp"
-#include "sim/learner/learner.hpp"
+#include "sim/job/job_records.hpp"
+#include "sim/job/job_spec.hpp"
+#include "sim/job/virtual_evaluations.hpp"
 
 namespace cohort {
 
-/// What a job under the virtual clock is made of.
-struct JobSpec {
-    ModeChoice choice;
-    ModeSetting setting;            ///< of setting.live.size() workers
-    std::vector<int> worker_nodes;  ///< [workers]
-    std::vector<int> server_nodes;  ///< [servers]; empty with rings
-    Workload workload;              ///< times and bytes
-    OptimizerKind optimizer = OptimizerKind::kSgd;
-    SampleSetInfo train;  ///< leases are cut from its epochs
-    std::int64_t budget_samples = 0;
-    double lr = 0;
-    Schedule schedule;
-    double noise_scale = 0;          ///< 0: measured where a plan needs it
-    bool measure_gradients = false;  ///< whatever the mode
-    std::uint64_t seed = 1;
-    NodeStaging node_staging = NodeStaging::kOff;
-    // Of the accuracy on the way.
-    std::int64_t eval_every_samples = 0;  ///< 0: never, not at the end either
-    std::int64_t eval_samples = 0;        ///< until near the target; 0: the whole test set
-    bool eval_average = false;            ///< of the mean of the parameters too
-    bool target_on_average = false;       ///< it is the one that is to reach the target
-    double target_accuracy = 0;           ///< 0: none
-    std::size_t lane_spans = 0;           ///< that are kept
-    // Of the load of its workers.
-    bool telemetry = true;  ///< what they report is kept, for those who choose modes
-    /// Makes what forecasts come from, when a mode looks at some. Empty: there are none.
-    std::function<std::unique_ptr<Predictor>()> predictor;
-    std::size_t records = 0;  ///< that are kept for the result
-
-    [[nodiscard]] int workers() const noexcept { return static_cast<int>(worker_nodes.size()); }
-    [[nodiscard]] int servers() const noexcept { return static_cast<int>(server_nodes.size()); }
-    /// Base cost of a gradient over so many samples.
-    [[nodiscard]] VirtualCluster::IterationCost cost_of(std::int64_t samples) const;
-    /// Of an update that a worker makes itself, of a gradient that it has: whoever has the
-    /// parameters, device or processor, moves the bytes.
-    [[nodiscard]] VirtualCluster::IterationCost update_cost(const ClusterProfile& profile) const;
-};
-
-/// A training job on a virtual cluster, apart from how its gradients travel: leases, plans, the
-/// engine and its effects, modes, updates, evaluations, the books. Architectures derive from it:
-/// they say when pushes arrive, and carry out what the engine decides on the cluster.
+/// A training job on a virtual cluster: drives a training session by what happens on the cluster
+/// and carries out its orders there. Architectures derive from it: they say when pushes arrive and
+/// what releases and interruptions mean.
 ///
 /// An architecture's event (a push that has arrived, a round that is over) calls push() or the
 /// engine and carry_out(), then happened(). Events of a job that is over must not come: end_work()
 /// cancels what is under way.
-class VirtualJob {
+class VirtualJob : protected EffectHandler {
 public:
     /// @param cluster, learner outlive it. Errors: UsageError for a mode.
     VirtualJob(VirtualCluster& cluster, Learner& learner, JobSpec spec);
     VirtualJob(const VirtualJob&) = delete;
     VirtualJob& operator=(const VirtualJob&) = delete;
-    virtual ~VirtualJob();
+    ~VirtualJob() override;
 
     /// Everybody starts, at the cluster's time. Once.
     void begin();
@@ -88,12 +39,16 @@ public:
     /// Nothing of it is under way: it would wait for ever.
     [[nodiscard]] virtual bool stuck() const = 0;
 
-    [[nodiscard]] std::int64_t samples_applied() const noexcept { return samples_applied_; }
-    [[nodiscard]] std::int64_t updates() const noexcept { return updates_; }
-    [[nodiscard]] const std::vector<EvaluationPoint>& evaluations() const noexcept {
-        return evaluations_;
+    [[nodiscard]] std::int64_t samples_applied() const noexcept {
+        return session_.counts().samples_applied;
     }
-    [[nodiscard]] const std::vector<SwitchReport>& switches() const noexcept { return switches_; }
+    [[nodiscard]] std::int64_t updates() const noexcept { return session_.counts().updates; }
+    [[nodiscard]] const std::vector<EvaluationPoint>& evaluations() const noexcept {
+        return evaluations_.points();
+    }
+    [[nodiscard]] const std::vector<SwitchReport>& switches() const noexcept {
+        return records_.switches();
+    }
     /// Fills in what it knows; a job that is over.
     void report(SimulationResult& result);
 
@@ -126,29 +81,25 @@ protected:
         IterationRecord record;    ///< the same; not looked at without own_s
     };
 
-    /// Reference batches that have been done.
-    [[nodiscard]] std::int64_t rounds_done() const noexcept {
-        return samples_applied_ / reference_batch_;
-    }
-
     // What an architecture does.
     /// Sends everybody to work.
     virtual void start_work() = 0;
     /// After each event: gives out leases; whoever gets none is idle.
     virtual void deal() = 0;
+    /// A push goes to the engine.
+    virtual void deliver(const SessionPush& push) { effects().push(push); }
     /// An update was made: the learner has its parameters, releases are to be carried out.
     virtual void fired(const Fire& fire) = 0;
     virtual void released(const ReleaseOne& release) = 0;
     /// The worker gives up what it computes and starts again; its lease comes back next.
     virtual void interrupted(const Interrupt& interrupt) = 0;
-    virtual void refused(const Refuse& /*refusal*/, const Lease& /*lease*/) {}
     /// The lease is about to be forgotten: nothing more is done with it.
     virtual void came_back(const Lease& /*lease*/) {}
     /// Another plan is wanted: put_in_force() now, or once the fence that it needs is reached; of
     /// several the newest counts, with the newest batches that were given.
     virtual void install(PlanChange change) = 0;
-    /// Coefficients of an update's sum, in the order of its pushes.
-    [[nodiscard]] virtual std::vector<double> coefficients(const Fire& fire) const;
+    /// Carries out what the engine decides.
+    [[nodiscard]] virtual EffectInterpreter& effects() { return effects_; }
     /// Cancels what is under way.
     virtual void end_work() = 0;
     virtual void report_servers(SimulationResult& /*result*/) {}
@@ -156,26 +107,28 @@ protected:
     // What it does it with.
     [[nodiscard]] VirtualCluster& cluster() noexcept { return cluster_; }
     [[nodiscard]] EventQueue& queue() noexcept { return cluster_.queue(); }
-    [[nodiscard]] double now() { return cluster_.queue().now(); }
+    [[nodiscard]] double now() const { return cluster_.queue().now(); }
     [[nodiscard]] Learner& learner() noexcept { return learner_; }
     [[nodiscard]] const JobSpec& spec() const noexcept { return spec_; }
-    [[nodiscard]] UpdateEngine& engine() noexcept { return engine_; }
-    [[nodiscard]] const UpdateEngine& engine() const noexcept { return engine_; }
+    [[nodiscard]] TrainingSession& session() noexcept { return session_; }
+    [[nodiscard]] UpdateEngine& engine() noexcept { return session_.engine(); }
+    [[nodiscard]] const UpdateEngine& engine() const noexcept { return session_.engine(); }
     [[nodiscard]] WorkerLanes& lanes() noexcept { return lanes_; }
     [[nodiscard]] int workers() const noexcept { return spec_.workers(); }
     [[nodiscard]] VirtualCluster::PlaceId place(int worker) const { return places_[at(worker)]; }
     [[nodiscard]] int node_of(int worker) const { return spec_.worker_nodes[at(worker)]; }
-    /// Samples of a worker's gradient or local step, as installed.
-    [[nodiscard]] std::int64_t batch_of(int worker) const { return batches_[at(worker)]; }
-    /// For the next update. @param scale  SyncPlan::lr_scale
-    [[nodiscard]] double learning_rate(double scale) const;
+    /// Reference batches that have been done.
+    [[nodiscard]] std::int64_t rounds_done() const noexcept {
+        return samples_applied() / spec_.reference_batch();
+    }
     /// No new work is given out any more.
     [[nodiscard]] bool stopping() const noexcept { return !stop_reason_.empty(); }
 
     /// A lease for a worker, with work as the plan in force wants it: its batch times the local
-    /// steps, or `samples` if that is > 0. The engine is not told. Null when the book has none to
-    /// give for now.
-    Lease* take_lease(int worker, std::int64_t samples = 0);
+    /// steps. The engine is not told. Null when there is none to give for now.
+    Lease* take_lease(int worker);
+    /// Notes a lease that a worker was given.
+    Lease& add_lease(int worker, const LeaseOrder& order);
     /// Null: it is not out.
     [[nodiscard]] Lease* lease(std::uint64_t id);
     /// One that is out.
@@ -187,23 +140,21 @@ protected:
     [[nodiscard]] Learner::Released parameters_for(int worker, double lag);
     /// What a lease asks for, to be computed on `parameters`.
     [[nodiscard]] Learner::Job job_of(const Lease& lease, Learner::Released parameters) const;
-    /// A worker that is released has been dealt a lease: an iteration of it begins.
-    void begun(int worker, std::int64_t samples);
-    /// It has given up what it did, and has no lease.
-    void stopped(int worker);
-    /// A push is complete: its own time goes into the books, the engine decides, which is carried
-    /// out. The learner is waited for.
+    /// A push is complete: its own time is recorded, the engine decides, which is carried out. The
+    /// learner is waited for.
     void push(const Arrival& arrival);
     /// An iteration has come to its end. Every record passes here.
     void timed(Timed what);
-    void carry_out(const std::vector<Effect>& effects);
-    /// For the books: a mini-batch that is not used, of which the engine has no push.
+    void carry_out(const std::vector<Effect>& effects) { this->effects().carry_out(effects); }
+    /// For the records: a mini-batch that is not used, of which the engine has no push.
     void unused(int worker, std::int64_t samples, ReturnReason reason);
-    /// A step whose numbers are not finite: too many end the job.
+    /// A round whose numbers are not finite: too many end the job.
     void dropped();
     /// The engine gets the plan, and its effects are carried out. Leases that are out stay as they
     /// are.
     void put_in_force(PlanChange change);
+    /// A plan is about to be installed.
+    void log_plan(const SyncPlan& plan);
     /// After each event.
     void happened();
 
@@ -224,75 +175,45 @@ protected:
     }
     [[nodiscard]] static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-private:
-    /// A push that the engine has, neither fired nor refused.
-    struct Held {
-        std::uint64_t lease = 0;
-        std::int64_t samples = 0;
-        std::int64_t version = 0;
-    };
+    // EffectHandler.
+    void observe(const Effect& effect) override;
+    void apply(const UpdateOrder& update, const Fire& fire) override;
+    void applied(const UpdateOrder& update, const Fire& fire) override;
+    void release(const ReleaseOne& one) override { released(one); }
+    void interrupt(const Interrupt& interrupt, const ReturnLease* /*lease*/) override {
+        interrupted(interrupt);
+    }
+    void refuse(const Refuse& /*refusal*/, const SessionPush& /*push*/, bool /*held*/) override {}
+    void dropped(const SessionPush& push) override;
+    void returned(const ReturnLease& lease) override;
 
-    void carry_out(const Fire& fire);
-    void carry_out(const Refuse& refusal);
-    void carry_out(const ReturnLease& lease);
-    void carry_out(const Interrupt& interrupt, const ReturnLease* lease);
-    void log(const Effect& effect);
-    void apply(const Fire& fire);
-    void learned_of_gradients();
-    [[nodiscard]] GradientWish wish() const;
-    void settle_books(const Fire& fire);
-    void note_loss(const Fire& fire);
+private:
+    void stop(const std::string& reason);
     void consult_modes();
     void set_alarm();
-    void collect_switches();
-    [[nodiscard]] RunMoment moment();
-    void collect_stragglers();
-    void evaluate();
-    double evaluate(std::int64_t samples);
     void finish();
     void check_accounts() const;
-    void report_load(SimulationResult& result) const;
 
     VirtualCluster& cluster_;
     Learner& learner_;
     JobSpec spec_;
-    ModeDesk modes_;
-    UpdateEngine engine_;
-    GradientDesk gradients_;
-    LeaseBook book_;
-    WorkerBooks books_;
-    std::vector<IterationRecord> records_;
-    std::unique_ptr<LoadDesk> load_;  ///< null: see JobSpec::telemetry
+    JobRecords records_;
+    TrainingSession session_;
+    EffectInterpreter effects_;
     WorkerLanes lanes_;
     EventLog log_;
+    VirtualEvaluations evaluations_;
     std::vector<VirtualCluster::PlaceId> places_;  ///< by worker
-    std::vector<std::int64_t> batches_;            ///< by worker
+    std::vector<std::int64_t> batches_;            ///< by worker; not with servers
     std::vector<std::uint64_t> pushes_;            ///< by worker
     std::vector<std::int64_t> iterations_;         ///< by worker: recorded
     std::unordered_map<std::uint64_t, Lease> leases_;
-    std::map<PushId, Held> held_;
-    std::int64_t reference_batch_;
-    std::int64_t samples_applied_ = 0;
-    std::int64_t updates_ = 0;
-    DropRecord drops_;
-    std::int64_t next_evaluation_ = 0;
-    double last_update_s_ = 0;
     std::optional<double> fired_lr_;  ///< of the update that is being carried out
-    bool updated_ = false;            ///< an update was made since the modes were asked
-    bool woken_ = false;              ///< it is the time for which they wished to be asked
-    EventQueue::Id alarm_ = 0;        ///< when the modes are to be asked without an update
+    bool woken_ = false;              ///< it is the time for which the mode wished to be asked
+    EventQueue::Id alarm_ = 0;        ///< when the mode is to be asked without an update
     std::optional<double> alarm_s_;   ///< its time
     bool over_ = false;
     std::string stop_reason_;
-    std::optional<double> tta_s_;
-    std::optional<std::int64_t> samples_to_target_;
-    std::optional<Learner::Accuracy> last_;  ///< of the whole test set, at samples_applied_
-    std::vector<EvaluationPoint> evaluations_;
-    std::vector<SwitchReport> switches_;
-    std::vector<DecisionRecord> decisions_;
-    std::vector<RateWindow> windows_;
-    std::vector<StragglerEpisode> stragglers_;
-    std::vector<std::int64_t> lag_histogram_;
 };
 
 }  // namespace cohort

@@ -10,7 +10,6 @@
 
 #include "cohort/data/slice_reader.hpp"
 #include "cohort/optim/optimizer.hpp"
-#include "sched/run/gradient_desk.hpp"
 
 namespace cohort {
 
@@ -35,7 +34,7 @@ public:
         /// kDelta: the optimizer's state of a worker's local steps stays from job to job of one
         /// generation.
         std::uint64_t generation = 0;
-        bool halves = false;  ///< kGradient: computed as two halves, see GradientDesk
+        bool halves = false;  ///< kGradient: computed as two halves, see GradientStatistics
     };
     /// What a push's ticket says of the computation.
     struct Outcome {

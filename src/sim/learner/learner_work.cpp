@@ -133,7 +133,7 @@ bool GradientTask::run(LearnerEngine& engine) {
 /// Of two mini-batches, then their mean; @return its sum of squares.
 double GradientTask::compute_halves(LearnerWork& work, LearnerEngine& engine) {
     const std::int64_t all = engine.batch.size();
-    const std::int64_t first = GradientDesk::first_half(all);
+    const std::int64_t first = GradientStatistics::first_half(all);
     const std::shared_ptr<float> other = parts().store.take_buffer();
     const std::array<std::pair<BatchView, float*>, 2> halves{
         {{engine.batch.part(0, first), other.get()},

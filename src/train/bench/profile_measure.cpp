@@ -234,7 +234,7 @@ private:
     std::unique_ptr<Device> device_;
     Replica replica_;
     Loader loader_;
-    LeaseBook book_;
+    LeaseLedger book_;
     std::unique_ptr<Clock> clock_;
 };
 

@@ -9,7 +9,6 @@
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
 #include "core/system/live_line.hpp"
-#include "core/system/process_usage.hpp"
 #include "formats/chooser_file.hpp"
 #include "formats/efficiency_file.hpp"
 #include "formats/predictor_file.hpp"
@@ -43,13 +42,9 @@ Coordinator::Coordinator(Links links, JobParts& parts, const TrainEnvironment& e
       sleeps_(!computes_network(parts.options)),
       shards_(cut_shards(parts.graph, links.map.servers == 0 ? 1 : links.map.servers)),
       gathering_(shards_),
-      flow_(links.map.servers == 0 ? make_ring_flow(links, parts, *this)
-                                   : make_servers_flow(links, parts, *this)),
-      workers_(links.map.workers(), parts.options.batch),
-      losses_(links.map, parts.options.max_lost) {
-    for (int rank = 0; rank < links_.map.size(); ++rank) {
-        at_work_.push_back(rank);
-    }
+      roster_(links, parts.options.max_lost),
+      reporter_(parts, environment, [this](StopReason reason) { request_stop(reason); }),
+      wait_(links.operations) {
     links_.messenger.set_sink(Port::kCoordinator, &gathering_);
     check_free_space(parts.options, run_bytes(parts));
 }
@@ -61,8 +56,7 @@ Coordinator::~Coordinator() {
 }
 
 TrainSummary Coordinator::run() {
-    started_ = clock().now();
-    cpu_at_start_ = process_cpu_seconds();
+    reporter_.start();
     try {
         lock_.emplace(prepare_run_folder(options()));
         owns_folder_ = true;
@@ -75,15 +69,15 @@ TrainSummary Coordinator::run() {
         if (!flow_begun_) {
             throw;
         }
-        throw Error(error.exit_code(),
-                    fmt::format("{} (after update {}, {} samples applied)", error.what(),
-                                progress_.updates, progress_.samples_applied));
+        throw Error(error.exit_code(), fmt::format("{} (after update {}, {} samples applied)",
+                                                   error.what(), reporter_.progress().updates,
+                                                   reporter_.progress().samples_applied));
     } catch (const std::exception& error) {
         fail_run(error, static_cast<ExitCode>(EXIT_FAILURE));
         throw;
     }
     TrainSummary summary = summarize();
-    metrics_->write(summary_json(summary, options()));
+    reporter_.metrics().write(summary_json(summary, options()));
     std::string reason = summary.outputs_saved ? to_string(summary.reason)
                                                : "some results could not be saved, see the log";
     if (!summary.losses.empty()) {
@@ -95,12 +89,7 @@ TrainSummary Coordinator::run() {
 
 /// The record of a failure; then everybody may go.
 void Coordinator::fail_run(const std::exception& error, ExitCode code) {
-    if (metrics_) {
-        metrics_->write(error_json(error, static_cast<int>(code), progress_));
-    }
-    for (const auto& hook : hooks_) {
-        hook->on_failure(*this);
-    }
+    reporter_.failed(error_json(error, static_cast<int>(code), reporter_.progress()));
     dismiss();
     if (owns_folder_) {
         write_exit_code(options().out, code, error.what());
@@ -127,14 +116,12 @@ void Coordinator::check_cancelled() {
 /// Fresh parameters or those of a checkpoint, the books, metrics and hooks; then all may work.
 void Coordinator::begin() {
     const BeginOrder order = restore();
-    make_hooks();
-    for (const auto& hook : hooks_) {
-        hook->on_start(*this);
-    }
+    reporter_.make_hooks();
     listen();
     UpdateExtras extras;
     if (!sleeps_ &&
-        evaluations_->due(progress_.samples_applied)) {  // when the part before this one ended
+        evaluations_->due(
+            reporter_.progress().samples_applied)) {  // when the part before this one ended
         extras.evaluation = evaluations_->start();
     }
     flow_begun_ = true;
@@ -150,6 +137,7 @@ BeginOrder Coordinator::restore() {
     BeginOrder order;
     LeaseState leases;
     SampleAccounts accounts;
+    SessionCounts start;
     std::int64_t metrics_bytes = 0;
     if (options().resume) {
         const auto found =
@@ -160,28 +148,31 @@ BeginOrder Coordinator::restore() {
             const RunSnapshot& snapshot = found->snapshot;
             order = {.checkpoint = found->manifest, .version = snapshot.version};
             parts_.reference_batch = snapshot.reference_batch;
-            earlier_ = snapshot.progress;
-            progress_ = snapshot.progress;
-            version_ = snapshot.version;
-            reference_batches_ = snapshot.reference_batches;
+            reporter_.resume(snapshot.progress);
+            start = {.samples_applied = snapshot.progress.samples_applied,
+                     .updates = snapshot.progress.updates,
+                     .version = snapshot.version,
+                     .reference_batches = snapshot.reference_batches,
+                     .drops = snapshot.progress.drops};
             leases = decode_lease_state(snapshot.lease_state);
             accounts = snapshot.accounts;
             metrics_bytes = snapshot.metrics_bytes;
         }
     }
-    open_books(leases, accounts);
-    evaluations_.emplace(evaluate_every(options(), train.samples), progress_.evaluated_at);
+    open_session(leases, accounts, std::move(start));
+    evaluations_.emplace(evaluate_every(options(), train.samples),
+                         reporter_.progress().evaluated_at);
     checkpoints_.emplace(options(), folder.checkpoints, static_cast<int>(shards_.size()),
                          parts_.hdf5);
-    checkpoints_->begin(progress_.samples_applied, clock().now());
-    metrics_ = std::make_unique<MetricsFile>(folder.metrics, metrics_bytes);
-    metrics_->write(start_json(parts_, links_.map, device_, progress_));
+    checkpoints_->begin(reporter_.progress().samples_applied, reporter_.clock().now());
+    reporter_.begin(*session_, folder.metrics, metrics_bytes,
+                    start_json(parts_, links_.map, device_, reporter_.progress()));
     return order;
 }
 
-/// The mode in charge at this point of the run and its plan; how many leases are dealt ahead the
-/// flow says.
-void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& accounts) {
+/// The mode in charge at this point of the run, its plan, and who drives its updates.
+void Coordinator::open_session(const LeaseState& leases, const SampleAccounts& accounts,
+                               SessionCounts start) {
     const int workers = links_.map.workers();
     ModeSetting setting = mode_setting(options(), workers);
     load_chooser_files(setting.chooser);
@@ -193,44 +184,36 @@ void Coordinator::open_books(const LeaseState& leases, const SampleAccounts& acc
             setting.workers_at_start, workers);
     }
     setting.job = job_facts(parts_);
-    if (!options().deterministic) {  // of times, which differ from run to run
-        load_ = std::make_unique<LoadDesk>(workers, options().batch, LoadDesk::kLagBound, nullptr);
-        chooser_ = setting.chooser;
-        predictor_model_ = model_of(chooser_);  // a file that cannot be read ends the run here
+    std::shared_ptr<const LstmModel> model;  // null: the predictor needs none
+    if (!options().deterministic) {
+        model = model_of(setting.chooser);  // a file that cannot be read ends the run here
     }
-    modes_.emplace(ModeChoice{.modes = options().modes, .deterministic = options().deterministic},
-                   std::move(setting), progress_.samples_applied);
-    SyncPlan first = modes_->start();
-    keep_forecasts();
-    const std::int64_t steps = first.work == Work::kDelta ? first.local_steps : 1;
-    leases_.emplace(
-        LeaseBook(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),
-        parts_.budget_samples,
-        LeaseDesk::Options{.workers = workers, .batch = options().batch * steps}, accounts);
-    engine_.emplace(EngineOptions{.workers = workers,
-                                  .reference_batch = parts_.reference_batch,
-                                  .version = version_,
-                                  .reference_batches = reference_batches_},
-                    std::move(first));
-}
-
-void Coordinator::make_hooks() {
-    hooks_.push_back(make_nan_guard_hook());
-    if (environment_.live_line) {
-        hooks_.push_back(make_progress_hook(true, draw_live_line));
-    } else {
-        hooks_.push_back(
-            make_progress_hook(false, [](const std::string& line) { log_info("{}", line); }));
-    }
-    hooks_.push_back(make_metrics_hook());
-    if (!options().record_trace.empty()) {
-        hooks_.push_back(make_trace_hook());
-    }
-    if (!options().record_load.empty()) {
-        hooks_.push_back(make_load_hook());
-    }
-    hooks_.push_back(make_target_hook());
-    hooks_.push_back(make_stop_hook(environment_.stop_requested));
+    session_.emplace(
+        SessionOptions{
+            .workers = workers,
+            .batch = options().batch,
+            .reference_batch = parts_.reference_batch,
+            .budget_samples = parts_.budget_samples,
+            .noise_scale = options().noise_scale,
+            .monitor_load = !options().deterministic,  // times differ from run to run
+            .learning_rate =
+                [this](std::int64_t samples) { return parts_.schedule.lr(options().lr, samples); },
+            .now =
+                [this] {
+                    return SessionTime{.training_s = reporter_.seconds_of_training(),
+                                       .clock_s = reporter_.clock().now()};
+                },
+            .predictor =
+                [workers, model, batch = options().batch, name = setting.chooser.predictor] {
+                    return make_predictor(name, workers, batch, model);
+                }},
+        ModeController({.modes = options().modes, .deterministic = options().deterministic},
+                       setting, start.samples_applied),
+        LeaseLedger(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),
+        accounts, start);
+    consultation_.emplace(*session_, reporter_.clock(), model);
+    flow_ = links_.map.servers == 0 ? make_ring_flow(links_, parts_, *this)
+                                    : make_servers_flow(links_, parts_, *this);
 }
 
 void Coordinator::train() {
@@ -239,7 +222,7 @@ void Coordinator::train() {
         step();
     }
     training_ = false;
-    waiting_.reset();
+    wait_.end();
 }
 
 void Coordinator::step() {
@@ -252,14 +235,15 @@ void Coordinator::step() {
     }
     check_cancelled();
     if (control_) {
-        control_->look(clock().now());
+        control_->look(reporter_.clock().now());
     }
     consult_modes();
-    if (const auto report = checkpoints_->collect(clock().now())) {
-        report_checkpoint(*report);
+    if (const auto report = checkpoints_->collect(reporter_.clock().now())) {
+        outputs_saved_ = report->error.empty();
+        reporter_.tell([&](TrainHook& hook) { hook.on_checkpoint(reporter_, *report); });
     }
     if (training_) {
-        watch_updates();
+        wait_.watch_update(flow_->awaited(), session_->counts().version);
     }
 }
 
@@ -284,11 +268,7 @@ void Coordinator::handle(const Message& message) {
             }
             return;
         }
-        case MessageKind::kEvaluating:
-            if (waiting_) {
-                waiting_->renew();
-            }
-            return;
+        case MessageKind::kEvaluating: wait_.renew(); return;
         case MessageKind::kSaved: checkpoints_->saved(decode<SavedPart>(message.body)); return;
         case MessageKind::kGathered:
             if (const auto snapshot = gathering_.arrived(message)) {
@@ -297,7 +277,7 @@ void Coordinator::handle(const Message& message) {
             return;
         case MessageKind::kStopRequested: stop_requested(decode<StopRequest>(message.body)); return;
         case MessageKind::kRankEvent: rank_news(decode<RankNews>(message.body)); return;
-        case MessageKind::kFarewell: said_farewell(message); return;
+        case MessageKind::kFarewell: roster_.reported(message); return;
         default:
             fail<PeerError>({.where = "coordinator",
                              .what = "a message that it does not know",

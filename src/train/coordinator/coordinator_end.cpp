@@ -6,6 +6,7 @@
 #include "core/log.hpp"
 #include "train/coordinator/coordinator.hpp"
 #include "train/protocol/complete_transfers.hpp"
+#include "train/protocol/send_order.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
 #include "train/run/run_space.hpp"
@@ -21,31 +22,25 @@ constexpr std::uint64_t kModelGather = ~std::uint64_t{0};
 template <class Done, class Missing>
 void Coordinator::wait_until(const char* name, WaitLimit limit, const Done& done,
                              const Missing& missing) {
-    set_awaited(missing());
-    waiting_ = wait_for_awaited(name, static_cast<std::uint64_t>(version_), limit);
+    wait_.set_awaited(missing());
+    wait_.begin(name, static_cast<std::uint64_t>(session_->counts().version), limit);
     while (!done()) {
         step();
-        set_awaited(missing());
+        wait_.set_awaited(missing());
     }
-    waiting_.reset();
+    wait_.end();
 }
 
 void Coordinator::finish() {
-    leases_->return_all();
+    session_->leases().open().return_all();
     if (!sleeps_) {
         final_evaluation();
     }
-    modes_->end({.seconds = progress_.train_seconds,
-                 .samples = progress_.samples_applied,
-                 .loss = load_ ? load_->gradients().loss : 0});
-    report_switches();
-    if (load_) {
-        load_->ended();
-        report_stragglers();
-    }
-    for (const auto& hook : hooks_) {
-        hook->on_end(*this, stop_.value_or(StopReason::kBudget));
-    }
+    session_->end();
+    reporter_.report_modes();
+    reporter_.report_stragglers();
+    const StopReason reason = stop_.value_or(StopReason::kBudget);
+    reporter_.tell([&](TrainHook& hook) { hook.on_end(reporter_, reason); });
     final_checkpoint();
     if (!failure_.empty()) {
         throw DeviceError(failure_);
@@ -81,7 +76,8 @@ void Coordinator::final_evaluation() {
     const auto missing = [this] { return evaluators_missing(); };
     const auto wanted = [this] {
         return stop_ != StopReason::kSignal &&
-               !(test_ && progress_.evaluated_at == progress_.samples_applied);
+               !(reporter_.test() &&
+                 reporter_.progress().evaluated_at == reporter_.progress().samples_applied);
     };
     if (evaluator_) {
         evaluator_->lift_share();
@@ -89,8 +85,8 @@ void Coordinator::final_evaluation() {
     // The evaluator's own work, if it is that, takes as long as it takes.
     wait_until("evaluation", evaluations_->pausing() ? WaitLimit::kFatal : WaitLimit::kWarn, over,
                missing);
-    for (int losses = -1; wanted() && losses != losses_.times_lost();) {
-        losses = losses_.times_lost();
+    for (int losses = -1; wanted() && losses != roster_.losses().times_lost();) {
+        losses = roster_.losses().times_lost();
         const UpdateExtras extras{.evaluation = evaluations_->start(), .snapshot = {}};
         taken(extras, flow_->request(extras));
         wait_until("evaluation", WaitLimit::kFatal, over, missing);
@@ -110,14 +106,14 @@ void Coordinator::final_checkpoint() {
     };
     const auto saved = [this] { return !checkpoints_->running(); };
     if (links_.map.servers > 0) {
-        stop_workers();  // servers hold all that is still wanted
+        roster_.stop_workers();  // servers hold all that is still wanted
     }
     wait_until("checkpoint", WaitLimit::kWarn, saved, owners_missing);
     UpdateExtras extras;
     extras.snapshot.gather = sleeps_ ? 0 : kModelGather;
     if (checkpoints_->wanted_at_end(stop_.value_or(StopReason::kBudget),
-                                    progress_.samples_applied)) {
-        extras.snapshot.checkpoint = checkpoints_->start(progress_.samples_applied);
+                                    reporter_.progress().samples_applied)) {
+        extras.snapshot.checkpoint = checkpoints_->start(reporter_.progress().samples_applied);
     }
     if (!extras.snapshot.empty()) {
         flow_->request(extras);
@@ -166,16 +162,13 @@ void Coordinator::save_model(const Gathered& snapshot) {
 /// Sends everybody home and waits for their last words and bytes. Does nothing on a rank whose own
 /// role has failed: then the whole job ends.
 void Coordinator::dismiss() {
-    waiting_.reset();
+    wait_.end();
     if (cancelled()) {
         return;
     }
-    for (int server = 0; server < links_.map.servers; ++server) {
-        send_order(links_, {links_.map.rank_of_server(server), Port::kServer}, MessageKind::kStop,
-                   Empty());
-    }
-    stop_workers();
-    if (!await_farewells()) {
+    send_servers(links_, MessageKind::kStop, Empty());
+    roster_.stop_workers();
+    if (!await_final_reports()) {
         return;
     }
     if (links_.membership != nullptr) {
@@ -193,30 +186,15 @@ void Coordinator::dismiss() {
         });
 }
 
-void Coordinator::stop_workers() {
-    for (int worker = 0; worker < links_.map.workers() && !workers_stopped_; ++worker) {
-        const int rank = links_.map.rank_of_worker(worker);
-        if (!losses_.is_lost(rank)) {
-            send_order(links_, {rank, Port::kWorker}, MessageKind::kStop, Empty());
-        }
-    }
-    workers_stopped_ = true;
-}
-
-void Coordinator::said_farewell(const Message& message) {
-    farewells_.push_back(decode<Farewell>(message.body));
-    std::erase(at_work_, message.from.rank);
-}
-
 /// False when this rank's own role failed meanwhile. Whoever is lost now owes nothing any more.
-bool Coordinator::await_farewells() {
+bool Coordinator::await_final_reports() {
     constexpr Clock::Seconds kLook{0.1};
-    const auto wait = wait_for_awaited("farewell", 0);
-    while (!at_work_.empty()) {
-        set_awaited(at_work_);
+    wait_.begin("farewell", 0);
+    while (!roster_.at_work().empty()) {
+        wait_.set_awaited(roster_.at_work());
         if (const auto message = links_.messenger.mailbox(Port::kCoordinator).receive(kLook)) {
             switch (static_cast<MessageKind>(message->kind)) {
-                case MessageKind::kFarewell: said_farewell(*message); break;
+                case MessageKind::kFarewell: roster_.reported(*message); break;
                 case MessageKind::kGathered: (void)gathering_.arrived(*message); break;
                 case MessageKind::kRankEvent:
                     lost_at_the_end(decode<RankNews>(message->body));
@@ -225,9 +203,11 @@ bool Coordinator::await_farewells() {
             }
         }
         if (cancelled()) {
+            wait_.end();
             return false;
         }
     }
+    wait_.end();
     return true;
 }
 
@@ -238,46 +218,16 @@ void Coordinator::record_failure(ExitCode code, const std::string& reason) const
 }
 
 TrainSummary Coordinator::summarize() {
-    update_times();
-    TrainSummary summary;
+    reporter_.update_progress(roster_.cpu_seconds());
+    TrainSummary summary = reporter_.summary();
     summary.reason = stop_.value_or(StopReason::kBudget);
-    summary.mode = modes_->mode();
-    summary.workers = links_.map.workers();
-    summary.servers = links_.map.servers;
-    summary.progress = progress_;
-    summary.accounts = leases_->accounts();
-    summary.test = test_;
-    summary.cluster = cluster();
-    summary.switches = switches_;
-    summary.regroupings = regroupings_;
-    if (load_) {
-        summary.predictor_scores = load_->scores();
-        summary.brief = load_->straggler_news().brief();
-    }
-    summary.lost = losses_.times_lost();
-    summary.returned = losses_.times_returned();
-    summary.losses = losses_.story();
-    const double seconds = progress_.train_seconds - earlier_.train_seconds;
-    const auto samples = progress_.samples_applied - earlier_.samples_applied;
-    summary.part_s = seconds;
-    summary.samples_per_s = seconds > 0 ? static_cast<double>(samples) / seconds : 0;
-    for (const Farewell& farewell : farewells_) {
-        summary.arena_bytes = std::max(summary.arena_bytes, farewell.arena_bytes);
-        summary.peak_bytes = std::max(summary.peak_bytes, farewell.peak_bytes);
-        summary.staging_bytes = std::max(summary.staging_bytes, farewell.staging_bytes);
-        summary.snapshot_bytes = std::max(summary.snapshot_bytes, farewell.snapshot_bytes);
-        summary.bytes_sent += farewell.bytes_sent;
-        summary.bytes_received += farewell.bytes_received;
-        summary.comm_cpu_seconds += farewell.comm_cpu_s;
-    }
+    roster_.summarize(summary);
     const auto batches = static_cast<double>(std::max<std::int64_t>(spent_.batches, 1));
     summary.compute_s = spent_.compute_s / batches;
     summary.exposed_s = spent_.exposed_s / batches;
     summary.exchange_s = spent_.exchange_s / batches;
-    if (refiner_) {
-        summary.refiner = refiner_->use();
-    }
-    summary.outputs_saved = outputs_saved_ && metrics_->failures() == 0;
+    summary.refiner = consultation_->use();
+    summary.outputs_saved = outputs_saved_ && reporter_.metrics().failures() == 0;
     return summary;
 }
 

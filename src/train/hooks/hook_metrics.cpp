@@ -6,7 +6,7 @@
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/options.hpp"
-#include "train/coordinator/decision_json.hpp"
+#include "train/coordinator/modes/decision_json.hpp"
 #include "train/worker/step_window.hpp"
 
 namespace cohort {

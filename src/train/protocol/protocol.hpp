@@ -7,7 +7,8 @@
 #include "cohort/core/resource_use.hpp"
 #include "cohort/sched/plan.hpp"
 #include "core/bytes.hpp"
-#include "sched/run/gradient_desk.hpp"
+#include "session/gradient_statistics.hpp"
+#include "session/lease_order.hpp"
 
 // The messages between coordinator, servers and workers. A run with servers, in numbered steps:
 //  1. coordinator -> all           kBegin         origin of the parameters; leases may follow
@@ -62,38 +63,6 @@ struct BeginOrder {
     template <class Io>
     void fields(Io& io) {
         io(checkpoint, version);
-    }
-};
-
-/// The work to be done on a lease.
-struct WorkOrder {
-    Work work = Work::kGradient;
-    std::int32_t steps = 1;           ///< kDelta: local steps that the lease is cut into
-    double lr = 0;                    ///< kDelta: learning rate of the local steps
-    std::vector<std::int32_t> group;  ///< world ranks that average gradients at every local step,
-                                      ///< this one included; empty: none
-    std::uint64_t generation =
-        0;  ///< generation of the group: its members share an exchange per generation
-    template <class Io>
-    void fields(Io& io) {
-        io(work, steps, lr, group, generation);
-    }
-};
-
-/// A lease as a slice of an epoch's order; the worker knows the order.
-struct LeaseOrder {
-    std::uint64_t lease = 0;
-    std::uint32_t epoch = 0;
-    std::int64_t position = 0;
-    std::int64_t count = 0;
-    WorkOrder work;
-    bool validation =
-        false;            ///< its gradient becomes the reference and is not applied: see kReference
-    bool staged = false;  ///< the payload stays in memory of the node, see protocol_node.hpp
-    bool halves = false;  ///< the gradient is computed as two halves, see GradientDesk
-    template <class Io>
-    void fields(Io& io) {
-        io(lease, epoch, position, count, work, validation, staged, halves);
     }
 };
 

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "sched/plan/ring_rules.hpp"
-#include "sched/run/gradient_desk.hpp"
+#include "session/gradient_statistics.hpp"
+#include "session/ring/round.hpp"
 #include "train/protocol/protocol.hpp"
 
 // What coordinator and workers say to each other in a run with rings. A member takes part in
@@ -36,37 +37,6 @@ enum class RingMessageKind : std::uint16_t {
     kRecover,
     kRecovered,
     kHalt
-};
-
-/// A rider's gradient that its parent holds and adds to its own share of a round.
-struct RiderPush {
-    PushId push;
-    std::int64_t samples = 0;
-    double lag = 0;  ///< of the parameters that the rider gets: look-ahead in reference batches
-    template <class Io>
-    void fields(Io& io) {
-        io(push, samples, lag);
-    }
-};
-
-/// One worker's share in a round.
-struct RoundMember {
-    std::int32_t worker = 0;
-    std::uint64_t lease = 0;        ///< 0: takes part without samples of its own
-    std::int64_t samples = 0;       ///< b_i
-    std::vector<RiderPush> riders;  ///< in the order in which they are added
-    template <class Io>
-    void fields(Io& io) {
-        io(worker, lease, samples, riders);
-    }
-    /// Those of riders included.
-    [[nodiscard]] std::int64_t all_samples() const noexcept {
-        std::int64_t all = samples;
-        for (const RiderPush& rider : riders) {
-            all += rider.samples;
-        }
-        return all;
-    }
 };
 
 /// A round grant: fixed before its first bucket leaves. The update is applied by every member;

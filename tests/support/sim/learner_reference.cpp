@@ -121,7 +121,7 @@ private:
     const Settings& settings_;
     SampleSetInfo info_;
     std::unique_ptr<Learner> learner_;
-    LeaseBook book_;
+    LeaseLedger book_;
     std::int64_t version_ = 0;
 };
 

@@ -254,9 +254,9 @@ bool FlowRig::work(int worker, bool finite) {
 }
 
 std::string FlowRig::describe() {
-    std::string text = "plan " + books.engine().plan().name + ", version " +
-                       std::to_string(books.engine().version()) + ", awaited";
-    for (const int worker : books.engine().awaited()) {
+    std::string text = "plan " + run.engine().plan().name + ", version " +
+                       std::to_string(run.engine().version()) + ", awaited";
+    for (const int worker : run.engine().awaited()) {
         text += " " + std::to_string(worker);
     }
     for (std::size_t i = 0; i < workers.size(); ++i) {
@@ -268,7 +268,7 @@ std::string FlowRig::describe() {
             text += " " + std::to_string(lease.lease);
         }
         text += ", dealt";
-        for (const std::uint64_t lease : books.leases().held_leases(static_cast<int>(i))) {
+        for (const std::uint64_t lease : run.leases().held_leases(static_cast<int>(i))) {
             text += " " + std::to_string(lease);
         }
         if (w.computing) {

@@ -18,7 +18,7 @@
 #include "support/core/temp_folder.hpp"
 #include "support/data/tiny_dataset.hpp"
 #include "support/train/local_network.hpp"
-#include "support/train/test_books.hpp"
+#include "support/train/test_run.hpp"
 #include "train/coordinator/update_flow.hpp"
 #include "train/run/job_parts.hpp"
 #include "train/worker/servers/start_permit.hpp"
@@ -30,12 +30,12 @@ namespace cohort::test {
 class FlowRig {
 public:
     FlowRig(int server_ranks, int worker_ranks, std::int64_t samples, const SyncPlan& plan,
-            std::int64_t batch = 16)
+            std::int64_t batch = 16, bool measure_gradients = false)
         : job((write_data(folder_), options(folder_, server_ranks, batch)), worker_ranks),
           network(server_ranks + worker_ranks, server_ranks),
-          books(job, worker_ranks, samples, plan),
+          run(job, worker_ranks, samples, plan, Architecture::kServers, measure_gradients),
           flow(make_servers_flow(Links{network.messenger(0), network.operations(0), network.map()},
-                                 job, books)) {
+                                 job, run)) {
         for (int server = 0; server < server_ranks; ++server) {
             servers.emplace_back();
             servers.back().down.resize(static_cast<std::size_t>(worker_ranks));
@@ -134,7 +134,7 @@ public:
                 throw std::logic_error("the flow does not come to rest");
             }
         }
-        books.leases().return_all();
+        run.leases().return_all();
         flow->request({});
         while (sweep()) {
         }
@@ -176,7 +176,7 @@ private:
 public:
     JobParts job;
     LocalNetwork network;
-    TestBooks books;
+    TestRun run;
     std::unique_ptr<UpdateFlow> flow;
     std::vector<Server> servers;
     std::vector<Worker> workers;

@@ -113,7 +113,7 @@ private:
     Replica replica_;
     std::unique_ptr<Optimizer> optimizer_;
     Loader loader_;
-    LeaseBook book_;
+    LeaseLedger book_;
     int workers_;
     std::int64_t applied_ = 0;
 };

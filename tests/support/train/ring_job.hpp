@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "support/train/local_rounds.hpp"
+#include "support/train/test_run.hpp"
 #include "support/train/worker_rig.hpp"
-#include "train/coordinator/update_flow.hpp"
 #include "train/protocol/protocol_ring.hpp"
 
 namespace cohort::test {
@@ -72,74 +72,14 @@ private:
     Messenger& real_;
 };
 
-/// Books without hooks, files or a clock.
-struct RingBooks final : RunBooks {
-    RingBooks(const JobParts& parts, int workers, SyncPlan plan, std::int64_t limit)
-        : desk(LeaseBook(parts.train_set->info(), parts.order, limit), limit,
-               {.workers = workers, .batch = parts.options.batch, .ahead = 3, .share_tail = false},
-               {}),
-          updates_engine({.workers = workers, .reference_batch = parts.reference_batch},
-                         std::move(plan)) {}
-
-    LeaseDesk& leases() override { return desk; }
-    UpdateEngine& engine() override { return updates_engine; }
-    [[nodiscard]] std::int64_t samples_applied() const override { return applied; }
-    [[nodiscard]] bool stopping() const override { return stop || desk.finished(); }
-    UpdateExtras decide(std::int64_t samples) override {
-        return on_decide ? on_decide(samples) : UpdateExtras();
-    }
-    void commit(const UpdateRecord& update) override {
-        for (const std::uint64_t lease : update.leases) {
-            desk.applied(lease);
-        }
-        applied += update.result.samples;
-        updates.push_back(update);
-        if (on_commit) {
-            on_commit(update);
-        }
-    }
-    void taken(const UpdateExtras& /*extras*/, int parts) override { evaluation_parts = parts; }
-    void drop(const BatchResult& /*result*/, const std::string& because) override {
-        drops.push_back(because);
-    }
-    void spent(double /*compute_s*/, double /*exposed_s*/, double /*exchange_s*/) override {}
-    void begun(int /*worker*/, std::int64_t /*samples*/) override {}
-    void stopped(int /*worker*/) override {}
-    void timed(const IterationRecord& record) override {
-        timed_samples[record.worker] += record.samples;
-        own_s[record.worker] = record.input_s + record.compute_s;
-        records.push_back(record);
-    }
-    void settled(const PushOutcome& outcome) override { outcomes.push_back(outcome); }
-    void installed(const SyncPlan& plan) override { installs.push_back(plan.name); }
-    [[nodiscard]] bool wants_gradients() const override { return wants; }
-    void measured(const GradientFacts& facts) override { gradients.push_back(facts); }
-
-    LeaseDesk desk;
-    UpdateEngine updates_engine;
-    std::int64_t applied = 0;
-    bool stop = false;
-    bool wants = false;
-    std::vector<GradientFacts> gradients;
-    int evaluation_parts = 0;
-    std::vector<UpdateRecord> updates;
-    std::vector<std::string> drops;
-    std::vector<PushOutcome> outcomes;
-    std::vector<std::string> installs;
-    std::map<int, std::int64_t> timed_samples;
-    std::map<int, double> own_s;  ///< the newest
-    std::vector<IterationRecord> records;
-    std::function<UpdateExtras(std::int64_t)> on_decide;
-    std::function<void(const UpdateRecord&)> on_commit;
-};
-
 /// A whole job on rings: workers on threads, the real flow on the test's.
 class RingJob : public WorkerRig, private TransferSink {
 public:
-    RingJob(const std::string& model, int workers, SyncPlan plan, std::int64_t samples)
+    RingJob(const std::string& model, int workers, SyncPlan plan, std::int64_t samples,
+            bool measure_gradients = false)
         : WorkerRig(model, workers, 0),
           messenger(network.messenger(0)),
-          books(job, workers, std::move(plan), samples),
+          books(job, workers, samples, std::move(plan), Architecture::kRing, measure_gradients),
           flow(make_ring_flow({messenger, network.operations(0), network.map()}, job, books)) {
         network.messenger(0).set_sink(Port::kCoordinator, this);
     }
@@ -161,8 +101,8 @@ public:
             if (std::chrono::steady_clock::now() > patience) {
                 throw std::runtime_error("the job hangs after " +
                                          std::to_string(books.updates.size()) + " updates, " +
-                                         std::to_string(books.applied) + " samples and " +
-                                         std::to_string(books.installs.size()) + " installs");
+                                         std::to_string(books.applied()) + " samples and " +
+                                         std::to_string(books.plans.size()) + " installs");
             }
             if (const auto message = network.messenger(0)
                                          .mailbox(Port::kCoordinator)
@@ -226,7 +166,7 @@ public:
 
     LocalRounds rounds;
     RecordingMessenger messenger;
-    RingBooks books;
+    TestRun books;
     std::unique_ptr<UpdateFlow> flow;
     std::set<int> lost;
     int begin_parts = 0;                      ///< of the evaluation to begin with

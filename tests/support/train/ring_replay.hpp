@@ -30,7 +30,7 @@ struct RingReplay : LoneReplica {
 
     /// Parameters, then state, after all updates.
     std::vector<float> run() {
-        for (const UpdateRecord& update : of.books.updates) {
+        for (const AppliedUpdate& update : of.books.updates) {
             apply(round_of(update), update);
         }
         return versions.back();
@@ -43,7 +43,7 @@ private:
         versions.push_back(std::move(all));
     }
     /// The grant whose leases the update has applied.
-    [[nodiscard]] const RoundOrder& round_of(const UpdateRecord& update) const {
+    [[nodiscard]] const RoundOrder& round_of(const AppliedUpdate& update) const {
         const std::set<std::uint64_t> leases(update.leases.begin(), update.leases.end());
         const auto& rounds = of.messenger.rounds;  // the last one: others were void or skipped
         for (auto one = rounds.rbegin(); one != rounds.rend(); ++one) {
@@ -71,7 +71,7 @@ private:
         }
         throw std::runtime_error("a push without a ticket");
     }
-    void apply(const RoundOrder& round, const UpdateRecord& update) {
+    void apply(const RoundOrder& round, const AppliedUpdate& update) {
         std::int64_t all = 0;
         for (const RoundMember& member : round.members) {
             all += member.all_samples();
@@ -108,7 +108,7 @@ private:
         }
     }
     /// What a rider goes on with.
-    void release(const RiderPush& rider, const UpdateRecord& update) {
+    void release(const RiderPush& rider, const AppliedUpdate& update) {
         std::vector<float> values = versions.back();
         const std::span<float> theta = std::span(values).first(replica.parameters().size());
         look_ahead(theta, optimizer->slots().front().values, update.learning_rate,
@@ -166,13 +166,13 @@ inline void expect_replayed(RingJob& job, const std::vector<int>& members) {
 
 /// Every sample was applied exactly once.
 inline void expect_accounts(RingJob& job, std::int64_t samples) {
-    job.books.desk.return_all();
-    const SampleAccounts accounts = job.books.desk.accounts();
+    job.books.leases().return_all();
+    const SampleAccounts accounts = job.books.leases().accounts();
     EXPECT_EQ(accounts.applied, samples);
     EXPECT_EQ(accounts.outstanding, 0);
-    EXPECT_EQ(job.books.updates_engine.accounts().applied, samples);
+    EXPECT_EQ(job.books.engine().accounts().applied, samples);
     std::set<std::pair<std::uint32_t, std::int64_t>> positions;
-    for (const UpdateRecord& update : job.books.updates) {
+    for (const AppliedUpdate& update : job.books.updates) {
         for (const std::uint64_t lease : update.leases) {
             const LeaseOrder& order = job.messenger.leases.at(lease);
             for (std::int64_t i = 0; i < order.count; ++i) {

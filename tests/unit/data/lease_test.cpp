@@ -20,7 +20,7 @@ SampleSetInfo small_set() {
 }
 
 /// Takes and applies leases of n samples until none is left.
-std::vector<std::int64_t> drain(LeaseBook& book, std::int64_t n) {
+std::vector<std::int64_t> drain(LeaseLedger& book, std::int64_t n) {
     std::vector<std::int64_t> ids;
     while (const std::optional<Lease> lease = book.take(n)) {
         ids.insert(ids.end(), lease->samples.begin(), lease->samples.end());
@@ -33,13 +33,13 @@ void expect_balanced(const LeaseAccount& account) {
     EXPECT_EQ(account.leased, account.applied + account.returned + account.outstanding);
 }
 
-TEST(LeaseBook, SameOrderWhateverTheLeaseSizes) {
-    LeaseBook reference(small_set(), kOrder, 3 * 103);
+TEST(LeaseLedger, SameOrderWhateverTheLeaseSizes) {
+    LeaseLedger reference(small_set(), kOrder, 3 * 103);
     const std::vector<std::int64_t> expected = drain(reference, 1);
     EXPECT_EQ(expected.size(), 3U * 103);
     EXPECT_TRUE(reference.finished());
     for (const std::int64_t n : {7, 32, 103, 1000}) {
-        LeaseBook book(small_set(), kOrder, 3 * 103);
+        LeaseLedger book(small_set(), kOrder, 3 * 103);
         EXPECT_EQ(drain(book, n), expected) << n;
     }
     for (std::size_t epoch = 0; epoch < 3; ++epoch) {
@@ -53,8 +53,8 @@ TEST(LeaseBook, SameOrderWhateverTheLeaseSizes) {
     }
 }
 
-TEST(LeaseBook, LastLeaseOfAnEpochIsShort) {
-    LeaseBook book(small_set(), kOrder);
+TEST(LeaseLedger, LastLeaseOfAnEpochIsShort) {
+    LeaseLedger book(small_set(), kOrder);
     const std::optional<Lease> first = book.take(100);
     const std::optional<Lease> second = book.take(100);
     const std::optional<Lease> third = book.take(100);
@@ -66,16 +66,16 @@ TEST(LeaseBook, LastLeaseOfAnEpochIsShort) {
     EXPECT_EQ(third->size(), 100);
 }
 
-TEST(LeaseBook, LimitCutsTheLastLease) {
-    LeaseBook book(small_set(), kOrder, 50);
+TEST(LeaseLedger, LimitCutsTheLastLease) {
+    LeaseLedger book(small_set(), kOrder, 50);
     EXPECT_EQ(book.take(32)->size(), 32);
     EXPECT_EQ(book.take(32)->size(), 18);
     EXPECT_FALSE(book.take(32).has_value());
     EXPECT_FALSE(book.finished());
 }
 
-TEST(LeaseBook, ReturnedLeasesGoOutFirstAndOnce) {
-    LeaseBook book(small_set(), kOrder, 103);
+TEST(LeaseLedger, ReturnedLeasesGoOutFirstAndOnce) {
+    LeaseLedger book(small_set(), kOrder, 103);
     const Lease a = *book.take(10);
     const Lease b = *book.take(10);
     const Lease c = *book.take(10);
@@ -95,8 +95,8 @@ TEST(LeaseBook, ReturnedLeasesGoOutFirstAndOnce) {
     EXPECT_EQ(book.account().returned, 20);
 }
 
-TEST(LeaseBook, ALeaseEndsOnce) {
-    LeaseBook book(small_set(), kOrder);
+TEST(LeaseLedger, ALeaseEndsOnce) {
+    LeaseLedger book(small_set(), kOrder);
     const Lease lease = *book.take(10);
     EXPECT_TRUE(book.mark_returned(lease.id));
     EXPECT_FALSE(book.mark_applied(lease.id));  // revoked
@@ -106,8 +106,8 @@ TEST(LeaseBook, ALeaseEndsOnce) {
     EXPECT_THROW(static_cast<void>(book.take(0)), UsageError);
 }
 
-TEST(LeaseBook, ReturnAfterTheLimitIsLeasedAgain) {
-    LeaseBook book(small_set(), kOrder, 20);
+TEST(LeaseLedger, ReturnAfterTheLimitIsLeasedAgain) {
+    LeaseLedger book(small_set(), kOrder, 20);
     const Lease a = *book.take(10);
     const Lease b = *book.take(10);
     EXPECT_FALSE(book.take(10).has_value());
@@ -119,11 +119,11 @@ TEST(LeaseBook, ReturnAfterTheLimitIsLeasedAgain) {
     EXPECT_FALSE(book.take(10).has_value());
 }
 
-TEST(LeaseBook, ResumeAnywhereEqualsUninterrupted) {
-    LeaseBook reference(small_set(), kOrder, 3 * 103);
+TEST(LeaseLedger, ResumeAnywhereEqualsUninterrupted) {
+    LeaseLedger reference(small_set(), kOrder, 3 * 103);
     const std::vector<std::int64_t> expected = drain(reference, 16);
     for (int stop_after = 0; stop_after <= 20; ++stop_after) {
-        LeaseBook book(small_set(), kOrder, 3 * 103);
+        LeaseLedger book(small_set(), kOrder, 3 * 103);
         std::vector<std::int64_t> ids;
         for (int i = 0; i < stop_after; ++i) {
             const Lease lease = *book.take(16);
@@ -136,7 +136,7 @@ TEST(LeaseBook, ResumeAnywhereEqualsUninterrupted) {
         const LeaseState state = book.state();
         EXPECT_EQ(state.pending.size(),
                   static_cast<std::size_t>(ahead.has_value()) + further.has_value());
-        LeaseBook resumed(small_set(), kOrder, 3 * 103, state);
+        LeaseLedger resumed(small_set(), kOrder, 3 * 103, state);
         const std::vector<std::int64_t> rest = drain(resumed, 16);
         ids.insert(ids.end(), rest.begin(), rest.end());
         EXPECT_EQ(ids, expected) << stop_after;
@@ -147,7 +147,7 @@ TEST(LeaseBook, ResumeAnywhereEqualsUninterrupted) {
 }
 
 /// Takes all that is left, four leases ahead of the one in work, as the training loop does.
-std::vector<std::int64_t> drain_ahead(LeaseBook& book, std::deque<Lease> ahead) {
+std::vector<std::int64_t> drain_ahead(LeaseLedger& book, std::deque<Lease> ahead) {
     std::vector<std::int64_t> ids;
     while (true) {
         while (ahead.size() < 4) {
@@ -167,8 +167,8 @@ std::vector<std::int64_t> drain_ahead(LeaseBook& book, std::deque<Lease> ahead) 
     }
 }
 
-TEST(LeaseBook, ResumedBookHandsOutInTheOrderOfTheRunningOne) {
-    LeaseBook book(small_set(), kOrder, 2 * 103);
+TEST(LeaseLedger, ResumedBookHandsOutInTheOrderOfTheRunningOne) {
+    LeaseLedger book(small_set(), kOrder, 2 * 103);
     std::deque<Lease> ahead;
     for (int i = 0; i < 4; ++i) {
         ahead.push_back(*book.take(16));
@@ -179,10 +179,10 @@ TEST(LeaseBook, ResumedBookHandsOutInTheOrderOfTheRunningOne) {
     }
     ahead.push_back(*book.take(16));
     const LeaseState saved = book.state();
-    LeaseBook resumed(small_set(), kOrder, 2 * 103, saved);
+    LeaseLedger resumed(small_set(), kOrder, 2 * 103, saved);
     EXPECT_EQ(resumed.state().pending, saved.pending);
 
-    LeaseBook stopped(small_set(), kOrder, 2 * 103, saved);
+    LeaseLedger stopped(small_set(), kOrder, 2 * 103, saved);
     std::vector<Lease> unused;
     for (int i = 0; i < 3; ++i) {
         unused.push_back(*stopped.take(16));
@@ -198,24 +198,24 @@ TEST(LeaseBook, ResumedBookHandsOutInTheOrderOfTheRunningOne) {
     EXPECT_EQ(drain_ahead(stopped, {}), expected);
 }
 
-TEST(LeaseBook, WaitingLeasesAreCutAtALowerLimit) {
-    LeaseBook book(small_set(), kOrder, 103);
+TEST(LeaseLedger, WaitingLeasesAreCutAtALowerLimit) {
+    LeaseLedger book(small_set(), kOrder, 103);
     EXPECT_TRUE(book.mark_applied(book.take(10)->id));
     static_cast<void>(book.take(10));
     static_cast<void>(book.take(10));
-    LeaseBook same(small_set(), kOrder, 10, book.state());
+    LeaseLedger same(small_set(), kOrder, 10, book.state());
     EXPECT_FALSE(same.take(10).has_value());
     EXPECT_TRUE(same.finished());
-    LeaseBook more(small_set(), kOrder, 25, book.state());
+    LeaseLedger more(small_set(), kOrder, 25, book.state());
     EXPECT_EQ(drain(more, 10).size(), 15U);
     EXPECT_EQ(more.account().applied, 25);
-    LeaseBook whole(small_set(), kOrder, 103, more.state());
+    LeaseLedger whole(small_set(), kOrder, 103, more.state());
     EXPECT_EQ(drain(whole, 10).size(), 78U) << "what was cut off is still there";
 }
 
-TEST(LeaseBook, ForeignStateIsRefused) {
+TEST(LeaseLedger, ForeignStateIsRefused) {
     const auto refused = [](const LeaseState& state) {
-        EXPECT_THROW(LeaseBook(small_set(), kOrder, 1000, state), UsageError);
+        EXPECT_THROW(LeaseLedger(small_set(), kOrder, 1000, state), UsageError);
     };
     refused({.position = 104});
     refused({.position = -1});
@@ -225,10 +225,10 @@ TEST(LeaseBook, ForeignStateIsRefused) {
     refused({.position = 50, .pending = {{1, 0, 5}}});
 }
 
-TEST(LeaseBook, RandomHistoriesApplyEverySampleExactlyOnce) {
+TEST(LeaseLedger, RandomHistoriesApplyEverySampleExactlyOnce) {
     for (std::uint64_t seed = 0; seed < 50; ++seed) {
         Rng rng(seed, RngPurpose::kTest);
-        LeaseBook book(small_set(), kOrder, 2 * 103);
+        LeaseLedger book(small_set(), kOrder, 2 * 103);
         std::vector<Lease> out;
         std::map<std::pair<std::uint32_t, std::int64_t>, int> applied;
         while (!book.finished()) {

@@ -41,7 +41,7 @@ Lease lease_of(std::vector<std::int64_t> samples, std::uint64_t id = 1, std::uin
 std::vector<std::vector<float>> all_pixels(const std::shared_ptr<MemorySource>& source,
                                            const LoaderOptions& options, std::int64_t batch) {
     Loader loader(source, options);
-    LeaseBook book(source->info(), kOrder, 2 * source->info().samples);
+    LeaseLedger book(source->info(), kOrder, 2 * source->info().samples);
     std::vector<std::vector<float>> pixels;
     std::uint64_t expected_id = 1;
     for (int ahead = 0;;) {
@@ -115,7 +115,7 @@ TEST(Loader, ReadsEachChunkOncePerEpochAtMost) {
 TEST(Loader, ReadsTheNextWindowAhead) {
     const auto source = images(640, 16);
     Loader loader(source, augmenting(1, 1));
-    LeaseBook book(source->info(), kOrder);
+    LeaseLedger book(source->info(), kOrder);
     loader.submit(*book.take(16));
     ASSERT_TRUE(loader.next());
     // Without another lease: the rest of this window and the next one.
@@ -138,7 +138,7 @@ TEST(Loader, AReturnedLeaseDoesNotTurnReadingAheadBack) {
         }
         EXPECT_EQ(source->reads, static_cast<int>(reads));
     };
-    LeaseBook book(source->info(), kOrder);
+    LeaseLedger book(source->info(), kOrder);
     Loader loader(source, augmenting(1, 1));
     const Lease first = *book.take(64);
     Lease last = *book.take(64);

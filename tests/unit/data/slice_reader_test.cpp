@@ -17,8 +17,8 @@ SampleSetInfo small_set() {
 }
 
 TEST(SliceReader, GivesWhatTheBookLeases) {
-    LeaseBook book(small_set(), kOrder, 3 * 103);
-    LeaseBook positions(small_set(), kOrder, 3 * 103);
+    LeaseLedger book(small_set(), kOrder, 3 * 103);
+    LeaseLedger positions(small_set(), kOrder, 3 * 103);
     SliceReader reader(small_set(), kOrder);
     while (const std::optional<Lease> lease = book.take(16)) {
         const std::optional<LeasedSlice> slice = positions.take_slice(16);

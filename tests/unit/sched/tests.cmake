@@ -6,8 +6,7 @@ cohort_add_unit_tests(sched LIBS cohort::sched fmt::fmt TOPICS
   modes/policy_star modes/star_rules
   plan/plan plan/ring_rules
   predict/lstm predict/predictor_scores predict/predictors
-  run/decisions run/load_desk
-  telemetry/noise_scale telemetry/straggler_news telemetry/stragglers telemetry/telemetry)
+  telemetry/straggler_news telemetry/stragglers telemetry/telemetry)
 cohort_add_unit_test(NAME sched_engine_random_test
   SOURCES unit/sched/engine/engine_random_test.cpp support/sched/random_run.cpp
   LIBS cohort::sched fmt::fmt TIMEOUT 120)

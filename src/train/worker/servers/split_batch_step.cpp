@@ -4,7 +4,7 @@
 
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
-#include "sched/run/gradient_desk.hpp"
+#include "session/gradient_statistics.hpp"
 #include "train/run/train_parts.hpp"
 #include "train/worker/worker_observer.hpp"
 
@@ -66,7 +66,7 @@ std::optional<SplitStep> train_split_batch(WorkerContext& context, const LoadedB
                     "a gradient comes with its batch statistics");
     const BatchView batch = view_of(loaded);
     const auto each = static_cast<std::int64_t>(loaded.samples().size()) / batch.size;
-    const std::int64_t first = GradientDesk::first_half(batch.size);
+    const std::int64_t first = GradientStatistics::first_half(batch.size);
     SplitStep step;
     for (std::size_t half = 0; half < step.squares.size(); ++half) {
         const BatchView part = half == 0 ? samples_of(batch, 0, first, each)

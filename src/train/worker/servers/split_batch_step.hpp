@@ -10,7 +10,7 @@
 namespace cohort {
 
 /// A mini-batch as two mini-batches of one version: its gradient, as without, and what the halves'
-/// norms say of the gradient's noise (GradientDesk).
+/// norms say of the gradient's noise (GradientStatistics).
 struct SplitStep {
     BatchResult result;  ///< over both
     std::array<double, 2> squares{};

@@ -4,7 +4,6 @@
 
 #include <memory>
 
-#include "cohort/sched/mode_desk.hpp"
 #include "cohort/sched/modes.hpp"
 #include "cohort/sched/policy.hpp"
 #include "sched/engine/fire_sum.hpp"
@@ -130,17 +129,6 @@ TEST_P(Looking, AtTheRightMomentsIsEnough) {
 INSTANTIATE_TEST_SUITE_P(Policies, Looking,
                          testing::Values("ssgd", "asgd", "dynamic", "lb-bsp", "flexrr", "cutoff",
                                          "sync-switch:0.3", "sync-switch:0.9"));
-
-TEST(ModeDesk, LooksWhenAScheduleOrARequestIsDue) {
-    const ModeSetting setting{.live = {true, true}, .batch = 10};
-    ModeDesk desk({.modes = parse_mode_schedule("0:ssgd,100:asgd", setting)}, setting, 0);
-    (void)desk.start();
-    EXPECT_FALSE(desk.looks({.updates = 1, .pushes = 2, .samples_applied = 20}));
-    EXPECT_TRUE(desk.looks({.updates = 1, .pushes = 2, .samples_applied = 100}));
-    desk.request("asgd");
-    EXPECT_TRUE(desk.looks({.updates = 1, .pushes = 2, .samples_applied = 20}));
-    EXPECT_FALSE(desk.awaits_update());
-}
 
 }  // namespace
 }  // namespace cohort

@@ -40,7 +40,7 @@ TEST(Training, OfSsgdIsThatOfPlainUpdates) {
     }();
 
     const std::unique_ptr<Learner> plain = make_learner(tiny_options());
-    LeaseBook book(info, {.seed = 7}, kSamples);
+    LeaseLedger book(info, {.seed = 7}, kSamples);
     std::int64_t version = 0;
     while (!book.finished()) {
         const Learner::Released parameters = plain->release(0, 0, kLr, false);

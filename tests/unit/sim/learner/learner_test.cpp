@@ -180,7 +180,7 @@ TEST(Learner, HalvesMakeTheSameGradientAndTellTheirNorms) {
     LeaseSlice all = slice(24);
     all.count = 9;
     LeaseSlice first = all;
-    first.count = GradientDesk::first_half(all.count);
+    first.count = GradientStatistics::first_half(all.count);
     LeaseSlice second = all;
     second.position += first.count;
     second.count -= first.count;

@@ -12,7 +12,6 @@
 #include "train/coordinator/checkpoint_desk.hpp"
 #include "train/coordinator/evaluation_desk.hpp"
 #include "train/coordinator/gathering.hpp"
-#include "train/coordinator/lease_desk.hpp"
 
 namespace cohort {
 namespace {
@@ -20,111 +19,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-LeaseBook book(std::int64_t limit) {
-    SampleSetInfo info;
-    info.samples = 100;
-    info.chunk_samples = 10;
-    return LeaseBook(info, {.seed = 1}, limit);
-}
-
-std::vector<int> workers(const std::vector<LeaseDesk::Dealt>& dealt) {
-    std::vector<int> indices;
-    for (const auto& one : dealt) {
-        indices.push_back(one.worker);
-    }
-    return indices;
-}
-
-TEST(LeaseDesk, DealsInTurnsSoThatLeasesBelongToWorkersByNumber) {
-    LeaseDesk desk(book(1000), 1000, {.workers = 3, .batch = 10, .ahead = 2}, {});
-    const auto dealt = desk.top_up();
-    EXPECT_THAT(workers(dealt), ElementsAre(0, 1, 2, 0, 1, 2));
-    for (std::size_t i = 0; i < dealt.size(); ++i) {
-        EXPECT_EQ(dealt[i].order.position, static_cast<std::int64_t>(10 * i));
-    }
-    EXPECT_THAT(desk.top_up(), IsEmpty()) << "everybody has two";
-    desk.applied(dealt[1].order.lease);
-    desk.applied(dealt[0].order.lease);
-    EXPECT_THAT(workers(desk.top_up()), ElementsAre(0, 1)) << "by index, whoever was first";
-}
-
-TEST(LeaseDesk, NobodyHoldsManyOfTheLastLeases) {
-    LeaseDesk desk(book(100), 100, {.workers = 2, .batch = 10, .ahead = 3, .share_tail = true}, {});
-    const auto dealt = desk.top_up();
-    EXPECT_THAT(workers(dealt), ElementsAre(0, 1, 0, 1, 0, 1));
-    int applied_by_fast = 0;  // worker 1 never ends its first
-    for (auto mine = std::vector<std::uint64_t>{dealt[0].order.lease, dealt[2].order.lease,
-                                                dealt[4].order.lease};
-         !mine.empty(); ++applied_by_fast) {
-        desk.applied(mine.front());
-        mine.erase(mine.begin());
-        for (const auto& more : desk.top_up()) {
-            ASSERT_EQ(more.worker, 0);
-            mine.push_back(more.order.lease);
-        }
-        EXPECT_LE(mine.size(), 3U);
-    }
-    EXPECT_EQ(applied_by_fast, 7) << "all but the three that were dealt to worker 1 at the start";
-}
-
-TEST(LeaseDesk, ClaimsEachLeaseOnceOldestFirst) {
-    LeaseDesk desk(book(20), 20, {.workers = 1, .batch = 10, .ahead = 4}, {});
-    const auto dealt = desk.top_up();
-    ASSERT_EQ(dealt.size(), 2U) << "the budget holds no more";
-    EXPECT_EQ(desk.claim(0)->lease, dealt[0].order.lease);
-    EXPECT_EQ(desk.claim(0)->lease, dealt[1].order.lease);
-    EXPECT_FALSE(desk.claim(0));
-}
-
-TEST(LeaseDesk, AccountsAddUpByReason) {
-    LeaseDesk desk(book(60), 60, {.workers = 2, .batch = 10, .ahead = 3},
-                   {.leased = 7, .returned_non_finite = 7});
-    const auto dealt = desk.top_up();
-    ASSERT_EQ(dealt.size(), 6U);
-    desk.applied(dealt[0].order.lease);
-    desk.returned(dealt[1].order.lease, ReturnReason::kNonFinite);
-    desk.returned(dealt[2].order.lease, ReturnReason::kVoidRound);
-    desk.returned(dealt[3].order.lease, ReturnReason::kDropped);
-    desk.returned(dealt[4].order.lease, ReturnReason::kLost);
-    desk.return_all();
-    const SampleAccounts accounts = desk.accounts();
-    EXPECT_EQ(accounts.leased, 60 + 7);
-    EXPECT_EQ(accounts.applied, 10);
-    EXPECT_EQ(accounts.returned_non_finite, 17);
-    EXPECT_EQ(accounts.returned_void_round, 10);
-    EXPECT_EQ(accounts.returned_dropped, 10);
-    EXPECT_EQ(accounts.returned_lost, 10);
-    EXPECT_EQ(accounts.returned_stop, 10);
-    EXPECT_EQ(accounts.outstanding, 0);
-    EXPECT_EQ(desk.held(0) + desk.held(1), 0U);
-    EXPECT_EQ(desk.top_up().size(), 5U) << "what came back goes out again";
-}
-
-TEST(LeaseDesk, DealsByEachWorkersOwnSizesToThoseWhoAreLive) {
-    LeaseDesk desk(book(1000), 1000, {.workers = 3, .batch = 10, .ahead = 1}, {});
-    desk.set_batches({5, 10, 20});
-    desk.set_live(1, false);
-    const auto dealt = desk.top_up();
-    EXPECT_THAT(workers(dealt), ElementsAre(0, 2));
-    EXPECT_EQ(desk.samples_of(dealt[0].order.lease), 5);
-    EXPECT_EQ(desk.samples_of(dealt[1].order.lease), 20);
-    EXPECT_THAT(desk.held_leases(2), ElementsAre(dealt[1].order.lease));
-    EXPECT_EQ(desk.newest(), dealt[1].order.lease);
-    desk.returned(dealt[1].order.lease, ReturnReason::kInterrupted);
-    EXPECT_EQ(desk.samples_of(dealt[1].order.lease), 0) << "it came back";
-    desk.shorten_next(2, 2);
-    const auto shorter = desk.top_up();
-    ASSERT_EQ(shorter.size(), 1U);
-    EXPECT_EQ(shorter[0].order.count, 2);
-    EXPECT_EQ(shorter[0].order.position, dealt[1].order.position) << "of what came back";
-    desk.set_live(1, true);
-    desk.set_ahead(2, false);
-    EXPECT_THAT(workers(desk.top_up()), ElementsAre(1, 0, 1, 2)) << "once shorter is enough";
-    const SampleAccounts part = desk.part_accounts();
-    EXPECT_EQ(part.leased, part.outstanding + 20);
-    EXPECT_EQ(part.returned_interrupted, 20);
-}
 
 TrainProgress at(std::int64_t samples) {
     TrainProgress progress;

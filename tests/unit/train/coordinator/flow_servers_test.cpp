@@ -115,7 +115,7 @@ void expect_clean(FlowRig& rig) {
     for (const FlowRig::Server& server : rig.servers) {
         EXPECT_THAT(server.staged, IsEmpty());
     }
-    EXPECT_EQ(rig.books.leases().accounts().outstanding, 0);
+    EXPECT_EQ(rig.run.leases().accounts().outstanding, 0);
 }
 
 TEST(FlowServers, EveryPlanComesToItsEndInAnyOrder) {
@@ -127,10 +127,10 @@ TEST(FlowServers, EveryPlanComesToItsEndInAnyOrder) {
         std::mt19937 random(static_cast<unsigned>(100 + index++));
         FlowRig rig(2, kWorkers, kSamples, plan, kBatch);
         rig.flow->begin({}, {});
-        while (!rig.books.stopping()) {
+        while (!rig.run.stopping()) {
             ASSERT_TRUE(rig.any_step(random, 0.01)) << "nobody can go on";
         }
-        EXPECT_EQ(rig.books.samples_applied(), kSamples);
+        EXPECT_EQ(rig.run.applied(), kSamples);
         rig.finish();
         expect_clean(rig);
     }
@@ -148,14 +148,15 @@ void random_run(unsigned seed) {
     FlowRig rig(1 + draw(2), workers, kSamples, plans[seed % plans.size()], kBatch);
     std::set<int> away;
     rig.flow->begin({}, {});
-    while (!rig.books.stopping()) {
+    while (!rig.run.stopping()) {
         const int what = draw(400);
         if (what == 0) {
             const bool other_sizes = draw(2) == 0;
             const std::vector<std::int64_t> batches(static_cast<std::size_t>(workers),
                                                     kBatch + draw(8));
-            rig.flow->install(plans[static_cast<std::size_t>(draw(static_cast<int>(plans.size())))],
-                              other_sizes ? batches : std::vector<std::int64_t>());
+            rig.flow->install(
+                {plans[static_cast<std::size_t>(draw(static_cast<int>(plans.size())))],
+                 other_sizes ? batches : std::vector<std::int64_t>()});
         } else if (what == 1 && static_cast<int>(away.size()) + 1 < workers) {
             const int worker = draw(workers);
             if (away.insert(worker).second) {
@@ -179,7 +180,7 @@ void random_run(unsigned seed) {
             away.erase(away.begin());
         }
     }
-    EXPECT_EQ(rig.books.samples_applied(), kSamples);
+    EXPECT_EQ(rig.run.applied(), kSamples);
     rig.finish();
 }
 
@@ -196,16 +197,15 @@ TEST(FlowServers, PlansAndMembersChangeAtAnyTime) {
 /// Halves of 9/5 and 1 around a mean of 1: numbers that say something.
 TEST(FlowServers, MeasuresGradientsOnlyWhereSomebodyWantsThem) {
     for (const bool wants : {false, true}) {
-        FlowRig rig(1, 3, 200 * kBatch, alone_plan(3), kBatch);
-        rig.books.wants = wants;
+        FlowRig rig(1, 3, 200 * kBatch, alone_plan(3), kBatch, wants);
         rig.flow->begin({}, {});
-        rig.run_until([&] { return rig.books.updates.size() == 150; });
+        rig.run_until([&] { return rig.run.updates.size() == 150; });
         ASSERT_FALSE(testing::Test::HasFatalFailure());
-        EXPECT_EQ(rig.books.gradients.empty(), !wants);
+        EXPECT_EQ(rig.run.gradients.empty(), !wants);
         if (wants) {
-            EXPECT_GE(rig.books.gradients.size(), 10U) << "every eighth lease";
-            EXPECT_LE(rig.books.gradients.size(), 50U);
-            EXPECT_GT(rig.books.gradients.back().noise_scale, 0);
+            EXPECT_GE(rig.run.gradients.size(), 10U) << "every eighth lease";
+            EXPECT_LE(rig.run.gradients.size(), 50U);
+            EXPECT_GT(rig.run.gradients.back().noise_scale, 0);
         }
     }
 }
@@ -215,7 +215,7 @@ TEST(FlowServers, AnUpdateSaysWhatItIsMadeOf) {
     plan.delay_compensation = 0.25;
     FlowRig rig(1, 2, 320, plan, kBatch);
     rig.flow->begin({}, {});
-    rig.run_until([&] { return rig.books.updates.size() == 3; });
+    rig.run_until([&] { return rig.run.updates.size() == 3; });
     ASSERT_GE(rig.servers[0].fires.size(), 3U);
     const FireOrder& fire = rig.servers[0].fires[2];  // the first one only releases
     EXPECT_EQ(fire.version, 2);
@@ -226,17 +226,17 @@ TEST(FlowServers, AnUpdateSaysWhatItIsMadeOf) {
     EXPECT_EQ(fire.pushes[0].coefficient, 0.5);
     EXPECT_EQ(fire.pushes[0].version, 1);
     EXPECT_FALSE(fire.question.any());
-    ASSERT_EQ(rig.books.timings.size(), rig.books.outcomes.size() + 0U);
-    EXPECT_GE(rig.books.timings[0].own_s(), 3) << "input and computing, not the exchange";
-    EXPECT_LT(rig.books.timings[0].own_s() - rig.books.timings[0].transfer_s(), 4);
-    EXPECT_EQ(rig.books.outcomes[0].samples, kBatch);
-    EXPECT_FALSE(rig.books.outcomes[0].returned);
+    ASSERT_EQ(rig.run.records.size(), rig.run.outcomes.size() + 0U);
+    EXPECT_GE(rig.run.records[0].own_s(), 3) << "input and computing, not the exchange";
+    EXPECT_LT(rig.run.records[0].own_s() - rig.run.records[0].transfer_s(), 4);
+    EXPECT_EQ(rig.run.outcomes[0].samples, kBatch);
+    EXPECT_FALSE(rig.run.outcomes[0].returned);
 }
 
 TEST(FlowServers, ADeltaCountsAsItsStepsShareOfAReferenceBatch) {
     FlowRig rig(1, 2, 2000, delta_plan(2, 5, 1), 20);
     rig.flow->begin({}, {});
-    rig.run_until([&] { return rig.books.updates.size() == 2; });
+    rig.run_until([&] { return rig.run.updates.size() == 2; });
     const FireOrder& fire = rig.servers[0].fires[1];
     EXPECT_EQ(fire.work, Work::kDelta);
     EXPECT_DOUBLE_EQ(fire.fraction, 5) << "reference batches";
@@ -245,9 +245,9 @@ TEST(FlowServers, ADeltaCountsAsItsStepsShareOfAReferenceBatch) {
     EXPECT_EQ(fire.pushes[1].coefficient, 0.5);
     // Alone, after the plan has changed, it moves half as far as both together.
     rig.run_until([&] { return rig.workers[0].computing && rig.workers[1].computing; });
-    const std::size_t before = rig.books.updates.size();
-    rig.flow->install(alone_plan(2), {});
-    rig.run_until([&] { return rig.books.updates.size() > before; });
+    const std::size_t before = rig.run.updates.size();
+    rig.flow->install({alone_plan(2), {}});
+    rig.run_until([&] { return rig.run.updates.size() > before; });
     const FireOrder& alone = rig.servers[0].fires.back();
     EXPECT_EQ(alone.work, Work::kDelta);
     ASSERT_EQ(alone.pushes.size(), 1U);
@@ -259,38 +259,38 @@ TEST(FlowServers, APlanComesIntoForceAtOnceAndLeasesOfItsKindAreDealt) {
     rig.flow->begin({}, {});
     rig.run_until([&] { return rig.workers[0].computing && rig.workers[1].computing; });
     const std::uint64_t begun = rig.workers[0].computing->order.lease;
-    rig.flow->install(delta_plan(2, 2, 1), {});
-    EXPECT_THAT(rig.books.plans, ElementsAre("deltas"));
-    EXPECT_EQ(rig.books.leases().held_leases(0).front(), begun) << "what is begun is used";
-    EXPECT_GT(rig.books.engine().accounts().returned_for(ReturnReason::kInterrupted), 0);
-    rig.run_until([&] { return rig.books.updates.size() == 4; });
+    rig.flow->install({delta_plan(2, 2, 1), {}});
+    EXPECT_THAT(rig.run.plans, ElementsAre("deltas"));
+    EXPECT_EQ(rig.run.leases().held_leases(0).front(), begun) << "what is begun is used";
+    EXPECT_GT(rig.run.engine().accounts().returned_for(ReturnReason::kInterrupted), 0);
+    rig.run_until([&] { return rig.run.updates.size() == 4; });
     EXPECT_EQ(rig.servers[0].fires.back().work, Work::kDelta);
-    const auto leases = rig.books.leases().held_leases(1);
-    rig.flow->install(delta_plan(2, 2, 1), {kBatch, 2 * kBatch});
-    EXPECT_EQ(rig.books.leases().held_leases(1), leases) << "another size only: used up";
-    rig.run_until([&] { return rig.books.updates.size() == 20; });
-    EXPECT_EQ(rig.books.leases().samples_of(rig.books.leases().held_leases(0).back()), 2 * kBatch);
-    EXPECT_EQ(rig.books.leases().samples_of(rig.books.leases().held_leases(1).back()), 4 * kBatch);
-    rig.run_until([&] { return rig.books.stopping(); });
-    EXPECT_EQ(rig.books.samples_applied(), 100 * kBatch);
+    const auto leases = rig.run.leases().held_leases(1);
+    rig.flow->install({delta_plan(2, 2, 1), {kBatch, 2 * kBatch}});
+    EXPECT_EQ(rig.run.leases().held_leases(1), leases) << "another size only: used up";
+    rig.run_until([&] { return rig.run.updates.size() == 20; });
+    EXPECT_EQ(rig.run.leases().find(rig.run.leases().held_leases(0).back())->count, 2 * kBatch);
+    EXPECT_EQ(rig.run.leases().find(rig.run.leases().held_leases(1).back())->count, 4 * kBatch);
+    rig.run_until([&] { return rig.run.stopping(); });
+    EXPECT_EQ(rig.run.applied(), 100 * kBatch);
     rig.finish();
     expect_clean(rig);
 }
 
 TEST(FlowServers, OfPlansAskedForInAnUpdateTheNewestFollowsIt) {
     FlowRig rig(1, 3, 50 * kBatch, quorum_plan(3, 3), kBatch);
-    rig.books.on_commit = [&] {
-        if (rig.books.updates.size() == 2) {
-            rig.flow->install(alone_plan(3), std::vector<std::int64_t>(3, 8));
-            rig.flow->install(quorum_plan(3, 2), {});
-            EXPECT_THAT(rig.books.plans, IsEmpty()) << "in the middle of an update";
+    rig.run.on_update = [&](const UpdateOrder& /*update*/) {
+        if (rig.run.updates.size() == 2) {
+            rig.flow->install({alone_plan(3), std::vector<std::int64_t>(3, 8)});
+            rig.flow->install({quorum_plan(3, 2), {}});
+            EXPECT_THAT(rig.run.plans, IsEmpty()) << "in the middle of an update";
         }
     };
     rig.flow->begin({}, {});
-    rig.run_until([&] { return rig.books.stopping(); });
-    EXPECT_THAT(rig.books.plans, ElementsAre("quorum 2"));
-    EXPECT_EQ(rig.books.updates.back().result.samples % 8, 0);
-    EXPECT_EQ(rig.books.updates[rig.books.updates.size() / 2].result.samples, 16)
+    rig.run_until([&] { return rig.run.stopping(); });
+    EXPECT_THAT(rig.run.plans, ElementsAre("quorum 2"));
+    EXPECT_EQ(rig.run.updates.back().samples % 8, 0);
+    EXPECT_EQ(rig.run.updates[rig.run.updates.size() / 2].samples, 16)
         << "two of the batches that were asked for first";
     rig.finish();
 }
@@ -301,7 +301,7 @@ TEST(FlowServers, WhoLagsTooOftenGetsAShorterLeaseWhosePushIsApplied) {
     FlowRig rig(1, 4, 400 * kBatch, bounded_plan(4, kBound, SyncPlan::LagAction::kRefresh), kBatch);
     rig.flow->begin({}, {});
     std::int64_t least = kBatch;
-    for (int round = 0; !rig.books.stopping(); ++round) {
+    for (int round = 0; !rig.run.stopping(); ++round) {
         (void)rig.coordinator();
         (void)rig.serve(0);
         for (int worker = 0; worker < 4; ++worker) {
@@ -319,7 +319,7 @@ TEST(FlowServers, WhoLagsTooOftenGetsAShorterLeaseWhosePushIsApplied) {
     EXPECT_EQ(least, kBatch / 8);
     int interrupted = 0;
     int slow = 0;
-    for (const PushOutcome& outcome : rig.books.outcomes) {
+    for (const PushOutcome& outcome : rig.run.outcomes) {
         if (outcome.returned) {
             EXPECT_EQ(outcome.worker, 3) << "only the slow one is disturbed";
             ++interrupted;
@@ -338,16 +338,16 @@ TEST(FlowServers, WhoLagsTooOftenGetsAShorterLeaseWhosePushIsApplied) {
 TEST(FlowServers, WhoIsLostIsNotWaitedForAndBeginsAnewWhenItComesBack) {
     FlowRig rig(2, 3, 100 * kBatch, quorum_plan(3, 3), kBatch);
     rig.flow->begin({}, {});
-    rig.run_until([&] { return rig.books.updates.size() == 4 && rig.workers[2].computing; });
+    rig.run_until([&] { return rig.run.updates.size() == 4 && rig.workers[2].computing; });
     rig.lose(2);
-    EXPECT_THAT(rig.books.leases().held_leases(2), IsEmpty());
-    rig.run_until([&] { return rig.books.updates.size() == 8; });
-    ASSERT_EQ(rig.books.updates.size(), 8U) << "two are enough now";
+    EXPECT_THAT(rig.run.leases().held_leases(2), IsEmpty());
+    rig.run_until([&] { return rig.run.updates.size() == 8; });
+    ASSERT_EQ(rig.run.updates.size(), 8U) << "two are enough now";
     rig.come_back(2);
-    rig.run_until([&] { return rig.books.updates.size() == 16; });
-    EXPECT_EQ(rig.books.updates.back().result.samples, 3 * kBatch);
+    rig.run_until([&] { return rig.run.updates.size() == 16; });
+    EXPECT_EQ(rig.run.updates.back().samples, 3 * kBatch);
     EXPECT_EQ(rig.workers[2].incarnation, 1U);
-    rig.run_until([&] { return rig.books.stopping(); });
+    rig.run_until([&] { return rig.run.stopping(); });
     rig.finish();
     expect_clean(rig);
 }
@@ -355,10 +355,10 @@ TEST(FlowServers, WhoIsLostIsNotWaitedForAndBeginsAnewWhenItComesBack) {
 TEST(FlowServers, TheEndReturnsWhatWasNotUsedAndEvaluatesOnWhoIsLeft) {
     FlowRig rig(1, 3, 1000 * kBatch, alone_plan(3), kBatch);
     rig.flow->begin({}, {});
-    rig.run_until([&] { return rig.books.updates.size() == 10; });
+    rig.run_until([&] { return rig.run.updates.size() == 10; });
     rig.lose(1);
-    rig.books.stop = true;
-    rig.books.leases().return_all();
+    rig.run.session().stop();
+    rig.run.leases().return_all();
     EXPECT_EQ(rig.flow->request({.evaluation = 5, .snapshot = {}}), 2);
     (void)rig.sweep();
     const auto& releases = rig.servers[0].fires.back().releases;
@@ -368,7 +368,7 @@ TEST(FlowServers, TheEndReturnsWhatWasNotUsedAndEvaluatesOnWhoIsLeft) {
     EXPECT_EQ(releases[1].evaluation.parts, 2);
     while (rig.sweep()) {
     }
-    EXPECT_EQ(rig.books.updates.size(), 10U);
+    EXPECT_EQ(rig.run.updates.size(), 10U);
     EXPECT_FALSE(rig.workers[0].computing) << "no lease is left to work on";
     expect_clean(rig);
 }
@@ -386,7 +386,7 @@ TEST(FlowServers, AReferenceIsComputedAgainEvenIfItHasEverythingRefused) {
         }
     }
     EXPECT_GT(references.size(), 3U);
-    EXPECT_GT(rig.books.engine().accounts().returned_for(ReturnReason::kDropped), 0);
+    EXPECT_GT(rig.run.engine().accounts().returned_for(ReturnReason::kDropped), 0);
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "cohort/core/error.hpp"
-#include "cohort/sched/mode_desk.hpp"
 #include "cohort/train/events.hpp"
 #include "cohort/train/options.hpp"
-#include "sched/run/worker_books.hpp"
+#include "session/mode_controller.hpp"
+#include "session/worker_stats.hpp"
 #include "train/coordinator/loss_desk.hpp"
 
 namespace cohort {
@@ -37,14 +37,14 @@ Telemetry at(std::int64_t samples, double seconds = 0) {
     return telemetry;
 }
 
-ModeDesk desk(TrainOptions options, std::int64_t samples = 0) {
+ModeController desk(TrainOptions options, std::int64_t samples = 0) {
     const ModeSetting setting = mode_setting(options, kWorkers);
     understand_modes(options, setting);
     return {{.modes = options.modes, .deterministic = options.deterministic}, setting, samples};
 }
 
-TEST(ModeDesk, APlainModeStaysAsItIs) {
-    ModeDesk modes = desk(servers("static:3"));
+TEST(ModeController, APlainModeStaysAsItIs) {
+    ModeController modes = desk(servers("static:3"));
     EXPECT_EQ(modes.start().name, "static:3");
     EXPECT_FALSE(modes.synchronous());
     for (std::int64_t samples = 0; samples < 1000; samples += 10) {
@@ -53,8 +53,8 @@ TEST(ModeDesk, APlainModeStaysAsItIs) {
     EXPECT_THAT(modes.take_reports(), IsEmpty());
 }
 
-TEST(ModeDesk, FollowsTheSchedule) {
-    ModeDesk modes = desk(servers("", "0:ssgd,200:static:3,400:asgd"));
+TEST(ModeController, FollowsTheSchedule) {
+    ModeController modes = desk(servers("", "0:ssgd,200:static:3,400:asgd"));
     EXPECT_EQ(modes.start().name, "ssgd");
     EXPECT_TRUE(modes.synchronous());
     EXPECT_FALSE(modes.ask(at(199)));
@@ -69,25 +69,25 @@ TEST(ModeDesk, FollowsTheSchedule) {
     EXPECT_EQ(modes.ask(at(1000))->plan.name, "asgd");
 }
 
-TEST(ModeDesk, AResumedRunIsInTheRightEntry) {
+TEST(ModeController, AResumedRunIsInTheRightEntry) {
     const TrainOptions options = servers("", "0:ssgd,200:static:3,400:asgd");
     EXPECT_EQ(desk(options, 199).start().name, "ssgd");
     EXPECT_EQ(desk(options, 200).start().name, "static:3");
     EXPECT_EQ(desk(options, 5000).start().name, "asgd");
-    ModeDesk modes = desk(options, 5000);
+    ModeController modes = desk(options, 5000);
     (void)modes.start();
     EXPECT_FALSE(modes.ask(at(5010)));
 }
 
-TEST(ModeDesk, EntriesThatWerePassedTogetherEndInTheNewest) {
-    ModeDesk modes = desk(servers("", "0:ssgd,200:static:3,400:asgd"));
+TEST(ModeController, EntriesThatWerePassedTogetherEndInTheNewest) {
+    ModeController modes = desk(servers("", "0:ssgd,200:static:3,400:asgd"));
     (void)modes.start();
     EXPECT_EQ(modes.ask(at(900))->plan.name, "asgd");
     EXPECT_FALSE(modes.ask(at(910)));
 }
 
-TEST(ModeDesk, ARequestHoldsUntilTheNextEntry) {
-    ModeDesk modes = desk(servers("", "0:ssgd,400:asgd"));
+TEST(ModeController, ARequestHoldsUntilTheNextEntry) {
+    ModeController modes = desk(servers("", "0:ssgd,400:asgd"));
     (void)modes.start();
     modes.request("static:2");
     EXPECT_EQ(modes.mode(), "ssgd") << "not before it is asked";
@@ -96,8 +96,8 @@ TEST(ModeDesk, ARequestHoldsUntilTheNextEntry) {
     EXPECT_EQ(modes.ask(at(400))->plan.name, "asgd");
 }
 
-TEST(ModeDesk, RequestsThatCannotBeChangeNothing) {
-    ModeDesk modes = desk(servers("ssgd"));
+TEST(ModeController, RequestsThatCannotBeChangeNothing) {
+    ModeController modes = desk(servers("ssgd"));
     (void)modes.start();
     EXPECT_THROW(modes.request("static:5"), UsageError);
     EXPECT_THROW(modes.request("nonsense"), UsageError);
@@ -105,14 +105,14 @@ TEST(ModeDesk, RequestsThatCannotBeChangeNothing) {
     EXPECT_FALSE(modes.ask(at(10)));
     TrainOptions options = servers("ssgd");
     options.deterministic = true;
-    ModeDesk strict = desk(options);
+    ModeController strict = desk(options);
     (void)strict.start();
     EXPECT_THROW(strict.request("asgd"), UsageError);
     EXPECT_NO_THROW(strict.request("static:4"));
 }
 
-TEST(ModeDesk, ReportsAChangeFromTheRequestToTheFirstUpdate) {
-    ModeDesk modes = desk(servers("ssgd"));
+TEST(ModeController, ReportsAChangeFromTheRequestToTheFirstUpdate) {
+    ModeController modes = desk(servers("ssgd"));
     const SyncPlan first = modes.start();
     modes.request("asgd");
     const auto change = modes.ask(at(100, 3));
@@ -136,8 +136,8 @@ TEST(ModeDesk, ReportsAChangeFromTheRequestToTheFirstUpdate) {
     EXPECT_DOUBLE_EQ(reports[0].slowest_own_s, 0.6);
 }
 
-TEST(ModeDesk, OnlyTheNewestOfSeveralChangesComesIntoForce) {
-    ModeDesk modes = desk(servers("ssgd"));
+TEST(ModeController, OnlyTheNewestOfSeveralChangesComesIntoForce) {
+    ModeController modes = desk(servers("ssgd"));
     (void)modes.start();
     modes.request("asgd");
     const auto overtaken = modes.ask(at(100, 1));
@@ -155,8 +155,8 @@ TEST(ModeDesk, OnlyTheNewestOfSeveralChangesComesIntoForce) {
     EXPECT_DOUBLE_EQ(*reports[1].in_force_s, 1);
 }
 
-TEST(ModeDesk, PlansAreForThoseWhoAreLeft) {
-    ModeDesk modes = desk(servers("", "0:asgd,100:static:4"));
+TEST(ModeController, PlansAreForThoseWhoAreLeft) {
+    ModeController modes = desk(servers("", "0:asgd,100:static:4"));
     (void)modes.start();
     Telemetry telemetry = at(50);
     telemetry.workers[0].live = telemetry.workers[1].live = false;
@@ -170,8 +170,8 @@ TEST(ModeDesk, PlansAreForThoseWhoAreLeft) {
     EXPECT_EQ(next->plan.cohorts.at(0).quorum, 2);
 }
 
-TEST(ModeDesk, AnotherModeBeginsWithEqualBatches) {
-    ModeDesk modes = desk(servers("lb-bsp"));
+TEST(ModeController, AnotherModeBeginsWithEqualBatches) {
+    ModeController modes = desk(servers("lb-bsp"));
     (void)modes.start();
     std::vector<std::int64_t> uneven;
     for (std::int64_t samples = 40; samples < 8000 && uneven.empty(); samples += 40) {
@@ -197,10 +197,10 @@ TEST(ModeDesk, AnotherModeBeginsWithEqualBatches) {
     EXPECT_THAT(modes.ask(at(9000))->batches, ElementsAre(10, 10, 10, 10));
 }
 
-TEST(ModeDesk, ADeterministicRunKnowsNoTimes) {
+TEST(ModeController, ADeterministicRunKnowsNoTimes) {
     TrainOptions options = servers("dynamic");
     const auto changes = [](TrainOptions o) {
-        ModeDesk modes = desk(o);
+        ModeController modes = desk(o);
         (void)modes.start();
         int count = 0;
         for (std::int64_t samples = 40; samples < 8000; samples += 40) {
@@ -222,8 +222,8 @@ TEST(ModeDesk, ADeterministicRunKnowsNoTimes) {
     EXPECT_EQ(changes(options), 0);
 }
 
-TEST(WorkerBooks, ScalesOwnTimesToTheBatchAndCountsOutcomes) {
-    WorkerBooks books(2, 100);
+TEST(WorkerStats, ScalesOwnTimesToTheBatchAndCountsOutcomes) {
+    WorkerStats books(2, 100);
     books.timed(1, 25, 0.5, Clock::Seconds(10));
     books.timed(1, 0, 9, Clock::Seconds(11));
     books.settled({.worker = 1, .samples = 25, .lag = 1.5, .lag_updates = 3});
@@ -261,8 +261,8 @@ TEST(WorkerBooks, ScalesOwnTimesToTheBatchAndCountsOutcomes) {
     EXPECT_DOUBLE_EQ(cluster.total().lag, 9);
 }
 
-TEST(WorkerBooks, AWorkerThatCameBackIsTimedAnew) {
-    WorkerBooks books(2, 10);
+TEST(WorkerStats, AWorkerThatCameBackIsTimedAnew) {
+    WorkerStats books(2, 10);
     books.timed(0, 10, 5, Clock::Seconds(1));
     books.lost(0);
     EXPECT_DOUBLE_EQ(books.slowest_own_s(), 0);

@@ -7,8 +7,8 @@
 
 #include "cohort/core/clock.hpp"
 #include "support/sched/hog_series.hpp"
-#include "train/coordinator/predictor_refinement.hpp"
-#include "train/coordinator/predictor_refiner.hpp"
+#include "train/coordinator/modes/predictor_refinement.hpp"
+#include "train/coordinator/modes/predictor_refiner.hpp"
 
 namespace cohort::test {
 namespace {

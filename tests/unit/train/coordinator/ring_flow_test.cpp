@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sched/run/gradient_desk.hpp"
+#include "session/gradient_statistics.hpp"
 #include "support/train/ring_replay.hpp"
 
 namespace cohort {
@@ -103,16 +103,16 @@ TEST(RingFlow, SwitchesInBothDirectionsLoseNothing) {
     std::size_t updates = 3;
     for (const SyncPlan& plan : plans) {
         job.until_updates(updates);
-        const std::size_t installs = job.books.installs.size();
-        job.flow->install(plan, {});
-        job.until([&] { return job.books.installs.size() > installs; });
-        EXPECT_EQ(job.books.installs.back(), plan.name);
+        const std::size_t installs = job.books.plans.size();
+        job.flow->install({plan, {}});
+        job.until([&] { return job.books.plans.size() > installs; });
+        EXPECT_EQ(job.books.plans.back(), plan.name);
         updates = job.books.updates.size() + 3;
     }
-    job.books.stop = true;
+    job.books.session().stop();
     job.finish();
     expect_replayed(job, {0, 1, 2, 3});
-    expect_accounts(job, job.books.applied);
+    expect_accounts(job, job.books.applied());
     // Four members once; three, two and two others once each: switching back makes no ring.
     EXPECT_EQ(job.rounds.made(), 4 + 3 + 2 + 2);
 }
@@ -121,13 +121,13 @@ TEST(RingFlow, OnlyTheNewestQueuedPlanCounts) {
     RingJob job("smallcnn", 4, ring_plan({0, 1}, {2, 3}), 960);
     job.begin();
     job.until_updates(2);
-    job.flow->install(ring_plan({0, 1, 2, 3}), {});
-    job.flow->install(ring_plan({2, 3}, {0, 1}), {});
+    job.flow->install({ring_plan({0, 1, 2, 3}), {}});
+    job.flow->install({ring_plan({2, 3}, {0, 1}), {}});
     SyncPlan last = ring_plan({0, 3}, {1, 2});
     last.name = "last";
-    job.flow->install(last, {});
+    job.flow->install({last, {}});
     job.finish();
-    EXPECT_EQ(job.books.installs.back(), "last");
+    EXPECT_EQ(job.books.plans.back(), "last");
     EXPECT_GT(applied_of(job, 3), 0);
     expect_replayed(job, {0, 3});
     expect_accounts(job, 960);
@@ -146,30 +146,30 @@ TEST(RingFlow, AGradientThatReachesAMemberThatHasLeftIsVoid) {
                                        : message.kind == kTaken && message.from.rank == 2;
     };
     job.until([&job] { return !job.held.empty(); });
-    job.flow->install(ring_plan({1}, {0, 2}), {});
+    job.flow->install({ring_plan({1}, {0, 2}), {}});
     job.until([&job] { return job.held.size() == 2; });
-    ASSERT_EQ(job.books.installs.size(), 1U);
+    ASSERT_EQ(job.books.plans.size(), 1U);
     job.release({kStaged, kTaken});
     const int applied = applied_of(job, 2);
     job.until([&] { return applied_of(job, 2) > applied; });
-    job.books.stop = true;
+    job.books.session().stop();
     job.finish();
     EXPECT_TRUE(std::any_of(job.books.outcomes.begin(), job.books.outcomes.end(),
                             [](const PushOutcome& one) {
                                 return one.worker == 2 && one.returned == ReturnReason::kLost;
                             }));
     expect_replayed(job, {1});
-    expect_accounts(job, job.books.applied);
+    expect_accounts(job, job.books.applied());
 }
 
 TEST(RingFlow, BatchesOfUnequalSizeFollowThePlan) {
     RingJob job("smallcnn", 2, ring_plan({0, 1}), 960);
     job.begin();
     job.until_updates(3);
-    job.flow->install(ring_plan({0, 1}), {24, 8});
-    job.until([&] { return !job.books.installs.empty(); });
+    job.flow->install({ring_plan({0, 1}), {24, 8}});
+    job.until([&] { return !job.books.plans.empty(); });
     job.finish();
-    const auto counts = [&job](const UpdateRecord& update) {
+    const auto counts = [&job](const test::AppliedUpdate& update) {
         std::vector<std::int64_t> all;
         for (const std::uint64_t lease : update.leases) {
             all.push_back(job.messenger.leases.at(lease).count);
@@ -177,8 +177,9 @@ TEST(RingFlow, BatchesOfUnequalSizeFollowThePlan) {
         return all;
     };
     const auto updates_of = [&](const std::vector<std::int64_t>& sizes) {
-        return std::count_if(job.books.updates.begin(), job.books.updates.end(),
-                             [&](const UpdateRecord& update) { return counts(update) == sizes; });
+        return std::count_if(
+            job.books.updates.begin(), job.books.updates.end(),
+            [&](const test::AppliedUpdate& update) { return counts(update) == sizes; });
     };
     EXPECT_GE(updates_of({16, 16}), 3);
     EXPECT_GE(updates_of({24, 8}), 3);
@@ -234,9 +235,9 @@ TEST(RingFlow, GradientsAndDeltasFollowOneAnother) {
     job.begin();
     for (const SyncPlan& plan : {delta_plan({0, 1, 2}, 2, 2), ring_plan({0, 1}, {2}),
                                  delta_plan({0, 1, 2}, 4, 1), ring_plan({0, 1, 2})}) {
-        const std::size_t installs = job.books.installs.size();
-        job.flow->install(plan, {});
-        job.until([&] { return job.books.installs.size() > installs; });
+        const std::size_t installs = job.books.plans.size();
+        job.flow->install({plan, {}});
+        job.until([&] { return job.books.plans.size() > installs; });
         job.until_updates(job.books.updates.size() + 4);
         if (plan.local_steps == 4) {  // a gradient among deltas is an update of its own
             job.lose(2);
@@ -244,7 +245,7 @@ TEST(RingFlow, GradientsAndDeltasFollowOneAnother) {
             job.come_back(2);
             job.until([&] {
                 return std::any_of(job.books.updates.begin(), job.books.updates.end(),
-                                   [&job](const UpdateRecord& update) {
+                                   [&job](const test::AppliedUpdate& update) {
                                        const auto ticket = job.tickets.find(update.leases.front());
                                        return update.leases.size() == 1 &&
                                               ticket != job.tickets.end() &&
@@ -253,9 +254,9 @@ TEST(RingFlow, GradientsAndDeltasFollowOneAnother) {
             });
         }
     }
-    job.books.stop = true;
+    job.books.session().stop();
     job.finish();
-    expect_accounts(job, job.books.applied);
+    expect_accounts(job, job.books.applied());
     const std::vector<float> first = job.gather(0);
     EXPECT_EQ(job.gather(1), first);
     EXPECT_EQ(job.gather(2), first);
@@ -277,15 +278,14 @@ TEST(RingFlow, WaitingForInputIsAMembersOwnTime) {
 /// mini-batches where updates mix versions.
 TEST(RingFlow, MeasuresGradientsOnlyWhereSomebodyWantsThem) {
     for (const bool wants : {false, true}) {
-        RingJob job("smallcnn", 2, ring_plan({0, 1}), 32 * 120);
-        job.books.wants = wants;
+        RingJob job("smallcnn", 2, ring_plan({0, 1}), 32 * 120, wants);
         job.begin();
         job.finish();
         EXPECT_EQ(job.books.gradients.empty(), !wants);
         const auto asked =
             std::count_if(job.messenger.rounds.begin(), job.messenger.rounds.end(),
                           [](const auto& round) { return round.second.question.norm; });
-        EXPECT_EQ(asked, wants ? 120 / GradientDesk::kEvery : 0);
+        EXPECT_EQ(asked, wants ? 120 / GradientStatistics::kEvery : 0);
         if (wants) {
             EXPECT_GT(job.books.gradients.back().noise_scale, 0);
             EXPECT_GT(job.books.gradients.back().curvature, 0);
@@ -296,8 +296,7 @@ TEST(RingFlow, MeasuresGradientsOnlyWhereSomebodyWantsThem) {
 }
 
 TEST(RingFlow, RidersHalveTheirMiniBatchesWhereNoUpdateIsOfOneVersion) {
-    RingJob job("smallcnn", 2, ring_plan({0}, {1}), 16 * 300);
-    job.books.wants = true;
+    RingJob job("smallcnn", 2, ring_plan({0}, {1}), 16 * 300, true);
     job.begin();
     job.finish();
     const auto halved = std::count_if(job.tickets.begin(), job.tickets.end(),
@@ -314,11 +313,11 @@ TEST(RingFlow, AdaScaleUsesTheNoiseScaleThatIsMeasured) {
     RingJob job("smallcnn", 2, plan, 32 * 60);
     job.begin();
     job.until_updates(20);
-    job.flow->install(plan, {8, 8});
-    job.until([&] { return !job.books.installs.empty(); });
+    job.flow->install({plan, {8, 8}});
+    job.until([&] { return !job.books.plans.empty(); });
     job.finish();
-    const UpdateRecord& last = job.books.updates[job.books.updates.size() - 2];
-    ASSERT_EQ(last.result.samples, 16);
+    const test::AppliedUpdate& last = job.books.updates[job.books.updates.size() - 2];
+    ASSERT_EQ(last.samples, 16);
     EXPECT_GT(last.fraction, 0.5);
     EXPECT_LT(last.fraction, 1);
     expect_replayed(job, {0, 1});
@@ -326,8 +325,7 @@ TEST(RingFlow, AdaScaleUsesTheNoiseScaleThatIsMeasured) {
 
 /// Rounds that come to nothing are asked about anew.
 TEST(RingFlow, VoidAndLostRoundsAreNotMeasured) {
-    RingJob job("smallcnn", 3, ring_plan({0, 1, 2}), 48 * 200);
-    job.books.wants = true;
+    RingJob job("smallcnn", 3, ring_plan({0, 1, 2}), 48 * 200, true);
     job.rounds.on_summary = [](std::uint64_t round, int rank, RoundSummary& summary) {
         summary.finite = summary.finite && !(round % 5 == 3 && rank == 1);
     };

@@ -62,10 +62,11 @@ TEST(RingLosses, ARoundThatSomebodyHasCompletedIsCommitted) {
             [](const PushOutcome& one) { return one.returned == ReturnReason::kVoidRound; }));
         EXPECT_GT(voided, 0U) << "the grant after it at least";
         const auto& fifth = job.messenger.rounds.at(5);
-        const bool committed = std::any_of(
-            job.books.updates.begin(), job.books.updates.end(), [&fifth](const UpdateRecord& one) {
-                return one.leases.front() == fifth.members.front().lease;
-            });
+        const bool committed =
+            std::any_of(job.books.updates.begin(), job.books.updates.end(),
+                        [&fifth](const test::AppliedUpdate& one) {
+                            return one.leases.front() == fifth.members.front().lease;
+                        });
         EXPECT_EQ(committed, !completing.empty());
         expect_replayed(job, {0, 2});
         expect_accounts(job, 960);
@@ -119,7 +120,7 @@ TEST(RingLosses, OfAParent) {
         job.finish();
         const auto late = [&job](int rider) {
             return std::any_of(job.books.updates.end() - 10, job.books.updates.end(),
-                               [&](const UpdateRecord& update) {
+                               [&](const test::AppliedUpdate& update) {
                                    return std::any_of(
                                        update.leases.begin(), update.leases.end(),
                                        [&](std::uint64_t lease) {
@@ -168,7 +169,7 @@ TEST(RingLosses, WhoComesBackRidesAndBecomesAMemberAgain) {
     job.until_updates(4);
     job.lose(2);
     job.until_updates(8);
-    job.flow->install(ring_plan({0, 1}), {});
+    job.flow->install({ring_plan({0, 1}), {}});
     job.until_updates(12);
     job.come_back(2);
     const auto rode = [&job] {
@@ -177,8 +178,8 @@ TEST(RingLosses, WhoComesBackRidesAndBecomesAMemberAgain) {
         });
     };
     job.until(rode);
-    job.flow->install(ring_plan({0, 1, 2}), {});
-    job.until([&] { return job.books.installs.size() == 2; });
+    job.flow->install({ring_plan({0, 1, 2}), {}});
+    job.until([&] { return job.books.plans.size() == 2; });
     job.finish();
     expect_replayed(job, {0, 1, 2});
     expect_accounts(job, 1920);
@@ -193,7 +194,7 @@ TEST(RingLosses, WhoIsLostAgainDuringTheRecoveryStaysAway) {
     job.come_back(2);
     job.lose(2);
     job.finish();
-    EXPECT_EQ(job.books.updates_engine.incarnation(2), 0U) << "it was never let in";
+    EXPECT_EQ(job.books.engine().incarnation(2), 0U) << "it was never let in";
     expect_replayed(job, {0, 1});
     expect_accounts(job, 960);
 }
@@ -203,18 +204,20 @@ TEST(RingLosses, OfARiderAndItsParentAfterTheEnd) {
     RingJob job("smallcnn", 4, ring_plan({0, 1}, {2, 3}), 960);
     bool waits = false;  // a ticket of worker 2 that comes too late for the granted rounds
     job.on_message = [&](const Message& message) {
-        job.books.stop = job.books.stop || waits;
+        if (waits) {
+            job.books.session().stop();
+        }
         waits = job.books.updates.size() > 3 &&
                 message.kind == static_cast<std::uint16_t>(MessageKind::kTicket) &&
                 decode<Ticket>(message.body).push.worker == 2;
     };
     job.begin();
     job.finish();
-    job.books.desk.return_all();
+    job.books.leases().return_all();
     job.lose(2);
     job.lose(1);
     job.until([&] { return job.flow->quiet(); });
-    EXPECT_EQ(job.books.desk.accounts().applied, job.books.applied);
+    EXPECT_EQ(job.books.leases().accounts().applied, job.books.applied());
 }
 
 TEST(RingLosses, OfAWorkerThatIsAboutToEnter) {
@@ -222,10 +225,10 @@ TEST(RingLosses, OfAWorkerThatIsAboutToEnter) {
     job.job.options.inject = "rank=2,cpu=0.1";
     job.begin();
     job.until_updates(3);
-    job.flow->install(ring_plan({0, 1, 2, 3}), {});
+    job.flow->install({ring_plan({0, 1, 2, 3}), {}});
     job.lose(2);
     job.finish();
-    EXPECT_EQ(job.books.installs.size(), 1U);
+    EXPECT_EQ(job.books.plans.size(), 1U);
     expect_replayed(job, {0, 1, 3});
     expect_accounts(job, 960);
 }
@@ -234,8 +237,8 @@ TEST(RingLosses, OfTheMemberThatBringsAnotherUp) {
     RingJob job("smallcnn", 4, ring_plan({1, 2}, {0, 3}), 960);
     job.begin();
     job.until_updates(3);
-    job.flow->install(ring_plan({1, 2, 3}, {0}), {});
-    job.until([&] { return !job.books.installs.empty(); });
+    job.flow->install({ring_plan({1, 2, 3}, {0}), {}});
+    job.until([&] { return !job.books.plans.empty(); });
     job.lose(1);
     job.finish();
     expect_replayed(job, {2, 3});
@@ -248,8 +251,8 @@ TEST(RingLosses, OfTheOnlyOneThatHasTheNewestParameters) {
     job.begin();
     job.until_updates(3);
     job.messenger.dropped.insert(static_cast<std::uint16_t>(RingMessageKind::kSendState));
-    job.flow->install(ring_plan({2, 3}, {0, 1}), {});
-    job.until([&] { return !job.books.installs.empty(); });
+    job.flow->install({ring_plan({2, 3}, {0, 1}), {}});
+    job.until([&] { return !job.books.plans.empty(); });
     job.messenger.dropped.clear();
     job.lose(0);
     EXPECT_THROW(job.finish(), PeerError);
@@ -261,9 +264,9 @@ TEST(RingLosses, OfAMemberWhileAPlanWaits) {
     kill_at(job, 1, Stage::kShared, 6);
     job.begin();
     job.until_updates(4);
-    job.flow->install(ring_plan({0, 1, 2, 3}), {});
+    job.flow->install({ring_plan({0, 1, 2, 3}), {}});
     job.finish();
-    EXPECT_EQ(job.books.installs.size(), 1U);
+    EXPECT_EQ(job.books.plans.size(), 1U);
     expect_replayed(job, {0, 2, 3});
     expect_accounts(job, 960);
 }

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "sched/run/validation_desk.hpp"
+#include "session/validation_sampler.hpp"
 #include "train/coordinator/servers/node_desk.hpp"
 #include "train/coordinator/servers/push_arrivals.hpp"
 
@@ -74,8 +74,8 @@ TEST(PushArrivals, AreCompleteWithTheTicketAndANoteOfEveryServer) {
     EXPECT_EQ(arrivals.incomplete(), 0U);
 }
 
-TEST(ValidationDesk, GivesWorkersTurnsEverySoManyDecisions) {
-    ValidationDesk desk(3, 200, 16);
+TEST(ValidationSampler, GivesWorkersTurnsEverySoManyDecisions) {
+    ValidationSampler desk(3, 200, 16);
     const std::vector<bool> may{true, false, true};
     EXPECT_FALSE(desk.deal(may, 0)) << "the plan does not validate";
     desk.set_every(2);
@@ -86,7 +86,7 @@ TEST(ValidationDesk, GivesWorkersTurnsEverySoManyDecisions) {
         if (const auto dealt = desk.deal(may, 1)) {
             workers.push_back(dealt->worker);
             positions.insert(dealt->position);
-            EXPECT_NE(dealt->lease & ValidationDesk::kBit, 0U);
+            EXPECT_NE(dealt->lease & ValidationSampler::kBit, 0U);
             EXPECT_EQ(dealt->count, 16);
             EXPECT_LE(dealt->position + dealt->count, 200);
         }

@@ -108,7 +108,7 @@ TEST_P(WorkerServers, AHalvedLeaseSaysTheNormsOfBothHalves) {
     EXPECT_NEAR(ticket.loss_sum, whole.result.loss_sum, 1e-4 * ticket.loss_sum);
     const std::span<const float> gradient = whole.replica.gradients();
     EXPECT_NEAR(ticket.gradient_norm, norm(gradient), 1e-4 * ticket.gradient_norm);
-    constexpr std::int64_t kFirst = GradientDesk::first_half(kCount);
+    constexpr std::int64_t kFirst = GradientStatistics::first_half(kCount);
     Reference first(rig, values, 0, kFirst);
     Reference second(rig, values, kFirst, kCount - kFirst);
     EXPECT_NEAR(ticket.first_squares, sum_of_squares(first.replica.gradients()),

@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cohort/sched/chooser.hpp"
+
+namespace cohort {
+
+std::string chooser_in_label(const std::string& label) {
+    const std::size_t bracket = label.find(" (");
+    return bracket == std::string::npos ? "" : label.substr(0, bracket);
+}
+
+std::string plan_in_label(const std::string& label) {
+    const std::size_t bracket = label.find(" (");
+    return bracket == std::string::npos ? label
+                                        : label.substr(bracket + 2, label.size() - bracket - 3);
+}
+
+const Candidate* chosen_candidate(const DecisionRecord& decision) {
+    const std::string plan = plan_in_label(decision.to);
+    const auto found = std::find_if(decision.candidates.begin(), decision.candidates.end(),
+                                    [&plan](const Candidate& c) { return c.plan == plan; });
+    return found == decision.candidates.end() ? nullptr : &*found;
+}
+
+std::string runner_up_of(const DecisionRecord& decision) {
+    const Candidate* const chosen = chosen_candidate(decision);
+    for (const Candidate& one : decision.candidates) {
+        if (chosen == nullptr || one.plan != chosen->plan) {
+            return chosen != nullptr && chosen->rate > 0
+                       ? fmt::format("{} ({:+.0f} %)", one.plan,
+                                     100 * (one.rate / chosen->rate - 1))
+                       : one.plan;
+        }
+    }
+    return "";
+}
+
+std::string describe(const DecisionRecord& decision) {
+    const Candidate* const chosen = chosen_candidate(decision);
+    std::string line =
+        fmt::format("{}: {} held for {:.1f} s with {:.0f} samples/s", decision.chooser,
+                    plan_in_label(decision.to), decision.held_s, decision.measured_samples_s);
+    if (chosen != nullptr) {
+        line += fmt::format(", {:.0f} predicted", chosen->samples_s);
+    }
+    return decision.kept ? line + "; " + decision.reason : line;
+}
+
+}  // namespace cohort

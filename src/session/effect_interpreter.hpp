@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "cohort/sched/update_engine.hpp"
+#include "session/gradient_statistics.hpp"
+#include "session/training_session.hpp"
+
+namespace cohort {
+
+/// A push as it arrived: what the engine is told, and what it need not know.
+struct SessionPush {
+    PushTicket ticket;
+    std::int64_t correct = 0;  ///< samples that were classified correctly
+};
+
+/// An update that has been decided.
+struct UpdateOrder {
+    struct Term {
+        PushId push;
+        std::uint64_t lease = 0;
+        double coefficient = 0;    ///< in the weighted sum
+        std::int64_t version = 0;  ///< of the parameters that the push was computed on
+    };
+    std::int64_t version = 0;  ///< after the update
+    double fraction = 0;       ///< of a reference batch
+    double learning_rate = 0;
+    Work work = Work::kGradient;
+    double delay_compensation = 0;  ///< lambda
+    GradientQuestion question;
+    std::vector<Term> terms;  ///< in the order of leases, not of arrival: the sum has the same bits
+                              ///< whatever the timing
+    std::uint32_t epoch = 0;  ///< of the first term's lease
+    // Over all terms:
+    std::int64_t samples = 0;
+    double loss_sum = 0;
+    std::int64_t correct = 0;
+    double gradient_norm = 0;  ///< mean
+};
+
+/// Carries out what the session orders. Calls come in the order in which they are to be done.
+class EffectHandler {
+public:
+    EffectHandler() = default;
+    EffectHandler(const EffectHandler&) = delete;
+    EffectHandler& operator=(const EffectHandler&) = delete;
+    virtual ~EffectHandler() = default;
+
+    /// An effect of the engine is about to be carried out.
+    virtual void observe(const Effect& /*effect*/) {}
+    /// Applies an update. The answer to its question may be given at once.
+    virtual void apply(const UpdateOrder& update, const Fire& fire) = 0;
+    /// The session's records contain the update: whatever follows from it.
+    virtual void applied(const UpdateOrder& update, const Fire& fire) = 0;
+    virtual void release(const ReleaseOne& release) = 0;
+    /// The worker gives up what it computes and starts again. @param lease  returns next; null: the
+    /// worker had none
+    virtual void interrupt(const Interrupt& interrupt, const ReturnLease* lease) = 0;
+    /// The push is not used. @param held  false: its lease had returned before
+    virtual void refuse(const Refuse& refusal, const SessionPush& push, bool held) = 0;
+    /// A push was refused because its numbers are not finite.
+    virtual void dropped(const SessionPush& push) = 0;
+    /// The lease is about to return.
+    virtual void returned(const ReturnLease& lease) = 0;
+};
+
+/// Carries out the engine's effects: the session's records are kept here, the rest is the
+/// handler's. The same for real and virtual jobs. Pure.
+class EffectInterpreter {
+public:
+    /// Both outlive it.
+    EffectInterpreter(TrainingSession& session, EffectHandler& handler)
+        : session_(session), handler_(handler) {}
+
+    /// A push is complete: the engine decides, which is carried out.
+    void push(const SessionPush& push);
+    void carry_out(const std::vector<Effect>& effects);
+    /// Pushes that the engine has neither applied nor refused.
+    [[nodiscard]] const std::map<PushId, SessionPush>& held() const noexcept { return held_; }
+    void forget_pushes() { held_.clear(); }
+
+private:
+    void carry_out(const Fire& fire);
+    void carry_out(const Refuse& refusal);
+    void carry_out(const ReturnLease& lease);
+    void carry_out(const Interrupt& interrupt, const ReturnLease* lease);
+    [[nodiscard]] UpdateOrder order_of(const Fire& fire);
+    [[nodiscard]] std::vector<double> coefficients(const Fire& fire) const;
+
+    TrainingSession& session_;
+    EffectHandler& handler_;
+    std::map<PushId, SessionPush> held_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cohort/sched/mode_options.hpp"
+#include "cohort/sched/policy.hpp"
+#include "cohort/sched/reports.hpp"
+#include "session/decision_log.hpp"
+
+namespace cohort {
+
+/// What is to be installed next.
+struct PlanChange {
+    SyncPlan plan;
+    std::vector<std::int64_t> batches;  ///< by worker; empty: as before
+};
+
+/// Which mode is in force, and which one comes next: from the policy of the mode in charge, from
+/// `--mode-schedule`, on request. Knows a change from the request until the first update under the
+/// new plan. Pure.
+///
+/// The newest word counts: a request holds until the next entry of the schedule is reached.
+class ModeController {
+public:
+    /// The mode in charge is the one that was chosen for `samples` applied.
+    ModeController(const ModeChoice& choice, ModeSetting setting, std::int64_t samples);
+
+    /// The first plan, which is in force at once, with --batch samples for every worker.
+    [[nodiscard]] SyncPlan start();
+    /// Puts another mode in charge with the next ask(). Errors: UsageError for a mode that cannot
+    /// be; nothing happens then.
+    void request(const std::string& text);
+    /// After an update: whether ask() has anything to look at. Constant cost.
+    [[nodiscard]] bool looks(const RunCounts& counts) const;
+    /// When to ask() although no update was made, seconds of training; none: not before the next
+    /// one. Cost: grows with the workers.
+    [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const;
+    /// Whether ask() looks at forecasts.
+    [[nodiscard]] bool wants_load() const;
+    /// What to install now, if anything. To be called after every update that looks() at something,
+    /// at wake_at(), and whenever workers were lost or have joined.
+    /// Errors: UsageError in a deterministic run for a plan that is not.
+    [[nodiscard]] std::optional<PlanChange> ask(const Telemetry& telemetry);
+
+    /// A plan of ask() is in force.
+    void installed(const SyncPlan& plan, double seconds);
+    /// A change waits for the first update under its plan: only then updated() has to be told.
+    [[nodiscard]] bool awaits_update() const noexcept { return open_ && open_->report.in_force_s; }
+    /// An update was made.
+    void updated(double seconds, double slowest_own_s);
+    /// The last ask() took so long: for the record of its decision, if it made one.
+    void asked(double seconds);
+    /// The run ends: nothing more comes.
+    void end(const RunMoment& now);
+    /// Changes that are complete, or have been overtaken, since the last call.
+    [[nodiscard]] std::vector<SwitchReport> take_reports();
+    /// Decisions of choosers whose outcome is known since the last call.
+    [[nodiscard]] std::vector<DecisionRecord> take_decisions() { return decisions_.take(); }
+    /// What plans achieved, measured since the last call.
+    [[nodiscard]] std::vector<RateWindow> take_windows() { return policy_->take_windows(); }
+
+    /// The mode in charge, as `--mode` writes it.
+    [[nodiscard]] const std::string& mode() const noexcept { return mode_.text; }
+    /// What is in force: "static:4", or "lb-bsp (ssgd)" when the plan has a name of its own.
+    [[nodiscard]] const std::string& in_force() const noexcept { return label_; }
+    [[nodiscard]] bool synchronous() const { return is_synchronous(plan_); }
+    /// Whether the mode in charge wants gradients to be measured; never in a deterministic run.
+    [[nodiscard]] bool wants_gradients() const {
+        return !deterministic_ && policy_->wants_gradients();
+    }
+
+private:
+    struct Open {
+        std::uint64_t plan = 0;
+        SwitchReport report;
+    };
+
+    [[nodiscard]] std::optional<Decision> next(const Telemetry& telemetry);
+    [[nodiscard]] std::unique_ptr<ModePolicy> policy_of(const Mode& mode) const;
+    [[nodiscard]] std::optional<Decision> take_charge(const Mode& mode, const std::string& why);
+    void refresh(const Telemetry& telemetry);
+    void note(Decision& decision, const Telemetry& telemetry);
+    void close();
+
+    ModeSetting setting_;
+    bool deterministic_;
+    std::vector<ScheduledMode> schedule_;
+    std::size_t entry_ = 0;  ///< of the schedule that counts
+    Mode mode_;
+    std::unique_ptr<ModePolicy> policy_;
+    std::optional<Mode> requested_;
+    SyncPlan plan_;                   ///< in force
+    std::string label_;               ///< of it
+    std::optional<SyncPlan> coming_;  ///< asked for, not in force
+    std::uint64_t last_id_ = 0;
+    std::optional<Open> open_;
+    std::vector<SwitchReport> closed_;
+    DecisionLog decisions_;
+    bool decided_ = false;  ///< by the last ask()
+};
+
+}  // namespace cohort

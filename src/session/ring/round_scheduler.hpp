@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "cohort/sched/plan.hpp"
+#include "session/ring/rider_tracker.hpp"
+#include "session/ring/ring_driver.hpp"
+#include "session/ring/ring_roster.hpp"
+#include "session/ring/round.hpp"
+
+namespace cohort {
+
+/// Decides what the next round is, while the one before it still runs: the next lease of each
+/// member, and the gradients of riders that their parents hold by then. Keeps the rounds until they
+/// are over. Pure.
+class RoundScheduler {
+public:
+    RoundScheduler(const RingRoster& roster, RiderTracker& riders, RingDriver& driver)
+        : roster_(roster), riders_(riders), driver_(driver) {}
+
+    /// Grants a round when fewer than kGrantedRounds are granted. @param applied  samples
+    /// @return null when there is nothing to train on, or enough is granted
+    Round* grant(const SyncPlan& plan, std::int64_t applied);
+    /// The granted rounds: those that are not over, oldest first.
+    [[nodiscard]] const std::deque<Round>& rounds() const noexcept { return rounds_; }
+    [[nodiscard]] bool empty() const noexcept { return rounds_.empty(); }
+    /// The number of the round that was granted last.
+    [[nodiscard]] std::uint64_t newest() const noexcept { return number_; }
+    /// Samples of all granted rounds.
+    [[nodiscard]] std::int64_t samples() const;
+    /// Reference batches that are applied once all granted rounds are. @param applied  by now
+    [[nodiscard]] double reached(double applied) const;
+
+    /// The oldest round is over.
+    Round take_oldest();
+    /// The newest round is skipped: the members have not begun it, and the gradients of riders go
+    /// with the next one.
+    Round skip_newest();
+
+private:
+    void add_members(Round& next, const SyncPlan& plan, bool with_leases);
+    void add_riders(Round& next);
+    void add_rider(Round& next, const PushId& push);
+    [[nodiscard]] std::optional<PushId> foreign_push(const SyncPlan& plan) const;
+
+    const RingRoster& roster_;
+    RiderTracker& riders_;
+    RingDriver& driver_;
+    std::deque<Round> rounds_;
+    std::uint64_t number_ = 0;
+};
+
+}  // namespace cohort

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "session/effect_interpreter.hpp"
+#include "session/training_session.hpp"
+#include "session/validation_sampler.hpp"
+#include "session/work_planner.hpp"
+#include "session/worker_queue.hpp"
+
+namespace cohort {
+
+/// Carries out orders that only jobs with parameter servers have: as messages to real ranks, or as
+/// work on the virtual cluster.
+class ServerOrders {
+public:
+    ServerOrders() = default;
+    ServerOrders(const ServerOrders&) = delete;
+    ServerOrders& operator=(const ServerOrders&) = delete;
+    virtual ~ServerOrders() = default;
+
+    /// Whether a worker's pushes stay on its node under the plan in force.
+    [[nodiscard]] virtual bool stages(int worker) const = 0;
+    /// New leases, before the engine knows of them; then again, when they are to be worked on.
+    virtual void prepare(const std::vector<DealtLease>& /*leases*/) {}
+    virtual void deal(const std::vector<DealtLease>& leases) = 0;
+    /// Whether a worker could work on a validation lease now.
+    [[nodiscard]] virtual bool may_validate(int /*worker*/) const { return true; }
+    virtual void deal_validation(const ValidationSampler::Dealt& lease) = 0;
+    /// The worker shall not work on these leases, which return next.
+    virtual void revoke(int /*worker*/, const std::vector<std::uint64_t>& /*leases*/) {}
+    /// A plan is about to be installed.
+    virtual void installing(const SyncPlan& /*plan*/) {}
+    /// A lost worker begins anew, with parameters of the current version.
+    virtual void joins(int /*worker*/) {}
+    /// All orders that follow from an event have been given.
+    virtual void flush() {}
+};
+
+/// The rules of parameter servers, for real and virtual jobs:
+///  1. a worker that has parameters and a lease computes; its push is an event for the engine
+///  2. what the engine decides is carried out; leases that it settled are replaced
+///  3. workers for whom there is no lease are idle, and nobody waits for them
+///  4. a plan that is installed while effects are being carried out follows them
+/// Workers of a group wait for each other at every step, so the members of a group have the same
+/// leases in the same order, and begin the same ones. Whatever would part them is a fence: leases
+/// that nobody has begun return, those begun are completed, then all get new ones at once. Pure.
+class ServerScheduler final : private EffectHandler {
+public:
+    /// When workers receive leases. Real ones hold some, so that batches are loaded before they are
+    /// used; virtual ones receive one when they are released, of the size that it would have had.
+    enum class Dealing : std::uint8_t { kAhead, kOnRelease };
+
+    /// The first three outlive it. @param seed  of validation leases @param epoch_samples  of the
+    /// data that they are drawn from
+    ServerScheduler(TrainingSession& session, EffectHandler& handler, ServerOrders& orders,
+                    Dealing dealing, std::uint64_t seed, std::int64_t epoch_samples);
+
+    /// All workers are about to receive their first parameters; deal() follows.
+    void begin();
+    /// A worker is sent parameters: it begins its oldest lease that it has not pushed.
+    void release(int worker) { workers_.released(worker); }
+    /// A worker's push has arrived. False: it is not used since the run ends; else push() follows.
+    [[nodiscard]] bool arrived(int worker);
+    void push(const SessionPush& push);
+    void deal();
+    /// Installs another plan at the next fence, in which nothing is lost; of several that wait the
+    /// newest counts, with the newest batches that were given.
+    void install(PlanChange change);
+    /// @param stranded  pushes whose payloads are lost with the worker
+    void worker_lost(int worker, const std::vector<PushId>& stranded);
+    void worker_joined(int worker);
+    /// The end of the run: nobody works on a lease any more, and both accounts of samples agree.
+    /// @return pushes that are not used
+    [[nodiscard]] std::vector<PushId> close();
+
+    [[nodiscard]] bool live(int worker) const { return planner_.live().at(at(worker)); }
+    /// Workers of a group wait for each other: all finish a round that one of them may have begun.
+    [[nodiscard]] bool quiet() const;
+    [[nodiscard]] const WorkPlanner& planner() const noexcept { return planner_; }
+    [[nodiscard]] EffectInterpreter& effects() noexcept { return effects_; }
+
+private:
+    // EffectHandler: what follows for leases; the rest is the handler's.
+    void observe(const Effect& effect) override { handler_.observe(effect); }
+    void apply(const UpdateOrder& update, const Fire& fire) override;
+    void applied(const UpdateOrder& update, const Fire& fire) override;
+    void release(const ReleaseOne& release) override;
+    void interrupt(const Interrupt& interrupt, const ReturnLease* lease) override;
+    void refuse(const Refuse& refusal, const SessionPush& push, bool held) override;
+    void dropped(const SessionPush& push) override { handler_.dropped(push); }
+    void returned(const ReturnLease& lease) override;
+
+    template <class Event>
+    void run(const Event& event);
+    void deal_leases();
+    [[nodiscard]] bool deal_once();
+    [[nodiscard]] std::vector<DealtLease> deal_to_released();
+    [[nodiscard]] bool announce_idle();
+    [[nodiscard]] std::vector<int> without_lease();
+    void deal_validation();
+    void shape_leases();
+    void shorten();
+    void begin_fence();
+    [[nodiscard]] bool drained();
+    void take_back(int worker, ReturnReason reason, bool begun);
+    void install_next();
+    void put_in_force(PlanChange next);
+    [[nodiscard]] static std::size_t at(int worker) { return static_cast<std::size_t>(worker); }
+
+    TrainingSession& session_;
+    EffectHandler& handler_;
+    ServerOrders& orders_;
+    bool ahead_;
+    EffectInterpreter effects_;
+    WorkPlanner planner_;
+    ValidationSampler validation_;
+    WorkerQueue workers_;
+    std::vector<bool> shortened_;  ///< by worker: has been dealt a shorter lease, for its lag
+    std::optional<PlanChange> next_plan_;
+    std::uint32_t epoch_ = 0;  ///< of the newest lease
+    bool busy_ = false;        ///< an event is being worked on
+    bool fence_ = false;       ///< leases are completed, none are dealt
+    bool flush_ = false;       ///< the event has given orders
+};
+
+}  // namespace cohort

@@ -1,0 +1,165 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "cohort/core/clock.hpp"
+#include "cohort/sched/drop_record.hpp"
+#include "cohort/sched/reports.hpp"
+#include "cohort/sched/update_engine.hpp"
+#include "session/gradient_statistics.hpp"
+#include "session/lease_dispatcher.hpp"
+#include "session/load_monitor.hpp"
+#include "session/mode_controller.hpp"
+#include "session/worker_stats.hpp"
+
+namespace cohort {
+
+/// The time as whoever drives a session sees it.
+struct SessionTime {
+    double training_s = 0;      ///< of training, without pauses for evaluations
+    Clock::Seconds clock_s{0};  ///< with them
+};
+
+/// Is told what becomes of a session's pushes, plans and measurements. The defaults do nothing.
+class SessionObserver {
+public:
+    SessionObserver() = default;
+    SessionObserver(const SessionObserver&) = default;
+    SessionObserver& operator=(const SessionObserver&) = default;
+    virtual ~SessionObserver() = default;
+    virtual void settled(const PushOutcome& /*outcome*/) {}
+    virtual void installed(const SyncPlan& /*plan*/) {}
+    virtual void measured(const GradientFacts& /*facts*/) {}
+};
+
+struct SessionOptions {
+    int workers = 1;
+    std::int64_t batch = 1;
+    std::int64_t reference_batch = 1;  ///< B, samples
+    std::int64_t budget_samples = 0;
+    double noise_scale = 0;          ///< phi, samples; 0: measured where a plan needs it
+    bool measure_gradients = false;  ///< whatever the mode
+    /// In updates, of gradients and deltas alike: a plan's weights are for servers.
+    bool only_samples_weigh = false;
+    bool monitor_load = true;  ///< false: nothing depends on times, the run can be repeated
+    /// The learning rate after so many samples, before a plan's own scale.
+    std::function<double(std::int64_t samples)> learning_rate;
+    std::function<SessionTime()> now;
+    /// Makes what forecasts come from, when a mode looks at some. Empty: there are none.
+    std::function<std::unique_ptr<Predictor>()> predictor;
+    SessionObserver* observer = nullptr;  ///< outlives the session; null: nobody
+};
+
+/// Where a session goes on from: the start, or a checkpoint.
+struct SessionCounts {
+    std::int64_t samples_applied = 0;
+    std::int64_t updates = 0;
+    std::int64_t version = 0;
+    double reference_batches = 0;
+    DropRecord drops;
+};
+
+/// A training run as its rules see it, whether its workers are real or virtual and however their
+/// gradients travel: the mode and its plan, the engine that interprets the plan, leases, and what
+/// is measured of workers and gradients. Whoever drives it tells it what has happened. Pure: it
+/// knows neither messages nor files, and asks SessionOptions::now for the time.
+class TrainingSession {
+public:
+    /// @param modes  has not been started  @param start  samples_applied etc. to go on from
+    /// Errors: UsageError when the first plan does not fit.
+    TrainingSession(SessionOptions options, ModeController modes, LeaseLedger ledger,
+                    const SampleAccounts& earlier, SessionCounts start);
+
+    [[nodiscard]] UpdateEngine& engine() noexcept { return engine_; }
+    [[nodiscard]] const UpdateEngine& engine() const noexcept { return engine_; }
+    [[nodiscard]] LeaseDispatcher& leases() noexcept { return leases_; }
+    [[nodiscard]] const LeaseDispatcher& leases() const noexcept { return leases_; }
+    [[nodiscard]] ModeController& modes() noexcept { return modes_; }
+    [[nodiscard]] const ModeController& modes() const noexcept { return modes_; }
+    [[nodiscard]] GradientStatistics& gradients() noexcept { return gradients_; }
+    [[nodiscard]] WorkerStats& workers() noexcept { return workers_; }
+    [[nodiscard]] const WorkerStats& workers() const noexcept { return workers_; }
+    /// Null: no times are looked at, see SessionOptions::monitor_load.
+    [[nodiscard]] LoadMonitor* load() noexcept { return load_.get(); }
+    [[nodiscard]] const LoadMonitor* load() const noexcept { return load_.get(); }
+    [[nodiscard]] const SessionCounts& counts() const noexcept { return counts_; }
+    [[nodiscard]] const SessionOptions& options() const noexcept { return options_; }
+
+    /// No new work is given out any more: the budget is used up, or stop() was called.
+    [[nodiscard]] bool stopping() const noexcept {
+        return stop_ || leases_.open().ledger().finished();
+    }
+    void stop() noexcept { stop_ = true; }
+    /// For the next update. @param scale  SyncPlan::lr_scale
+    [[nodiscard]] double learning_rate(double scale) const;
+
+    // Iterations.
+    /// A worker that has parameters and a lease begins an iteration, in place of the one it was at.
+    void iteration_begun(int worker, std::int64_t samples);
+    /// It has given up what it did.
+    void iteration_abandoned(int worker);
+    /// An iteration is over. Fills in when the record arrived, and its lag.
+    /// @param own_s  the worker's own time for it (WorkerTelemetry)
+    void iteration_timed(IterationRecord& record, double own_s);
+
+    // Gradients.
+    /// Who wants to know what gradients tell.
+    [[nodiscard]] GradientStatsPolicy gradient_policy() const;
+    /// What to ask about an update's gradient. To be called for every update.
+    [[nodiscard]] GradientQuestion ask(const Fire& fire);
+    /// The answer to that question.
+    void answered(std::int64_t version, const GradientAnswer& answer);
+    /// A lease was computed as two halves. @param squares, norm  see GradientStatistics
+    void halves(std::int64_t samples, const std::array<double, 2>& squares, double norm);
+    /// What gradients tell is known better than before: engine and modes shall know it, too.
+    void gradients_measured();
+
+    // Updates.
+    /// An update was made: counts it, and its pushes.
+    void updated(const Fire& fire);
+    /// What became of a push.
+    void settled(const PushOutcome& outcome);
+    /// A mini-batch or round is not used because its numbers are not finite.
+    void dropped() { counts_.drops.dropped(counts_.updates); }
+
+    // Modes and workers.
+    /// When the mode wants to be asked although no update was made, seconds of training.
+    [[nodiscard]] std::optional<double> wake_at() const;
+    /// Forecasts are made from when a mode first looks at them.
+    void keep_forecasts();
+    /// An update was made, or workers came or went, since the mode was asked.
+    [[nodiscard]] bool has_news() const noexcept { return updated_ || consultation_requested_; }
+    /// Whether there is something new that the mode wants to look at. @param due  it is wake_at()
+    [[nodiscard]] bool wants_consultation(bool due);
+    /// Asks the mode what comes next.
+    [[nodiscard]] std::optional<PlanChange> consult();
+    /// Somebody asked for another mode: consult() soon.
+    void request_consultation() noexcept { consultation_requested_ = true; }
+    /// The engine's plan is in force.
+    void installed();
+    void worker_lost(int worker);
+    void worker_joined(int worker);
+    /// Engine and leases agree about what became of all samples. Errors: std::logic_error.
+    void check_accounts() const;
+    /// The run is over.
+    void end();
+
+private:
+    SessionOptions options_;
+    ModeController modes_;
+    UpdateEngine engine_;
+    LeaseDispatcher leases_;
+    GradientStatistics gradients_;
+    WorkerStats workers_;
+    std::unique_ptr<LoadMonitor> load_;
+    SessionCounts counts_;
+    bool stop_ = false;
+    bool updated_ = false;                 ///< an update was made since the mode was asked
+    bool consultation_requested_ = false;  ///< workers were lost or have joined, or see request
+};
+
+}  // namespace cohort

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "session/ring/round_booking.hpp"
+#include "sim/cluster/virtual_sum.hpp"
+#include "sim/job/ring_job.hpp"
+
+namespace cohort {
+
+/// A worker of a virtual ring, member or rider: computes its leases on the cluster, step by step.
+class RingJob::Worker {
+public:
+    using Action = VirtualCluster::Action;
+    Worker(RingJob& job, int index) : job_(&job), index_(index) {}
+
+    /// Is about to compute on a lease; 0: it has none.
+    void begin(std::uint64_t lease);
+    /// The update of the last round, if the worker has not applied it.
+    void apply_update(Action then);
+    void update(Action then);
+    /// The lease of a gradient, or the next of its local steps.
+    /// @param backward  gradients begin to leave
+    void begin_step(Action backward, Action computed);
+    /// What it does, or receives, is given up.
+    void cancel();
+
+    VirtualCluster::WorkId work = 0;  ///< update, computation, or state and parameters in flight
+    std::uint64_t lease = 0;          ///< that it computes on
+    std::int32_t step = 0;            ///< local ones that are done
+    double backward_at_s = 0;         ///< of the step
+    double computed_at_s = 0;         ///< all of the lease
+    double own_s = 0;                 ///< of the lease
+    IterationRecord record;           ///< of the lease, as far as it is known
+    IterationRecord next;             ///< what the round that is over says of the next lease
+    bool update_due = false;          ///< it has not applied the last round's update
+    bool entering = false;            ///< a member whose state is in flight
+
+private:
+    /// A local step.
+    struct Step {
+        double begun_s = 0;
+        double delay_s = 0;
+        double wanted_s = 0;  ///< input work with all processors
+    };
+    void note_step(const Step& done);
+
+    RingJob* job_;
+    int index_;
+    CpuTime cpu_;  ///< of the lease's input work
+};
+
+/// The round that runs: what its members compute, in groups if the plan wants it, and their sum.
+class RingJob::RunningRound {
+public:
+    RunningRound(RingJob& job, const Round& round);
+    /// A member's state is received.
+    void begin_member(int worker);
+    void begin();
+    /// The round is over.
+    void note_times();
+
+private:
+    /// Consecutive members that average at every local step.
+    struct Group {
+        std::vector<int> members;
+        std::unique_ptr<VirtualSum> sum;  ///< of the step
+        std::int32_t step = 0;
+    };
+    void form_groups();
+    void start_learning();
+    void begin_step(int worker);
+    void backward(int worker);
+    void computed(int worker);
+    [[nodiscard]] std::unique_ptr<VirtualSum> sum_of(const std::vector<int>& workers,
+                                                     Worker::Action over);
+    void local_update(int worker);
+    void step_over(int worker);
+    void member_done(int worker);
+    void begin_group_step(Group& group);
+    void join_group(int worker, Group& group);
+    void group_step_over(Group& group);
+
+    RingJob& job_;
+    const Round& round_;
+    std::unique_ptr<VirtualSum> sum_;
+    std::deque<Group> groups_;
+    std::vector<Group*> group_of_;  ///< by worker; null: none
+};
+
+/// What becomes of a round that is over: an update, or nothing.
+class RingJob::RoundEnd final : private RoundFeed {
+public:
+    explicit RoundEnd(RingJob& job) : job_(job), booking_(job.workers(), job.ring_.riders, *this) {}
+
+    void settle(const Round& round);
+    /// Rounds that are granted and have not begun are as if they had not been granted.
+    void skip_unbegun();
+    [[nodiscard]] bool finite(std::uint64_t lease);
+    /// A rider's gradient that is not finite.
+    void refuse(const PushId& push);
+
+private:
+    void push(std::uint64_t lease) override;
+    void carry_out(const std::vector<Effect>& effects) override { job_.carry_out(effects); }
+    void apply(const Round& round);
+    void abort(const Round& round, const std::vector<ReturnReason>& reasons);
+
+    RingJob& job_;
+    RoundBooking booking_;
+    std::int64_t computed_on_ = 0;  ///< version, of the round that is booked
+};
+
+/// What riders compute, and the parameters that they go on with.
+class RingJob::Rides {
+public:
+    explicit Rides(RingJob& job) : job_(job), riders_(job.at(job.workers())) {}
+
+    /// Riders that have parameters begin, for as long as there are leases.
+    void begin();
+    /// A worker is a rider from now on, with the parameters of now.
+    void join(int worker);
+    /// It begins nothing, or goes on.
+    void set_holding(int worker, bool holding);
+    /// The worker is a member: it gives up parameters that it has or is sent.
+    void leave(int worker);
+    /// Its push is settled: the giver sends it the parameters of now.
+    void release(int worker, double lag, int giver);
+    [[nodiscard]] bool riding(int worker) const { return riders_[job_.at(worker)].riding; }
+    [[nodiscard]] int parent_of_push(int worker) const { return riders_[job_.at(worker)].parent; }
+    /// The last mini-batch that it has begun.
+    [[nodiscard]] std::uint64_t begun(int worker) const { return riders_[job_.at(worker)].begun; }
+    /// Of the parameters that it computes on.
+    [[nodiscard]] std::int64_t version(int worker) const {
+        return riders_[job_.at(worker)].version;
+    }
+    [[nodiscard]] bool pushing() const;
+    void cancel();
+
+private:
+    struct Rider {
+        bool ready = false;       ///< it has parameters that it has not used
+        bool riding = false;      ///< from the start of a mini-batch until it is applied or refused
+        std::uint64_t begun = 0;  ///< mini-batches
+        int parts = 0;            ///< of those under way: the computation, the push
+        int parent = 0;           ///< of the push under way
+        VirtualCluster::WorkId push = 0;
+        double pushed_at_s = 0;
+        Learner::Released parameters;
+        std::int64_t version = 0;  ///< of them
+    };
+    [[nodiscard]] Rider& at(int worker) { return riders_[job_.at(worker)]; }
+    bool begin(int worker);
+    void backward(int worker);
+    void part_done(int worker);
+    void note_times(int worker);
+    void received(int worker, double begun_s);
+    void park(int worker);
+
+    RingJob& job_;
+    std::vector<Rider> riders_;
+    std::set<int> parked_;  ///< riders that are ready
+};
+
+}  // namespace cohort

@@ -1,0 +1,200 @@
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "sim/job/ring_job_parts.hpp"
+
+namespace cohort {
+
+RingJob::RunningRound::RunningRound(RingJob& job, const Round& round)
+    : job_(job), round_(round), group_of_(at(job.workers()), nullptr) {
+    sum_ = sum_of(job.ring_.roster.members(), [&job] { job.round_over(); });
+}
+
+std::unique_ptr<VirtualSum> RingJob::RunningRound::sum_of(const std::vector<int>& workers,
+                                                          Worker::Action over) {
+    std::vector<int> nodes;
+    std::transform(workers.begin(), workers.end(), std::back_inserter(nodes),
+                   [this](int worker) { return job_.node_of(worker); });
+    return std::make_unique<VirtualSum>(job_.cluster(), std::move(nodes), job_.bytes_,
+                                        std::move(over));
+}
+
+/// The update of the round before comes first; a member that enters waits for its state.
+void RingJob::RunningRound::begin() {
+    for (const RoundMember& member : round_.members) {
+        Worker& worker = job_.worker(member.worker);
+        worker.begin(member.lease);
+        worker.record = std::exchange(worker.next, {});
+    }
+    form_groups();
+    start_learning();
+    for (const RoundMember& member : round_.members) {
+        Worker& worker = job_.worker(member.worker);
+        if (!worker.entering) {
+            worker.apply_update([this, index = member.worker] { begin_member(index); });
+        }
+    }
+}
+
+/// Groups of two and more where somebody has samples; others only pass on.
+void RingJob::RunningRound::form_groups() {
+    const auto wide = static_cast<std::size_t>(std::max(job_.engine().plan().group, 1));
+    const std::span<const RoundMember> all(round_.members);
+    for (std::size_t begin = 0; wide > 1 && begin < all.size(); begin += wide) {
+        const auto part = all.subspan(begin, std::min(wide, all.size() - begin));
+        if (part.size() < 2 || std::none_of(part.begin(), part.end(), [](const RoundMember& one) {
+                return one.lease != 0;
+            })) {
+            continue;
+        }
+        Group& group = groups_.emplace_back();
+        for (const RoundMember& member : part) {
+            group.members.push_back(member.worker);
+            group_of_[at(member.worker)] = &group;
+        }
+        begin_group_step(group);
+    }
+}
+
+/// Everybody's gradient or delta, on the parameters that all members hold.
+void RingJob::RunningRound::start_learning() {
+    const auto job_of = [this](Lease& lease) {
+        lease.steps = round_.steps;
+        lease.lr = round_.lr;
+        return job_.job_of(lease, job_.parameters_for(lease.worker, 0));
+    };
+    for (const RoundMember& member : round_.members) {
+        if (member.lease != 0 && group_of_[at(member.worker)] == nullptr) {
+            Lease& lease = job_.lease_out(member.lease);
+            lease.computed = job_.learner().start(job_of(lease));
+        }
+    }
+    for (const Group& group : groups_) {
+        std::vector<Lease*> leases;
+        std::vector<Learner::Job> jobs;
+        for (const int worker : group.members) {
+            if (const std::uint64_t id = job_.worker(worker).lease; id != 0) {
+                leases.push_back(&job_.lease_out(id));
+                jobs.push_back(job_of(*leases.back()));
+            }
+        }
+        const std::vector<Learner::WorkId> started = job_.learner().start_group(jobs);
+        for (std::size_t i = 0; i < started.size(); ++i) {
+            leases[i]->computed = started[i];
+        }
+    }
+}
+
+void RingJob::RunningRound::begin_member(int worker) {
+    if (Group* const group = group_of_[at(worker)]) {
+        join_group(worker, *group);
+    } else if (job_.worker(worker).lease == 0) {
+        sum_->begun();
+        member_done(worker);
+    } else {
+        begin_step(worker);
+    }
+}
+
+void RingJob::RunningRound::begin_step(int worker) {
+    job_.worker(worker).begin_step([this, worker] { backward(worker); },
+                                   [this, worker] { computed(worker); });
+}
+
+/// Gradients begin to leave; deltas wait for the end.
+void RingJob::RunningRound::backward(int worker) {
+    if (const Group* const group = group_of_[at(worker)]) {
+        group->sum->begun();
+    } else if (round_.work == Work::kGradient) {
+        sum_->begun();
+    }
+}
+
+void RingJob::RunningRound::computed(int worker) {
+    if (const Group* const group = group_of_[at(worker)]) {
+        group->sum->done();
+    } else if (round_.work == Work::kDelta) {
+        local_update(worker);
+    } else {
+        member_done(worker);
+    }
+}
+
+/// Of its own parameters with its own or its group's gradient; then its own next step, unless that
+/// was the last.
+void RingJob::RunningRound::local_update(int worker) {
+    job_.worker(worker).update([this, worker, begun_s = job_.now()] {
+        job_.worker(worker).own_s += job_.now() - begun_s;
+        step_over(worker);
+    });
+}
+
+void RingJob::RunningRound::step_over(int worker) {
+    Group* const group = group_of_[at(worker)];
+    if (group != nullptr && group->step < round_.steps) {
+        join_group(worker, *group);
+    } else if (group == nullptr && job_.worker(worker).step < round_.steps) {
+        begin_step(worker);
+    } else {
+        sum_->begun();
+        member_done(worker);
+    }
+}
+
+/// Its part of the round is in flight.
+void RingJob::RunningRound::member_done(int worker) {
+    job_.worker(worker).computed_at_s = job_.now();
+    sum_->done();
+}
+
+void RingJob::RunningRound::begin_group_step(Group& group) {
+    group.sum = sum_of(group.members, [this, &group] { group_step_over(group); });
+}
+
+/// Members without samples pass on at once.
+void RingJob::RunningRound::join_group(int worker, Group& group) {
+    job_.lanes().used(worker, 0, group.sum->bytes_of_a_member());
+    if (job_.worker(worker).lease != 0) {
+        begin_step(worker);
+        return;
+    }
+    job_.worker(worker).computed_at_s = job_.now();
+    group.sum->begun();
+    group.sum->done();
+}
+
+void RingJob::RunningRound::group_step_over(Group& group) {
+    const bool last = ++group.step == round_.steps;
+    for (const int worker : group.members) {
+        job_.lanes().span(worker, LaneSpan::Kind::kWait, job_.worker(worker).computed_at_s,
+                          job_.now());
+    }
+    if (!last) {
+        begin_group_step(group);
+    }
+    for (const int worker : group.members) {
+        local_update(worker);
+    }
+}
+
+/// The last to arrive shows the shortest exchange: that is everybody's own, the rest is waiting.
+void RingJob::RunningRound::note_times() {
+    const double now = job_.now();
+    const double bytes = sum_->bytes_of_a_member();
+    double own_s = now;
+    for (const RoundMember& member : round_.members) {
+        own_s = std::min(own_s, now - job_.worker(member.worker).computed_at_s);
+    }
+    for (const RoundMember& member : round_.members) {
+        Worker& worker = job_.worker(member.worker);
+        const double sends_at_s = now - own_s;
+        worker.next = {.pull_s = own_s, .wait_s = sends_at_s - worker.computed_at_s};
+        worker.next.use.rx_bytes_s = worker.next.use.tx_bytes_s = rate(bytes / 2, sum_->moving_s());
+        job_.lanes().span(member.worker, LaneSpan::Kind::kWait, worker.computed_at_s, sends_at_s);
+        job_.lanes().span(member.worker, LaneSpan::Kind::kPush, sends_at_s, now);
+        job_.lanes().used(member.worker, 0, bytes);
+    }
+}
+
+}  // namespace cohort

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include "session/ring/ring.hpp"
+#include "train/coordinator/ring/ring_ids.hpp"
+#include "train/coordinator/update_flow.hpp"
+#include "train/protocol/protocol_ring.hpp"
+#include "train/protocol/send_order.hpp"
+
+namespace cohort {
+
+/// What the parts of the coordinator's ring share.
+struct RingContext {
+    Links links;
+    const JobParts& parts;
+    RunBooks& books;
+    Ring& ring;
+    RingIds ids{};
+    std::uint64_t epoch = 0;  ///< counts losses of members
+
+    [[nodiscard]] TrainingSession& session() const { return books.session(); }
+    [[nodiscard]] UpdateEngine& engine() const { return session().engine(); }
+    [[nodiscard]] LeaseDispatcher& leases() const { return session().leases(); }
+    template <class Kind, class Body>
+    void send(int worker, Kind kind, const Body& body) const {
+        send_worker(links, worker, kind, body);
+    }
+};
+
+}  // namespace cohort

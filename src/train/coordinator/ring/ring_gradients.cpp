@@ -1,0 +1,73 @@
+#include "train/coordinator/ring/ring_gradients.hpp"
+
+namespace cohort {
+
+double RingGradients::noise_scale() const {
+    TrainingSession& session = context_.session();
+    return session.gradient_policy().every_update ? session.gradients().noise_scale()
+                                                  : context_.parts.options.noise_scale;
+}
+
+GradientQuestion RingGradients::ask(Round& round) {
+    const GradientQuestion question = context_.session().ask(fire_of(round));
+    round.asked = question.any();
+    return question;
+}
+
+/// The update that the newest round will be, its pushes riders' first. Members compute on what the
+/// rounds before it leave.
+Fire RingGradients::fire_of(const Round& round) const {
+    const UpdateEngine& engine = context_.engine();
+    Fire fire{.version = static_cast<std::int64_t>(round.number),
+              .samples = round.samples,
+              .fraction = round.fraction,
+              .lr_scale = engine.plan().lr_scale,
+              .work = round.work,
+              .pushes = {},
+              .releases = {}};
+    for (const RoundRider& rider : round.riders) {
+        fire.pushes.push_back(
+            {.ticket = *context_.ring.riders.at(rider.push).ticket, .lag = rider.lag});
+    }
+    const auto before = static_cast<std::int64_t>(context_.ring.rounds.rounds().size()) - 1;
+    for (const RoundMember& member : round.members) {
+        if (member.lease != 0) {
+            fire.pushes.push_back({.ticket = {.version = engine.version() + before,
+                                              .samples = member.samples,
+                                              .work = fire.work}});
+        }
+    }
+    return fire;
+}
+
+void RingGradients::answered(const Round& round, const GradientAnswer& answer,
+                             const std::vector<PushTicket>& pushes) {
+    if (!round.asked) {
+        return;
+    }
+    std::vector<double> norms;
+    for (const PushTicket& push : pushes) {
+        norms.push_back(push.gradient_norm);
+    }
+    context_.session().gradients().answered(static_cast<std::int64_t>(round.number), answer, norms);
+    context_.session().gradients_measured();
+}
+
+void RingGradients::withdrawn(const Round& round) {
+    context_.session().gradients().withdrawn(static_cast<std::int64_t>(round.number), round.samples,
+                                             context_.engine().plan().lr_scale);
+}
+
+bool RingGradients::halve(std::int64_t samples) {
+    TrainingSession& session = context_.session();
+    return session.gradients().halve(session.engine().plan(), samples, session.gradient_policy());
+}
+
+void RingGradients::add_halves(const Ticket& ticket) {
+    if (ticket.halves) {
+        context_.session().halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
+                                  ticket.gradient_norm);
+    }
+}
+
+}  // namespace cohort

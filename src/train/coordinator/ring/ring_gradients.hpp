@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "train/coordinator/ring/ring_context.hpp"
+
+namespace cohort {
+
+/// What rounds and riders tell about the gradient. A round is asked when it is granted: who takes
+/// part with how many samples is known then, norms come with the tails. Every member holds the mean
+/// gradient, so the reporter answers for all, and nothing more is sent.
+class RingGradients {
+public:
+    explicit RingGradients(RingContext& context) : context_(context) {}
+
+    /// What to ask of the round that is granted now.
+    [[nodiscard]] GradientQuestion ask(Round& round);
+    /// @param pushes  of the round, riders' first
+    void answered(const Round& round, const GradientAnswer& answer,
+                  const std::vector<PushTicket>& pushes);
+    /// The round is skipped or aborted.
+    void withdrawn(const Round& round);
+    /// Whether a rider's next lease is to be computed as two halves.
+    [[nodiscard]] bool halve(std::int64_t samples);
+    void add_halves(const Ticket& ticket);
+    /// For the size of updates; 0: not known.
+    [[nodiscard]] double noise_scale() const;
+
+private:
+    [[nodiscard]] Fire fire_of(const Round& round) const;
+
+    RingContext& context_;
+};
+
+}  // namespace cohort

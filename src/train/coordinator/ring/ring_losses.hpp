@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "train/coordinator/ring/ring_context.hpp"
+#include "train/coordinator/ring/ring_leases.hpp"
+#include "train/coordinator/ring/ring_requests.hpp"
+#include "train/coordinator/ring/ring_riders.hpp"
+#include "train/coordinator/ring/ring_roles.hpp"
+#include "train/coordinator/ring/round_results.hpp"
+
+namespace cohort {
+
+/// Losses and returns of workers.
+///
+/// A rider that is lost gives its leases back. A member takes the ring with it, and so does a
+/// worker that has left the ring while an entering one awaits its state:
+/// 1. kRecover goes to the members left. Each ends its round, complete or broken, forgets the
+///    grants of older epochs and says how far it is.
+/// 2. A round that some have completed is committed: the others get everything from one of them.
+///    Only then it is booked, so that a round counts which a living member has.
+/// 3. Rounds that nobody has completed are void: their leases come back, the gradients of riders
+///    stay with their parents.
+/// 4. Riders of the lost member get another parent; what they had begun is void.
+/// 5. The ring goes on with the members left, until the next plan.
+class RingLosses {
+public:
+    RingLosses(RingContext& context, RingLeases& leases, RingRoles& roles, RingRiders& riders,
+               RingRequests& requests, RoundResults& results);
+
+    void lost(int worker);
+    void joined(int worker);
+    void recovered(const Recovered& answer);
+    void role_taken(const RoleTaken& taken);
+    /// Tells the engine of losses once no round holds anything of theirs.
+    void note_departures();
+    [[nodiscard]] bool recovering() const noexcept { return recovery_.has_value(); }
+    /// World ranks that a recovery waits for.
+    [[nodiscard]] std::vector<int> awaited() const;
+
+private:
+    /// A lost worker, as the engine does not know it yet.
+    struct Departure {
+        bool pending = false;
+        bool returned = false;  ///< it has come back meanwhile
+    };
+    /// What the members left say after the loss of a member, and who is being brought up.
+    struct Recovery {
+        std::vector<Recovered> answers;
+        std::vector<std::uint64_t> bringing;  ///< role orders that have not been carried out
+        std::optional<RoundReport> report;    ///< of the round that some have completed
+        [[nodiscard]] std::uint64_t newest_round() const;
+    };
+    [[nodiscard]] bool all_answered() const {
+        return recovery_->answers.size() == context_.ring.roster.members().size();
+    }
+    void start_recovery();
+    void bring_up();
+    void end_recovery();
+    void go_on();
+
+    RingContext& context_;
+    RingLeases& leases_;
+    RingRoles& roles_;
+    RingRiders& riders_;
+    RingRequests& requests_;
+    RoundResults& results_;
+    std::vector<Departure> departures_;  ///< by worker
+    std::optional<Recovery> recovery_;
+};
+
+}  // namespace cohort

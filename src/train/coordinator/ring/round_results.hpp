@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "session/ring/round_booking.hpp"
+#include "train/coordinator/ring/ring_context.hpp"
+#include "train/coordinator/ring/ring_gradients.hpp"
+#include "train/coordinator/ring/ring_leases.hpp"
+#include "train/coordinator/ring/ring_requests.hpp"
+#include "train/coordinator/ring/ring_riders.hpp"
+
+namespace cohort {
+
+/// What becomes of a round that is over: an update, which the members have applied already, or
+/// nothing.
+class RoundResults final : private RoundFeed {
+public:
+    RoundResults(RingContext& context, RingLeases& leases, RingGradients& gradients,
+                 RingRiders& riders, RingRequests& requests);
+
+    /// The oldest round has ended with this report.
+    /// @param counts  false: the evaluation or snapshot that was to follow it has been given up
+    void report(const RoundReport& report, bool counts);
+    /// The oldest round is not completed by any member: its leases come back, the gradients of
+    /// riders stay with their parents. Members that have not begun a lease skip its batch.
+    void give_up_oldest();
+    /// A worker that was lost is back.
+    void joined(int worker) { booking_.set_idle(worker); }
+    /// The newest round that was reported.
+    [[nodiscard]] std::uint64_t last() const noexcept { return last_; }
+
+private:
+    void push(std::uint64_t lease) override;
+    void carry_out(const std::vector<Effect>& effects) override;
+
+    void settle(const Round& round, const RoundReport& report);
+    void apply(const Round& round, const RoundReport& report, const BatchResult& result);
+    void abort(const Round& round, const RoundReport& report);
+    void skip(std::uint64_t last);
+    void not_applied(const Round& round);
+    [[nodiscard]] BatchResult sum_of(const Round& round, const RoundReport& report) const;
+    void note_times(const Round& round, const RoundReport& report);
+    [[nodiscard]] std::vector<PushTicket> pushes_of(const Round& round, const RoundReport& report);
+
+    RingContext& context_;
+    RingLeases& leases_;
+    RingGradients& gradients_;
+    RingRiders& riders_;
+    RingRequests& requests_;
+    RoundBooking booking_;
+    std::vector<std::uint64_t> pushes_;  ///< of members, by worker, as the engine knows them
+    std::uint64_t last_ = 0;
+    std::vector<PushTicket> tickets_;  ///< of the round that is booked
+    std::optional<Fire> fire_;         ///< of its pushes
+};
+
+}  // namespace cohort

@@ -1,0 +1,75 @@
+#include "train/coordinator/roster.hpp"
+
+#include <algorithm>
+
+#include "train/protocol/send_order.hpp"
+
+namespace cohort {
+
+Roster::Roster(Links links, int max_lost) : links_(links), losses_(links.map, max_lost) {
+    for (int rank = 0; rank < links_.map.size(); ++rank) {
+        at_work_.push_back(rank);
+    }
+}
+
+bool Roster::lost(int rank) {
+    if (!losses_.lost(rank)) {
+        return false;
+    }
+    links_.membership->exclude(rank);
+    std::erase(at_work_, rank);
+    return true;
+}
+
+bool Roster::returned(int rank) {
+    if (!losses_.returned(rank)) {
+        return false;
+    }
+    links_.membership->admit(rank);
+    at_work_.push_back(rank);
+    return true;
+}
+
+void Roster::stop_workers() {
+    for (int worker = 0; worker < links_.map.workers() && !workers_stopped_; ++worker) {
+        if (!losses_.is_lost(links_.map.rank_of_worker(worker))) {
+            send_worker(links_, worker, MessageKind::kStop, Empty());
+        }
+    }
+    workers_stopped_ = true;
+}
+
+void Roster::reported(const Message& message) {
+    reports_.push_back(decode<Farewell>(message.body));
+    std::erase(at_work_, message.from.rank);
+}
+
+std::optional<double> Roster::cpu_seconds() const {
+    if (reports_.empty()) {
+        return std::nullopt;
+    }
+    double seconds = 0;
+    for (const Farewell& report : reports_) {
+        seconds += report.cpu_s;
+    }
+    return seconds;
+}
+
+void Roster::summarize(TrainSummary& summary) const {
+    summary.workers = links_.map.workers();
+    summary.servers = links_.map.servers;
+    summary.lost = losses_.times_lost();
+    summary.returned = losses_.times_returned();
+    summary.losses = losses_.story();
+    for (const Farewell& report : reports_) {
+        summary.arena_bytes = std::max(summary.arena_bytes, report.arena_bytes);
+        summary.peak_bytes = std::max(summary.peak_bytes, report.peak_bytes);
+        summary.staging_bytes = std::max(summary.staging_bytes, report.staging_bytes);
+        summary.snapshot_bytes = std::max(summary.snapshot_bytes, report.snapshot_bytes);
+        summary.bytes_sent += report.bytes_sent;
+        summary.bytes_received += report.bytes_received;
+        summary.comm_cpu_seconds += report.comm_cpu_s;
+    }
+}
+
+}  // namespace cohort

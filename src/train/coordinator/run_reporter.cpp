@@ -1,0 +1,170 @@
+#include "train/coordinator/run_reporter.hpp"
+
+#include <utility>
+
+#include "core/log.hpp"
+#include "core/system/live_line.hpp"
+#include "core/system/process_usage.hpp"
+
+namespace cohort {
+
+RunReporter::RunReporter(const JobParts& parts, const TrainEnvironment& environment,
+                         std::function<void(StopReason)> stop)
+    : parts_(parts), environment_(environment), stop_(std::move(stop)) {
+}
+
+void RunReporter::start() {
+    started_ = clock().now();
+    cpu_at_start_ = process_cpu_seconds();
+}
+
+void RunReporter::begin(TrainingSession& session, const std::string& metrics_file,
+                        std::int64_t position, const std::string& first_line) {
+    session_ = &session;
+    metrics_ = std::make_unique<MetricsFile>(metrics_file, position);
+    metrics_->write(first_line);
+}
+
+void RunReporter::failed(const std::string& last_line) {
+    if (metrics_) {
+        metrics_->write(last_line);
+    }
+    tell([this](TrainHook& hook) { hook.on_failure(*this); });
+}
+
+void RunReporter::make_hooks() {
+    hooks_.push_back(make_nan_guard_hook());
+    hooks_.push_back(
+        environment_.live_line
+            ? make_progress_hook(true, draw_live_line)
+            : make_progress_hook(false, [](const std::string& line) { log_info("{}", line); }));
+    hooks_.push_back(make_metrics_hook());
+    if (!options().record_trace.empty()) {
+        hooks_.push_back(make_trace_hook());
+    }
+    if (!options().record_load.empty()) {
+        hooks_.push_back(make_load_hook());
+    }
+    hooks_.push_back(make_target_hook());
+    hooks_.push_back(make_stop_hook(environment_.stop_requested));
+    tell([this](TrainHook& hook) { hook.on_start(*this); });
+}
+
+ClusterReport RunReporter::cluster() const {
+    const LoadMonitor* const load = session_->load();
+    ClusterReport report{.mode = std::as_const(*session_).modes().in_force(),
+                         .pending = session_->engine().pending(),
+                         .workers = session_->workers().reports(),
+                         .loads = {},
+                         .gradients = {}};
+    for (std::size_t worker = 0; load != nullptr && worker < report.workers.size(); ++worker) {
+        report.loads.push_back(load_of(load->history(), static_cast<int>(worker)));
+        report.loads.back().slow = load->stragglers().open()[worker];
+    }
+    if (load != nullptr) {
+        report.gradients = load->gradients();
+    }
+    return report;
+}
+
+void RunReporter::reach_target(double train_seconds) {
+    progress_.tta_seconds = progress_.tta_seconds.value_or(train_seconds);
+}
+
+double RunReporter::seconds_of_training() const {
+    return earlier_.train_seconds + (clock().now() - started_).count() - pauses_;
+}
+
+void RunReporter::update_progress(std::optional<double> cpu_seconds) {
+    const SessionCounts& counts = session_->counts();
+    progress_.samples_applied = counts.samples_applied;
+    progress_.updates = counts.updates;
+    progress_.drops = counts.drops;
+    progress_.wall_seconds = earlier_.wall_seconds + (clock().now() - started_).count();
+    progress_.train_seconds = seconds_of_training();
+    progress_.cpu_seconds =
+        earlier_.cpu_seconds + cpu_seconds.value_or(process_cpu_seconds()) - cpu_at_start_;
+}
+
+void RunReporter::updated(const UpdateOrder& update) {
+    update_progress();
+    const StepReport step{.result = {.loss_sum = update.loss_sum,
+                                     .correct = update.correct,
+                                     .samples = update.samples},
+                          .learning_rate = update.learning_rate,
+                          .gradient_norm = update.gradient_norm,
+                          .applied = true,
+                          .epoch = update.epoch};
+    tell([&](TrainHook& hook) { hook.on_step(*this, step); });
+}
+
+void RunReporter::dropped(const BatchResult& result, const std::string& because) {
+    update_progress();
+    const StepReport step{.result = result, .applied = false, .dropped_because = because};
+    tell([&](TrainHook& hook) { hook.on_step(*this, step); });
+}
+
+void RunReporter::evaluated(const EvaluationReport& report) {
+    pauses_ += report.seconds;
+    update_progress();
+    progress_.evaluated_at = report.samples_applied;
+    summary_.test = report;
+    log_info("test after {} samples: accuracy {:.2f} %, loss {:.4f}", report.samples_applied,
+             100 * report.accuracy, report.loss);
+    tell([&](TrainHook& hook) { hook.on_evaluation(*this, report); });
+}
+
+void RunReporter::report_switch(const SwitchReport& change) {
+    ++(change.same_mode() ? summary_.regroupings : summary_.switches);
+    const bool often = change.same_mode() && regrouping_said_ &&
+                       (clock().now() - *regrouping_said_).count() < options().log_every_s;
+    if (!often) {
+        log_info("{}", describe(change));
+        regrouping_said_ = clock().now();
+    }
+    tell([&](TrainHook& hook) { hook.on_switch(*this, change); });
+}
+
+void RunReporter::report_modes() {
+    ModeController& modes = session_->modes();
+    for (const SwitchReport& change : modes.take_reports()) {
+        report_switch(change);
+    }
+    for (const DecisionRecord& decision : modes.take_decisions()) {
+        if (decision.kept || decision.held_s >= options().log_every_s) {
+            log_info("{}", describe(decision));
+        }
+        tell([&](TrainHook& hook) { hook.on_decision(*this, decision); });
+    }
+    for (const RateWindow& window : modes.take_windows()) {
+        tell([&](TrainHook& hook) { hook.on_rate(*this, window); });
+    }
+}
+
+void RunReporter::report_stragglers() {
+    if (session_->load() == nullptr) {
+        return;
+    }
+    for (const StragglerNews::Item& news : session_->load()->straggler_news().take()) {
+        log_info("{}", describe(news));
+        tell([&](TrainHook& hook) { hook.on_straggler(*this, news); });
+    }
+}
+
+TrainSummary RunReporter::summary() const {
+    TrainSummary summary = summary_;
+    summary.mode = std::as_const(*session_).modes().mode();
+    summary.progress = progress_;
+    summary.accounts = session_->leases().open().accounts();
+    summary.cluster = cluster();
+    if (LoadMonitor* const load = session_->load()) {
+        summary.predictor_scores = load->scores();
+        summary.brief = load->straggler_news().brief();
+    }
+    summary.part_s = progress_.train_seconds - earlier_.train_seconds;
+    const auto samples = progress_.samples_applied - earlier_.samples_applied;
+    summary.samples_per_s = summary.part_s > 0 ? static_cast<double>(samples) / summary.part_s : 0;
+    return summary;
+}
+
+}  // namespace cohort

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cohort/core/clock.hpp"
+#include "cohort/train/hooks.hpp"
+#include "cohort/train/metrics_file.hpp"
+#include "cohort/train/trainer.hpp"
+#include "session/effect_interpreter.hpp"
+#include "train/run/job_parts.hpp"
+
+namespace cohort {
+
+/// Tells hooks, log and metrics.jsonl what happens in a run, and knows how far the run is. The
+/// time of training stands still during evaluations that workers take part in.
+class RunReporter final : public TrainControl {
+public:
+    /// parts and environment outlive it. @param stop  what request_stop() does
+    RunReporter(const JobParts& parts, const TrainEnvironment& environment,
+                std::function<void(StopReason)> stop);
+
+    [[nodiscard]] const TrainOptions& options() const override { return parts_.options; }
+    [[nodiscard]] const TrainProgress& progress() const override { return progress_; }
+    [[nodiscard]] const Clock& clock() const override { return *environment_.clock; }
+    [[nodiscard]] std::int64_t budget_samples() const override { return parts_.budget_samples; }
+    [[nodiscard]] std::int64_t epoch_samples() const override {
+        return parts_.train_set->info().samples;
+    }
+    [[nodiscard]] MetricsFile& metrics() override { return *metrics_; }
+    [[nodiscard]] ClusterReport cluster() const override;
+    void request_stop(StopReason reason) override { stop_(reason); }
+    void reach_target(double train_seconds) override;
+
+    /// The clock of this part of the run starts.
+    void start();
+    /// The run goes on from here. @param earlier  progress of the parts before this one
+    void resume(const TrainProgress& earlier) { earlier_ = progress_ = earlier; }
+    /// The run begins. @param session  outlives it @param position  of metrics.jsonl, bytes
+    void begin(TrainingSession& session, const std::string& metrics_file, std::int64_t position,
+               const std::string& first_line);
+    /// The run ends with an error. @param last_line  of metrics.jsonl
+    void failed(const std::string& last_line);
+    /// From now on hooks follow the run.
+    void make_hooks();
+    [[nodiscard]] double seconds_of_training() const;
+    /// Brings progress() up to date. @param cpu_seconds  of all roles; none: of this process
+    void update_progress(std::optional<double> cpu_seconds = {});
+
+    void updated(const UpdateOrder& update);
+    void dropped(const BatchResult& result, const std::string& because);
+    void evaluated(const EvaluationReport& report);
+    /// Switches, decisions and measured rates that are complete since the last call.
+    void report_modes();
+    void report_stragglers();
+    /// Calls `event` with every hook.
+    template <class Event>
+    void tell(const Event& event) {
+        for (const auto& hook : hooks_) {
+            event(*hook);
+        }
+    }
+    /// The last evaluation.
+    [[nodiscard]] const std::optional<EvaluationReport>& test() const noexcept {
+        return summary_.test;
+    }
+    /// What this part of the run did, as far as the session and the clock tell.
+    [[nodiscard]] TrainSummary summary() const;
+
+private:
+    void report_switch(const SwitchReport& change);
+
+    const JobParts& parts_;
+    const TrainEnvironment& environment_;
+    std::function<void(StopReason)> stop_;
+    TrainingSession* session_ = nullptr;
+    TrainProgress progress_;
+    TrainProgress earlier_;  ///< of the parts before this one
+    Clock::Seconds started_{0};
+    double pauses_ = 0;  ///< seconds that training stood still for evaluations, in this part
+    double cpu_at_start_ = 0;
+    TrainSummary summary_;  ///< switches and the last evaluation
+    std::optional<Clock::Seconds> regrouping_said_;
+    std::unique_ptr<MetricsFile> metrics_;
+    std::vector<std::unique_ptr<TrainHook>> hooks_;
+};
+
+}  // namespace cohort

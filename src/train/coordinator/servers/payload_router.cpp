@@ -1,0 +1,77 @@
+#include "train/coordinator/servers/payload_router.hpp"
+
+#include <utility>
+
+#include "core/log.hpp"
+#include "train/protocol/send_order.hpp"
+
+namespace cohort {
+
+PayloadRouter::PayloadRouter(Links links, std::vector<bool> nodes)
+    : links_(links),
+      nodes_(links.map, std::move(nodes)),
+      live_(static_cast<std::size_t>(links.map.workers()), true) {
+}
+
+void PayloadRouter::discard(const PushId& push) {
+    const auto order = nodes_.discard(push);
+    if (order && !live(push.worker)) {
+        frees_.push_back(order->second);
+    } else if (order) {
+        send_order(links_, {order->first, Port::kNode}, NodeMessage::kFree, order->second);
+    } else {
+        send_servers(links_, MessageKind::kDiscard, DiscardOrder{{push}});
+    }
+}
+
+void PayloadRouter::send_update(FireOrder& order) {
+    const NodeDesk::Orders orders = nodes_.split(order);
+    send_servers(links_, MessageKind::kFire, order);
+    send_node_orders(orders);
+}
+
+void PayloadRouter::send_node_orders(const NodeDesk::Orders& orders) {
+    for (const auto& [rank, order] : orders.sums) {
+        send_order(links_, {rank, Port::kNode}, NodeMessage::kSum, order);
+    }
+    if (!orders.gone.empty()) {
+        for (const PushId& sum : orders.gone) {
+            log_warn("update {} goes on without the gradients of node {}, which is lost",
+                     sum.sequence, node_of_sum(sum));
+        }
+        send_servers(links_, MessageKind::kDiscard, DiscardOrder{orders.gone});
+    }
+}
+
+std::vector<PushId> PayloadRouter::worker_lost(int worker, const std::vector<PushId>& incomplete) {
+    live_.at(static_cast<std::size_t>(worker)) = false;
+    for (const PushId& push : incomplete) {
+        discard(push);
+    }
+    const NodeDesk::Orders orders = nodes_.lost(worker);
+    send_node_orders(orders);
+    return orders.stranded;
+}
+
+void PayloadRouter::worker_lost_at_the_end(int worker) {
+    live_.at(static_cast<std::size_t>(worker)) = false;
+    send_node_orders(nodes_.lost_at_the_end(worker));
+}
+
+void PayloadRouter::worker_joined(int worker) {
+    live_.at(static_cast<std::size_t>(worker)) = true;
+    nodes_.joined(worker);
+}
+
+void PayloadRouter::send_frees(int worker) {
+    std::erase_if(frees_, [&](const NodeFreeOrder& order) {
+        const bool own = order.push.worker == worker;
+        if (own) {
+            send_order(links_, {links_.map.rank_of_worker(worker), Port::kNode}, NodeMessage::kFree,
+                       order);
+        }
+        return own;
+    });
+}
+
+}  // namespace cohort

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <vector>
+
+#include "train/coordinator/servers/node_desk.hpp"
+#include "train/protocol/links.hpp"
+
+namespace cohort {
+
+/// Knows where the payloads of pushes are, on all servers or in a slot of their worker's node, and
+/// sends orders about them there.
+class PayloadRouter {
+public:
+    /// @param nodes  see staging_nodes
+    PayloadRouter(Links links, std::vector<bool> nodes);
+
+    [[nodiscard]] bool live(int worker) const { return live_.at(static_cast<std::size_t>(worker)); }
+    /// Whether a worker's pushes stay on its node.
+    [[nodiscard]] bool stages(int worker, const SyncPlan& plan) const {
+        return nodes_.stages(worker, plan);
+    }
+    /// Every ticket is to be told, before anything else is done with its push.
+    void arrived(const Ticket& ticket) { nodes_.arrived(ticket); }
+    /// The push is not used.
+    void discard(const PushId& push);
+    /// Sends an update, with the nodes' sums in place of the pushes that lie there.
+    void send_update(FireOrder& order);
+
+    /// @param incomplete  pushes of the worker that will never be complete
+    /// @return complete pushes whose payloads are lost with the worker
+    [[nodiscard]] std::vector<PushId> worker_lost(int worker,
+                                                  const std::vector<PushId>& incomplete);
+    /// After all workers were told to stop: servers wait for no sum of the worker.
+    void worker_lost_at_the_end(int worker);
+    void worker_joined(int worker);
+    /// Tells a worker which slots it may use again, since it began anew.
+    void send_frees(int worker);
+
+private:
+    void send_node_orders(const NodeDesk::Orders& orders);
+
+    Links links_;
+    NodeDesk nodes_;
+    std::vector<bool> live_;            ///< by worker
+    std::vector<NodeFreeOrder> frees_;  ///< for lost workers: sent when they join
+};
+
+}  // namespace cohort
