@@ -10,6 +10,7 @@
 #include "cohort/formats/profile.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/optim/schedule.hpp"
+#include "cohort/sched/job_options.hpp"
 #include "cohort/sched/mode_options.hpp"
 #include "cohort/sched/predictor.hpp"
 #include "sim/cluster/cluster.hpp"

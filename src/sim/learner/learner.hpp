@@ -10,6 +10,8 @@
 
 #include "cohort/data/slice_reader.hpp"
 #include "cohort/optim/optimizer.hpp"
+#include "cohort/sched/plan.hpp"
+#include "optim/gradient_question.hpp"
 
 namespace cohort {
 

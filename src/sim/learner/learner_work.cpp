@@ -5,6 +5,7 @@
 
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
+#include "session/gradient_statistics.hpp"
 
 namespace cohort {
 namespace {

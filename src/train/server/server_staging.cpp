@@ -147,7 +147,7 @@ std::shared_ptr<const float> PushStaging::take(PushId push) {
     const std::lock_guard lock(mutex_);
     const auto at = find_here(push);
     if (at == pushes_.end()) {
-        fail<PeerError>({.where = describe(push),
+        fail<PeerError>({.where = push_text(push),
                          .what = "an update needs it and it has not been received",
                          .hint = "this is a fault of the program"});
     }
