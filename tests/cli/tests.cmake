@@ -29,7 +29,7 @@ cohort_test_properties(cli_launch_test TIMEOUT 240 PROCESSORS 2)
 add_executable(learner_reference support/sim/learner_reference.cpp)
 add_executable(micro_batch_reference support/train/micro_batch_reference.cpp)
 foreach(program learner_reference micro_batch_reference)
-  target_link_libraries(${program} PRIVATE cohort::train CLI11::CLI11 cohort_build_settings)
+  target_link_libraries(${program} PRIVATE cohort::train cohort::sim CLI11::CLI11 cohort_build_settings)
 endforeach()
 target_compile_options(micro_batch_reference PRIVATE -ffp-contract=off)
 cohort_add_cli_test(learner MPIRUN WORDS $<TARGET_FILE:learner_reference>

@@ -7,6 +7,7 @@
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
 #include "optim/weighted_sum.hpp"
+#include "session/gradient_statistics.hpp"
 #include "support/sim/learner_run.hpp"
 
 namespace cohort {
