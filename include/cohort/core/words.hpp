@@ -1,12 +1,9 @@
 #pragma once
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <string_view>
-
-#include "cohort/core/error.hpp"
 
 namespace cohort {
 
@@ -20,16 +17,18 @@ template <class E>
     return kWords<E>[static_cast<std::size_t>(value)];
 }
 
+/// Errors: UsageError, always: `text` is none of `words`. Device code includes this header, which
+/// therefore knows no formatting.
+[[noreturn]] void refuse_word(std::string_view text, std::span<const std::string_view> words,
+                              std::string_view where, std::string_view what);
+
 /// The value of that name. @param where  the option, for the message  Errors: UsageError.
 template <class E>
 [[nodiscard]] E parse_word(std::string_view text, std::string_view where,
                            std::string_view what = "the value cannot be used") {
     const auto found = std::find(kWords<E>.begin(), kWords<E>.end(), text);
     if (found == kWords<E>.end()) {
-        fail<UsageError>({.where = where,
-                          .what = what,
-                          .expected = fmt::format("{}", fmt::join(kWords<E>, ", ")),
-                          .got = fmt::format("'{}'", text)});
+        refuse_word(text, kWords<E>, where, what);
     }
     return static_cast<E>(found - kWords<E>.begin());
 }

@@ -12,6 +12,7 @@
 #include <exception>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "cohort/data/dataset.hpp"
@@ -140,7 +141,9 @@ int main(int argc, char** argv) {
     app.add_option("--lr", settings.lr);
     app.add_option("--momentum", settings.learner.momentum);
     app.add_option("--weight-decay", settings.learner.weight_decay);
-    app.add_option("--optimizer", settings.learner.optimizer);
+    app.add_option_function<std::string>("--optimizer", [&](const std::string& word) {
+        settings.learner.optimizer = parse_word<OptimizerKind>(word, "--optimizer");
+    });
     app.add_option("--augment", settings.learner.augment);
     app.add_option("--seed", settings.learner.seed);
     app.add_option("--threads", settings.learner.threads);

@@ -12,6 +12,7 @@
 #include <exception>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "cohort/data/loader.hpp"
@@ -136,7 +137,9 @@ int main(int argc, char** argv) {
     app.add_option("--lr-schedule", options.lr_schedule);
     app.add_option("--momentum", options.momentum);
     app.add_option("--weight-decay", options.weight_decay);
-    app.add_option("--optimizer", options.optimizer);
+    app.add_option_function<std::string>("--optimizer", [&](const std::string& word) {
+        options.optimizer = parse_word<OptimizerKind>(word, "--optimizer");
+    });
     app.add_option("--augment", options.augment);
     app.add_option("--seed", options.seed);
     CLI11_PARSE(app, argc, argv);
