@@ -69,7 +69,7 @@ TEST(SteadyClock, NeverGoesBack) {
 }
 
 TEST(Version, IsFilledInByTheBuild) {
-    EXPECT_EQ(version(), "0.1.0");
+    EXPECT_EQ(version(), "0.2.0");
     EXPECT_FALSE(revision().empty());
     EXPECT_FALSE(build_type().empty());
 }
