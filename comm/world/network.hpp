@@ -48,7 +48,7 @@ struct Network {
     Traffic traffic;  ///< thread safe
     Doorbells bells;  ///< ring() is thread safe
     Communicators comms;
-    Roster roster;
+    StartupRoster roster;
     Members members;                          ///< thread safe
     Pacer pacer;                              ///< set_rate() and limits() are thread safe
     std::unique_ptr<ControlChannel> control;  ///< null without MPI

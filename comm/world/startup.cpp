@@ -214,9 +214,9 @@ void start_mpi() {
     }
 }
 
-Roster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& comms) {
+StartupRoster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& comms) {
     comms.open_world();
-    Roster roster;
+    StartupRoster roster;
     int size = 0;
     check_mpi(MPI_Comm_rank(comms.world, &roster.own_rank));
     check_mpi(MPI_Comm_size(comms.world, &size));
@@ -240,7 +240,7 @@ Roster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& co
     return roster;
 }
 
-Roster alone(const WorldOptions& options, const LaunchEnv& env) {
+StartupRoster alone(const WorldOptions& options, const LaunchEnv& env) {
     const std::vector<Introduction> cards = {introduce(options, env, 0)};
     check_options(cards);
     return {.map = make_map(options, cards)};

@@ -10,7 +10,7 @@
 namespace cohort {
 
 /// What the ranks learn of each other at the start.
-struct Roster {
+struct StartupRoster {
     RankMap map;
     std::vector<int> same_pids;  ///< others of this node whose process numbers mean the same here
     int own_rank = 0;
@@ -22,8 +22,8 @@ struct Roster {
 void start_mpi();
 /// Collective: makes the communicators and the map, and checks that all ranks have the same usable
 /// options. Errors: UsageError, on all ranks alike; PeerError.
-[[nodiscard]] Roster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& comms);
+[[nodiscard]] StartupRoster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& comms);
 /// A roster of this process only. Errors: UsageError.
-[[nodiscard]] Roster alone(const WorldOptions& options, const LaunchEnv& env);
+[[nodiscard]] StartupRoster alone(const WorldOptions& options, const LaunchEnv& env);
 
 }  // namespace cohort

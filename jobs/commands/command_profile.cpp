@@ -24,7 +24,7 @@ void print(const std::string& line) {
     std::puts(line.c_str());
 }
 
-void print_line(const char* what, const std::vector<CostPoint>& points, const CostLine& line,
+void print_line(const char* what, const std::vector<CostPoint>& points, const CostFit& line,
                 const char* unit) {
     print(fmt::format("{:<24} {:>14} {:>14} {:>14}", what, unit, "measured us", "fitted us"));
     for (const CostPoint& point : points) {

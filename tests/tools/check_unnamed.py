@@ -5,6 +5,7 @@
     check_unnamed.py ROOT         prints names that two files define; exit code 1
     check_unnamed.py --self-test
 
+Types of one name do not stand in headers of two modules: a program that links both takes either for the other.
 Functions of one name may stand in two sources when their parameters differ, aliases when they say the same.
 """
 
@@ -22,6 +23,7 @@ UNNAMED = re.compile(r"\bnamespace\s*\{")
 NAMED = re.compile(r"\bnamespace\s+cohort\s*\{")
 TYPE = re.compile(r"(?:enum(?:\s+class)?|class|struct|union)\s+(\w+)")
 ALIAS = re.compile(r"using\s+(\w+)\s*=(.*)", re.DOTALL)
+DEFINED_TYPE = re.compile(r"^(?:enum class|class|struct|union) (\w+)(?: final)?(?: : [^;{]+)? \{", re.MULTILINE)
 LAST_NAME = re.compile(r"\w+\s*(?=,|\)|$)")  # a parameter's, or its type's if that is all there is
 
 
@@ -90,6 +92,21 @@ def names(root, suffix, namespace):
                     yield module, relative.as_posix(), *found
 
 
+def types_defined_twice(root):
+    """Types of one name in headers of several modules: a program that links both mixes them up."""
+    places = collections.defaultdict(dict)
+    for path in source_tree.files(root, lambda path: path.suffix == ".hpp"):
+        relative = path.relative_to(root)
+        text = path.read_text(encoding="utf-8")
+        space = re.search(r"^namespace ([\w:]+) \{", text, re.MULTILINE)
+        module = check_includes.module_of(relative)
+        if module is not None and space:
+            for name in DEFINED_TYPE.findall(text):
+                places[space.group(1), name].setdefault(module, relative.as_posix())
+    return [f"{name} is defined in {' and '.join(sorted(paths.values()))}"
+            for (_, name), paths in sorted(places.items()) if len(paths) > 1]
+
+
 def check(root):
     root = pathlib.Path(root).resolve()
     places = collections.defaultdict(set)
@@ -101,8 +118,9 @@ def check(root):
         for other, header in headers[name]:
             if other == module or (header.startswith("include/") and other in check_includes.ALLOWED[module]):
                 places[module, name, kind].add(header)
-    return [f"{name} is defined in {' and '.join(sorted(paths))}" for (_, name, kind), paths
-            in sorted(places.items()) if len(paths) > 1 and not kind.startswith("alias")]
+    hidden = [f"{name} is defined in {' and '.join(sorted(paths))}" for (_, name, kind), paths
+              in sorted(places.items()) if len(paths) > 1 and not kind.startswith("alias")]
+    return [*hidden, *types_defined_twice(root)]
 
 
 PLANTED = {
@@ -110,6 +128,8 @@ PLANTED = {
     "sched/b.cpp": "namespace {\nvoid f(int y) {}\nvoid f(double x) {}\nclass A {};\nusing D = int;\n}",
     "sched/c.cpp": "namespace {\nstd::map<int, int> kOne = {{1, 2}};\nvoid f(double z = g(1)) {}\n}\nint kTwo;",
     "sched/d.hpp": "namespace cohort {\nint hidden(int x);\n}",
+    "sched/e.hpp": "namespace cohort {\nstruct Roster {\n};\nclass Seen;\n}",
+    "comm/e.hpp": "namespace cohort {\nclass Roster final : public Base {\n};\nclass Seen {\n};\n}",
     "sched/d.cpp": "namespace {\nint hidden(char x) {}\n}",
     "comm/a.cpp": "namespace {\nint kOne = 2;\nint kTwo;\nvoid A::f(int x) {}\n}",
 }
@@ -124,7 +144,8 @@ def self_test():
         found = check(folder)
     expected = ["A is defined in sched/a.cpp and sched/b.cpp", "f is defined in sched/b.cpp and sched/c.cpp",
                 "f is defined in sched/a.cpp and sched/b.cpp", "kOne is defined in sched/a.cpp and sched/c.cpp",
-                "hidden is defined in sched/d.cpp and sched/d.hpp"]
+                "hidden is defined in sched/d.cpp and sched/d.hpp",
+                "Roster is defined in comm/e.hpp and sched/e.hpp"]
     if sorted(found) != sorted(expected):
         print(f"expected {expected}\ngot      {found}")
         return 1
@@ -138,7 +159,7 @@ def main():
     if sys.argv[1] == "--self-test":
         return self_test()
     found = check(sys.argv[1])
-    print("\n".join([*found, f"{len(found)} names are defined twice in one module"]))
+    print("\n".join([*found, f"{len(found)} names are defined twice"]))
     return 1 if found else 0
 
 

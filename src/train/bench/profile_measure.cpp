@@ -249,7 +249,7 @@ struct Sums {
 
 }  // namespace
 
-CostLine fit_costs(std::span<const CostPoint> points) {
+CostFit fit_costs(std::span<const CostPoint> points) {
     Sums sums;
     for (const CostPoint& point : points) {
         if (!(point.seconds > 0)) {
@@ -303,14 +303,14 @@ MeasuredProfile measure_profile(const ProfileMeasureOptions& options) {
         measured.device.push_back({.units = samples, .seconds = worker.device_s(batch)});
         measured.input.push_back({.units = samples, .seconds = worker.input_s(batch)});
     }
-    const CostLine device = fit_costs(measured.device);
+    const CostFit device = fit_costs(measured.device);
     measured.workload.device_s = device.fixed_s;
     measured.workload.device_s_per_sample = device.per_unit_s;
-    const CostLine input = fit_costs(measured.input);
+    const CostFit input = fit_costs(measured.input);
     measured.workload.cpu_s = input.fixed_s;
     measured.workload.cpu_s_per_sample = input.per_unit_s;
     measured.updates = measure_updates(graph, {.kind = options.optimizer}, options.repetitions);
-    const CostLine update = fit_costs(measured.updates);
+    const CostFit update = fit_costs(measured.updates);
     measured.update_s = update.fixed_s;
     // So small that no growth was seen: what the largest update reached.
     const CostPoint& largest =

@@ -34,14 +34,14 @@ struct CostPoint {
     double seconds = 0;
 };
 /// seconds = fixed_s + per_unit_s units, neither negative.
-struct CostLine {
+struct CostFit {
     double fixed_s = 0;
     double per_unit_s = 0;
 };
 /// The line fitted by least squares of relative errors; if it began below zero, the best line
 /// through the origin, and if it fell, the best constant. Errors: UsageError for fewer than two
 /// points or seconds not above 0.
-[[nodiscard]] CostLine fit_costs(std::span<const CostPoint> points);
+[[nodiscard]] CostFit fit_costs(std::span<const CostPoint> points);
 
 /// Medians over the repetitions.
 struct MeasuredProfile {

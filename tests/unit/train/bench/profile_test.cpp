@@ -12,24 +12,24 @@ namespace {
 
 TEST(FitCosts, FindsALineThatIsThere) {
     const std::vector<CostPoint> points = {{8, 3 + 8 * 0.5}, {16, 3 + 16 * 0.5}, {64, 35}};
-    const CostLine line = fit_costs(points);
+    const CostFit line = fit_costs(points);
     EXPECT_NEAR(line.fixed_s, 3, 1e-12);
     EXPECT_NEAR(line.per_unit_s, 0.5, 1e-12);
 }
 
 TEST(FitCosts, SmallCostsCountAsMuchAsLargeOnes) {
     // The last point is 1 % off: by as much in absolute terms as the first one's whole cost.
-    const CostLine line = fit_costs(std::vector<CostPoint>{{1, 2}, {2, 3}, {100, 102.01}});
+    const CostFit line = fit_costs(std::vector<CostPoint>{{1, 2}, {2, 3}, {100, 102.01}});
     EXPECT_NEAR(line.fixed_s, 1, 0.02);
     EXPECT_NEAR(line.per_unit_s, 1, 0.02);
 }
 
 TEST(FitCosts, NothingIsNegative) {
-    const CostLine steep = fit_costs(std::vector<CostPoint>{{1, 1}, {2, 3}});
+    const CostFit steep = fit_costs(std::vector<CostPoint>{{1, 1}, {2, 3}});
     EXPECT_EQ(steep.fixed_s, 0);
     // sum x/y / sum x^2/y^2 = (1 + 2/3) / (1 + 4/9)
     EXPECT_NEAR(steep.per_unit_s, 15.0 / 13, 1e-12);
-    const CostLine falling = fit_costs(std::vector<CostPoint>{{1, 2}, {2, 1}});
+    const CostFit falling = fit_costs(std::vector<CostPoint>{{1, 2}, {2, 1}});
     EXPECT_EQ(falling.per_unit_s, 0);
     EXPECT_NEAR(falling.fixed_s, 1.2, 1e-12);  // (1/2 + 1) / (1/4 + 1)
 }
