@@ -22,7 +22,8 @@ struct StartupRoster {
 void start_mpi();
 /// Collective: makes the communicators and the map, and checks that all ranks have the same usable
 /// options. Errors: UsageError, on all ranks alike; PeerError.
-[[nodiscard]] StartupRoster meet(const WorldOptions& options, const LaunchEnv& env, Communicators& comms);
+[[nodiscard]] StartupRoster meet(const WorldOptions& options, const LaunchEnv& env,
+                                 Communicators& comms);
 /// A roster of this process only. Errors: UsageError.
 [[nodiscard]] StartupRoster alone(const WorldOptions& options, const LaunchEnv& env);
 

@@ -142,7 +142,7 @@ int main(int argc, char** argv) {
     app.add_option("--momentum", settings.learner.momentum);
     app.add_option("--weight-decay", settings.learner.weight_decay);
     app.add_option_function<std::string>("--optimizer", [&](const std::string& word) {
-        settings.learner.optimizer = parse_word<OptimizerKind>(word, "--optimizer");
+        settings.learner.optimizer = cohort::parse_word<cohort::OptimizerKind>(word, "--optimizer");
     });
     app.add_option("--augment", settings.learner.augment);
     app.add_option("--seed", settings.learner.seed);

@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
     app.add_option("--momentum", options.momentum);
     app.add_option("--weight-decay", options.weight_decay);
     app.add_option_function<std::string>("--optimizer", [&](const std::string& word) {
-        options.optimizer = parse_word<OptimizerKind>(word, "--optimizer");
+        options.optimizer = cohort::parse_word<cohort::OptimizerKind>(word, "--optimizer");
     });
     app.add_option("--augment", options.augment);
     app.add_option("--seed", options.seed);
