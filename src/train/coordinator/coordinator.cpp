@@ -172,7 +172,7 @@ BeginOrder Coordinator::restore() {
 
 /// The mode in charge at this point of the run, its plan, and who drives its updates.
 void Coordinator::open_session(const LeaseState& leases, const SampleAccounts& accounts,
-                               SessionCounts start) {
+                               const SessionCounts& start) {
     const int workers = links_.map.workers();
     ModeSetting setting = mode_setting(options(), workers);
     load_chooser_files(setting.chooser);

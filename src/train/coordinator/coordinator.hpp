@@ -66,7 +66,7 @@ private:
     void begin();
     BeginOrder restore();
     void open_session(const LeaseState& leases, const SampleAccounts& accounts,
-                      SessionCounts start);
+                      const SessionCounts& start);
     [[nodiscard]] bool stopping() const { return stop_ || session_->stopping(); }
     void listen();
     void train();
