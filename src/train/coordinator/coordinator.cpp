@@ -159,7 +159,7 @@ BeginOrder Coordinator::restore() {
             metrics_bytes = snapshot.metrics_bytes;
         }
     }
-    open_session(leases, accounts, std::move(start));
+    open_session(leases, accounts, start);
     evaluations_.emplace(evaluate_every(options(), train.samples),
                          reporter_.progress().evaluated_at);
     checkpoints_.emplace(options(), folder.checkpoints, static_cast<int>(shards_.size()),
