@@ -40,7 +40,7 @@ struct RingBroken : PeerError {
 
 /// Whose loss breaks an all-reduce besides that of its members, and where this member's floats lie.
 struct AllReduceScope {
-    /// World ranks without whom nobody needs the sums.
+    /// World ranks: when one of them is lost, no member needs the sums.
     std::vector<int> watched;
     /// Epoch of the membership (see Membership) in which the members were chosen: a rank that was
     /// lost since then breaks the all-reduce even if it is a member again. Nothing: the current

@@ -9,7 +9,7 @@
 //
 // This works because a program's own readv and writev come before libc's for every library that it
 // loads; CMakeLists.txt has them exported. Only programs that ask for it link this file, never
-// whoever uses the library. Where MPI moves data by other calls nothing changes.
+// whoever uses the library. Where MPI moves data by other calls the mask has no effect.
 #include "comm/base/dead_tcp_mask.hpp"
 
 #include <fcntl.h>

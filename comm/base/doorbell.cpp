@@ -31,7 +31,7 @@ void Doorbells::open(MPI_Comm node, const std::vector<int>& node_ranks, int own_
         by_rank_[static_cast<std::size_t>(node_ranks[i])] = static_cast<Bell*>(aligned);
     }
     own_.store(new (by_rank_[static_cast<std::size_t>(own_rank)]) Bell);
-    check_mpi(MPI_Barrier(node));  // nobody rings a bell before it is made
+    check_mpi(MPI_Barrier(node));  // no rank rings a bell before it exists
     open_.store(true);
 }
 

@@ -11,7 +11,7 @@ namespace cohort {
 /// MPI requests that are in flight, each with what to do at its end.
 class RequestPool {
 public:
-    /// @param abandoned  the peer is lost: it may end or not, nobody waits for it
+    /// @param abandoned  the peer is lost: the request may stay incomplete, no rank waits for it
     void add(MPI_Request request, int peer, std::function<void()> at_end, bool abandoned = false);
     /// Calls the ends of what has completed; they may add requests. True when there was any.
     bool poll();

@@ -59,7 +59,7 @@ void CommThread::start() {
 
 void CommThread::join() {
     const auto leaving = parts_.board.begin("shutting down", 0);
-    // Past the end of the loop nobody looks at the named waits: MPI_Finalize has its own limit.
+    // Past the end of the loop no thread checks the named waits: MPI_Finalize has its own limit.
     const std::chrono::duration<double> limit(3 * parts_.options.stall_limit_s);
     auto ended = std::async(std::launch::async, [this] { thread_.join(); });
     RunningTime time;
