@@ -56,7 +56,7 @@ bool Network::all_left() const noexcept {
     return transfers->sent_all() && (!control || control->quiet());
 }
 
-void Network::abandon(int other) {
+void Network::abandon(int other) const {
     if (control) {
         control->abandon(other);
     }

@@ -41,7 +41,7 @@ struct Network {
     /// All that was to be sent has left.
     [[nodiscard]] bool all_left() const noexcept;
     /// Nobody waits any more for messages and chunks to and from `other`.
-    void abandon(int other);
+    void abandon(int other) const;
 
     const bool uses_mpi;  ///< false: a world of one rank, without communicators
     std::atomic<bool> mpi_started{false};

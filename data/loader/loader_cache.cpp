@@ -65,7 +65,7 @@ std::shared_ptr<const RawChunk> ChunkCache::read(std::int64_t index) {
     return chunk;
 }
 
-ChunkReader::ChunkReader(std::shared_ptr<SampleSource> source, const LoaderOptions& options)
+ChunkReader::ChunkReader(const std::shared_ptr<SampleSource>& source, const LoaderOptions& options)
     : info_(source->info()),
       options_(options.order),
       cache_(source, cache_capacity(source->info(), options)) {

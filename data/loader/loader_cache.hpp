@@ -39,7 +39,7 @@ private:
 /// Reads chunks for leases, and in between those that the next leases will need. For one thread.
 class ChunkReader {
 public:
-    ChunkReader(std::shared_ptr<SampleSource> source, const LoaderOptions& options);
+    ChunkReader(const std::shared_ptr<SampleSource>& source, const LoaderOptions& options);
 
     /// See ChunkCache::get.
     [[nodiscard]] std::shared_ptr<const RawChunk> get(std::int64_t index) {

@@ -76,7 +76,9 @@ UpdateOrder EffectInterpreter::order_of(const Fire& fire) {
         const auto held = held_.extract(ticket.id);
         const LeaseOrder* const lease = leases.find(ticket.lease);
         check_invariant(!held.empty() && lease != nullptr, "a push that fires has its lease");
-        update.epoch = update.terms.empty() ? lease->epoch : update.epoch;
+        if (update.terms.empty()) {
+            update.epoch = lease->epoch;
+        }
         update.terms.push_back({.push = ticket.id,
                                 .lease = ticket.lease,
                                 .coefficient = weights[i],

@@ -31,14 +31,15 @@ SharedRound::SharedRound(const AllReduceSetting& all, bool ordered)
     : SharedRound(all, NodeGroups(all), shape_of(all, NodeGroups(all), ordered)) {
 }
 
-SharedRound::SharedRound(const AllReduceSetting& all, NodeGroups by_node, const NodeShape& shape)
+SharedRound::SharedRound(const AllReduceSetting& all, const NodeGroups& by_node,
+                         const NodeShape& shape)
     : SharedRound(all, by_node, shape, set_up_node(all, by_node, shape)) {
 }
 
-SharedRound::SharedRound(const AllReduceSetting& all, NodeGroups by_node, const NodeShape& shape,
-                         NodeSetUp made)
+SharedRound::SharedRound(const AllReduceSetting& all, const NodeGroups& by_node,
+                         const NodeShape& shape, NodeSetUp made)
     : setting(all),
-      groups(std::move(by_node)),
+      groups(by_node),
       memory(std::move(made.memory)),
       tag(made.tag),
       node(memory.data(), shape) {

@@ -36,8 +36,8 @@ struct SharedRound {
     std::atomic<std::uint64_t> submitted{0};  ///< last round with a summary of this member
 
 private:
-    SharedRound(const AllReduceSetting& all, NodeGroups by_node, const NodeShape& shape);
-    SharedRound(const AllReduceSetting& all, NodeGroups by_node, const NodeShape& shape,
+    SharedRound(const AllReduceSetting& all, const NodeGroups& by_node, const NodeShape& shape);
+    SharedRound(const AllReduceSetting& all, const NodeGroups& by_node, const NodeShape& shape,
                 NodeSetUp made);
 };
 

@@ -149,7 +149,8 @@ Decision AdvisedPolicy::regroup(const Telemetry& telemetry, std::string /*reason
 }
 
 std::unique_ptr<ModePolicy> make_recording_policy(Mode mode, const ModeSetting& setting) {
-    return std::make_unique<AdvisedPolicy>(mode, mode, setting);
+    Mode advised = mode;
+    return std::make_unique<AdvisedPolicy>(std::move(mode), std::move(advised), setting);
 }
 
 }  // namespace cohort

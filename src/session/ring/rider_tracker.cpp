@@ -55,7 +55,7 @@ RiderGradient RiderTracker::settle(const PushId& push) {
     RiderProgress& rider = progress(push.worker);
     rider.settled = std::max(rider.settled, push.sequence);
     auto gradient = gradients_.extract(push);
-    return gradient.empty() ? RiderGradient() : std::move(gradient.mapped());
+    return gradient.empty() ? RiderGradient() : gradient.mapped();
 }
 
 }  // namespace cohort

@@ -110,7 +110,7 @@ public:
     /// Between one node and several that are named, with repetitions.
     WorkId begin(int outer, const std::vector<int>& inner, bool outer_sends, double bytes,
                  Action done);
-    WorkId begin_all_reduce(const std::vector<int>& nodes, double bytes, Action done);
+    WorkId begin_all_reduce(const std::vector<int>& members, double bytes, Action done);
     /// See VirtualCluster::forget_unused.
     std::size_t forget_unused();
 

@@ -104,20 +104,20 @@ std::size_t VirtualCluster::Impl::Transfers::forget_unused() {
 }
 
 VirtualCluster::WorkId VirtualCluster::Impl::Transfers::begin_all_reduce(
-    const std::vector<int>& nodes, double bytes, Action done) {
-    if (nodes.empty() || !(bytes >= 0)) {
+    const std::vector<int>& members, double bytes, Action done) {
+    if (members.empty() || !(bytes >= 0)) {
         throw std::logic_error("[VirtualCluster::all_reduce] no members, or bytes < 0");
     }
-    const WorkId id = cluster_.take(Stage::kLatency, nodes.front(), std::move(done));
+    const WorkId id = cluster_.take(Stage::kLatency, members.front(), std::move(done));
     Work& each = cluster_.work(id);
-    const auto members = static_cast<double>(nodes.size());
-    const double steps = 2 * (members - 1);
-    each.amount = steps / members * bytes;
+    const auto count = static_cast<double>(members.size());
+    const double steps = 2 * (count - 1);
+    each.amount = steps / count * bytes;
     each.uses.clear();
     bool local = false;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-        const int from = nodes[i];
-        const int to = nodes[i + 1 < nodes.size() ? i + 1 : 0];
+    for (std::size_t i = 0; i < members.size(); ++i) {
+        const int from = members[i];
+        const int to = members[i + 1 < members.size() ? i + 1 : 0];
         if (from == to) {
             local = true;
             continue;

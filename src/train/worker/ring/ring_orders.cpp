@@ -26,10 +26,10 @@ void RingOrders::recover(const RecoverOrder& order) {
     std::erase_if(orders_, [this](Order& one) { return is_void(one); });
 }
 
-void RingOrders::join(JoinOrder order) {
+void RingOrders::join(const JoinOrder& order) {
     orders_.clear();
     recover_.reset();
-    join_ = std::move(order);
+    join_ = order;
 }
 
 RingOrders::Order RingOrders::take() {

@@ -19,7 +19,7 @@ public:
     /// A member was lost: orders of older epochs are void.
     void recover(const RecoverOrder& order);
     /// This worker was lost and joins again: all orders from before are void.
-    void join(JoinOrder order);
+    void join(const JoinOrder& order);
 
     /// Epoch of the newest order.
     [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
