@@ -6,9 +6,8 @@
 
 #include "session/effect_interpreter.hpp"
 #include "session/training_session.hpp"
-#include "session/validation_sampler.hpp"
+#include "session/lease_dispatcher.hpp"
 #include "session/work_planner.hpp"
-#include "session/worker_queue.hpp"
 
 namespace cohort {
 

@@ -14,7 +14,6 @@
 #include "session/lease_dispatcher.hpp"
 #include "session/load_monitor.hpp"
 #include "session/mode_controller.hpp"
-#include "session/worker_stats.hpp"
 
 namespace cohort {
 

@@ -1,10 +1,16 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "cohort/sched/plan.hpp"
 #include "sched/plan/ring_rules.hpp"
+#include "session/ring/round.hpp"
 
 namespace cohort {
 
@@ -39,6 +45,66 @@ private:
 
     std::vector<RingSeat> seats_;  ///< by worker
     std::vector<int> members_;
+};
+
+/// A rider's push that is not settled. It is complete when its ticket is received and a parent
+/// holds its gradient.
+struct RiderGradient {
+    std::optional<PushTicket> ticket;
+    std::int64_t correct = 0;  ///< samples that were classified correctly
+    std::uint32_t epoch = 0;   ///< of its lease
+    std::optional<int> parent;
+    bool granted = false;
+};
+
+/// How far a worker is, as a rider.
+struct RiderProgress {
+    bool taken = true;          ///< it has taken its newest role
+    std::uint64_t begun = 0;    ///< last push that it had begun then
+    std::uint64_t settled = 0;  ///< last push that was applied, refused or void
+    bool flush = false;         ///< a fence waits for what it had begun
+    [[nodiscard]] bool flushed() const noexcept { return !flush || (taken && settled >= begun); }
+};
+
+/// Follows the pushes of riders from ticket and gradient until they are applied, refused or void.
+/// Pure.
+class RiderTracker {
+public:
+    explicit RiderTracker(int workers) : riders_(static_cast<std::size_t>(workers)) {}
+
+    void add_ticket(const PushTicket& ticket, std::int64_t correct = 0, std::uint32_t epoch = 0);
+    void add_gradient(const PushId& push, int parent);
+    /// Complete and not granted, in order of arrival.
+    [[nodiscard]] const std::deque<PushId>& ready() const noexcept { return ready_; }
+    [[nodiscard]] const RiderGradient& at(const PushId& push) const { return gradients_.at(push); }
+    /// Null for a push that is not known, or is settled.
+    [[nodiscard]] const RiderGradient* find(const PushId& push) const;
+    /// Pushes of a rider that are not settled.
+    [[nodiscard]] std::vector<PushId> pushes_of(int rider) const;
+    [[nodiscard]] bool settled(const PushId& push) const {
+        return push.sequence <= progress(push.worker).settled;
+    }
+
+    /// The push is part of a round from now on.
+    void grant(const PushId& push);
+    /// The round is skipped or aborted: parents still hold its riders' gradients, which take part
+    /// in the next one.
+    void put_back(const Round& round);
+    /// The push is applied, refused or void: nobody holds its gradient. @return what was known of
+    /// it
+    RiderGradient settle(const PushId& push);
+
+    [[nodiscard]] RiderProgress& progress(int rider) {
+        return riders_.at(static_cast<std::size_t>(rider));
+    }
+    [[nodiscard]] const RiderProgress& progress(int rider) const {
+        return riders_.at(static_cast<std::size_t>(rider));
+    }
+
+private:
+    std::vector<RiderProgress> riders_;  ///< by worker
+    std::map<PushId, RiderGradient> gradients_;
+    std::deque<PushId> ready_;
 };
 
 }  // namespace cohort

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "sim/cluster/position_heap.hpp"
 #include "sim/cluster/slot_table.hpp"
 
 namespace cohort {

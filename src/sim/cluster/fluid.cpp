@@ -5,7 +5,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "sim/cluster/fluid_completions.hpp"
 #include "sim/cluster/fluid_fill.hpp"
 #include "sim/cluster/fluid_rates.hpp"
 #include "sim/cluster/fluid_routes.hpp"

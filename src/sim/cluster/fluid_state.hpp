@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "sim/cluster/fluid.hpp"
-#include "sim/cluster/position_heap.hpp"
 #include "sim/cluster/slot_table.hpp"
 
 /// The parts of a FluidNetwork. Activities are grouped by what decides their rates, so that a

@@ -5,7 +5,7 @@
 
 #include "cohort/core/error.hpp"
 #include "optim/update_cost.hpp"
-#include "sim/job/virtual_jobs.hpp"
+#include "sim/job/virtual_job.hpp"
 
 // What servers do, and what the engine decides.
 namespace cohort {

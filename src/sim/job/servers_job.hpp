@@ -9,11 +9,51 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/sim/simulation.hpp"
 #include "session/server_scheduler.hpp"
-#include "sim/job/server_line.hpp"
+#include "sim/cluster/cluster.hpp"
 #include "sim/job/virtual_job.hpp"
 
 namespace cohort {
+
+/// A server of a virtual job, or who sums for a node: what it is asked to do waits in line, one
+/// thing at a time.
+class ServerLine {
+public:
+    struct Order {
+        double core_s = 0;
+        VirtualCluster::Action begun;  ///< called when it begins; may be empty
+        VirtualCluster::Action done;   ///< called when it is done, in the order of the calls
+        /// It does not begin, and what is behind it neither, before this is 0; null: nothing is
+        /// missing. Whoever makes it 0 calls advance().
+        std::shared_ptr<const int> missing;
+    };
+
+    /// @param threads  cores that it can use at once
+    ServerLine(VirtualCluster& cluster, int node, double threads)
+        : cluster_(cluster), threads_(threads), use_{.node = node} {}
+    ServerLine(const ServerLine&) = delete;
+    ServerLine& operator=(const ServerLine&) = delete;
+
+    void add(Order order);
+    /// Begins what may begin.
+    void advance();
+    /// Gives up all that waits.
+    void clear();
+    [[nodiscard]] bool idle() const noexcept { return work_ == 0; }
+    /// Without bytes.
+    [[nodiscard]] const ServerUse& use() const noexcept { return use_; }
+
+private:
+    void done();
+
+    VirtualCluster& cluster_;
+    double threads_;
+    ServerUse use_;
+    std::deque<Order> orders_;  ///< the first one is in work, unless something is missing
+    VirtualCluster::WorkId work_ = 0;
+    double begun_s_ = 0;
+};
 
 /// A virtual job with parameter servers. A worker's way:
 ///  1. an update releases it: its parameters are those of the update, on all servers

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -8,11 +9,8 @@
 
 #include "session/effect_interpreter.hpp"
 #include "session/training_session.hpp"
-#include "sim/cluster/worker_lanes.hpp"
-#include "sim/job/event_log.hpp"
 #include "sim/job/job_records.hpp"
 #include "sim/job/job_spec.hpp"
-#include "sim/job/virtual_evaluations.hpp"
 
 namespace cohort {
 
@@ -215,5 +213,11 @@ private:
     bool over_ = false;
     std::string stop_reason_;
 };
+
+/// Jobs by architecture. @param cluster, learner outlive them. Errors: UsageError for a mode.
+[[nodiscard]] std::unique_ptr<VirtualJob> make_servers_job(VirtualCluster& cluster,
+                                                           Learner& learner, JobSpec spec);
+[[nodiscard]] std::unique_ptr<VirtualJob> make_ring_job(VirtualCluster& cluster, Learner& learner,
+                                                        JobSpec spec);
 
 }  // namespace cohort

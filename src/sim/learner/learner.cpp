@@ -1,11 +1,11 @@
 #include "sim/learner/learner.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cmath>
 #include <map>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
@@ -14,6 +14,7 @@
 #include "cohort/model/zoo.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "optim/vector_math.hpp"
+#include "sim/learner/learner_store.hpp"
 #include "sim/learner/learner_work.hpp"
 
 namespace cohort {
@@ -289,10 +290,46 @@ Learner::Accuracy TrainingLearner::evaluate(const Released& released, std::int64
     return sums;
 }
 
+/// Keeps time only.
+class IdleLearner final : public Learner {
+public:
+    [[nodiscard]] Released release(int /*worker*/, double /*lag*/, double /*lr*/,
+                                   bool /*delay_compensated*/) override {
+        return parameters_;
+    }
+    WorkId start(const Job& /*job*/) override { return ++last_; }
+    std::vector<WorkId> start_group(std::span<const Job> jobs) override {
+        std::vector<WorkId> works(jobs.size());
+        for (WorkId& work : works) {
+            work = ++last_;
+        }
+        return works;
+    }
+    [[nodiscard]] Outcome outcome(WorkId /*work*/) override { return {}; }
+    void forget(WorkId /*work*/) override {}
+    GradientAnswer apply(const Update& /*update*/) override { return {}; }
+    void set_reference(WorkId /*work*/) override {}
+    [[nodiscard]] std::pair<double, double> compare(WorkId /*work*/) override { return {0, 0}; }
+    [[nodiscard]] Accuracy evaluate(std::int64_t /*most*/) override { return {}; }
+    [[nodiscard]] Accuracy evaluate_average(std::int64_t /*most*/) override { return {}; }
+    [[nodiscard]] std::uint64_t digest() override { return 0; }
+    [[nodiscard]] std::int64_t samples_computed() const override { return 0; }
+    [[nodiscard]] double engine_core_s() const override { return 0; }
+    [[nodiscard]] std::uint64_t buffer_bytes_most() const override { return 0; }
+
+private:
+    Released parameters_ = std::make_shared<const Parameters>();
+    WorkId last_ = 0;
+};
+
 }  // namespace
 
 std::unique_ptr<Learner> make_learner(const LearnerOptions& options) {
     return std::make_unique<TrainingLearner>(options);
+}
+
+std::unique_ptr<Learner> make_idle_learner() {
+    return std::make_unique<IdleLearner>();
 }
 
 }  // namespace cohort

@@ -9,7 +9,6 @@
 
 #include "sim/learner/learner.hpp"
 #include "sim/learner/learner_pool.hpp"
-#include "sim/learner/learner_samples.hpp"
 #include "sim/learner/learner_store.hpp"
 
 namespace cohort {

@@ -1,4 +1,4 @@
-#include "sim/scenario/iteration_delays.hpp"
+#include "sim/scenario/pattern_parts.hpp"
 
 #include <fmt/format.h>
 

@@ -13,7 +13,7 @@
 #include "formats/chooser_file.hpp"
 #include "formats/efficiency_file.hpp"
 #include "formats/predictor_file.hpp"
-#include "sim/job/virtual_jobs.hpp"
+#include "sim/job/virtual_job.hpp"
 #include "sim/scenario/ideal_workers.hpp"
 #include "sim/scenario/oracle_predictor.hpp"
 

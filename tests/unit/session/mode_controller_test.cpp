@@ -1,5 +1,4 @@
 // Decisions of choosers: what is recorded when they are made, and what came of them.
-#include "session/decision_log.hpp"
 
 #include <gmock/gmock.h>
 

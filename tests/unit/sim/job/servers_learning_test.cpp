@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "cohort/sched/modes.hpp"
-#include "sim/job/virtual_jobs.hpp"
+#include "sim/job/virtual_job.hpp"
 #include "support/sim/learner_run.hpp"
 #include "support/sim/virtual_runs.hpp"
 

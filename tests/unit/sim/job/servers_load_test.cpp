@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/job/virtual_jobs.hpp"
+#include "sim/job/virtual_job.hpp"
 #include "support/sim/virtual_runs.hpp"
 
 namespace cohort {

@@ -6,7 +6,7 @@
 #include "cohort/train/events.hpp"
 #include "cohort/train/options.hpp"
 #include "session/mode_controller.hpp"
-#include "session/worker_stats.hpp"
+#include "session/load_monitor.hpp"
 #include "train/coordinator/loss_desk.hpp"
 
 namespace cohort {

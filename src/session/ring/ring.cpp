@@ -1,4 +1,4 @@
-#include "session/ring/plan_switch.hpp"
+#include "session/ring/ring.hpp"
 
 #include <utility>
 
