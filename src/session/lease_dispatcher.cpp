@@ -8,9 +8,7 @@
 #include "cohort/core/rng.hpp"
 
 namespace cohort {
-namespace {
 
-/// Where the accounts count samples that return for this reason.
 std::int64_t& returned_for(SampleAccounts& accounts, ReturnReason reason) {
     switch (reason) {
         case ReturnReason::kDropped: return accounts.returned_dropped;
@@ -22,8 +20,6 @@ std::int64_t& returned_for(SampleAccounts& accounts, ReturnReason reason) {
     }
     return accounts.returned_stop;
 }
-
-}  // namespace
 
 OpenLeases::OpenLeases(LeaseLedger ledger, int workers, const SampleAccounts& earlier)
     : ledger_(std::move(ledger)),

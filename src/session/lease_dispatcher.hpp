@@ -12,6 +12,9 @@
 
 namespace cohort {
 
+/// Where the accounts count samples that return for this reason.
+[[nodiscard]] std::int64_t& returned_for(SampleAccounts& accounts, ReturnReason reason);
+
 /// The leases that workers hold, and what became of all others. Pure.
 class OpenLeases {
 public:

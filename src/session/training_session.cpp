@@ -181,18 +181,12 @@ void TrainingSession::worker_joined(int worker) {
 
 void TrainingSession::check_accounts() const {
     const EngineAccounts mine = engine_.accounts();
-    const SampleAccounts other = leases_.open().part_accounts();
-    const std::array<std::pair<ReturnReason, std::int64_t>, kReturnReasons> reasons{
-        {{ReturnReason::kDropped, other.returned_dropped},
-         {ReturnReason::kNonFinite, other.returned_non_finite},
-         {ReturnReason::kInterrupted, other.returned_interrupted},
-         {ReturnReason::kLost, other.returned_lost},
-         {ReturnReason::kVoidRound, other.returned_void_round},
-         {ReturnReason::kStop, other.returned_stop}}};
+    SampleAccounts other = leases_.open().part_accounts();
     bool same = mine.leased == other.leased && mine.applied == other.applied &&
                 mine.outstanding == other.outstanding;
-    for (const auto& [reason, samples] : reasons) {
-        same = same && mine.returned_for(reason) == samples;
+    for (std::size_t i = 0; i < kReturnReasons; ++i) {
+        const auto reason = static_cast<ReturnReason>(i);
+        same = same && mine.returned_for(reason) == returned_for(other, reason);
     }
     check_invariant(same, "the accounts of engine and leases agree");
 }

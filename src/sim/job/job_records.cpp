@@ -1,5 +1,6 @@
 #include "sim/job/job_records.hpp"
 
+#include <limits>
 #include <utility>
 
 namespace cohort {
@@ -22,54 +23,46 @@ constexpr double kNearTarget = 0.01;
 
 }  // namespace
 
-JobRecords::JobRecords(std::size_t records)
-    : most_records_(records), lag_histogram_(kLagBatches * SimulationResult::kLagBins + 1, 0) {
+JobRecords::JobRecords(SimulationResult& result, std::size_t records)
+    : result_(result), most_records_(records) {
+    result_.lag_histogram.assign(kLagBatches * SimulationResult::kLagBins + 1, 0);
 }
 
 void JobRecords::timed(const IterationRecord& record) {
-    if (records_.size() < most_records_) {
-        records_.push_back(record);
+    if (result_.records.size() < most_records_) {
+        result_.records.push_back(record);
     }
 }
 
 void JobRecords::settled(const PushOutcome& outcome) {
     if (!outcome.returned) {
         const double bin = outcome.lag * SimulationResult::kLagBins;
-        const std::size_t last = lag_histogram_.size() - 1;
-        ++lag_histogram_[bin < static_cast<double>(last) ? static_cast<std::size_t>(bin) : last];
+        const std::size_t last = result_.lag_histogram.size() - 1;
+        ++result_.lag_histogram[bin < static_cast<double>(last) ? static_cast<std::size_t>(bin)
+                                                                : last];
     }
 }
 
 void JobRecords::collect(TrainingSession& session) {
-    for (SwitchReport& change : session.modes().take_reports()) {
-        switches_.push_back(std::move(change));
-    }
-    keep(decisions_, SimulationResult::kDecisions, session.modes().take_decisions());
-    keep(windows_, SimulationResult::kWindows, session.modes().take_windows());
+    constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+    keep(result_.switches, kAll, session.modes().take_reports());
+    keep(result_.decisions, SimulationResult::kDecisions, session.modes().take_decisions());
+    keep(result_.windows, SimulationResult::kWindows, session.modes().take_windows());
     if (session.load() == nullptr) {
         return;
     }
     for (const StragglerNews::Item& news : session.load()->straggler_news().take()) {
         const bool over = news.kind != StragglerNews::Kind::kBegun;
-        if (over && stragglers_.size() < SimulationResult::kStragglers) {
-            stragglers_.push_back(news.episode);
+        if (over && result_.stragglers.size() < SimulationResult::kStragglers) {
+            result_.stragglers.push_back(news.episode);
         }
     }
-}
-
-void JobRecords::report(SimulationResult& result) const {
-    result.records = records_;
-    result.switches = switches_;
-    result.decisions = decisions_;
-    result.windows = windows_;
-    result.stragglers = stragglers_;
-    result.lag_histogram = lag_histogram_;
 }
 
 bool VirtualEvaluations::updated(double now_s, std::int64_t samples_applied) {
     updated_s_ = now_s;
     samples_applied_ = samples_applied;
-    last_.reset();
+    whole_ = false;
     const std::int64_t every = spec_.eval_every_samples;
     if (every <= 0 || samples_applied < next_) {
         return false;
@@ -102,56 +95,55 @@ double VirtualEvaluations::evaluate(std::int64_t samples) {
         point.average_accuracy = mean.accuracy;
         point.average_loss = mean.loss;
     }
-    points_.push_back(point);
+    result_.evaluations.push_back(point);
     const double decides =
         spec_.target_on_average ? point.average_accuracy.value_or(0) : found.accuracy;
     if (samples > 0) {
         return decides;
     }
-    last_ = found;
-    if (spec_.target_accuracy > 0 && decides >= spec_.target_accuracy && !tta_s_) {
-        tta_s_ = updated_s_;
-        samples_to_target_ = samples_applied_;
+    whole_ = true;
+    result_.accuracy = found.accuracy;
+    result_.loss = found.loss;
+    if (spec_.target_accuracy > 0 && decides >= spec_.target_accuracy && !result_.tta_virtual_s) {
+        result_.tta_virtual_s = updated_s_;
+        result_.samples_to_target = samples_applied_;
     }
     return decides;
 }
 
 void VirtualEvaluations::end() {
-    if (spec_.eval_every_samples > 0 && !last_) {
+    if (spec_.eval_every_samples > 0 && !whole_) {
         evaluate(0);
     }
 }
 
-void VirtualEvaluations::report(SimulationResult& result) const {
-    result.tta_virtual_s = tta_s_;
-    result.samples_to_target = samples_to_target_;
-    if (last_) {
-        result.accuracy = last_->accuracy;
-        result.loss = last_->loss;
+WorkerLanes::WorkerLanes(SimulationResult& result, int workers, std::size_t most)
+    : result_(result), most_(most) {
+    for (std::vector<double>* sums : {&result.worker_busy_s, &result.worker_wait_s,
+                                      &result.worker_cpu_s, &result.worker_bytes}) {
+        sums->assign(static_cast<std::size_t>(workers), 0);
     }
-    result.evaluations = points_;
 }
 
 void WorkerLanes::span(int worker, LaneSpan::Kind kind, double begin_s, double end_s) {
     if (end_s <= begin_s) {
         return;
     }
-    Totals& total = totals_.at(static_cast<std::size_t>(worker));
-    switch (kind) {
-        case LaneSpan::Kind::kInput:
-        case LaneSpan::Kind::kCompute: total.busy_s += end_s - begin_s; break;
-        case LaneSpan::Kind::kWait: total.wait_s += end_s - begin_s; break;
-        default: break;
+    const auto index = static_cast<std::size_t>(worker);
+    if (kind == LaneSpan::Kind::kInput || kind == LaneSpan::Kind::kCompute) {
+        result_.worker_busy_s.at(index) += end_s - begin_s;
+    } else if (kind == LaneSpan::Kind::kWait) {
+        result_.worker_wait_s.at(index) += end_s - begin_s;
     }
-    if (spans_.size() < most_) {
-        spans_.push_back({.worker = worker, .kind = kind, .begin_s = begin_s, .end_s = end_s});
+    if (result_.lanes.size() < most_) {
+        result_.lanes.push_back(
+            {.worker = worker, .kind = kind, .begin_s = begin_s, .end_s = end_s});
     }
 }
 
 void WorkerLanes::used(int worker, double cpu_core_s, double bytes) {
-    Totals& total = totals_.at(static_cast<std::size_t>(worker));
-    total.cpu_core_s += cpu_core_s;
-    total.bytes += bytes;
+    result_.worker_cpu_s.at(static_cast<std::size_t>(worker)) += cpu_core_s;
+    result_.worker_bytes.at(static_cast<std::size_t>(worker)) += bytes;
 }
 
 }  // namespace cohort

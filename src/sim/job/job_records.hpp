@@ -50,27 +50,20 @@ private:
     std::uint64_t hash_ = 0;
 };
 
-/// What the result of a virtual job tells of its course.
+/// Writes into the result of a virtual job what its course was.
 class JobRecords final : public SessionObserver {
 public:
-    /// @param records  iterations that are kept
-    explicit JobRecords(std::size_t records);
+    /// @param result  outlives it  @param records  iterations that are kept
+    JobRecords(SimulationResult& result, std::size_t records);
 
     void timed(const IterationRecord& record);
     void settled(const PushOutcome& outcome) override;
     /// Switches, decisions, measured rates and stragglers that are complete.
     void collect(TrainingSession& session);
-    [[nodiscard]] const std::vector<SwitchReport>& switches() const noexcept { return switches_; }
-    void report(SimulationResult& result) const;
 
 private:
+    SimulationResult& result_;
     std::size_t most_records_;
-    std::vector<IterationRecord> records_;
-    std::vector<SwitchReport> switches_;
-    std::vector<DecisionRecord> decisions_;
-    std::vector<RateWindow> windows_;
-    std::vector<StragglerEpisode> stragglers_;
-    std::vector<std::int64_t> lag_histogram_;
 };
 
 /// The accuracy of a virtual job while it trains, and when it reaches its target. Evaluations take
@@ -78,16 +71,19 @@ private:
 class VirtualEvaluations {
 public:
     /// All of them outlive it.
-    VirtualEvaluations(const JobSpec& spec, Learner& learner, EventLog& log)
-        : spec_(spec), learner_(learner), log_(log), next_(spec.eval_every_samples) {}
+    VirtualEvaluations(const JobSpec& spec, Learner& learner, EventLog& log,
+                       SimulationResult& result)
+        : spec_(spec),
+          learner_(learner),
+          log_(log),
+          result_(result),
+          next_(spec.eval_every_samples) {}
 
     /// An update was made; evaluates at the first update at or after each boundary.
     /// @return true when the parameters reach the target on the whole test set
     [[nodiscard]] bool updated(double now_s, std::int64_t samples_applied);
     /// The job is over: its last parameters are evaluated on the whole test set.
     void end();
-    [[nodiscard]] const std::vector<EvaluationPoint>& points() const noexcept { return points_; }
-    void report(SimulationResult& result) const;
 
 private:
     double evaluate(std::int64_t samples);
@@ -95,40 +91,27 @@ private:
     const JobSpec& spec_;
     Learner& learner_;
     EventLog& log_;
+    SimulationResult& result_;
     std::int64_t next_;
     double updated_s_ = 0;  ///< time of the last update
     std::int64_t samples_applied_ = 0;
-    std::optional<double> tta_s_;
-    std::optional<std::int64_t> samples_to_target_;
-    std::optional<Learner::Accuracy> last_;  ///< of the whole test set, at samples_applied_
-    std::vector<EvaluationPoint> points_;
+    bool whole_ = false;  ///< the whole test set has been evaluated at samples_applied_
 };
 
-/// What each worker spent its time and the cluster's resources on. Pure.
+/// Writes into the result of a virtual job what each worker spent its time and the cluster's
+/// resources on.
 class WorkerLanes {
 public:
-    struct Totals {
-        double busy_s = 0;  ///< computing, input work included
-        double wait_s = 0;  ///< for others
-        double cpu_core_s = 0;
-        double bytes = 0;  ///< sent and received
-    };
-    /// @param most spans that are kept, the first ones
-    WorkerLanes(int workers, std::size_t most)
-        : totals_(static_cast<std::size_t>(workers)), most_(most) {}
+    /// @param result  outlives it  @param most spans that are kept, the first ones
+    WorkerLanes(SimulationResult& result, int workers, std::size_t most);
 
     /// Spans without length are left out.
     void span(int worker, LaneSpan::Kind kind, double begin_s, double end_s);
     void used(int worker, double cpu_core_s, double bytes);
 
-    /// By worker.
-    [[nodiscard]] const std::vector<Totals>& totals() const noexcept { return totals_; }
-    [[nodiscard]] const std::vector<LaneSpan>& spans() const noexcept { return spans_; }
-
 private:
-    std::vector<Totals> totals_;
+    SimulationResult& result_;
     std::size_t most_;
-    std::vector<LaneSpan> spans_;
 };
 
 }  // namespace cohort

@@ -5,17 +5,19 @@
 
 #include "cohort/core/error.hpp"
 #include "optim/update_cost.hpp"
+#include "sched/plan/lease_work.hpp"
 #include "sim/job/ring_job_parts.hpp"
 #include "sim/job/virtual_job.hpp"
 
 namespace cohort {
 
-RingJob::RingJob(VirtualCluster& cluster, Learner& learner, JobSpec spec)
-    : VirtualJob(cluster, learner, std::move(spec)),
-      ring_(*this, this->spec().worker_nodes),
+RingJob::RingJob(VirtualCluster& on, Learner& model, JobSpec job)
+    : VirtualJob(on, model, std::move(job)),
+      ring_(*this, spec.worker_nodes),
       ends_(std::make_unique<RoundEnd>(*this)),
+      batches_(at(workers()), spec.setting.batch),
       rides_(std::make_unique<Rides>(*this)),
-      bytes_(this->spec().workload.parameter_bytes) {
+      bytes_(spec.workload.parameter_bytes) {
     for (int index = 0; index < workers(); ++index) {
         workers_.emplace_back(*this, index);
     }
@@ -35,7 +37,7 @@ bool RingJob::stuck() const {
 
 /// 1. What was granted begins. 2. A plan that waits is put in force when the fence is reached; the
 /// ring goes on for as long as riders hand in what they work on. 3. Grants and rides.
-void RingJob::deal() {
+void RingJob::give_leases() {
     begin_next();
     if (ring_.plans.ready()) {
         if (running_) {
@@ -45,14 +47,22 @@ void RingJob::deal() {
         }
         switch_over();
     }
-    while (ring_.rounds.grant(engine().plan(), samples_applied()) != nullptr) {
+    while (ring_.rounds.grant(engine().plan(), session.counts().samples_applied) != nullptr) {
         begin_next();
     }
     rides_->begin();
 }
 
 void RingJob::switch_over() {
-    put_in_force(ring_.plans.take());
+    PlanChange change = ring_.plans.take();
+    log.add(EventLog::Kind::kPlan, now(), change.plan.id);
+    const std::vector<Effect> effects_of = engine().install(std::move(change.plan));
+    if (!change.batches.empty()) {
+        check_invariant(change.batches.size() == batches_.size(), "a batch size for every worker");
+        batches_ = std::move(change.batches);
+    }
+    effects().carry_out(effects_of);
+    session.installed();
     ring_.plans.switch_members(engine().plan());
     for (int index = 0; index < workers(); ++index) {
         if (ring_.roster.is_orphan(index)) {
@@ -61,8 +71,25 @@ void RingJob::switch_over() {
     }
 }
 
+VirtualLease* RingJob::take_lease(int worker) {
+    const SyncPlan& plan = engine().plan();
+    const std::int64_t batch = std::max<std::int64_t>(batches_[at(worker)], 1);
+    std::optional<LeaseOrder> order =
+        session.leases().open().take(worker, batch * steps_per_push(plan));
+    if (!order) {
+        return nullptr;
+    }
+    order->halves = session.gradients().halve(plan, order->count, session.gradient_policy());
+    order->work.work = plan.work;
+    if (plan.work == Work::kDelta) {
+        order->work.steps = local_steps_of(order->count, batch, plan);
+        order->work.lr = session.learning_rate(plan.lr_scale);
+    }
+    return &add_lease(worker, *order);
+}
+
 RoundLease RingJob::claim(int worker) {
-    const Lease* const mine = take_lease(worker);
+    const VirtualLease* const mine = take_lease(worker);
     return mine == nullptr
                ? RoundLease()
                : RoundLease{.lease = mine->id, .samples = mine->slice.count, .steps = mine->steps};
@@ -100,7 +127,7 @@ void RingJob::fired(const Fire& fire) {
     }
 }
 
-void RingJob::interrupted(const Interrupt& /*interrupt*/) {
+void RingJob::interrupt(const Interrupt& /*interrupt*/, const ReturnLease* /*lease*/) {
     check_invariant(false, "no plan of a ring interrupts");
 }
 
@@ -119,27 +146,21 @@ void RingJob::enter(int index, int giver) {
     ring_.roster.assign(index, RingRole::kMember, ring_.roster.seat(index).parent);
     rides_->leave(index);
     Worker& entering = worker(index);
-    entering.cancel();  // parameters for a ride that it does not begin
+    entering.give_up();  // parameters for a ride that it does not begin
     entering.entering = true;
-    const double state = bytes_ * (1 + state_sizes(spec().optimizer));
-    for (const int end : {index, giver}) {
-        lanes().used(end, 0, state);
-    }
-    entering.work =
-        cluster().send(node_of(giver), node_of(index), state, [this, index, begun_s = now()] {
-            Worker& entered = worker(index);
-            entered.work = 0;
-            entered.entering = false;
-            lanes().span(index, LaneSpan::Kind::kPull, begun_s, now());
-            if (running_) {
-                running_->begin_member(index);
-            }
-        });
+    entering.receive(giver, bytes_ * (1 + state_sizes(spec.optimizer)),
+                     [this, index, begun_s = now()] {
+                         worker(index).entering = false;
+                         lanes.span(index, LaneSpan::Kind::kPull, begun_s, now());
+                         if (running_) {
+                             running_->begin_member(index);
+                         }
+                     });
 }
 
 void RingJob::end_work() {
     for (Worker& worker : workers_) {
-        worker.cancel();
+        worker.give_up();
     }
     rides_->cancel();
     running_.reset();
@@ -178,7 +199,7 @@ void RingJob::RoundEnd::apply(const Round& round) {
 void RingJob::RoundEnd::abort(const Round& round, const std::vector<ReturnReason>& reasons) {
     for (std::size_t i = 0; i < reasons.size(); ++i) {
         if (round.members[i].lease != 0) {
-            job_.unused(round.members[i].worker, round.members[i].samples, reasons[i]);
+            unused(round.members[i].worker, round.members[i].samples, reasons[i]);
         }
     }
     booking_.abort(job_.engine(), round, reasons);
@@ -198,19 +219,24 @@ void RingJob::RoundEnd::skip_unbegun() {
 }
 
 bool RingJob::RoundEnd::finite(std::uint64_t lease) {
-    return job_.learner().outcome(job_.lease_out(lease).computed).finite;
+    return job_.learner.outcome(job_.leases_out.at(lease).computed).finite;
 }
 
 void RingJob::RoundEnd::refuse(const PushId& push) {
     const RiderGradient refused = job_.ring_.riders.settle(push);
-    job_.unused(push.worker, refused.ticket->samples, ReturnReason::kNonFinite);
+    unused(push.worker, refused.ticket->samples, ReturnReason::kNonFinite);
     job_.dropped();
     booking_.refuse(job_.engine(), *refused.ticket);
     job_.rides_->release(push.worker, 0, *refused.parent);
 }
 
+/// For the records: a mini-batch that is not used, of which the engine has no push.
+void RingJob::RoundEnd::unused(int worker, std::int64_t samples, ReturnReason reason) {
+    job_.session.settled({.worker = worker, .samples = samples, .weight = 0, .returned = reason});
+}
+
 void RingJob::RoundEnd::push(std::uint64_t id) {
-    const int index = job_.lease_out(id).worker;
+    const int index = job_.leases_out.at(id).worker;
     if (job_.rides_->riding(index)) {
         job_.push({.lease = id, .version = job_.rides_->version(index), .own_s = 0, .record = {}});
         return;
@@ -221,81 +247,33 @@ void RingJob::RoundEnd::push(std::uint64_t id) {
         {.lease = id, .version = computed_on_, .own_s = member.own_s, .record = member.record});
 }
 
-void RingJob::Worker::begin(std::uint64_t next_lease) {
-    lease = next_lease;
-    step = 0;
-    own_s = 0;
-    cpu_ = {};
-}
-
 void RingJob::Worker::apply_update(Action then) {
-    if (std::exchange(update_due, false)) {
-        update([this, begun_s = job_->now(), then = std::move(then)] {
-            record.pull_s += job_->now() - begun_s;
-            then();
-        });
-    } else {
+    if (!std::exchange(update_due, false)) {
         then();
+        return;
     }
+    update([this, then = std::move(then)] {
+        record.pull_s += job_->now() - begun_s;
+        then();
+    });
 }
 
-void RingJob::Worker::update(Action then) {
-    const VirtualCluster::IterationCost cost = job_->spec().update_cost(job_->cluster().profile());
-    job_->lanes().used(index_, cost.cpu_core_s, 0);
-    work = job_->cluster().work(
-        job_->place(index_), cost, [this, begun_s = job_->now(), then = std::move(then)] {
-            work = 0;
-            job_->lanes().span(index_, LaneSpan::Kind::kCompute, begun_s, job_->now());
-            then();
-        });
+void RingJob::Worker::receive(int giver, double bytes, Action done) {
+    for (const int end : {index_, giver}) {
+        job_->lanes.used(end, 0, bytes);
+    }
+    cost = {};
+    work = job_->cluster.send(job_->node_of(giver), job_->node_of(index_), bytes,
+                              [this, done = std::move(done)] {
+                                  work = 0;
+                                  done();
+                              });
 }
 
-void RingJob::Worker::begin_step(Action backward, Action computed) {
-    const Lease& mine = job_->lease_out(lease);
-    const std::int64_t count = mine.slice.count;
-    const std::int64_t samples = count * (step + 1) / mine.steps - count * step / mine.steps;
-    const VirtualCluster::PlaceId place = job_->place(index_);
-    job_->cluster().begin_iteration(place, job_->rounds_done() + step);
-    const VirtualCluster::IterationCost cost = job_->spec().cost_of(samples);
-    const Step begun{.begun_s = job_->now(),
-                     .delay_s = job_->cluster().shares(place).delay_s,
-                     .wanted_s = cost.cpu_core_s / cost.cpu_threads};
-    job_->lanes().used(index_, cost.cpu_core_s, 0);
-    work = job_->cluster().compute(
-        place, cost,
-        [this, backward = std::move(backward)] {
-            backward_at_s = job_->now();
-            backward();
-        },
-        [this, begun, computed = std::move(computed)] {
-            note_step(begun);
-            computed();
-        });
-}
-
-/// In the picture forward takes its share of the time that backward took.
-void RingJob::Worker::note_step(const Step& done) {
-    const double now = job_->now();
-    const double share = job_->spec().workload.backward_share;
-    const double device_s = share > 0 ? (now - backward_at_s) / share : 0;
-    const double input_at_s = std::min(done.begun_s + done.delay_s, now);
-    const double forward_at_s = std::max(now - device_s, input_at_s);
-    work = 0;
-    own_s += now - done.begun_s;
-    computed_at_s = now;
-    ++step;
-    job_->lanes().span(index_, LaneSpan::Kind::kDelay, done.begun_s, input_at_s);
-    job_->lanes().span(index_, LaneSpan::Kind::kInput, input_at_s, forward_at_s);
-    job_->lanes().span(index_, LaneSpan::Kind::kCompute, forward_at_s, now);
-    record.input_s += forward_at_s - done.begun_s;
-    cpu_.wanted_s += done.wanted_s;
-    cpu_.took_s += forward_at_s - input_at_s;
-    record.use.cpu_share = job_->cpu_share(index_, cpu_);
-}
-
-void RingJob::Worker::cancel() {
+void RingJob::Worker::give_up() {
     if (work != 0) {
-        job_->cluster().cancel(std::exchange(work, 0));
+        job_->lanes.used(index_, cost.cpu_core_s, 0);
+        (void)cancel();
     }
 }
 

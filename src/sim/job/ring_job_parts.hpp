@@ -50,46 +50,25 @@ private:
     EventQueue::Id event_ = 0;
 };
 
-/// A worker of a virtual ring, member or rider: computes its leases on the cluster, step by step.
-class RingJob::Worker {
+/// A worker of a virtual ring, member or rider.
+class RingJob::Worker : public VirtualWorker {
 public:
-    using Action = VirtualCluster::Action;
-    Worker(RingJob& job, int index) : job_(&job), index_(index) {}
+    Worker(RingJob& job, int index) : VirtualWorker(job, index), job_(&job), index_(index) {}
 
-    /// Is about to compute on a lease; 0: it has none.
-    void begin(std::uint64_t lease);
     /// The update of the last round, if the worker has not applied it.
     void apply_update(Action then);
-    void update(Action then);
-    /// The lease of a gradient, or the next of its local steps.
-    /// @param backward  gradients begin to leave
-    void begin_step(Action backward, Action computed);
+    /// Bytes for it are in flight: the worker's work until they arrive, and then `done`.
+    void receive(int giver, double bytes, Action done);
     /// What it does, or receives, is given up.
-    void cancel();
+    void give_up();
 
-    VirtualCluster::WorkId work = 0;  ///< update, computation, or state and parameters in flight
-    std::uint64_t lease = 0;          ///< that it computes on
-    std::int32_t step = 0;            ///< local ones that are done
-    double backward_at_s = 0;         ///< of the step
-    double computed_at_s = 0;         ///< all of the lease
-    double own_s = 0;                 ///< of the lease
-    IterationRecord record;           ///< of the lease, as far as it is known
-    IterationRecord next;             ///< what the round that is over says of the next lease
-    bool update_due = false;          ///< it has not applied the last round's update
-    bool entering = false;            ///< a member whose state is in flight
+    IterationRecord next;     ///< what the round that is over says of the next lease
+    bool update_due = false;  ///< it has not applied the last round's update
+    bool entering = false;    ///< a member whose state is in flight
 
 private:
-    /// A local step.
-    struct Step {
-        double begun_s = 0;
-        double delay_s = 0;
-        double wanted_s = 0;  ///< input work with all processors
-    };
-    void note_step(const Step& done);
-
     RingJob* job_;
     int index_;
-    CpuTime cpu_;  ///< of the lease's input work
 };
 
 /// The round that runs: what its members compute, in groups if the plan wants it, and their sum.
@@ -144,9 +123,12 @@ public:
 
 private:
     void push(std::uint64_t lease) override;
-    void carry_out(const std::vector<Effect>& effects) override { job_.carry_out(effects); }
+    void carry_out(const std::vector<Effect>& effects) override {
+        job_.effects().carry_out(effects);
+    }
     void apply(const Round& round);
     void abort(const Round& round, const std::vector<ReturnReason>& reasons);
+    void unused(int worker, std::int64_t samples, ReturnReason reason);
 
     RingJob& job_;
     RoundBooking booking_;

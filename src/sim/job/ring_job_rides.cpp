@@ -13,7 +13,7 @@ void RingJob::Rides::begin() {
 
 /// False when there is no lease for it.
 bool RingJob::Rides::begin(int worker) {
-    Lease* const mine = job_.take_lease(worker);
+    VirtualLease* const mine = job_.take_lease(worker);
     if (mine == nullptr) {
         return false;
     }
@@ -28,7 +28,7 @@ bool RingJob::Rides::begin(int worker) {
     job_.worker(worker).begin(mine->id);
     job_.worker(worker).record.input_s = 0;
     mine->computed =
-        job_.learner().start(job_.job_of(*mine, std::exchange(rider.parameters, nullptr)));
+        job_.learner.start(job_.job_of(*mine, std::exchange(rider.parameters, nullptr)));
     job_.worker(worker).apply_update([this, worker] {
         job_.worker(worker).begin_step([this, worker] { backward(worker); },
                                        [this, worker] { part_done(worker); });
@@ -37,11 +37,11 @@ bool RingJob::Rides::begin(int worker) {
 }
 
 void RingJob::Rides::backward(int worker) {
-    at(worker).push = job_.cluster().send(job_.node_of(worker), job_.node_of(at(worker).parent),
-                                          job_.bytes_, [this, worker] {
-                                              at(worker).push = 0;
-                                              part_done(worker);
-                                          });
+    at(worker).push = job_.cluster.send(job_.node_of(worker), job_.node_of(at(worker).parent),
+                                        job_.bytes_, [this, worker] {
+                                            at(worker).push = 0;
+                                            part_done(worker);
+                                        });
 }
 
 /// The gradient is ready for the next grant once it is computed and with the parent.
@@ -52,7 +52,7 @@ void RingJob::Rides::part_done(int worker) {
     }
     note_times(worker);
     rider.pushed_at_s = job_.now();
-    const Lease& mine = job_.lease_out(job_.worker(worker).lease);
+    const VirtualLease& mine = job_.leases_out.at(job_.worker(worker).lease);
     const PushId push{.worker = worker, .sequence = rider.begun};
     job_.ring_.riders.add_ticket({.id = push,
                                   .lease = mine.id,
@@ -68,19 +68,17 @@ void RingJob::Rides::note_times(int worker) {
     const double now = job_.now();
     one.record.compute_s = one.own_s - one.record.input_s;
     const double sent_s = now - one.computed_at_s;
-    const double alone_s =
-        one.backward_at_s + job_.out_alone_s(worker, job_.bytes_) - one.computed_at_s;
-    one.record.push_s = std::clamp(alone_s, 0.0, sent_s);
+    const double card_s = job_.alone_s(job_.cluster.shares(job_.place(worker)).tx);
+    one.record.push_s = std::clamp(one.backward_at_s + card_s - one.computed_at_s, 0.0, sent_s);
     one.record.wait_s += sent_s - one.record.push_s;
     one.record.use.tx_bytes_s = rate(job_.bytes_, now - one.backward_at_s);
-    job_.timed({.worker = worker,
-                .samples = job_.lease_out(one.lease).slice.count,
+    job_.timed({.lease = one.lease,
                 .version = at(worker).version,
                 .own_s = one.own_s,
                 .record = one.record});
-    job_.lanes().span(worker, LaneSpan::Kind::kPush, one.computed_at_s, now);
+    job_.lanes.span(worker, LaneSpan::Kind::kPush, one.computed_at_s, now);
     for (const int end : {worker, at(worker).parent}) {
-        job_.lanes().used(end, 0, job_.bytes_);
+        job_.lanes.used(end, 0, job_.bytes_);
     }
 }
 
@@ -91,24 +89,19 @@ void RingJob::Rides::release(int worker, double lag, int giver) {
     rider.riding = false;
     rider.parameters = job_.parameters_for(worker, lag);
     rider.version = job_.engine().version();
-    job_.lanes().span(worker, LaneSpan::Kind::kWait, rider.pushed_at_s, begun_s);
+    job_.lanes.span(worker, LaneSpan::Kind::kWait, rider.pushed_at_s, begun_s);
     one.record = {.wait_s = begun_s - rider.pushed_at_s};
-    for (const int end : {worker, giver}) {
-        job_.lanes().used(end, 0, job_.bytes_);
-    }
-    one.work = job_.cluster().send(job_.node_of(giver), job_.node_of(worker), job_.bytes_,
-                                   [this, worker, begun_s] { received(worker, begun_s); });
+    one.receive(giver, job_.bytes_, [this, worker, begun_s] { received(worker, begun_s); });
 }
 
 void RingJob::Rides::received(int worker, double begun_s) {
     Worker& one = job_.worker(worker);
     const double took_s = job_.now() - begun_s;
-    one.work = 0;
-    one.record.pull_s = std::min(took_s, job_.in_alone_s(worker, job_.bytes_));
+    one.record.pull_s = std::min(took_s, job_.alone_s(job_.cluster.shares(job_.place(worker)).rx));
     one.record.wait_s += took_s - one.record.pull_s;
     one.record.use.rx_bytes_s = rate(job_.bytes_, took_s);
     park(worker);
-    job_.lanes().span(worker, LaneSpan::Kind::kPull, begun_s, job_.now());
+    job_.lanes.span(worker, LaneSpan::Kind::kPull, begun_s, job_.now());
     job_.happened();
 }
 
@@ -149,7 +142,7 @@ void RingJob::Rides::cancel() {
     parked_.clear();
     for (Rider& rider : riders_) {
         if (rider.push != 0) {
-            job_.cluster().cancel(std::exchange(rider.push, 0));
+            job_.cluster.cancel(std::exchange(rider.push, 0));
         }
     }
 }

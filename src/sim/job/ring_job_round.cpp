@@ -66,7 +66,7 @@ std::unique_ptr<VirtualSum> RingJob::RunningRound::sum_of(const std::vector<int>
     std::vector<int> nodes;
     std::transform(workers.begin(), workers.end(), std::back_inserter(nodes),
                    [this](int worker) { return job_.node_of(worker); });
-    return std::make_unique<VirtualSum>(job_.cluster(), std::move(nodes), job_.bytes_,
+    return std::make_unique<VirtualSum>(job_.cluster, std::move(nodes), job_.bytes_,
                                         std::move(over));
 }
 
@@ -109,27 +109,27 @@ void RingJob::RunningRound::form_groups() {
 
 /// Everybody's gradient or delta, on the parameters that all members hold.
 void RingJob::RunningRound::start_learning() {
-    const auto job_of = [this](Lease& lease) {
+    const auto job_of = [this](VirtualLease& lease) {
         lease.steps = round_.steps;
         lease.lr = round_.lr;
         return job_.job_of(lease, job_.parameters_for(lease.worker, 0));
     };
     for (const RoundMember& member : round_.members) {
         if (member.lease != 0 && group_of_[at(member.worker)] == nullptr) {
-            Lease& lease = job_.lease_out(member.lease);
-            lease.computed = job_.learner().start(job_of(lease));
+            VirtualLease& lease = job_.leases_out.at(member.lease);
+            lease.computed = job_.learner.start(job_of(lease));
         }
     }
     for (const Group& group : groups_) {
-        std::vector<Lease*> leases;
+        std::vector<VirtualLease*> leases;
         std::vector<Learner::Job> jobs;
         for (const int worker : group.members) {
             if (const std::uint64_t id = job_.worker(worker).lease; id != 0) {
-                leases.push_back(&job_.lease_out(id));
+                leases.push_back(&job_.leases_out.at(id));
                 jobs.push_back(job_of(*leases.back()));
             }
         }
-        const std::vector<Learner::WorkId> started = job_.learner().start_group(jobs);
+        const std::vector<Learner::WorkId> started = job_.learner.start_group(jobs);
         for (std::size_t i = 0; i < started.size(); ++i) {
             leases[i]->computed = started[i];
         }
@@ -174,8 +174,9 @@ void RingJob::RunningRound::computed(int worker) {
 /// Of its own parameters with its own or its group's gradient; then its own next step, unless that
 /// was the last.
 void RingJob::RunningRound::local_update(int worker) {
-    job_.worker(worker).update([this, worker, begun_s = job_.now()] {
-        job_.worker(worker).own_s += job_.now() - begun_s;
+    job_.worker(worker).update([this, worker] {
+        Worker& one = job_.worker(worker);
+        one.own_s += job_.now() - one.begun_s;
         step_over(worker);
     });
 }
@@ -204,7 +205,7 @@ void RingJob::RunningRound::begin_group_step(Group& group) {
 
 /// Members without samples pass on at once.
 void RingJob::RunningRound::join_group(int worker, Group& group) {
-    job_.lanes().used(worker, 0, group.sum->bytes_of_a_member());
+    job_.lanes.used(worker, 0, group.sum->bytes_of_a_member());
     if (job_.worker(worker).lease != 0) {
         begin_step(worker);
         return;
@@ -217,8 +218,8 @@ void RingJob::RunningRound::join_group(int worker, Group& group) {
 void RingJob::RunningRound::group_step_over(Group& group) {
     const bool last = ++group.step == round_.steps;
     for (const int worker : group.members) {
-        job_.lanes().span(worker, LaneSpan::Kind::kWait, job_.worker(worker).computed_at_s,
-                          job_.now());
+        job_.lanes.span(worker, LaneSpan::Kind::kWait, job_.worker(worker).computed_at_s,
+                        job_.now());
     }
     if (!last) {
         begin_group_step(group);
@@ -241,9 +242,9 @@ void RingJob::RunningRound::note_times() {
         const double sends_at_s = now - own_s;
         worker.next = {.pull_s = own_s, .wait_s = sends_at_s - worker.computed_at_s};
         worker.next.use.rx_bytes_s = worker.next.use.tx_bytes_s = rate(bytes / 2, sum_->moving_s());
-        job_.lanes().span(member.worker, LaneSpan::Kind::kWait, worker.computed_at_s, sends_at_s);
-        job_.lanes().span(member.worker, LaneSpan::Kind::kPush, sends_at_s, now);
-        job_.lanes().used(member.worker, 0, bytes);
+        job_.lanes.span(member.worker, LaneSpan::Kind::kWait, worker.computed_at_s, sends_at_s);
+        job_.lanes.span(member.worker, LaneSpan::Kind::kPush, sends_at_s, now);
+        job_.lanes.used(member.worker, 0, bytes);
     }
 }
 

@@ -33,38 +33,6 @@ private:
 
 }  // namespace
 
-Learner::Released ReleasedForms::plain(const std::shared_ptr<float>& theta) {
-    Learner::Released held = plain_.lock();
-    if (held == nullptr) {
-        held = make(theta);
-        plain_ = held;
-    }
-    return held;
-}
-
-Learner::Released ReleasedForms::find_ahead(double lag, double lr) const {
-    for (const Ahead& form : ahead_) {
-        if (form.lag == lag && form.lr == lr) {
-            if (Learner::Released held = form.values.lock()) {
-                return held;
-            }
-        }
-    }
-    return nullptr;
-}
-
-Learner::Released ReleasedForms::add_ahead(double lag, double lr,
-                                           std::shared_ptr<const float> values) {
-    Learner::Released made = make(std::move(values));
-    ahead_.push_back({.lag = lag, .lr = lr, .values = made});
-    return made;
-}
-
-void ReleasedForms::renew() {
-    plain_.reset();
-    ahead_.clear();
-}
-
 void ParameterAverage::begin_version(std::int64_t count) {
     const auto samples = static_cast<double>(count);
     samples_ += samples;
@@ -113,17 +81,21 @@ std::unique_ptr<Optimizer> ParameterStore::make_local_optimizer() const {
 }
 
 Learner::Released ParameterStore::release(double lag, double lr) {
-    if (lag <= 0 || options_.kind != OptimizerKind::kSgd) {
-        return forms_.plain(theta_);  // only sgd has a velocity to look along
-    }
-    if (Learner::Released held = forms_.find_ahead(lag, lr)) {
+    const bool ahead = lag > 0 && options_.kind == OptimizerKind::kSgd;  // it has a velocity
+    auto& form = forms_[ahead ? std::pair(lag, lr) : std::pair(0.0, 0.0)];
+    if (Learner::Released held = form.lock()) {
         return held;
     }
-    const std::shared_ptr<float> values = buffers_.take();
-    look_ahead(all(theta_).first(parameters()), optimizer_->slots().front().values, lr,
-               optimizer_->momentum(), lag, all(values).first(parameters()));
-    std::ranges::copy(all(theta_).subspan(parameters()), values.get() + parameters());
-    return forms_.add_ahead(lag, lr, values);
+    std::shared_ptr<float> values = theta_;
+    if (ahead) {
+        values = buffers_.take();
+        look_ahead(all(theta_).first(parameters()), optimizer_->slots().front().values, lr,
+                   optimizer_->momentum(), lag, all(values).first(parameters()));
+        std::ranges::copy(all(theta_).subspan(parameters()), values.get() + parameters());
+    }
+    Learner::Released made = make_form(std::move(values));
+    form = made;
+    return made;
 }
 
 Learner::Released ParameterStore::release_compensated(int worker, double lag, double lr) {
@@ -134,7 +106,7 @@ Learner::Released ParameterStore::release_compensated(int worker, double lag, do
 
 Learner::Released ParameterStore::average() {
     check_invariant(average_.has_value(), "a mean of the parameters was asked for at the start");
-    return forms_.make(average_->values());
+    return make_form(average_->values());
 }
 
 GradientAnswer ParameterStore::apply(const Learner::Update& update, std::span<const Push> pushes,
@@ -158,7 +130,7 @@ GradientAnswer ParameterStore::apply(const Learner::Update& update, std::span<co
     begin_update(update, mean, before.get());
     const GradientAnswer answer = apply_blocks(update, mean, before.get(), pool);
     version_ = update.version;
-    forms_.renew();
+    forms_.clear();
     return answer;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,32 +32,6 @@ public:
 private:
     std::uint64_t id_ = 0;
     std::shared_ptr<const float> values_;
-};
-
-/// The released forms of one version of the parameters, shared by all that hold them.
-class ReleasedForms {
-public:
-    /// The parameters as they are.
-    [[nodiscard]] Learner::Released plain(const std::shared_ptr<float>& theta);
-    /// The form that looks ahead; null: it is not held.
-    [[nodiscard]] Learner::Released find_ahead(double lag, double lr) const;
-    Learner::Released add_ahead(double lag, double lr, std::shared_ptr<const float> values);
-    /// Parameters that belong to no version.
-    [[nodiscard]] Learner::Released make(std::shared_ptr<const float> values) {
-        return std::make_shared<const Learner::Parameters>(++made_, std::move(values));
-    }
-    /// The next version begins.
-    void renew();
-
-private:
-    struct Ahead {
-        double lag = 0;
-        double lr = 0;
-        std::weak_ptr<const Learner::Parameters> values;
-    };
-    std::weak_ptr<const Learner::Parameters> plain_;
-    std::vector<Ahead> ahead_;
-    std::uint64_t made_ = 0;
 };
 
 /// The mean of all versions' parameters and state, each with the weight of its samples, that
@@ -114,6 +89,9 @@ public:
     [[nodiscard]] std::uint64_t digest();
 
 private:
+    [[nodiscard]] Learner::Released make_form(std::shared_ptr<const float> values) {
+        return std::make_shared<const Learner::Parameters>(++forms_made_, std::move(values));
+    }
     [[nodiscard]] std::span<float> all(const std::shared_ptr<float>& values) const;
     [[nodiscard]] std::size_t parameters() const noexcept;
     void begin_update(const Learner::Update& update, const MeanGradient& mean, const float* before);
@@ -130,7 +108,10 @@ private:
     std::unique_ptr<Optimizer> optimizer_;
     std::shared_ptr<float> theta_;  ///< shared with those that hold the version
     std::int64_t version_ = 0;
-    ReleasedForms forms_;      ///< of this version
+    /// The forms of this version that were released, shared by all that hold them; by how far and
+    /// with which learning rate they look ahead.
+    std::map<std::pair<double, double>, std::weak_ptr<const Learner::Parameters>> forms_;
+    std::uint64_t forms_made_ = 0;
     ReleasedCopies released_;  ///< for a delay compensation
     GradientKeeper keeper_;
     std::optional<ParameterAverage> average_;

@@ -20,7 +20,9 @@ Column(std::string, Get) -> Column<Get>;
 /// The place of a number in what a record used.
 template <class Field>
 auto used(Field field) {
-    return [field](auto& record) -> auto& { return record.use.*field; };
+    return [field](auto& record) -> auto& {
+        return record.use.*field;
+    };
 }
 
 /// Goes over all that a result file holds, for writing and for reading alike, so that neither can
@@ -46,12 +48,14 @@ void worker_fields(Io& io, Result& r) {
     for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {
         io.column("/workers", r.workers,
                   Column{std::string("refused_") + kReturnReasonNames.at(reason),
-                         [reason](auto& row) -> auto& { return row.refused.at(reason); }});
+                         [reason](auto& row) -> auto& { return row.refused.at(reason);
     }
-    io.array("/workers/busy_s", r.worker_busy_s);
-    io.array("/workers/wait_s", r.worker_wait_s);
-    io.array("/workers/cpu_s", r.worker_cpu_s);
-    io.array("/workers/bytes", r.worker_bytes);
+});
+}  // namespace cohort
+io.array("/workers/busy_s", r.worker_busy_s);
+io.array("/workers/wait_s", r.worker_wait_s);
+io.array("/workers/cpu_s", r.worker_cpu_s);
+io.array("/workers/bytes", r.worker_bytes);
 }
 
 template <class Io, class Result>
@@ -62,8 +66,9 @@ void course_fields(Io& io, Result& r) {
             Column{"tx_bytes", &Server::tx_bytes}, Column{"busy_s", &Server::busy_s});
     using Point = EvaluationPoint;
     columns(io, "/evaluations", r.evaluations, Column{"virtual_s", &Point::virtual_s},
-            Column{"samples_applied", &Point::samples_applied}, Column{"accuracy", &Point::accuracy},
-            Column{"loss", &Point::loss}, Column{"test_samples", &Point::test_samples},
+            Column{"samples_applied", &Point::samples_applied},
+            Column{"accuracy", &Point::accuracy}, Column{"loss", &Point::loss},
+            Column{"test_samples", &Point::test_samples},
             Column{"average_accuracy", &Point::average_accuracy},
             Column{"average_loss", &Point::average_loss});
     using Switch = SwitchReport;
@@ -125,8 +130,10 @@ void decision_fields(Io& io, Result& r) {
     for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
         io.column("/rates", r.windows,
                   Column{std::string(RateFeatures::names()[term]),
-                         [term](auto& row) -> auto& { return row.features.values[term]; }});
+                         [term](auto& row) -> auto& { return row.features.values[term];
     }
+});
+}
 }
 
 template <class Io, class Result>

@@ -125,7 +125,9 @@ void from_line(const std::string& line, std::vector<Candidate>& candidates) {
 }
 
 template <class T>
-concept Text = requires(const T& field) { to_line(field); };
+concept Text = requires(const T& field) {
+    to_line(field);
+};
 
 class ResultWriter {
 public:

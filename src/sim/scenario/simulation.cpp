@@ -45,7 +45,7 @@ SampleSetInfo samples_of(const SimulateOptions& options) {
 
 std::unique_ptr<Learner> learner_of(const SimulateOptions& options) {
     if (options.no_train) {
-        return make_idle_learner();
+        return std::make_unique<Learner>();
     }
     return make_learner({.data = options.data,
                          .model = options.model,
@@ -145,7 +145,7 @@ JobSpec load_spec(const JobArrival& arrival, const JobSpec& first, const Cluster
 double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int nodes) {
     EventQueue queue;
     VirtualCluster cluster(queue, profile, nodes, nullptr);
-    const std::unique_ptr<Learner> learner = make_idle_learner();
+    const std::unique_ptr<Learner> learner = std::make_unique<Learner>();
     JobSpec spec = job;
     spec.choice = waiting_for_all(spec.setting);
     if (!spec.server_nodes.empty()) {
@@ -164,7 +164,7 @@ double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int 
     std::optional<double> first;
     while (!alone->over()) {
         check_invariant(queue.step(), "a job without stragglers comes to its end");
-        if (!first && alone->updates() > 0) {
+        if (!first && alone->session.counts().updates > 0) {
             first = queue.now();
         }
     }
@@ -195,7 +195,7 @@ private:
     VirtualCluster& cluster_;
     const ClusterProfile& profile_;
     const JobSpec& first_;
-    std::unique_ptr<Learner> idle_ = make_idle_learner();
+    std::unique_ptr<Learner> idle_ = std::make_unique<Learner>();
     std::vector<std::unique_ptr<VirtualJob>> jobs_;
 };
 
@@ -255,18 +255,13 @@ private:
     [[nodiscard]] std::optional<double> ideal_samples_s(double virtual_s) const {
         EventQueue queue;
         VirtualCluster cluster(queue, profile_, nodes_, scenario());
-        IdealWorkers workers(cluster, spec_);
         const Loads loads(cluster, profile_, spec_);
-        cluster.start();
-        workers.begin();
-        while (queue.now() < virtual_s && queue.step()) {
-        }
-        return workers.samples_s();
+        return cohort::ideal_samples_s(cluster, spec_, virtual_s);
     }
 
     [[nodiscard]] bool news() const {
-        return job_->evaluations().size() > evaluations_told_ ||
-               job_->switches().size() > switches_told_;
+        return job_->result.evaluations.size() > evaluations_told_ ||
+               job_->result.switches.size() > switches_told_;
     }
 
     /// One call per new evaluation or switch, at least one. @return to be stopped
@@ -274,16 +269,16 @@ private:
         bool stop = false;
         do {
             SimulationProgress now{.virtual_s = queue_.now(),
-                                   .samples_applied = job_->samples_applied(),
+                                   .samples_applied = job_->session.counts().samples_applied,
                                    .budget_samples = spec_.budget_samples,
                                    .events = queue_.events(),
                                    .evaluation = {},
                                    .change = {}};
-            if (job_->evaluations().size() > evaluations_told_) {
-                now.evaluation = job_->evaluations()[evaluations_told_++];
+            if (job_->result.evaluations.size() > evaluations_told_) {
+                now.evaluation = job_->result.evaluations[evaluations_told_++];
             }
-            if (job_->switches().size() > switches_told_) {
-                now.change = job_->switches()[switches_told_++];
+            if (job_->result.switches.size() > switches_told_) {
+                now.change = job_->result.switches[switches_told_++];
             }
             stop = progress(now) || stop;
         } while (news());
@@ -291,11 +286,10 @@ private:
     }
 
     SimulationResult result() {
-        SimulationResult result;
+        SimulationResult result = job_->report();
         result.options = option_values(options_);
         result.events = queue_.events();
         result.healthy_iteration_s = healthy_s_;
-        job_->report(result);
         if (result.stop_reason != "signal") {
             result.ideal_samples_s = ideal_samples_s(result.virtual_s);
         }

@@ -307,8 +307,7 @@ std::string draw_trace_text(const std::vector<TraceRow>& rows, const ClusterShap
 std::string draw_trace_svg(const std::vector<TraceRow>& rows, const ClusterShape& shape,
                            double end_s) {
     Layout layout;
-    const std::vector<TraceLane> lanes =
-        trace_lanes(rows, shape, end_s, layout.columns);
+    const std::vector<TraceLane> lanes = trace_lanes(rows, shape, end_s, layout.columns);
     layout.left = 20 + 7 * static_cast<double>(longest_name(lanes));
     const double bottom = layout.top + layout.pitch * static_cast<double>(lanes.size());
     std::string svg = fmt::format(

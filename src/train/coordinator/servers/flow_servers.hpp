@@ -63,7 +63,6 @@ private:
     void interrupt(const Interrupt& interrupt, const ReturnLease* lease) override;
     void refuse(const Refuse& refusal, const SessionPush& push, bool held) override;
     void dropped(const SessionPush& push) override;
-    void returned(const ReturnLease& /*lease*/) override {}
 
     // ServerOrders.
     [[nodiscard]] bool stages(int worker) const override {

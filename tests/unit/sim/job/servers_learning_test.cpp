@@ -89,7 +89,7 @@ TEST(Training, OfSsgdIsThatOfPlainUpdates) {
     while (!job->over()) {
         ASSERT_TRUE(queue.step());
     }
-    EXPECT_EQ(job->updates(), version);
+    EXPECT_EQ(job->session.counts().updates, version);
     EXPECT_EQ(learner->digest(), plain->digest()) << "bit for bit";
 }
 

@@ -48,7 +48,7 @@ JobSpec asgd_job(int first_node, std::int64_t pushes) {
 TEST(TwoJobs, GetHalfOfACardEach) {
     EventQueue queue;
     VirtualCluster cluster(queue, wide_profile(), 33, narrow_first_node());
-    const std::unique_ptr<Learner> learner = make_idle_learner();
+    const std::unique_ptr<Learner> learner = std::make_unique<Learner>();
     const auto first = make_servers_job(cluster, *learner, asgd_job(1, 4000));
     const auto second = make_servers_job(cluster, *learner, asgd_job(17, 4000));
     cluster.start();
@@ -68,7 +68,7 @@ TEST(TwoJobs, GetHalfOfACardEach) {
 TEST(TwoJobs, LeaveTheCardToEachOther) {
     EventQueue queue;
     VirtualCluster cluster(queue, wide_profile(), 33, narrow_first_node());
-    const std::unique_ptr<Learner> learner = make_idle_learner();
+    const std::unique_ptr<Learner> learner = std::make_unique<Learner>();
     const auto first = make_servers_job(cluster, *learner, asgd_job(1, 400));
     const auto second = make_servers_job(cluster, *learner, asgd_job(17, 4000));
     cluster.start();
@@ -85,7 +85,7 @@ TEST(TwoJobs, LeaveTheCardToEachOther) {
 TEST(Arrivals, LeaveNothingBehind) {
     EventQueue queue;
     VirtualCluster cluster(queue, test::plain_profile(), 64, nullptr);
-    const std::unique_ptr<Learner> learner = make_idle_learner();
+    const std::unique_ptr<Learner> learner = std::make_unique<Learner>();
     cluster.start();
     double sent = 0;
     for (int arrival = 0; arrival < 2000; ++arrival) {
@@ -140,7 +140,7 @@ public:
     std::vector<double> applied;
 
 private:
-    std::unique_ptr<Learner> idle_ = make_idle_learner();
+    std::unique_ptr<Learner> idle_ = std::make_unique<Learner>();
 };
 
 /// A server looks ahead with the rate of the update that it makes, not with the next one's.
