@@ -201,17 +201,9 @@ void LeaseDispatcher::set_batches(const std::vector<std::int64_t>& batches) {
     batches_ = batches;
 }
 
-void LeaseDispatcher::shorten_next(int worker, std::int64_t samples) {
-    sizes_.at(index(worker)).assign(1, samples);
-}
-
 void LeaseDispatcher::set_ahead(int ahead, bool share_tail) {
     options_.ahead = ahead;
     options_.share_tail = share_tail;
-}
-
-void LeaseDispatcher::set_live(int worker, bool live) {
-    live_.at(index(worker)) = live;
 }
 
 std::size_t LeaseDispatcher::ahead_now() const {

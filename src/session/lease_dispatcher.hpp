@@ -137,13 +137,15 @@ public:
     /// Samples of a worker's leases from now on, by worker; multiples of nothing in particular.
     void set_batches(const std::vector<std::int64_t>& batches);
     /// The next lease of a worker has this many samples (it was interrupted too often), once.
-    void shorten_next(int worker, std::int64_t samples);
+    void shorten_next(int worker, std::int64_t samples) {
+        sizes_.at(index(worker)).assign(1, samples);
+    }
     /// deal_one() forgets the sizes of leases to come that were fixed before.
     void resize_next(int worker) { sizes_.at(index(worker)).clear(); }
     /// Leases ahead of their use, and whether fewer at the end, from now on (see Options).
     void set_ahead(int ahead, bool share_tail);
     /// A worker that is not live gets none.
-    void set_live(int worker, bool live);
+    void set_live(int worker, bool live) { live_.at(index(worker)) = live; }
 
     [[nodiscard]] OpenLeases& open() noexcept { return open_; }
     [[nodiscard]] const OpenLeases& open() const noexcept { return open_; }

@@ -130,10 +130,6 @@ std::optional<double> ModeController::wake_at(const ActiveIterations& running) c
     return deterministic_ ? std::nullopt : policy_->wake_at(running);
 }
 
-bool ModeController::wants_load() const {
-    return !deterministic_ && policy_->wants_load();
-}
-
 std::optional<PlanChange> ModeController::ask(const Telemetry& telemetry) {
     refresh(telemetry);
     Telemetry known = telemetry;
@@ -227,10 +223,6 @@ void ModeController::end(const RunMoment& now) {
     decisions_.closed(now);
 }
 
-std::vector<SwitchReport> ModeController::take_reports() {
-    return std::exchange(closed_, {});
-}
-
 void DecisionLog::made(DecisionRecord record, const RunMoment& now, std::string from,
                        std::string to) {
     closed(now);
@@ -260,10 +252,6 @@ void DecisionLog::closed(const RunMoment& now) {
         open_->measured_loss_fall_s = known ? (loss_ - now.loss) / open_->held_s : 0;
     }
     complete_.push_back(*std::exchange(open_, std::nullopt));
-}
-
-std::vector<DecisionRecord> DecisionLog::take() {
-    return std::exchange(complete_, {});
 }
 
 }  // namespace cohort

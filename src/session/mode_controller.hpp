@@ -30,7 +30,7 @@ public:
     /// What follows is no longer its outcome: another one decides, or the run ends.
     void closed(const RunMoment& now);
     /// Complete ones since the last call.
-    [[nodiscard]] std::vector<DecisionRecord> take();
+    [[nodiscard]] std::vector<DecisionRecord> take() { return std::exchange(complete_, {}); }
 
 private:
     std::optional<DecisionRecord> open_;
@@ -65,7 +65,7 @@ public:
     /// one. Cost: grows with the workers.
     [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const;
     /// Whether ask() looks at forecasts.
-    [[nodiscard]] bool wants_load() const;
+    [[nodiscard]] bool wants_load() const { return !deterministic_ && policy_->wants_load(); }
     /// What to install now, if anything. To be called after every update that looks() at something,
     /// at wake_at(), and whenever workers were lost or have joined.
     /// Errors: UsageError in a deterministic run for a plan that is not.
@@ -82,7 +82,7 @@ public:
     /// The run ends: nothing more comes.
     void end(const RunMoment& now);
     /// Changes that are complete, or have been overtaken, since the last call.
-    [[nodiscard]] std::vector<SwitchReport> take_reports();
+    [[nodiscard]] std::vector<SwitchReport> take_reports() { return std::exchange(closed_, {}); }
     /// Decisions of choosers whose outcome is known since the last call.
     [[nodiscard]] std::vector<DecisionRecord> take_decisions() { return decisions_.take(); }
     /// What plans achieved, measured since the last call.

@@ -33,10 +33,6 @@ TrainingSession::TrainingSession(SessionOptions options, ModeController modes, L
     }
 }
 
-double TrainingSession::learning_rate(double scale) const {
-    return scale * options_.learning_rate(counts_.samples_applied);
-}
-
 void TrainingSession::iteration_begun(int worker, std::int64_t samples) {
     if (load_) {
         load_->begun(worker, options_.now().training_s, samples);
@@ -63,10 +59,6 @@ GradientStatsPolicy TrainingSession::gradient_policy() const {
     return {.every_update =
                 engine_.plan().lr_unit == SyncPlan::LrUnit::kAdaScale && options_.noise_scale == 0,
             .now_and_then = options_.measure_gradients || modes_.wants_gradients()};
-}
-
-GradientQuestion TrainingSession::ask(const Fire& fire) {
-    return gradients_.ask(fire, engine_.plan(), gradient_policy());
 }
 
 void TrainingSession::answered(std::int64_t version, const GradientAnswer& answer) {

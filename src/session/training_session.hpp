@@ -76,15 +76,11 @@ public:
     [[nodiscard]] UpdateEngine& engine() noexcept { return engine_; }
     [[nodiscard]] const UpdateEngine& engine() const noexcept { return engine_; }
     [[nodiscard]] LeaseDispatcher& leases() noexcept { return leases_; }
-    [[nodiscard]] const LeaseDispatcher& leases() const noexcept { return leases_; }
     [[nodiscard]] ModeController& modes() noexcept { return modes_; }
-    [[nodiscard]] const ModeController& modes() const noexcept { return modes_; }
     [[nodiscard]] GradientStatistics& gradients() noexcept { return gradients_; }
     [[nodiscard]] WorkerStats& workers() noexcept { return workers_; }
-    [[nodiscard]] const WorkerStats& workers() const noexcept { return workers_; }
     /// Null: no times are looked at, see SessionOptions::monitor_load.
     [[nodiscard]] LoadMonitor* load() noexcept { return load_.get(); }
-    [[nodiscard]] const LoadMonitor* load() const noexcept { return load_.get(); }
     [[nodiscard]] const SessionCounts& counts() const noexcept { return counts_; }
     [[nodiscard]] const SessionOptions& options() const noexcept { return options_; }
 
@@ -94,7 +90,9 @@ public:
     }
     void stop() noexcept { stop_ = true; }
     /// For the next update. @param scale  SyncPlan::lr_scale
-    [[nodiscard]] double learning_rate(double scale) const;
+    [[nodiscard]] double learning_rate(double scale) const {
+        return scale * options_.learning_rate(counts_.samples_applied);
+    }
 
     // Iterations.
     /// A worker that has parameters and a lease begins an iteration, in place of the one it was at.
@@ -109,7 +107,9 @@ public:
     /// Who wants to know what gradients tell.
     [[nodiscard]] GradientStatsPolicy gradient_policy() const;
     /// What to ask about an update's gradient. To be called for every update.
-    [[nodiscard]] GradientQuestion ask(const Fire& fire);
+    [[nodiscard]] GradientQuestion ask(const Fire& fire) {
+        return gradients_.ask(fire, engine_.plan(), gradient_policy());
+    }
     /// The answer to that question.
     void answered(std::int64_t version, const GradientAnswer& answer);
     /// A lease was computed as two halves. @param squares, norm  see GradientStatistics

@@ -162,10 +162,6 @@ void WorkerQueue::begin_iterations() {
     });
 }
 
-bool WorkerQueue::set_idle(int worker, bool idle) {
-    return std::exchange(at(worker).idle, idle);
-}
-
 std::array<std::vector<int>, 2> WorkerQueue::wanting() const {
     return {std::vector<int>(unneeded_.begin(), unneeded_.end()),
             std::vector<int>(wanting_.begin(), wanting_.end())};

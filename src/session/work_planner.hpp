@@ -74,7 +74,7 @@ public:
     void begin_iterations();
 
     /// Notes whether the engine knows a worker as idle; returns whether it did.
-    bool set_idle(int worker, bool idle);
+    bool set_idle(int worker, bool idle) { return std::exchange(at(worker).idle, idle); }
     [[nodiscard]] bool idle(int worker) const { return at(worker).idle; }
     /// Workers that have received no lease since they were released: those whom nobody waits for,
     /// then those that the engine waits for.

@@ -51,10 +51,6 @@ bool PlanSwitch::ready() const {
     return ready;
 }
 
-PlanChange PlanSwitch::take() {
-    return *std::exchange(next_, std::nullopt);
-}
-
 void PlanSwitch::switch_members(const SyncPlan& plan) {
     const std::vector<int> before = roster_.members();
     roster_.set_members(plan);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "session/mode_controller.hpp"
@@ -33,7 +34,7 @@ public:
     /// Step 2: a plan waits and its fence is reached.
     [[nodiscard]] bool ready() const;
     /// The plan that waits, which waits no more.
-    [[nodiscard]] PlanChange take();
+    [[nodiscard]] PlanChange take() { return *std::exchange(next_, std::nullopt); }
     /// Step 3, under the plan that is in force now.
     void switch_members(const SyncPlan& plan);
 

@@ -12,20 +12,12 @@ RingRoster::RingRoster(const std::vector<int>& nodes) {
     }
 }
 
-bool RingRoster::is_member(int worker) const {
-    return std::find(members_.begin(), members_.end(), worker) != members_.end();
-}
-
 std::vector<int> RingRoster::members_of(const SyncPlan& plan) const {
     const std::vector<int>& listed = plan.cohorts.front().members;
     std::vector<int> members;
     std::copy_if(listed.begin(), listed.end(), std::back_inserter(members),
                  [this](int worker) { return seat(worker).live; });
     return members;
-}
-
-int RingRoster::choose_parent(int rider) const {
-    return cohort::choose_parent(rider, members_, seats_);
 }
 
 bool RingRoster::is_orphan(int worker) const {

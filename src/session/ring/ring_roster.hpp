@@ -22,14 +22,18 @@ public:
 
     /// In ring order.
     [[nodiscard]] const std::vector<int>& members() const noexcept { return members_; }
-    [[nodiscard]] bool is_member(int worker) const;
+    [[nodiscard]] bool is_member(int worker) const {
+        return std::find(members_.begin(), members_.end(), worker) != members_.end();
+    }
     [[nodiscard]] int workers() const noexcept { return static_cast<int>(seats_.size()); }
     [[nodiscard]] const RingSeat& seat(int worker) const { return seats_.at(index(worker)); }
     [[nodiscard]] std::span<const RingSeat> seats() const noexcept { return seats_; }
     /// Live ones of the plan's.
     [[nodiscard]] std::vector<int> members_of(const SyncPlan& plan) const;
     /// A member for a rider's gradients.
-    [[nodiscard]] int choose_parent(int rider) const;
+    [[nodiscard]] int choose_parent(int rider) const {
+        return cohort::choose_parent(rider, members_, seats_);
+    }
     /// A live worker rides or holds and its parent is no member.
     [[nodiscard]] bool is_orphan(int worker) const;
 

@@ -8,27 +8,6 @@
 #include "sim/cluster/cluster_impl.hpp"
 
 namespace cohort {
-namespace {
-
-void check(const TraceRow& row, std::size_t nodes, std::size_t places) {
-    const bool of_node = row.target.kind == TraceTarget::Kind::kNode;
-    const std::size_t count = of_node ? nodes : places;
-    const std::string what = of_node ? "node" : "worker";
-    if (row.target.index < 0 || static_cast<std::size_t>(row.target.index) >= count) {
-        throw UsageError("[trace] a row at " + std::to_string(row.time_s) + " s concerns " + what +
-                         " " + std::to_string(row.target.index) + "; there are " +
-                         std::to_string(count) + " " + what + "s");
-    }
-    const Shares& shares = row.shares;
-    const double least = std::min({shares.cpu, shares.rx, shares.tx, shares.device});
-    if (!(least > 0) || !(shares.delay_s >= 0)) {
-        throw UsageError("[trace] the row of " + what + " " + std::to_string(row.target.index) +
-                         " at " + std::to_string(row.time_s) +
-                         " s is out of range; expected shares above 0 and a delay of at least 0");
-    }
-}
-
-}  // namespace
 
 void VirtualCluster::Impl::Transfers::add_use(Work& each, FluidNetwork::ResourceId resource) {
     std::uint32_t& known = use_of_[static_cast<std::size_t>(resource)];
@@ -198,8 +177,11 @@ void VirtualCluster::Impl::ScenarioPlayer::next_arrival() {
 }
 
 void VirtualCluster::Impl::ScenarioPlayer::apply(const TraceRow& change) {
-    check(change, cluster_.nodes.size(), cluster_.places.size());
-    if (change.target.kind == TraceTarget::Kind::kNode) {
+    const bool of_node = change.target.kind == TraceTarget::Kind::kNode;
+    check_invariant(std::cmp_less(change.target.index,
+                                  of_node ? cluster_.nodes.size() : cluster_.places.size()),
+                    "a row of a trace concerns a worker or node that is there");
+    if (of_node) {
         apply_to_node(change.target.index, change.shares);
     } else {
         Place& where = cluster_.place(change.target.index);

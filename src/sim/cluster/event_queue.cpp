@@ -39,10 +39,6 @@ void EventQueue::cancel(Id id) {
     }
 }
 
-void EventQueue::settle_with(Action action) {
-    settling_.push_back(std::move(action));
-}
-
 void EventQueue::settle() {
     while (!settling_.empty() && (heap_.empty() || heap_.top_key().seconds > now_)) {
         settling_now_.swap(settling_);

@@ -29,7 +29,7 @@ public:
     /// To be called once before the clock moves on from now(), after all events of this time: so a
     /// burst of changes at one moment is worked out once. Asked for again each time; it may ask for
     /// events at now().
-    void settle_with(Action action);
+    void settle_with(Action action) { settling_.push_back(std::move(action)); }
 
     /// The next event, with the settling before it. False: nothing is left.
     bool step();

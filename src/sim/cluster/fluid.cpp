@@ -13,19 +13,18 @@ namespace cohort {
 
 /// The words (route, kind, path, tier) are in fluid_state.hpp.
 struct FluidNetwork::Impl {
-    explicit Impl(EventQueue& queue) : state(queue), changes(state, [this] { settle(); }) {}
+    explicit Impl(EventQueue& queue) : state(queue, [this] { settle(); }) {}
 
     void settle();
 
     fluid::State state;
-    fluid::Changes changes;
-    fluid::Completions completions{state, changes};
-    fluid::RouteTable routes{state, changes};
+    fluid::Completions completions{state};
+    fluid::RouteTable routes{state};
     fluid::PathTable paths{state};
     fluid::GroupTable groups{state, routes, paths};
-    fluid::Tiers tiers{state, changes, routes, paths, completions};
-    fluid::Bottlenecks bottlenecks{state, changes};
-    fluid::Filling filling{state, changes};
+    fluid::Tiers tiers{state, routes, paths, completions};
+    fluid::Bottlenecks bottlenecks{state};
+    fluid::Filling filling{state};
     std::uint64_t begun = 0;
 };
 
@@ -36,23 +35,24 @@ struct FluidNetwork::Impl {
 ///  3. What is connected with a change is filled.
 ///  4. The times of the next ends follow; what is idle may be forgotten.
 void FluidNetwork::Impl::settle() {
-    changes.settling = false;
+    state.settling = false;
     std::size_t placed = 0;
-    while (placed < changes.kinds.size()) {  // which grows meanwhile
-        tiers.place(changes.kinds[placed++]);
+    while (placed < state.changed.kinds.size()) {  // which grows meanwhile
+        tiers.place(state.changed.kinds[placed++]);
     }
-    changes.kinds.clear();
-    std::erase_if(changes.tiers, [this](fluid::Index tier) { return tiers.drop_if_empty(tier); });
-    for (const fluid::Index path : changes.paths) {
+    state.changed.kinds.clear();
+    std::erase_if(state.changed.tiers,
+                  [this](fluid::Index tier) { return tiers.drop_if_empty(tier); });
+    for (const fluid::Index path : state.changed.paths) {
         bottlenecks.count_wanted(state.paths[path]);
     }
     bottlenecks.judge_all();
     filling.fill_changed();
-    for (const fluid::Index index : changes.tiers) {
+    for (const fluid::Index index : state.changed.tiers) {
         state.tiers[index].changed = false;
         completions.retime(state.tiers[index]);
     }
-    changes.tiers.clear();
+    state.changed.tiers.clear();
     groups.forget_leaving();
     if (routes.forget_idle()) {
         paths.forget_idle();
@@ -75,7 +75,7 @@ FluidNetwork::ResourceId FluidNetwork::add_group(std::span<const Use> members) {
 
 void FluidNetwork::forget_group(ResourceId id) {
     impl_->groups.leave(id);
-    impl_->changes.ask_to_settle();
+    impl_->state.ask_to_settle();
 }
 
 void FluidNetwork::set_capacity(ResourceId id, double capacity) {
@@ -86,8 +86,8 @@ void FluidNetwork::set_capacity(ResourceId id, double capacity) {
     for (const Use& group : resource.groups) {
         impl_->routes.renew_limits(impl_->state.group(group.resource).routes);
     }
-    impl_->changes.change_used(id);
-    impl_->changes.ask_to_settle();
+    impl_->state.change_used(id);
+    impl_->state.ask_to_settle();
 }
 
 FluidNetwork::ActivityId FluidNetwork::begin(double work, std::span<const Use> uses,

@@ -60,13 +60,13 @@ void ConnectedPart::connect_group(Index index) {
 
 void Filling::fill_changed() {
     part_.begin_search();
-    for (const Index path : changes_.paths) {
+    for (const Index path : state_.changed.paths) {
         state_.paths[path].changed = false;
         if (part_.find(path)) {
             fill();
         }
     }
-    changes_.paths.clear();
+    state_.changed.paths.clear();
 }
 
 void Filling::fill() {
@@ -219,7 +219,7 @@ void Filling::set_rate(Index index, double rate) {
         tier.passed = state_.passed(tier);
         tier.since = state_.queue.now();
         tier.rate = rate;
-        changes_.change_tier(index);
+        state_.change_tier(index);
     }
 }
 

@@ -39,7 +39,7 @@ private:
 /// Cost: O((paths * uses + rounds * resources) of the part), rounds <= tiers + resources.
 class Filling {
 public:
-    Filling(State& state, Changes& changes) : state_(state), changes_(changes), part_(state) {}
+    explicit Filling(State& state) : state_(state), part_(state) {}
 
     /// Rates of all that is connected with the changed paths.
     void fill_changed();
@@ -58,7 +58,6 @@ private:
     void set_rate(Index tier, double rate);
 
     State& state_;
-    Changes& changes_;
     ConnectedPart part_;
     std::uint64_t step_ = 0;
     std::vector<Index> filled_;  ///< resources that are full at this step

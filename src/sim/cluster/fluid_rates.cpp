@@ -65,13 +65,13 @@ void Completions::add(Activity& activity, std::uint32_t slot, Index index, doubl
     activity.kind = index;
     activity.mark = state_.passed(kind) + units;
     kind.members.push(activity.mark, slot, positions(state_.activities));
-    changes_.change_kind(index);
+    state_.change_kind(index);
 }
 
 void Completions::remove(Activity& activity) {
     Kind& kind = state_.kinds[activity.kind];
     kind.members.remove(activity.position, positions(state_.activities));
-    changes_.change_kind(activity.kind);
+    state_.change_kind(activity.kind);
     if (kind.tier != kNone) {
         requeue(kind, activity.kind);
         retime(state_.tiers[kind.tier]);
@@ -152,7 +152,7 @@ Index Tiers::kind_of(Index route_index, double limit) {
     if (route.kinds.empty()) {
         routes_.set_busy(route);
     } else if (route.kinds.size() == 1) {
-        changes_.change_kind(route.kinds.front());  // no longer alone on its route
+        state_.change_kind(route.kinds.front());  // no longer alone on its route
     }
     route.kinds.push_back(index);
     return index;
@@ -188,7 +188,7 @@ void Tiers::forget(Index index) {
     if (route.kinds.empty()) {
         routes_.set_idle(route);
     } else if (route.kinds.size() == 1) {
-        changes_.change_kind(route.kinds.front());  // alone on its route from now on
+        state_.change_kind(route.kinds.front());  // alone on its route from now on
     }
 }
 
@@ -231,8 +231,8 @@ void Tiers::count_members(Index index, std::int64_t change) {
     if (path.members == 0) {
         path.wanted = {};
     }
-    changes_.change_tier(index);
-    changes_.change_path(tier.path);
+    state_.change_tier(index);
+    state_.change_path(tier.path);
 }
 
 bool Tiers::drop_if_empty(Index index) {
@@ -256,7 +256,7 @@ void Bottlenecks::count_wanted(Path& path) {
         Used& each = state_.used(use.resource);
         each.wanted.add(-use.share * before);
         each.wanted.add(use.share * wanted);
-        changes_.change_used(use.resource);
+        state_.change_used(use.resource);
     }
 }
 
@@ -271,17 +271,17 @@ double Bottlenecks::wanted(const Resource& each) {
 /// A resource that becomes full, or is full no more, changes its groups' lists.
 void Bottlenecks::judge_all() {
     ++settlings_;
-    for (const Index index : changes_.resources) {
+    for (const Index index : state_.changed.resources) {
         Resource& each = state_.resources[index];
         each.changed = false;
         judge(each);
     }
-    changes_.resources.clear();
+    state_.changed.resources.clear();
     std::size_t judged = 0;
-    while (judged < changes_.groups.size()) {  // which grows meanwhile
-        judge_group(state_.groups[changes_.groups[judged++]]);
+    while (judged < state_.changed.groups.size()) {  // which grows meanwhile
+        judge_group(state_.groups[state_.changed.groups[judged++]]);
     }
-    changes_.groups.clear();
+    state_.changed.groups.clear();
 }
 
 void Bottlenecks::judge_group(Group& group) {
@@ -312,7 +312,7 @@ void Bottlenecks::judge(Resource& each) {
             change_paths(all);
         }
         if (was != each.full) {
-            changes_.change_used(membership.resource);
+            state_.change_used(membership.resource);
         }
     }
 }
@@ -320,7 +320,7 @@ void Bottlenecks::judge(Resource& each) {
 void Bottlenecks::change_paths(const Used& used) {
     for (const Index path : used.paths) {
         if (state_.paths[path].members > 0) {
-            changes_.change_path(path);
+            state_.change_path(path);
         }
     }
 }

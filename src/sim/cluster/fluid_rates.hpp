@@ -11,7 +11,7 @@ namespace cohort::fluid {
 /// event of the queue for the first of them.
 class Completions {
 public:
-    Completions(State& state, Changes& changes) : state_(state), changes_(changes) {}
+    explicit Completions(State& state) : state_(state) {}
 
     /// Puts an activity with `units` of work left into a kind.
     void add(Activity& activity, std::uint32_t slot, Index kind, double units);
@@ -37,7 +37,6 @@ private:
     void report_next();
 
     State& state_;
-    Changes& changes_;
     PositionHeap<double> times_;  ///< tiers by finishing time of the next activity
     EventQueue::Id event_ = 0;
     double event_time_ = 0;
@@ -48,13 +47,8 @@ private:
 /// Keeps every kind in the tier where its members and limit belong.
 class Tiers {
 public:
-    Tiers(State& state, Changes& changes, RouteTable& routes, PathTable& paths,
-          Completions& completions)
-        : state_(state),
-          changes_(changes),
-          routes_(routes),
-          paths_(paths),
-          completions_(completions) {}
+    Tiers(State& state, RouteTable& routes, PathTable& paths, Completions& completions)
+        : state_(state), routes_(routes), paths_(paths), completions_(completions) {}
 
     /// The kind of a route's activities with this limit, made if there is none.
     [[nodiscard]] Index kind_of(Index route, double limit);
@@ -71,7 +65,6 @@ private:
     void count_members(Index tier, std::int64_t change);
 
     State& state_;
-    Changes& changes_;
     RouteTable& routes_;
     PathTable& paths_;
     Completions& completions_;
@@ -81,7 +74,7 @@ private:
 /// activities back.
 class Bottlenecks {
 public:
-    Bottlenecks(State& state, Changes& changes) : state_(state), changes_(changes) {}
+    explicit Bottlenecks(State& state) : state_(state) {}
 
     /// Tells what the path uses how much it wants now.
     void count_wanted(Path& path);
@@ -95,7 +88,6 @@ private:
     void change_paths(const Used& used);
 
     State& state_;
-    Changes& changes_;
     std::uint64_t settlings_ = 0;
 };
 

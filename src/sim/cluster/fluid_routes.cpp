@@ -86,7 +86,7 @@ void RouteTable::add_use(Used& used, Index index) {
     if (used.routes.size() == 1) {
         Route& other = state_.routes[used.routes.front()];
         other.narrow = kNone;
-        changes_.change_route(other);
+        state_.change_route(other);
     }
     if (index != kNone) {
         used.routes.push_back(index);
@@ -97,7 +97,7 @@ void RouteTable::renew_limits(const std::vector<Index>& routes) {
     for (const Index index : routes) {
         Route& route = state_.routes[index];
         route.limit = limit_of(route);
-        changes_.change_route(route);
+        state_.change_route(route);
     }
 }
 

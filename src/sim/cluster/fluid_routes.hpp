@@ -65,8 +65,7 @@ private:
 /// The routes of a network: found by their uses, forgotten when too many are idle.
 class RouteTable {
 public:
-    RouteTable(State& state, Changes& changes)
-        : state_(state), changes_(changes), table_(state.routes) {}
+    RouteTable(State& state) : state_(state), table_(state.routes) {}
 
     /// The route with these uses, made if there is none. Errors: those of check_uses.
     [[nodiscard]] Index find_or_add(std::span<const Use> uses);
@@ -94,7 +93,6 @@ private:
     void forget(Index index);
 
     State& state_;
-    Changes& changes_;
     UseTable<Route> table_;
     std::size_t idle_uses_ = 0;  ///< uses of routes without activities
     std::uint64_t checks_ = 0;

@@ -40,45 +40,24 @@ double State::units(const Used& used, ResourceId id) const {
     return sum;
 }
 
-void Changes::change_kind(Index index) {
-    if (!std::exchange(state.kinds[index].changed, true)) {
-        kinds.push_back(index);
-    }
-    ask_to_settle();
-}
-
-void Changes::change_route(const Route& route) {
+void State::change_route(const Route& route) {
     for (const Index kind : route.kinds) {
         change_kind(kind);
     }
 }
 
-void Changes::change_path(Index index) {
-    if (!std::exchange(state.paths[index].changed, true)) {
-        paths.push_back(index);
-    }
-}
-
-void Changes::change_tier(Index index) {
-    if (!std::exchange(state.tiers[index].changed, true)) {
-        tiers.push_back(index);
-    }
-}
-
-void Changes::change_used(ResourceId id) {
-    if (std::exchange(state.used(id).changed, true)) {
-        return;
-    }
+void State::change_used(ResourceId id) {
+    bool& known = used(id).changed;
     if (is_group(id)) {
-        groups.push_back(group_index(id));
+        note(known, changed.groups, group_index(id));
     } else {
-        resources.push_back(static_cast<Index>(id));
+        note(known, changed.resources, static_cast<Index>(id));
     }
 }
 
-void Changes::ask_to_settle() {
+void State::ask_to_settle() {
     if (!std::exchange(settling, true)) {
-        state.queue.settle_with(settle);
+        queue.settle_with(settle);
     }
 }
 

@@ -83,7 +83,7 @@ struct Kind {
     Index tier = kNone;
     std::uint32_t position = 0;  ///< in its tier's heap, if the kind has activities there
     bool queued = false;         ///< is in that heap
-    bool changed = false;        ///< is in Changes::kinds
+    bool changed = false;        ///< is in State::changed.kinds
     double limit = 0;
     double offset = 0;             ///< the tier's count less the kind's
     std::int64_t counted = 0;      ///< activities, as its tier counts them
@@ -92,7 +92,6 @@ struct Kind {
 
 struct Route {
     std::vector<Use> uses;
-    std::uint64_t hash = 0;
     double limit = 0;          ///< rate of one activity alone on its resources
     std::vector<Index> kinds;  ///< with activities
     Index narrow = kNone;      ///< path of what other routes use too; kNone: to be looked up
@@ -104,7 +103,7 @@ struct Route {
 struct Tier {
     Index path = kNone;
     std::uint32_t position = 0;  ///< in the heap of finishing times
-    bool changed = false;        ///< is in Changes::tiers
+    bool changed = false;        ///< is in State::changed.tiers
     std::int64_t members = 0;    ///< activities
     double limit = 0;
     double rate = 0;
@@ -115,14 +114,13 @@ struct Tier {
 
 struct Path {
     std::vector<Use> uses;
-    std::vector<int> counts;  ///< by use: an activity's part in Load::rising
-    std::uint64_t hash = 0;
+    std::vector<int> counts;   ///< by use: an activity's part in Load::rising
     std::vector<Index> tiers;  ///< limits ascending
     std::int64_t members = 0;  ///< activities
     ExactSum wanted;           ///< rates of all activities at their limits
     double counted = 0;        ///< the part of `wanted` that resources and groups know
     bool bound = false;        ///< not all rates are at their limits
-    bool changed = false;      ///< is in Changes::paths
+    bool changed = false;      ///< is in State::changed.paths
     bool known = false;
     std::uint64_t visited = 0;  ///< by the search for connected paths
     std::size_t held = 0;       ///< during filling: tiers that rise no more
@@ -141,7 +139,7 @@ struct Used {
     std::vector<Index> routes;   ///< that name it
     std::vector<Index> paths;    ///< that name it
     ExactSum wanted;             ///< by activities that name it, all at their limits
-    bool changed = false;        ///< is in Changes::resources or Changes::groups
+    bool changed = false;        ///< is in State::changed
     std::uint64_t visited = 0;   ///< by the search for connected paths
     std::uint64_t loosened = 0;  ///< a group: the last settling that changed all of its paths
     Load load;
@@ -174,7 +172,9 @@ struct Group : Used {
 
 /// Everything that a network consists of; all its parts work on it.
 struct State {
-    explicit State(EventQueue& events) : queue(events) {}
+    /// @param on_settle is called once before the clock moves on after a change
+    State(EventQueue& events, EventQueue::Action on_settle)
+        : queue(events), settle(std::move(on_settle)) {}
 
     [[nodiscard]] Resource& resource(ResourceId id) {
         return resources[static_cast<std::size_t>(id)];
@@ -198,7 +198,27 @@ struct State {
     /// Units that went over a resource or a group under that name.
     [[nodiscard]] double units(const Used& used, ResourceId id) const;
 
+    void change_kind(Index index) {
+        note(kinds[index].changed, changed.kinds, index);
+        ask_to_settle();
+    }
+    /// All kinds of a route.
+    void change_route(const Route& route);
+    void change_path(Index index) { note(paths[index].changed, changed.paths, index); }
+    void change_tier(Index index) { note(tiers[index].changed, changed.tiers, index); }
+    void change_used(ResourceId id);
+    void ask_to_settle();
+
     EventQueue& queue;
+    EventQueue::Action settle;
+    bool settling = false;  ///< has been asked for
+    struct {
+        std::vector<Index> kinds;
+        std::vector<Index> paths;
+        std::vector<Index> resources;
+        std::vector<Index> groups;
+        std::vector<Index> tiers;
+    } changed;  ///< since the last settling, each thing once
     std::vector<Resource> resources;
     std::vector<Group> groups;
     SlotTable<Activity> activities;
@@ -208,30 +228,12 @@ struct State {
     IndexPool<Path> paths;
 
 private:
+    static void note(bool& known, std::vector<Index>& list, Index index) {
+        if (!std::exchange(known, true)) {
+            list.push_back(index);
+        }
+    }
     [[nodiscard]] double through(const Route& route) const;
-};
-
-/// What has changed since the last settling, each thing once.
-struct Changes {
-    /// @param on_settle is called once before the clock moves on after a change
-    Changes(State& of, EventQueue::Action on_settle) : state(of), settle(std::move(on_settle)) {}
-
-    void change_kind(Index index);
-    /// All kinds of a route.
-    void change_route(const Route& route);
-    void change_path(Index index);
-    void change_tier(Index index);
-    void change_used(ResourceId id);
-    void ask_to_settle();
-
-    State& state;
-    EventQueue::Action settle;
-    bool settling = false;  ///< has been asked for
-    std::vector<Index> kinds;
-    std::vector<Index> paths;
-    std::vector<Index> resources;
-    std::vector<Index> groups;
-    std::vector<Index> tiers;
 };
 
 }  // namespace cohort::fluid

@@ -105,15 +105,9 @@ public:
     void remove(std::size_t position, Places&& places) {
         const Node last = nodes_.back();
         nodes_.pop_back();
-        if (position == nodes_.size()) {
-            return;
-        }
-        const bool earlier = last.key < nodes_[position].key;
-        nodes_[position] = last;
-        if (earlier) {
-            up(position, places);
-        } else {
-            down(position, places);
+        if (position < nodes_.size()) {
+            nodes_[position].item = last.item;
+            change(position, last.key, places);
         }
     }
 

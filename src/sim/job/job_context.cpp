@@ -144,10 +144,6 @@ void VirtualWorker::note_step() {
     record.use.cpu_share = cpu_share();
 }
 
-double VirtualWorker::cancel() {
-    return work == 0 ? 0 : job_->cluster.cancel(std::exchange(work, 0));
-}
-
 double VirtualWorker::cpu_share() const {
     return input_wanted_s_ <= 0 || input_took_s_ <= 0
                ? job_->cluster.shares(job_->place(index_)).cpu

@@ -90,7 +90,7 @@ public:
     /// An update of its own parameters.
     void update(Action then);
     /// What it does is given up. @return the share that was left, 0..1
-    double cancel();
+    double cancel() { return work == 0 ? 0 : job_->cluster.cancel(std::exchange(work, 0)); }
     /// The share of its processors that the input work of the lease got. Without such work, what
     /// the trace says.
     [[nodiscard]] double cpu_share() const;

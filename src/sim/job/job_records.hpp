@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -36,10 +37,8 @@ public:
         (mix(values), ...);
     }
     void mix(double value) noexcept { mix(std::bit_cast<std::uint64_t>(value)); }
-    void mix(std::int32_t value) noexcept { mix(static_cast<std::uint64_t>(value)); }
-    void mix(std::int64_t value) noexcept { mix(static_cast<std::uint64_t>(value)); }
-    void mix(std::uint64_t value) noexcept {
-        hash_ += value + 0x9E3779B97F4A7C15U;
+    void mix(std::integral auto value) noexcept {
+        hash_ += static_cast<std::uint64_t>(value) + 0x9E3779B97F4A7C15U;
         hash_ = (hash_ ^ (hash_ >> 30U)) * 0xBF58476D1CE4E5B9U;
         hash_ = (hash_ ^ (hash_ >> 27U)) * 0x94D049BB133111EBU;
         hash_ ^= hash_ >> 31U;

@@ -127,10 +127,6 @@ void RingJob::fired(const Fire& fire) {
     }
 }
 
-void RingJob::interrupt(const Interrupt& /*interrupt*/, const ReturnLease* /*lease*/) {
-    check_invariant(false, "no plan of a ring interrupts");
-}
-
 void RingJob::give_role(int index, RingRole role, int parent) {
     const bool member = ring_.roster.seat(index).role == RingRole::kMember;
     ring_.roster.assign(index, role, parent);

@@ -37,7 +37,9 @@ private:
     void start_work() override { ring_.plans.place(engine().plan()); }
     void give_leases() override;
     void fired(const Fire& fire) override;
-    void interrupt(const Interrupt& interrupt, const ReturnLease* lease) override;
+    void interrupt(const Interrupt& /*interrupt*/, const ReturnLease* /*lease*/) override {
+        check_invariant(false, "no plan of a ring interrupts");
+    }
     void install(PlanChange change) override { ring_.plans.install(std::move(change), true); }
     void end_work() override;
 

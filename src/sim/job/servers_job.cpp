@@ -108,10 +108,6 @@ void ServersJob::fired(const Fire& fire) {
     servers_->update(fire, std::move(releases));
 }
 
-void ServersJob::release(const ReleaseOne& one) {
-    releases_.push_back(prepare(one.worker, one.version, one.lag));
-}
-
 /// What servers are told one by one; here they hear of it at once.
 void ServersJob::flush() {
     if (!releases_.empty()) {
@@ -253,10 +249,6 @@ void ServersJob::deal(const std::vector<DealtLease>& leases) {
 bool ServersJob::may_validate(int index) const {
     const Worker& w = workers_[at(index)];
     return !w.validation && !w.validating;
-}
-
-void ServersJob::deal_validation(const ValidationSampler::Dealt& lease) {
-    worker(lease.worker).validation = lease;
 }
 
 }  // namespace cohort

@@ -83,7 +83,9 @@ private:
     void start_work() override;
     void deliver(const SessionPush& push) override { scheduler_.push(push); }
     void fired(const Fire& fire) override;
-    void release(const ReleaseOne& one) override;
+    void release(const ReleaseOne& one) override {
+        releases_.push_back(prepare(one.worker, one.version, one.lag));
+    }
     void interrupt(const Interrupt& interrupt, const ReturnLease* lease) override;
     void returned(const ReturnLease& lease) override;
     void install(PlanChange change) override { scheduler_.install(std::move(change)); }
@@ -95,7 +97,9 @@ private:
     void prepare(const std::vector<DealtLease>& leases) override;
     void deal(const std::vector<DealtLease>& leases) override;
     [[nodiscard]] bool may_validate(int index) const override;
-    void deal_validation(const ValidationSampler::Dealt& lease) override;
+    void deal_validation(const ValidationSampler::Dealt& lease) override {
+        worker(lease.worker).validation = lease;
+    }
     void installing(const SyncPlan& plan) override {
         log.add(EventLog::Kind::kPlan, now(), plan.id);
     }

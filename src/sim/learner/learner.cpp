@@ -133,15 +133,12 @@ public:
     }
 
     GradientAnswer apply(const Update& update) override {
-        std::vector<ParameterStore::Push> pushes;
+        std::vector<std::shared_ptr<float>> values;
         for (const Update::Term& term : update.terms) {
-            pushes.push_back({.values = done(term.work).work->values,
-                              .coefficient = static_cast<float>(term.coefficient),
-                              .worker = term.worker,
-                              .version = term.version});
+            values.push_back(done(term.work).work->values);
         }
         const OwnTimeScope time(own_s_);
-        const GradientAnswer answer = store_.apply(update, pushes, pool_);
+        const GradientAnswer answer = store_.apply(update, values, pool_);
         for (const Update::Term& term : update.terms) {
             entries_.erase(term.work);
         }

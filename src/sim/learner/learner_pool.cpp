@@ -95,10 +95,6 @@ void LearnerPool::submit(const Task& task, int times, bool first) {
     }
 }
 
-void LearnerPool::erase(const LearnerTask& task) {
-    std::erase_if(queue_, [&task](const Task& one) { return one.get() == &task; });
-}
-
 void LearnerPool::drop(const Task& task) {
     const std::lock_guard lock(mutex_);
     erase(*task);

@@ -112,7 +112,9 @@ public:
 private:
     void work(LearnerEngine& engine);
     void run(const Task& task, LearnerEngine& engine, std::unique_lock<std::mutex>& lock);
-    void erase(const LearnerTask& task);
+    void erase(const LearnerTask& task) {
+        std::erase_if(queue_, [&task](const Task& one) { return one.get() == &task; });
+    }
     void join() noexcept;
 
     mutable std::mutex mutex_;

@@ -67,14 +67,6 @@ ParameterStore::ParameterStore(const Graph& graph, const OptimizerOptions& optim
     }
 }
 
-std::span<float> ParameterStore::all(const std::shared_ptr<float>& values) const {
-    return {values.get(), static_cast<std::size_t>(buffers_.floats())};
-}
-
-std::size_t ParameterStore::parameters() const noexcept {
-    return static_cast<std::size_t>(graph_.parameters().total());
-}
-
 std::unique_ptr<Optimizer> ParameterStore::make_local_optimizer() const {
     return make_optimizer(options_, graph_.parameters(), 0, graph_.parameters().total(), *device_,
                           *stream_);
@@ -109,17 +101,18 @@ Learner::Released ParameterStore::average() {
     return make_form(average_->values());
 }
 
-GradientAnswer ParameterStore::apply(const Learner::Update& update, std::span<const Push> pushes,
+GradientAnswer ParameterStore::apply(const Learner::Update& update,
+                                     std::span<const std::shared_ptr<float>> values,
                                      LearnerPool& pool) {
     std::vector<SumTerm> terms;
     std::vector<std::shared_ptr<const float>> released;
     double weights = 0;
-    for (const Push& push : pushes) {
-        released.push_back(update.delay_compensation > 0 ? released_.take(push.worker, push.version)
+    for (const Learner::Update::Term& term : update.terms) {
+        released.push_back(update.delay_compensation > 0 ? released_.take(term.worker, term.version)
                                                          : nullptr);
-        weights += update.terms[terms.size()].coefficient;
-        terms.push_back({.values = push.values.get(),
-                         .coefficient = push.coefficient,
+        weights += term.coefficient;
+        terms.push_back({.values = values[terms.size()].get(),
+                         .coefficient = static_cast<float>(term.coefficient),
                          .released = released.back().get()});
     }
     if (update.delay_compensation == 0) {

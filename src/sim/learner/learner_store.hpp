@@ -59,14 +59,6 @@ private:
 /// same arithmetic as ServerShard (MeanGradient). The event loop's thread calls it.
 class ParameterStore {
 public:
-    /// A push that an update sums.
-    struct Push {
-        std::shared_ptr<const float> values;  ///< gradient or delta, then batch statistics
-        float coefficient = 1;
-        int worker = 0;
-        std::int64_t version = 0;
-    };
-
     /// @param graph must outlive it  @param average_samples  LearnerOptions::average_samples.
     /// Errors: UsageError, DeviceError.
     ParameterStore(const Graph& graph, const OptimizerOptions& optimizer, std::uint64_t seed,
@@ -82,9 +74,9 @@ public:
     [[nodiscard]] Learner::Released average();
     /// Local steps' optimizer, without state.
     [[nodiscard]] std::unique_ptr<Optimizer> make_local_optimizer() const;
-    /// @param pushes update.terms  @param pool helps
-    GradientAnswer apply(const Learner::Update& update, std::span<const Push> pushes,
-                         LearnerPool& pool);
+    /// @param values  of update.terms: gradient or delta, then batch statistics  @param pool helps
+    GradientAnswer apply(const Learner::Update& update,
+                         std::span<const std::shared_ptr<float>> values, LearnerPool& pool);
     /// FNV-1a over parameters, state, optimizer.
     [[nodiscard]] std::uint64_t digest();
 
@@ -92,8 +84,12 @@ private:
     [[nodiscard]] Learner::Released make_form(std::shared_ptr<const float> values) {
         return std::make_shared<const Learner::Parameters>(++forms_made_, std::move(values));
     }
-    [[nodiscard]] std::span<float> all(const std::shared_ptr<float>& values) const;
-    [[nodiscard]] std::size_t parameters() const noexcept;
+    [[nodiscard]] std::span<float> all(const std::shared_ptr<float>& values) const {
+        return {values.get(), static_cast<std::size_t>(buffers_.floats())};
+    }
+    [[nodiscard]] std::size_t parameters() const noexcept {
+        return static_cast<std::size_t>(graph_.parameters().total());
+    }
     void begin_update(const Learner::Update& update, const MeanGradient& mean, const float* before);
     GradientAnswer apply_blocks(const Learner::Update& update, const MeanGradient& mean,
                                 const float* before, LearnerPool& pool);

@@ -38,7 +38,6 @@ JobArrival draw_job(Rng& random, const ArrivalLaw& law, double time_s, double it
         .workers = size->first,
         .servers = (size->first + 1) / 2,
         .first_node = static_cast<int>(random.next_below(static_cast<std::uint32_t>(law.nodes))),
-        .workload = "",
         .iterations = static_cast<std::int64_t>(whole)};
 }
 

@@ -120,8 +120,7 @@ ModeChoice waiting_for_all(const ModeSetting& setting) {
 }
 
 /// A job that trains nothing and waits for all its workers.
-JobSpec load_spec(const JobArrival& arrival, const JobSpec& first, const ClusterProfile& profile,
-                  int nodes) {
+JobSpec load_spec(const JobArrival& arrival, const JobSpec& first, int nodes) {
     JobSpec spec;
     spec.setting.live.assign(static_cast<std::size_t>(arrival.workers), true);
     spec.setting.batch = arrival.batch;
@@ -134,7 +133,7 @@ JobSpec load_spec(const JobArrival& arrival, const JobSpec& first, const Cluster
         const auto beside = server * arrival.workers / std::max(arrival.servers, 1);
         spec.server_nodes.push_back(spec.worker_nodes[static_cast<std::size_t>(beside)]);
     }
-    spec.workload = arrival.workload.empty() ? first.workload : profile.workload(arrival.workload);
+    spec.workload = first.workload;
     spec.telemetry = false;
     spec.budget_samples = arrival.workers * arrival.batch * arrival.iterations;
     spec.train.samples = spec.train.chunk_samples = spec.budget_samples;
@@ -145,7 +144,7 @@ JobSpec load_spec(const JobArrival& arrival, const JobSpec& first, const Cluster
 double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int nodes) {
     EventQueue queue;
     VirtualCluster cluster(queue, profile, nodes, nullptr);
-    const std::unique_ptr<Learner> learner = std::make_unique<Learner>();
+    Learner idle;
     JobSpec spec = job;
     spec.choice = waiting_for_all(spec.setting);
     if (!spec.server_nodes.empty()) {
@@ -158,7 +157,7 @@ double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int 
     spec.eval_every_samples = 0;
     spec.lane_spans = 0;
     spec.telemetry = false;
-    const std::unique_ptr<VirtualJob> alone = make_job(cluster, *learner, std::move(spec));
+    const std::unique_ptr<VirtualJob> alone = make_job(cluster, idle, std::move(spec));
     cluster.start();
     alone->begin();
     std::optional<double> first;
@@ -174,9 +173,8 @@ double healthy_iteration(const JobSpec& job, const ClusterProfile& profile, int 
 /// Jobs that share the nodes with the one that is looked at, as they arrive.
 class Loads {
 public:
-    /// @param cluster, profile, first outlive it; it is set up before the cluster starts
-    Loads(VirtualCluster& cluster, const ClusterProfile& profile, const JobSpec& first)
-        : cluster_(cluster), profile_(profile), first_(first) {
+    /// @param cluster, first outlive it; it is set up before the cluster starts
+    Loads(VirtualCluster& cluster, const JobSpec& first) : cluster_(cluster), first_(first) {
         cluster_.on_arrival([this](const JobArrival& arrival) { add(arrival); });
     }
 
@@ -187,15 +185,13 @@ private:
         }
         std::erase_if(jobs_, [](const auto& load) { return load->over() && load->stuck(); });
         cluster_.forget_unused();
-        jobs_.push_back(
-            make_job(cluster_, *idle_, load_spec(arrival, first_, profile_, cluster_.nodes())));
+        jobs_.push_back(make_job(cluster_, idle_, load_spec(arrival, first_, cluster_.nodes())));
         jobs_.back()->begin();
     }
 
     VirtualCluster& cluster_;
-    const ClusterProfile& profile_;
     const JobSpec& first_;
-    std::unique_ptr<Learner> idle_ = std::make_unique<Learner>();
+    Learner idle_;
     std::vector<std::unique_ptr<VirtualJob>> jobs_;
 };
 
@@ -255,7 +251,7 @@ private:
     [[nodiscard]] std::optional<double> ideal_samples_s(double virtual_s) const {
         EventQueue queue;
         VirtualCluster cluster(queue, profile_, nodes_, scenario());
-        const Loads loads(cluster, profile_, spec_);
+        const Loads loads(cluster, spec_);
         return cohort::ideal_samples_s(cluster, spec_, virtual_s);
     }
 
@@ -309,7 +305,7 @@ private:
     std::unique_ptr<Learner> learner_;
     VirtualCluster cluster_;
     std::unique_ptr<VirtualJob> job_;
-    Loads loads_{cluster_, profile_, spec_};
+    Loads loads_{cluster_, spec_};
     std::size_t evaluations_told_ = 0;
     std::size_t switches_told_ = 0;
 };

@@ -17,7 +17,6 @@ struct JobArrival {
     int workers = 1;
     int servers = 1;
     int first_node = 0;           ///< worker i is on node (first_node + i) mod nodes
-    std::string workload;         ///< of the profile; empty: that of the first job
     std::int64_t batch = 64;      ///< samples of a worker's iteration
     std::int64_t iterations = 0;  ///< of each worker, then it leaves
 };

@@ -52,7 +52,7 @@ void RunReporter::make_hooks() {
 
 ClusterReport RunReporter::cluster() const {
     const LoadMonitor* const load = session_->load();
-    ClusterReport report{.mode = std::as_const(*session_).modes().in_force(),
+    ClusterReport report{.mode = session_->modes().in_force(),
                          .pending = session_->engine().pending(),
                          .workers = session_->workers().reports(),
                          .loads = {},
@@ -153,7 +153,7 @@ void RunReporter::report_stragglers() {
 
 TrainSummary RunReporter::summary() const {
     TrainSummary summary = summary_;
-    summary.mode = std::as_const(*session_).modes().mode();
+    summary.mode = session_->modes().mode();
     summary.progress = progress_;
     summary.accounts = session_->leases().open().accounts();
     summary.cluster = cluster();

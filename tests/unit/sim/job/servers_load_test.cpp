@@ -113,34 +113,17 @@ TEST(Arrivals, LeaveNothingBehind) {
 /// Notes the learning rates that it is told.
 class Rates final : public Learner {
 public:
-    Released release(int worker, double lag, double lr, bool compensated) override {
+    Released release(int /*worker*/, double /*lag*/, double lr, bool /*compensated*/) override {
         released.push_back(lr);
-        return idle_->release(worker, lag, lr, compensated);
+        return {};
     }
-    WorkId start(const Job& job) override { return idle_->start(job); }
-    std::vector<WorkId> start_group(std::span<const Job> jobs) override {
-        return idle_->start_group(jobs);
-    }
-    Outcome outcome(WorkId work) override { return idle_->outcome(work); }
-    void forget(WorkId work) override { idle_->forget(work); }
     GradientAnswer apply(const Update& update) override {
         applied.push_back(update.lr);
-        return idle_->apply(update);
+        return {};
     }
-    void set_reference(WorkId work) override { idle_->set_reference(work); }
-    std::pair<double, double> compare(WorkId work) override { return idle_->compare(work); }
-    Accuracy evaluate(std::int64_t most) override { return idle_->evaluate(most); }
-    Accuracy evaluate_average(std::int64_t most) override { return idle_->evaluate_average(most); }
-    std::uint64_t digest() override { return idle_->digest(); }
-    [[nodiscard]] std::int64_t samples_computed() const override { return 0; }
-    [[nodiscard]] double engine_core_s() const override { return 0; }
-    [[nodiscard]] std::uint64_t buffer_bytes_most() const override { return 0; }
 
     std::vector<double> released;
     std::vector<double> applied;
-
-private:
-    std::unique_ptr<Learner> idle_ = std::make_unique<Learner>();
 };
 
 /// A server looks ahead with the rate of the update that it makes, not with the next one's.
