@@ -26,9 +26,6 @@ struct SessionTime {
 /// Is told what becomes of a session's pushes, plans and measurements. The defaults do nothing.
 class SessionObserver {
 public:
-    SessionObserver() = default;
-    SessionObserver(const SessionObserver&) = default;
-    SessionObserver& operator=(const SessionObserver&) = default;
     virtual ~SessionObserver() = default;
     virtual void settled(const PushOutcome& /*outcome*/) {}
     virtual void installed(const SyncPlan& /*plan*/) {}

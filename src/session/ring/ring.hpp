@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "session/mode_controller.hpp"
-#include "session/ring/ring_driver.hpp"
 #include "session/ring/ring_roster.hpp"
 #include "session/ring/round_scheduler.hpp"
 

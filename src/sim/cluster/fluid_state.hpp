@@ -1,13 +1,3 @@
-#pragma once
-
-#include <cstddef>
-#include <cstdint>
-#include <utility>
-#include <vector>
-
-#include "sim/cluster/fluid.hpp"
-#include "sim/cluster/slot_table.hpp"
-
 /// The parts of a FluidNetwork. Activities are grouped by what decides their rates, so that a
 /// change costs as much as there are different rates, not activities:
 ///   route  the uses of an activity, known since the first activity that had them;
@@ -20,6 +10,17 @@
 /// the number of its activities. Heaps by mark of a kind's activities and of a tier's kinds, and
 /// one by time of the tiers, find the next activity that ends. What a group's activities take of
 /// its members is counted for the group; a member adds what is counted for itself.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "sim/cluster/fluid.hpp"
+#include "sim/cluster/slot_table.hpp"
+
 namespace cohort::fluid {
 
 using Index = std::uint32_t;
@@ -187,7 +188,15 @@ struct State {
         return resource(id);
     }
     /// The share by which a resource belongs to a group; 0: it is no member.
-    [[nodiscard]] double share_in(ResourceId id, ResourceId group_id) const;
+    [[nodiscard]] double share_in(ResourceId id, ResourceId group_id) const {
+        for (const Use& group : resources[static_cast<std::size_t>(id)].groups) {
+            if (group.resource == group_id) {
+                return group.share;
+            }
+        }
+        return 0;
+    }
+
     /// Units that each activity has got by now, as its tier or its kind counts.
     [[nodiscard]] double passed(const Tier& tier) const {
         return tier.passed + tier.rate * (queue.now() - tier.since);
@@ -196,18 +205,46 @@ struct State {
         return kind.tier == kNone ? 0 : passed(tiers[kind.tier]) - kind.offset;
     }
     /// Units that went over a resource or a group under that name.
-    [[nodiscard]] double units(const Used& used, ResourceId id) const;
+    [[nodiscard]] double units(const Used& used, ResourceId id) const {
+        double sum = used.through;
+        for (const Index index : used.routes) {
+            const Route& route = routes[index];
+            for (const Use& use : route.uses) {
+                if (use.resource == id) {
+                    sum += use.share * through(route);
+                }
+            }
+        }
+        return sum;
+    }
 
     void change_kind(Index index) {
         note(kinds[index].changed, changed.kinds, index);
         ask_to_settle();
     }
     /// All kinds of a route.
-    void change_route(const Route& route);
+    void change_route(const Route& route) {
+        for (const Index kind : route.kinds) {
+            change_kind(kind);
+        }
+    }
+
     void change_path(Index index) { note(paths[index].changed, changed.paths, index); }
     void change_tier(Index index) { note(tiers[index].changed, changed.tiers, index); }
-    void change_used(ResourceId id);
-    void ask_to_settle();
+    void change_used(ResourceId id) {
+        bool& known = used(id).changed;
+        if (is_group(id)) {
+            note(known, changed.groups, group_index(id));
+        } else {
+            note(known, changed.resources, static_cast<Index>(id));
+        }
+    }
+
+    void ask_to_settle() {
+        if (!std::exchange(settling, true)) {
+            queue.settle_with(settle);
+        }
+    }
 
     EventQueue& queue;
     EventQueue::Action settle;
@@ -233,7 +270,19 @@ private:
             list.push_back(index);
         }
     }
-    [[nodiscard]] double through(const Route& route) const;
+    /// Units of all activities of the route so far.
+    [[nodiscard]] double through(const Route& route) const {
+        double sum = route.through;
+        for (const Index index : route.kinds) {
+            const Kind& kind = kinds[index];
+            const double so_far = passed(kind);
+            for (std::size_t i = 0; i < kind.members.size(); ++i) {
+                const Activity& activity = activities[kind.members.at(i)];
+                sum += activity.work - std::max(0.0, activity.mark - so_far);
+            }
+        }
+        return sum;
+    }
 };
 
 }  // namespace cohort::fluid

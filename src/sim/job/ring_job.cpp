@@ -6,7 +6,7 @@
 #include "cohort/core/error.hpp"
 #include "optim/update_cost.hpp"
 #include "sched/plan/lease_work.hpp"
-#include "sim/job/ring_job_parts.hpp"
+#include "sim/job/ring_job_rides.hpp"
 #include "sim/job/virtual_job.hpp"
 
 namespace cohort {
