@@ -8,15 +8,30 @@
 
 namespace cohort::fluid {
 
-/// A part of the network whose paths are connected by full resources: a group that has some
-/// connects all its activities, even those that use none of these.
-class ConnectedPart {
+/// Progressive filling of connected parts, over tiers: all rise together; at each step those at
+/// their limits, or else those of the resources that are full first, rise no more.
+/// A part of the network is connected by full resources: a group that has some connects all its
+/// activities, even those that use none of these.
+/// Cost: O((paths * uses + rounds * resources) of the part), rounds <= tiers + resources.
+class Filling {
 public:
-    explicit ConnectedPart(State& state) : state_(state) {}
+    explicit Filling(State& state) : state_(state) {}
 
-    /// Paths can be found once more.
-    void begin_search() { ++search_; }
-    /// @return false: the path was found with another one in this search
+    /// Rates of all that is connected with the changed paths.
+    void fill_changed() {
+        ++search_;
+        for (const Index path : state_.changed.paths) {
+            state_.paths[path].changed = false;
+            if (find(path)) {
+                fill();
+            }
+        }
+        state_.changed.paths.clear();
+    }
+
+private:
+    /// Finds the part that the path belongs to. @return false: the path was found with another one
+    /// in this search
     [[nodiscard]] bool find(Index first) {
         if (std::exchange(state_.paths[first].visited, search_) == search_) {
             return false;
@@ -37,12 +52,6 @@ public:
         return true;
     }
 
-    [[nodiscard]] const std::vector<Index>& paths() const noexcept { return paths_; }
-    /// Full resources, and groups that have some.
-    [[nodiscard]] const std::vector<Index>& resources() const noexcept { return resources_; }
-    [[nodiscard]] const std::vector<Index>& groups() const noexcept { return groups_; }
-
-private:
     void connect_paths(const Used& used) {
         for (const Index index : used.paths) {
             Path& path = state_.paths[index];
@@ -76,45 +85,18 @@ private:
         }
     }
 
-    State& state_;
-    std::uint64_t search_ = 0;
-    std::vector<Index> paths_;
-    std::vector<Index> resources_;
-    std::vector<Index> groups_;
-};
-
-/// Progressive filling of a connected part, over tiers: all rise together; at each step those at
-/// their limits, or else those of the resources that are full first, rise no more.
-/// Cost: O((paths * uses + rounds * resources) of the part), rounds <= tiers + resources.
-class Filling {
-public:
-    explicit Filling(State& state) : state_(state), part_(state) {}
-
-    /// Rates of all that is connected with the changed paths.
-    void fill_changed() {
-        part_.begin_search();
-        for (const Index path : state_.changed.paths) {
-            state_.paths[path].changed = false;
-            if (part_.find(path)) {
-                fill();
-            }
-        }
-        state_.changed.paths.clear();
-    }
-
-private:
     void fill() {
-        const bool bound = !part_.resources().empty();
-        if (!bound && !state_.paths[part_.paths().front()].bound) {
+        const bool bound = !resources_.empty();
+        if (!bound && !state_.paths[paths_.front()].bound) {
             return;  // at their limits, as before
         }
-        for (const Index index : part_.resources()) {
+        for (const Index index : resources_) {
             state_.resources[index].load = {};
         }
-        for (const Index index : part_.groups()) {
+        for (const Index index : groups_) {
             state_.groups[index].load = {};
         }
-        for (const Index index : part_.paths()) {
+        for (const Index index : paths_) {
             Path& path = state_.paths[index];
             path.held = 0;
             path.bound = bound;
@@ -155,7 +137,7 @@ private:
 
     [[nodiscard]] double lowest_level() {
         double level = kUnlimited;
-        for (const Index index : part_.resources()) {
+        for (const Index index : resources_) {
             level = std::min(level, level_of(state_.resources[index]));
         }
         return level;
@@ -164,7 +146,7 @@ private:
     /// Holds the tiers that reach their limits by then. @return were there any?
     bool hold_limited(double level) {
         bool any = false;
-        for (const Index index : part_.paths()) {
+        for (const Index index : paths_) {
             Path& path = state_.paths[index];
             std::size_t end = path.held;
             while (end < path.tiers.size() && state_.tiers[path.tiers[end]].limit <= level) {
@@ -184,7 +166,7 @@ private:
         for (const Index index : filled_) {
             hold_all(state_.resources[index], static_cast<ResourceId>(index), level);
         }
-        for (const Index index : part_.groups()) {
+        for (const Index index : groups_) {
             if (state_.groups[index].filled == step_) {
                 hold_all(state_.groups[index], ~static_cast<ResourceId>(index), level);
             }
@@ -194,7 +176,7 @@ private:
     void find_filled(double level) {
         ++step_;
         filled_.clear();
-        for (const Index index : part_.resources()) {
+        for (const Index index : resources_) {
             Resource& each = state_.resources[index];
             if (level_of(each) > level * (1 + kSlack)) {
                 continue;
@@ -259,7 +241,11 @@ private:
     }
 
     State& state_;
-    ConnectedPart part_;
+    std::uint64_t search_ = 0;
+    // The connected part:
+    std::vector<Index> paths_;
+    std::vector<Index> resources_;  ///< full ones
+    std::vector<Index> groups_;     ///< that have full members
     std::uint64_t step_ = 0;
     std::vector<Index> filled_;  ///< resources that are full at this step
 };

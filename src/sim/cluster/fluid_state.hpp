@@ -33,29 +33,6 @@ inline constexpr double kUnlimited = FluidNetwork::kUnlimited;
 /// A resource is full when this much more, relative, is wanted than it has.
 inline constexpr double kSlack = 1e-12;
 
-/// Values with an index; a released index is used again.
-template <class T>
-class IndexPool {
-public:
-    [[nodiscard]] Index take() {
-        if (free_.empty()) {
-            values_.emplace_back();
-            return static_cast<Index>(values_.size() - 1);
-        }
-        const Index index = free_.back();
-        free_.pop_back();
-        return index;
-    }
-    void release(Index index) { free_.push_back(index); }
-    [[nodiscard]] T& operator[](Index index) noexcept { return values_[index]; }
-    [[nodiscard]] const T& operator[](Index index) const noexcept { return values_[index]; }
-    [[nodiscard]] std::size_t slots() const noexcept { return values_.size(); }
-
-private:
-    std::vector<T> values_;
-    std::vector<Index> free_;
-};
-
 /// A sum of many terms that come and go, without drift (Knuth's two-sum).
 struct ExactSum {
     double high = 0;

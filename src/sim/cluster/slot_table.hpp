@@ -7,6 +7,31 @@
 
 namespace cohort {
 
+/// Values with an index; a released index is used again.
+template <class T>
+class IndexPool {
+public:
+    [[nodiscard]] std::uint32_t take() {
+        if (free_.empty()) {
+            values_.emplace_back();
+            return static_cast<std::uint32_t>(values_.size() - 1);
+        }
+        const std::uint32_t index = free_.back();
+        free_.pop_back();
+        return index;
+    }
+    void release(std::uint32_t index) { free_.push_back(index); }
+    [[nodiscard]] T& operator[](std::uint32_t index) noexcept { return values_[index]; }
+    [[nodiscard]] const T& operator[](std::uint32_t index) const noexcept { return values_[index]; }
+    [[nodiscard]] std::size_t slots() const noexcept { return values_.size(); }
+    /// Values that are taken.
+    [[nodiscard]] std::size_t size() const noexcept { return values_.size() - free_.size(); }
+
+private:
+    std::vector<T> values_;
+    std::vector<std::uint32_t> free_;
+};
+
 /// Values that come and go, each under an id that is never used twice: what an old id named is not
 /// found. A slot is used again, with what its value holds (memory, too); the one that takes it
 /// fills it in. References end with the next take().
@@ -18,18 +43,13 @@ public:
 
     /// A free slot. Errors: none; at most kMostSlots at a time, which is the caller's to see to.
     [[nodiscard]] Id take() {
-        if (free_.empty()) {
-            free_.push_back(static_cast<std::uint32_t>(slots_.size()));
-            slots_.emplace_back();
-        }
-        const std::uint32_t index = free_.back();
-        free_.pop_back();
+        const std::uint32_t index = slots_.take();
         return ++slots_[index].generation << kIndexBits | index;
     }
     /// @param id of a value that has not been released
     void release(Id id) {
         ++slots_[index_of(id)].generation;
-        free_.push_back(index_of(id));
+        slots_.release(index_of(id));
     }
     /// @return null when it has been released
     [[nodiscard]] T* find(Id id) noexcept {
@@ -50,7 +70,7 @@ public:
     [[nodiscard]] static std::uint32_t index_of(Id id) noexcept {
         return static_cast<std::uint32_t>(id & (kMostSlots - 1));
     }
-    [[nodiscard]] std::size_t size() const noexcept { return slots_.size() - free_.size(); }
+    [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
 
 private:
     static constexpr int kIndexBits = 24;
@@ -60,12 +80,11 @@ private:
     };
 
     [[nodiscard]] bool has(Id id) const noexcept {
-        return id != 0 && index_of(id) < slots_.size() &&
+        return id != 0 && index_of(id) < slots_.slots() &&
                slots_[index_of(id)].generation == id >> kIndexBits;
     }
 
-    std::vector<Slot> slots_;
-    std::vector<std::uint32_t> free_;
+    IndexPool<Slot> slots_;
 };
 
 /// A heap, smallest key first, whose items know where they are: any of them can be removed
