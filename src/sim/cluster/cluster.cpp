@@ -259,10 +259,6 @@ std::size_t VirtualCluster::forget_unused() {
     return impl_->transfers->forget_unused();
 }
 
-VirtualCluster::WorkId VirtualCluster::send(int from_node, int to_node, double bytes, Action done) {
-    return impl_->transfers->begin(from_node, {to_node}, true, bytes, std::move(done));
-}
-
 VirtualCluster::WorkId VirtualCluster::scatter(int from_node, const std::vector<int>& to_nodes,
                                                double bytes, Action done) {
     return impl_->transfers->begin(from_node, to_nodes, true, bytes, std::move(done));

@@ -85,7 +85,7 @@ void VirtualWorker::begin(std::uint64_t next_lease) {
     lease = next_lease;
     step = 0;
     own_s = 0;
-    input_wanted_s_ = input_took_s_ = 0;
+    input_ = {};
 }
 
 void VirtualWorker::begin_step(Action backward, Action computed) {
@@ -98,11 +98,11 @@ void VirtualWorker::begin_step(Action backward, Action computed) {
 void VirtualWorker::compute(std::int64_t samples, Action backward, Action computed) {
     const VirtualCluster::PlaceId place = job_->place(index_);
     job_->cluster.begin_iteration(place, job_->rounds_done() + step);
-    begun_s = job_->now();
-    delay_s = job_->cluster.shares(place).delay_s;
-    cost = job_->spec.cost_of(samples);
+    current.begun_s = job_->now();
+    current.delay_s = job_->cluster.shares(place).delay_s;
+    current.cost = job_->spec.cost_of(samples);
     work = job_->cluster.compute(
-        place, cost,
+        place, current.cost,
         [this, backward = std::move(backward)] {
             backward_at_s = job_->now();
             backward();
@@ -115,13 +115,13 @@ void VirtualWorker::compute(std::int64_t samples, Action backward, Action comput
 }
 
 void VirtualWorker::update(Action then) {
-    begun_s = job_->now();
-    delay_s = 0;
-    cost = job_->spec.update_cost(job_->cluster.profile());
-    work = job_->cluster.work(job_->place(index_), cost, [this, then = std::move(then)] {
+    current.begun_s = job_->now();
+    current.delay_s = 0;
+    current.cost = job_->spec.update_cost(job_->cluster.profile());
+    work = job_->cluster.work(job_->place(index_), current.cost, [this, then = std::move(then)] {
         work = 0;
-        job_->lanes.used(index_, cost.cpu_core_s, 0);
-        job_->lanes.span(index_, LaneSpan::Kind::kCompute, begun_s, job_->now());
+        job_->lanes.used(index_, current.cost.cpu_core_s, 0);
+        job_->lanes.span(index_, LaneSpan::Kind::kCompute, current.begun_s, job_->now());
         then();
     });
 }
@@ -131,25 +131,25 @@ void VirtualWorker::note_step() {
     const double now = job_->now();
     const double share = job_->spec.workload.backward_share;
     const double forward_s = share > 0 ? (now - backward_at_s) * (1 - share) / share : 0;
-    const double input_at = std::min(begun_s + delay_s, now);
+    const double input_at = std::min(current.begun_s + current.delay_s, now);
     const double forward_at = std::clamp(backward_at_s - forward_s, input_at, now);
-    own_s += now - begun_s;
+    own_s += now - current.begun_s;
     computed_at_s = now;
     ++step;
-    job_->lanes.span(index_, LaneSpan::Kind::kDelay, begun_s, input_at);
+    job_->lanes.span(index_, LaneSpan::Kind::kDelay, current.begun_s, input_at);
     job_->lanes.span(index_, LaneSpan::Kind::kInput, input_at, forward_at);
     job_->lanes.span(index_, LaneSpan::Kind::kCompute, forward_at, now);
-    job_->lanes.used(index_, cost.cpu_core_s, 0);
-    record.input_s += forward_at - begun_s;
-    input_wanted_s_ += cost.cpu_core_s / cost.cpu_threads;
-    input_took_s_ += forward_at - input_at;
+    job_->lanes.used(index_, current.cost.cpu_core_s, 0);
+    record.input_s += forward_at - current.begun_s;
+    input_.wanted_s += current.cost.cpu_core_s / current.cost.cpu_threads;
+    input_.took_s += forward_at - input_at;
     record.use.cpu_share = cpu_share();
 }
 
 double VirtualWorker::cpu_share() const {
-    return input_wanted_s_ <= 0 || input_took_s_ <= 0
+    return input_.wanted_s <= 0 || input_.took_s <= 0
                ? job_->cluster.shares(job_->place(index_)).cpu
-               : std::min(input_wanted_s_ / input_took_s_, 1.0);
+               : std::min(input_.wanted_s / input_.took_s, 1.0);
 }
 
 VirtualCluster::IterationCost JobSpec::cost_of(std::int64_t samples) const {

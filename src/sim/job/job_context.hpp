@@ -95,24 +95,31 @@ public:
     /// the trace says.
     [[nodiscard]] double cpu_share() const;
 
-    VirtualCluster::WorkId work = 0;     ///< update, computation, or parameters in flight
-    VirtualCluster::IterationCost cost;  ///< of an update or computation
-    std::uint64_t lease = 0;             ///< that it computes on
-    std::int32_t step = 0;               ///< local ones that are done
-    double begun_s = 0;                  ///< the update or computation
-    double delay_s = 0;                  ///< of the computation
-    double backward_at_s = 0;            ///< of the step
-    double computed_at_s = 0;            ///< the last step
-    double own_s = 0;                    ///< of the lease
-    IterationRecord record;              ///< of the lease, as far as it is known
+    /// An update or a computation.
+    struct Current {
+        VirtualCluster::IterationCost cost;
+        double begun_s = 0;
+        double delay_s = 0;
+    };
+    Current current;
+    VirtualCluster::WorkId work = 0;  ///< update, computation, or parameters in flight
+    std::uint64_t lease = 0;          ///< that it computes on
+    std::int32_t step = 0;            ///< local ones that are done
+    double backward_at_s = 0;         ///< of the step
+    double computed_at_s = 0;         ///< the last step
+    double own_s = 0;                 ///< of the lease
+    IterationRecord record;           ///< of the lease, as far as it is known
 
 private:
     void note_step();
 
     JobContext* job_;
     int index_;
-    double input_wanted_s_ = 0;  ///< input work of the lease with all processors
-    double input_took_s_ = 0;    ///< the same as it was
+    /// Input work of the lease.
+    struct {
+        double wanted_s = 0;  ///< with all processors
+        double took_s = 0;
+    } input_;
 };
 
 }  // namespace cohort

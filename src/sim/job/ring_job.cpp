@@ -249,7 +249,7 @@ void RingJob::Worker::apply_update(Action then) {
         return;
     }
     update([this, then = std::move(then)] {
-        record.pull_s += job_->now() - begun_s;
+        record.pull_s += job_->now() - current.begun_s;
         then();
     });
 }
@@ -258,7 +258,7 @@ void RingJob::Worker::receive(int giver, double bytes, Action done) {
     for (const int end : {index_, giver}) {
         job_->lanes.used(end, 0, bytes);
     }
-    cost = {};
+    current.cost = {};
     work = job_->cluster.send(job_->node_of(giver), job_->node_of(index_), bytes,
                               [this, done = std::move(done)] {
                                   work = 0;
@@ -268,7 +268,7 @@ void RingJob::Worker::receive(int giver, double bytes, Action done) {
 
 void RingJob::Worker::give_up() {
     if (work != 0) {
-        job_->lanes.used(index_, cost.cpu_core_s, 0);
+        job_->lanes.used(index_, current.cost.cpu_core_s, 0);
         (void)cancel();
     }
 }

@@ -268,7 +268,7 @@ private:
     void local_update(int worker) {
         job_.worker(worker).update([this, worker] {
             Worker& one = job_.worker(worker);
-            one.own_s += job_.now() - one.begun_s;
+            one.own_s += job_.now() - one.current.begun_s;
             step_over(worker);
         });
     }

@@ -134,11 +134,12 @@ void ServersJob::give_up(int index) {
     Worker& w = worker(index);
     check_invariant(w.group == nullptr || w.group->arrived == 0, "a group is not parted");
     if (w.work != 0) {
-        const double input_s = w.cost.cpu_core_s / w.cost.cpu_threads;
+        const double input_s = w.current.cost.cpu_core_s / w.current.cost.cpu_threads;
         const double done_s =
-            (1 - w.cancel()) * (w.delay_s + input_s + w.cost.device_s) - w.delay_s;
-        lanes.used(index, std::clamp(done_s, 0.0, input_s) * w.cost.cpu_threads, 0);
-        lanes.span(index, LaneSpan::Kind::kLost, w.begun_s, now());
+            (1 - w.cancel()) * (w.current.delay_s + input_s + w.current.cost.device_s) -
+            w.current.delay_s;
+        lanes.used(index, std::clamp(done_s, 0.0, input_s) * w.current.cost.cpu_threads, 0);
+        lanes.span(index, LaneSpan::Kind::kLost, w.current.begun_s, now());
         w.free_since_s = now();
     } else if (w.push != 0) {
         lanes.span(index, LaneSpan::Kind::kLost, w.computed_at_s, now());

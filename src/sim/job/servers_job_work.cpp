@@ -68,7 +68,7 @@ void ServersJob::local_update(int index) {
     lanes.span(index, LaneSpan::Kind::kWait, worker(index).free_since_s, now());
     worker(index).update([this, index] {
         Worker& w = worker(index);
-        w.own_s += now() - w.begun_s;
+        w.own_s += now() - w.current.begun_s;
         w.computed_at_s = w.free_since_s = now();
         if (w.step < lease_of(index).steps) {
             begin_step(index);

@@ -74,7 +74,7 @@ std::unique_ptr<Optimizer> ParameterStore::make_local_optimizer() const {
 
 Learner::Released ParameterStore::release(double lag, double lr) {
     const bool ahead = lag > 0 && options_.kind == OptimizerKind::kSgd;  // it has a velocity
-    auto& form = forms_[ahead ? std::pair(lag, lr) : std::pair(0.0, 0.0)];
+    auto& form = forms_.known[ahead ? std::pair(lag, lr) : std::pair(0.0, 0.0)];
     if (Learner::Released held = form.lock()) {
         return held;
     }
@@ -123,7 +123,7 @@ GradientAnswer ParameterStore::apply(const Learner::Update& update,
     begin_update(update, mean, before.get());
     const GradientAnswer answer = apply_blocks(update, mean, before.get(), pool);
     version_ = update.version;
-    forms_.clear();
+    forms_.known.clear();
     return answer;
 }
 

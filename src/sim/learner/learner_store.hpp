@@ -82,7 +82,7 @@ public:
 
 private:
     [[nodiscard]] Learner::Released make_form(std::shared_ptr<const float> values) {
-        return std::make_shared<const Learner::Parameters>(++forms_made_, std::move(values));
+        return std::make_shared<const Learner::Parameters>(++forms_.made, std::move(values));
     }
     [[nodiscard]] std::span<float> all(const std::shared_ptr<float>& values) const {
         return {values.get(), static_cast<std::size_t>(buffers_.floats())};
@@ -106,8 +106,10 @@ private:
     std::int64_t version_ = 0;
     /// The forms of this version that were released, shared by all that hold them; by how far and
     /// with which learning rate they look ahead.
-    std::map<std::pair<double, double>, std::weak_ptr<const Learner::Parameters>> forms_;
-    std::uint64_t forms_made_ = 0;
+    struct {
+        std::map<std::pair<double, double>, std::weak_ptr<const Learner::Parameters>> known;
+        std::uint64_t made = 0;  ///< of all versions
+    } forms_;
     ReleasedCopies released_;  ///< for a delay compensation
     GradientKeeper keeper_;
     std::optional<ParameterAverage> average_;
