@@ -83,7 +83,7 @@ TEST(NodeSlots, AreUsedAgainWhenNoServerNeedsTheSum) {
     EXPECT_EQ(slots.find_free(0), 0);
 }
 
-class Desk : public testing::Test {
+class Aggregation : public testing::Test {
 protected:
     /// Workers 0, 1, 2 on node 1, worker 3 on node 2.
     RankMap map_ = map_of(1, {0, 1, 1, 1, 2});
@@ -98,7 +98,7 @@ protected:
     }
 };
 
-TEST_F(Desk, StagesWhereSeveralPushesMakeAnUpdate) {
+TEST_F(Aggregation, StagesWhereSeveralPushesMakeAnUpdate) {
     EXPECT_TRUE(desk_.stages(0, plan_of(4, 4)));
     EXPECT_TRUE(desk_.stages(2, plan_of(4, 2)));
     EXPECT_FALSE(desk_.stages(3, plan_of(4, 4))) << "alone on its node";
@@ -120,7 +120,7 @@ TEST_F(Desk, StagesWhereSeveralPushesMakeAnUpdate) {
     EXPECT_TRUE(desk_.stages(1, plan_of(4, 4)));
 }
 
-TEST_F(Desk, PutsAMeanOfTheWeightOfItsPartsInTheirPlace) {
+TEST_F(Aggregation, PutsAMeanOfTheWeightOfItsPartsInTheirPlace) {
     FireOrder order{.version = 7};
     order.pushes = {push(0, 1, 0.125, 1), push(3, 1, 0.5, -1), push(2, 1, 0.375, 0)};
     const NodeAggregation::Orders orders = desk_.split(order);
@@ -141,7 +141,7 @@ TEST_F(Desk, PutsAMeanOfTheWeightOfItsPartsInTheirPlace) {
     EXPECT_EQ(sum.terms[1].coefficient, 0.75);
 }
 
-TEST_F(Desk, UpdatesWithoutStagedPushesStayAsTheyAre) {
+TEST_F(Aggregation, UpdatesWithoutStagedPushesStayAsTheyAre) {
     FireOrder order{.version = 1};
     order.pushes = {push(0, 1, 0.5, -1), push(3, 1, 0.5, -1)};
     const NodeAggregation::Orders orders = desk_.split(order);
@@ -149,7 +149,7 @@ TEST_F(Desk, UpdatesWithoutStagedPushesStayAsTheyAre) {
     EXPECT_EQ(order.pushes.size(), 2U);
 }
 
-TEST_F(Desk, ARefusedPushFreesItsSlot) {
+TEST_F(Aggregation, ARefusedPushFreesItsSlot) {
     const WeightedPush staged = push(1, 4, 1, 1);
     const auto order = desk_.discard(staged.push);
     ASSERT_TRUE(order);
@@ -159,7 +159,7 @@ TEST_F(Desk, ARefusedPushFreesItsSlot) {
     EXPECT_FALSE(desk_.discard(push(1, 5, 1, -1).push)) << "on the servers";
 }
 
-TEST_F(Desk, AnotherWorkerMakesWhatALostHeadMayNotHaveMade) {
+TEST_F(Aggregation, AnotherWorkerMakesWhatALostHeadMayNotHaveMade) {
     for (std::uint64_t round = 1; round <= 3; ++round) {
         FireOrder order{.version = static_cast<std::int64_t>(round)};
         order.pushes = {push(1, round, 1, 0)};
@@ -178,7 +178,7 @@ TEST_F(Desk, AnotherWorkerMakesWhatALostHeadMayNotHaveMade) {
     EXPECT_THAT(gone.gone, ElementsAre(node_sum(1, 2, 2), node_sum(1, 3, 2)));
 }
 
-TEST_F(Desk, WhatLiesOnALostNodeIsGone) {
+TEST_F(Aggregation, WhatLiesOnALostNodeIsGone) {
     FireOrder order{.version = 1};
     order.pushes = {push(0, 1, 0.5, 0), push(3, 1, 0.5, -1)};
     for (const int worker : {0, 1, 2}) {
