@@ -66,7 +66,9 @@ public:
     /// one. Cost: grows with the workers.
     [[nodiscard]] std::optional<double> wake_at(const ActiveIterations& running) const;
     /// Whether ask() looks at forecasts.
-    [[nodiscard]] bool wants_load() const { return !deterministic_ && policy_->wants_load(); }
+    [[nodiscard]] bool wants_load() const {
+        return !choice_.deterministic && policy_->wants_load();
+    }
     /// What to install now, if anything. To be called after every update that looks() at something,
     /// at wake_at(), and whenever workers were lost or have joined.
     /// Errors: UsageError in a deterministic run for a plan that is not.
@@ -93,10 +95,9 @@ public:
     [[nodiscard]] const std::string& mode() const noexcept { return mode_.text; }
     /// What is in force: "static:4", or "lb-bsp (ssgd)" when the plan has a name of its own.
     [[nodiscard]] const std::string& in_force() const noexcept { return label_; }
-    [[nodiscard]] bool synchronous() const { return is_synchronous(plan_); }
     /// Whether the mode in charge wants gradients to be measured; never in a deterministic run.
     [[nodiscard]] bool wants_gradients() const {
-        return !deterministic_ && policy_->wants_gradients();
+        return !choice_.deterministic && policy_->wants_gradients();
     }
 
 private:
@@ -113,8 +114,7 @@ private:
     void close();
 
     ModeSetting setting_;
-    bool deterministic_;
-    std::vector<ScheduledMode> schedule_;
+    ModeChoice choice_;
     std::size_t entry_ = 0;  ///< of the schedule that counts
     Mode mode_;
     std::unique_ptr<ModePolicy> policy_;

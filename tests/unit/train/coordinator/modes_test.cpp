@@ -46,7 +46,6 @@ ModeController desk(TrainOptions options, std::int64_t samples = 0) {
 TEST(ModeController, APlainModeStaysAsItIs) {
     ModeController modes = desk(servers("static:3"));
     EXPECT_EQ(modes.start().name, "static:3");
-    EXPECT_FALSE(modes.synchronous());
     for (std::int64_t samples = 0; samples < 1000; samples += 10) {
         EXPECT_FALSE(modes.ask(at(samples)));
     }
@@ -56,15 +55,14 @@ TEST(ModeController, APlainModeStaysAsItIs) {
 TEST(ModeController, FollowsTheSchedule) {
     ModeController modes = desk(servers("", "0:ssgd,200:static:3,400:asgd"));
     EXPECT_EQ(modes.start().name, "ssgd");
-    EXPECT_TRUE(modes.synchronous());
     EXPECT_FALSE(modes.ask(at(199)));
     auto change = modes.ask(at(205, 2));
     ASSERT_TRUE(change);
     EXPECT_EQ(change->plan.name, "static:3");
     EXPECT_EQ(modes.mode(), "static:3");
-    EXPECT_TRUE(modes.synchronous()) << "not in force yet";
+    EXPECT_EQ(modes.in_force(), "ssgd") << "not in force yet";
     modes.installed(change->plan, 2.5);
-    EXPECT_FALSE(modes.synchronous());
+    EXPECT_EQ(modes.in_force(), "static:3");
     EXPECT_FALSE(modes.ask(at(399)));
     EXPECT_EQ(modes.ask(at(1000))->plan.name, "asgd");
 }
