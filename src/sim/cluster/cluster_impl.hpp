@@ -113,8 +113,8 @@ public:
     explicit Transfers(Impl& cluster) : cluster_(cluster), use_of_(cluster.nodes.size() * 3) {}
 
     /// Between one node and several that are named, with repetitions.
-    VirtualCluster::WorkId begin(int outer, const std::vector<int>& inner, bool outer_sends,
-                                 double bytes, Action done) {
+    WorkId begin(int outer, const std::vector<int>& inner, bool outer_sends, double bytes,
+                 Action done) {
         if (inner.empty() || !(bytes >= 0)) {
             throw std::logic_error(
                 "[VirtualCluster] a transfer needs a node at each end, bytes >= 0");
@@ -138,8 +138,7 @@ public:
         return begin_latency(id, cluster_.profile.latency_s, local);
     }
 
-    VirtualCluster::WorkId begin_all_reduce(const std::vector<int>& members, double bytes,
-                                            Action done) {
+    WorkId begin_all_reduce(const std::vector<int>& members, double bytes, Action done) {
         if (members.empty() || !(bytes >= 0)) {
             throw std::logic_error("[VirtualCluster::all_reduce] no members, or bytes < 0");
         }
@@ -182,8 +181,7 @@ public:
 
 private:
     /// All named nodes, whatever the other end is.
-    [[nodiscard]] VirtualCluster::Impl::Ends ends_of(const std::vector<int>& named,
-                                                     Work& transfer) {
+    [[nodiscard]] Ends ends_of(const std::vector<int>& named, Work& transfer) {
         if (std::equal(named.begin() + 1, named.end(), named.begin())) {
             return {cluster_.node(named.front()).rx, cluster_.node(named.front()).tx};
         }
@@ -209,7 +207,7 @@ private:
         return known;
     }
 
-    VirtualCluster::WorkId begin_latency(WorkId id, double latency, double local_share) {
+    WorkId begin_latency(WorkId id, double latency, double local_share) {
         Work& each = cluster_.work(id);
         each.stage = Stage::kLatency;
         each.max_rate = local_share > 0 ? cluster_.profile.local_bytes_per_s / local_share

@@ -15,21 +15,26 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
-#include "sim/cluster/fluid.hpp"
+#include "sim/cluster/event_queue.hpp"
 #include "sim/cluster/slot_table.hpp"
 
 namespace cohort::fluid {
 
 using Index = std::uint32_t;
-using ActivityId = FluidNetwork::ActivityId;
-using ResourceId = FluidNetwork::ResourceId;
-using Use = FluidNetwork::Use;
+using ResourceId = std::int32_t;
+using ActivityId = std::uint64_t;  ///< 0: none; never used twice
+/// `share` of the activity's rate is taken from the resource, or from the group.
+struct Use {
+    ResourceId resource = 0;
+    double share = 1;
+};
 
 inline constexpr Index kNone = ~Index{0};
-inline constexpr double kUnlimited = FluidNetwork::kUnlimited;
+inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 /// A resource is full when this much more, relative, is wanted than it has.
 inline constexpr double kSlack = 1e-12;
 
