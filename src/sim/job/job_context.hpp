@@ -110,11 +110,13 @@ public:
     double own_s = 0;                 ///< of the lease
     IterationRecord record;           ///< of the lease, as far as it is known
 
+protected:
+    JobContext* job_;
+    int index_;
+
 private:
     void note_step();
 
-    JobContext* job_;
-    int index_;
     /// Input work of the lease.
     struct {
         double wanted_s = 0;  ///< with all processors

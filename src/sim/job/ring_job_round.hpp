@@ -97,7 +97,7 @@ private:
 /// A worker of a virtual ring, member or rider.
 class RingJob::Worker : public VirtualWorker {
 public:
-    Worker(RingJob& job, int index) : VirtualWorker(job, index), job_(&job), index_(index) {}
+    using VirtualWorker::VirtualWorker;
 
     /// The update of the last round, if the worker has not applied it.
     void apply_update(Action then);
@@ -109,10 +109,6 @@ public:
     IterationRecord next;     ///< what the round that is over says of the next lease
     bool update_due = false;  ///< it has not applied the last round's update
     bool entering = false;    ///< a member whose state is in flight
-
-private:
-    RingJob* job_;
-    int index_;
 };
 
 /// The round that runs: what its members compute, in groups if the plan wants it, and their sum.
