@@ -110,7 +110,7 @@ class RiderTracker {
 public:
     explicit RiderTracker(int workers) : riders_(static_cast<std::size_t>(workers)) {}
 
-    void add_ticket(const PushTicket& ticket, std::int64_t correct, std::uint32_t epoch) {
+    void add_ticket(const PushTicket& ticket, std::int64_t correct = 0, std::uint32_t epoch = 0) {
         RiderGradient& gradient = gradients_[ticket.id];
         gradient.ticket = ticket;
         gradient.correct = correct;
