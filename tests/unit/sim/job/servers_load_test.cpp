@@ -58,7 +58,7 @@ TEST(TwoJobs, GetHalfOfACardEach) {
         ASSERT_TRUE(queue.step());
     }
     EXPECT_NEAR(4000 / queue.now(), 0.5 * kCard / kBytes, 0.005 * kCard / kBytes);
-    EXPECT_NEAR(static_cast<double>(second->updates()), 4000, 20);
+    EXPECT_NEAR(static_cast<double>(second->session.counts().updates), 4000, 20);
     second->end("time");
     EXPECT_TRUE(second->over());
     EXPECT_TRUE(second->stuck()) << "nothing of it is left on the cluster";
