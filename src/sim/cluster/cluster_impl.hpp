@@ -311,11 +311,16 @@ private:
     }
 
     void apply(const TraceRow& change) {
-        const bool of_node = change.target.kind == TraceTarget::Kind::kNode;
-        check_invariant(std::cmp_less(change.target.index,
-                                      of_node ? cluster_.nodes.size() : cluster_.places.size()),
-                        "a row of a trace concerns a worker or node that is there");
-        if (of_node) {
+        check_targets({&change, 1}, static_cast<int>(cluster_.places.size()),
+                      static_cast<int>(cluster_.nodes.size()), "trace");
+        const Shares& left = change.shares;
+        if (!(std::min({left.cpu, left.rx, left.tx, left.device}) > 0) || !(left.delay_s >= 0)) {
+            fail<UsageError>(
+                {.where = "trace",
+                 .what = "a row at " + std::to_string(change.time_s) + " s is out of range",
+                 .expected = "shares above 0 and a delay of at least 0"});
+        }
+        if (change.target.kind == TraceTarget::Kind::kNode) {
             apply_to_node(change.target.index, change.shares);
         } else {
             Place& where = cluster_.place(change.target.index);
