@@ -10,12 +10,12 @@ namespace cohort {
 
 /// A field of a row: a number, a missing one or a text; `get` is its place in the row.
 template <class Get>
-struct Column {
+struct Named {
     std::string name;
     Get get;
 };
 template <class Get>
-Column(std::string, Get) -> Column<Get>;
+Named(std::string, Get) -> Named<Get>;
 
 /// The place of a number in what a record used.
 template <class Field>
@@ -31,23 +31,23 @@ auto used(Field field) {
 ///                                may be missing
 ///   array(path, numbers)         a vector of numbers
 ///   column(group, rows, column)  a field of every row
-template <class Io, class Rows, class... Columns>
-void columns(Io& io, const std::string& group, Rows& rows, const Columns&... all) {
+template <class Io, class Rows, class... Fields>
+void columns(Io& io, const std::string& group, Rows& rows, const Fields&... all) {
     (io.column(group, rows, all), ...);
 }
 
 template <class Io, class Result>
 void worker_fields(Io& io, Result& r) {
     using Row = WorkerReport;
-    columns(io, "/workers", r.workers, Column{"live", &Row::live}, Column{"samples", &Row::samples},
-            Column{"pushes", &Row::pushes}, Column{"discounted", &Row::discounted},
-            Column{"over_bound", &Row::over_bound}, Column{"own_s", &Row::own_s},
-            Column{"last_own_s", &Row::last_own_s}, Column{"lag", &Row::lag},
-            Column{"lag_sum", &Row::lag_sum}, Column{"lag_max", &Row::lag_max},
-            Column{"lag_updates_sum", &Row::lag_updates_sum}, Column{"lost", &Row::lost});
+    columns(io, "/workers", r.workers, Named{"live", &Row::live}, Named{"samples", &Row::samples},
+            Named{"pushes", &Row::pushes}, Named{"discounted", &Row::discounted},
+            Named{"over_bound", &Row::over_bound}, Named{"own_s", &Row::own_s},
+            Named{"last_own_s", &Row::last_own_s}, Named{"lag", &Row::lag},
+            Named{"lag_sum", &Row::lag_sum}, Named{"lag_max", &Row::lag_max},
+            Named{"lag_updates_sum", &Row::lag_updates_sum}, Named{"lost", &Row::lost});
     for (std::size_t reason = 0; reason < kReturnReasons; ++reason) {
         io.column("/workers", r.workers,
-                  Column{std::string("refused_") + kReturnReasonNames.at(reason),
+                  Named{std::string("refused_") + kReturnReasonNames.at(reason),
                          [reason](auto& row) -> auto& { return row.refused.at(reason);
     }
 });
@@ -61,75 +61,74 @@ io.array("/workers/bytes", r.worker_bytes);
 template <class Io, class Result>
 void course_fields(Io& io, Result& r) {
     using Server = ServerUse;
-    columns(io, "/servers", r.servers, Column{"node", &Server::node},
-            Column{"cpu_core_s", &Server::cpu_core_s}, Column{"rx_bytes", &Server::rx_bytes},
-            Column{"tx_bytes", &Server::tx_bytes}, Column{"busy_s", &Server::busy_s});
+    columns(io, "/servers", r.servers, Named{"node", &Server::node},
+            Named{"cpu_core_s", &Server::cpu_core_s}, Named{"rx_bytes", &Server::rx_bytes},
+            Named{"tx_bytes", &Server::tx_bytes}, Named{"busy_s", &Server::busy_s});
     using Point = EvaluationPoint;
-    columns(io, "/evaluations", r.evaluations, Column{"virtual_s", &Point::virtual_s},
-            Column{"samples_applied", &Point::samples_applied},
-            Column{"accuracy", &Point::accuracy}, Column{"loss", &Point::loss},
-            Column{"test_samples", &Point::test_samples},
-            Column{"average_accuracy", &Point::average_accuracy},
-            Column{"average_loss", &Point::average_loss});
+    columns(io, "/evaluations", r.evaluations, Named{"virtual_s", &Point::virtual_s},
+            Named{"samples_applied", &Point::samples_applied}, Named{"accuracy", &Point::accuracy},
+            Named{"loss", &Point::loss}, Named{"test_samples", &Point::test_samples},
+            Named{"average_accuracy", &Point::average_accuracy},
+            Named{"average_loss", &Point::average_loss});
     using Switch = SwitchReport;
-    columns(io, "/switches", r.switches, Column{"samples", &Switch::samples},
-            Column{"virtual_s", &Switch::train_seconds}, Column{"in_force_s", &Switch::in_force_s},
-            Column{"first_update_s", &Switch::first_update_s},
-            Column{"slowest_own_s", &Switch::slowest_own_s}, Column{"from", &Switch::from},
-            Column{"to", &Switch::to}, Column{"why", &Switch::why});
+    columns(io, "/switches", r.switches, Named{"samples", &Switch::samples},
+            Named{"virtual_s", &Switch::train_seconds}, Named{"in_force_s", &Switch::in_force_s},
+            Named{"first_update_s", &Switch::first_update_s},
+            Named{"slowest_own_s", &Switch::slowest_own_s}, Named{"from", &Switch::from},
+            Named{"to", &Switch::to}, Named{"why", &Switch::why});
     io.array("/lag_histogram", r.lag_histogram);
     using Slow = StragglerEpisode;
-    columns(io, "/stragglers", r.stragglers, Column{"worker", &Slow::worker},
-            Column{"cause", &Slow::cause}, Column{"by_lag", &Slow::by_lag},
-            Column{"begin_s", &Slow::begin_s}, Column{"end_s", &Slow::end_s},
-            Column{"iterations", &Slow::iterations}, Column{"slowdown", &Slow::slowdown});
-    columns(io, "/lanes", r.lanes, Column{"worker", &LaneSpan::worker},
-            Column{"kind", &LaneSpan::kind}, Column{"begin_s", &LaneSpan::begin_s},
-            Column{"end_s", &LaneSpan::end_s});
+    columns(io, "/stragglers", r.stragglers, Named{"worker", &Slow::worker},
+            Named{"cause", &Slow::cause}, Named{"by_lag", &Slow::by_lag},
+            Named{"begin_s", &Slow::begin_s}, Named{"end_s", &Slow::end_s},
+            Named{"iterations", &Slow::iterations}, Named{"slowdown", &Slow::slowdown});
+    columns(io, "/lanes", r.lanes, Named{"worker", &LaneSpan::worker},
+            Named{"kind", &LaneSpan::kind}, Named{"begin_s", &LaneSpan::begin_s},
+            Named{"end_s", &LaneSpan::end_s});
 }
 
 /// What a predictor was worth, and every iteration if it was recorded.
 template <class Io, class Result>
 void load_fields(Io& io, Result& r) {
     using Score = PredictorScore;
-    columns(io, "/predictor_scores", r.predictor_scores, Column{"predictor", &Score::predictor},
-            Column{"horizon", &Score::horizon}, Column{"predictions", &Score::predictions},
-            Column{"relative_error", &Score::relative_error}, Column{"hits", &Score::hits},
-            Column{"false_alarms", &Score::false_alarms}, Column{"misses", &Score::misses},
-            Column{"precision", &Score::precision}, Column{"recall", &Score::recall},
-            Column{"f1", &Score::f1});
+    columns(io, "/predictor_scores", r.predictor_scores, Named{"predictor", &Score::predictor},
+            Named{"horizon", &Score::horizon}, Named{"predictions", &Score::predictions},
+            Named{"relative_error", &Score::relative_error}, Named{"hits", &Score::hits},
+            Named{"false_alarms", &Score::false_alarms}, Named{"misses", &Score::misses},
+            Named{"precision", &Score::precision}, Named{"recall", &Score::recall},
+            Named{"f1", &Score::f1});
     using Record = IterationRecord;
-    columns(io, "/records", r.records, Column{"worker", &Record::worker},
-            Column{"iteration", &Record::iteration}, Column{"samples", &Record::samples},
-            Column{"version", &Record::version}, Column{"arrived_s", &Record::arrived_s},
-            Column{"input_s", &Record::input_s}, Column{"compute_s", &Record::compute_s},
-            Column{"push_s", &Record::push_s}, Column{"pull_s", &Record::pull_s},
-            Column{"wait_s", &Record::wait_s}, Column{"lag", &Record::lag},
-            Column{"cpu_share", used(&ResourceUse::cpu_share)},
-            Column{"host_busy", used(&ResourceUse::host_busy)},
-            Column{"host_steal", used(&ResourceUse::host_steal)},
-            Column{"rx_bytes_s", used(&ResourceUse::rx_bytes_s)},
-            Column{"tx_bytes_s", used(&ResourceUse::tx_bytes_s)},
-            Column{"device_busy", used(&ResourceUse::device_busy)});
+    columns(io, "/records", r.records, Named{"worker", &Record::worker},
+            Named{"iteration", &Record::iteration}, Named{"samples", &Record::samples},
+            Named{"version", &Record::version}, Named{"arrived_s", &Record::arrived_s},
+            Named{"input_s", &Record::input_s}, Named{"compute_s", &Record::compute_s},
+            Named{"push_s", &Record::push_s}, Named{"pull_s", &Record::pull_s},
+            Named{"wait_s", &Record::wait_s}, Named{"lag", &Record::lag},
+            Named{"cpu_share", used(&ResourceUse::cpu_share)},
+            Named{"host_busy", used(&ResourceUse::host_busy)},
+            Named{"host_steal", used(&ResourceUse::host_steal)},
+            Named{"rx_bytes_s", used(&ResourceUse::rx_bytes_s)},
+            Named{"tx_bytes_s", used(&ResourceUse::tx_bytes_s)},
+            Named{"device_busy", used(&ResourceUse::device_busy)});
 }
 
 /// Decisions of choosers, and what plans achieved: a column for each term.
 template <class Io, class Result>
 void decision_fields(Io& io, Result& r) {
     using Record = DecisionRecord;
-    columns(io, "/decisions", r.decisions, Column{"virtual_s", &Record::seconds},
-            Column{"samples", &Record::samples}, Column{"held_s", &Record::held_s},
-            Column{"measured_samples_s", &Record::measured_samples_s},
-            Column{"measured_loss_fall_s", &Record::measured_loss_fall_s},
-            Column{"chooser", &Record::chooser}, Column{"from", &Record::from},
-            Column{"to", &Record::to}, Column{"reason", &Record::reason},
-            Column{"stragglers", &Record::stragglers}, Column{"candidates", &Record::candidates});
-    columns(io, "/rates", r.windows, Column{"virtual_s", &RateWindow::seconds},
-            Column{"samples", &RateWindow::samples}, Column{"log_rate", &RateWindow::log_rate},
-            Column{"plan", &RateWindow::plan});
+    columns(io, "/decisions", r.decisions, Named{"virtual_s", &Record::seconds},
+            Named{"samples", &Record::samples}, Named{"held_s", &Record::held_s},
+            Named{"measured_samples_s", &Record::measured_samples_s},
+            Named{"measured_loss_fall_s", &Record::measured_loss_fall_s},
+            Named{"chooser", &Record::chooser}, Named{"from", &Record::from},
+            Named{"to", &Record::to}, Named{"reason", &Record::reason},
+            Named{"stragglers", &Record::stragglers}, Named{"candidates", &Record::candidates});
+    columns(io, "/rates", r.windows, Named{"virtual_s", &RateWindow::seconds},
+            Named{"samples", &RateWindow::samples}, Named{"log_rate", &RateWindow::log_rate},
+            Named{"plan", &RateWindow::plan});
     for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
         io.column("/rates", r.windows,
-                  Column{std::string(RateFeatures::names()[term]),
+                  Named{std::string(RateFeatures::names()[term]),
                          [term](auto& row) -> auto& { return row.features.values[term];
     }
 });
@@ -162,7 +161,7 @@ void result_fields(Io& io, Result& r) {
     io.value("/", "buffer_bytes", r.buffer_bytes);
     io.value("/", "peak_bytes", r.peak_bytes);
     using Option = std::pair<std::string, std::string>;
-    io.column("/options", r.options, Column{"names", &Option::first});
+    io.column("/options", r.options, Named{"names", &Option::first});
     io.value("/accounts", "leased", r.accounts.leased);
     io.value("/accounts", "applied", r.accounts.applied);
     io.value("/accounts", "discounted", r.accounts.discounted);

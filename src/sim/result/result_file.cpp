@@ -154,7 +154,7 @@ public:
     }
     /// Every line of a text ends with a line feed, so that an empty one is not lost.
     template <class Row, class Get>
-    void column(const std::string& group, const std::vector<Row>& rows, const Column<Get>& column) {
+    void column(const std::string& group, const std::vector<Row>& rows, const Named<Get>& column) {
         using Field = std::remove_cvref_t<std::invoke_result_t<Get, const Row&>>;
         if constexpr (Text<Field>) {
             std::string text;
@@ -205,7 +205,7 @@ public:
         }
     }
     template <class Row, class Get>
-    void column(const std::string& group, std::vector<Row>& rows, const Column<Get>& column) {
+    void column(const std::string& group, std::vector<Row>& rows, const Named<Get>& column) {
         using Field = std::remove_cvref_t<std::invoke_result_t<Get, Row&>>;
         const std::string path = group + "/" + column.name;
         if constexpr (Text<Field>) {
