@@ -32,7 +32,7 @@ double measure_exchange(const AllReduceSetting& setting, AllReduce& exchange) {
             seconds.push_back((clock.now() - start).count());
         }
     }
-    return *std::min_element(seconds.begin(), seconds.end());  // least disturbed by other processes
+    return *std::ranges::min_element(seconds);  // least disturbed by other processes
 }
 
 /// All members' times, and the places of their devices.
@@ -98,7 +98,7 @@ AllReduceAlgorithm choose_all_reduce(const AllReduceSetting& setting, const Nccl
     const auto chosen = ring <= mpi ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kMpi;
     if (setting.self == 0) {
         log_info("All-reduce: {} (a bucket of {}: ring {:.0f} us, mpi {:.0f} us{})",
-                 to_text(chosen),
+                 word_of(chosen),
                  format_bytes(static_cast<std::uint64_t>(trial.buckets.floats) * sizeof(float)),
                  ring * 1e6, mpi * 1e6, against->empty() ? "" : "; not nccl: " + *against);
     }

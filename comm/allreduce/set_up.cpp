@@ -167,7 +167,7 @@ private:
 std::string text_of(const SetUpRecord& record) {
     return std::to_string(record.floats) + " floats in buckets of " +
            std::to_string(record.bucket_floats) + " by " +
-           std::string(to_text(static_cast<AllReduceAlgorithm>(record.algorithm)));
+           std::string(word_of(static_cast<AllReduceAlgorithm>(record.algorithm)));
 }
 
 void check_devices(const AllReduceSetting& setting, const std::vector<SetUpRecord>& records) {

@@ -7,7 +7,6 @@
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
-#include "core/system/live_line.hpp"
 #include "core/system/process_usage.hpp"
 #include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"

@@ -26,7 +26,6 @@
 #include "comm/allreduce/bucket_all_reduce.hpp"
 #include "comm/allreduce/nccl/device_sums.hpp"
 #include "comm/allreduce/set_up.hpp"
-#include "comm/allreduce/short_patience.hpp"
 
 namespace cohort {
 namespace {
