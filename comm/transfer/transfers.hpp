@@ -101,6 +101,9 @@ private:
 class Transfers {
 public:
     explicit Transfers(TransferLink link) : link_(std::move(link)) {}
+    Transfers(const Transfers&) = delete;
+    Transfers& operator=(const Transfers&) = delete;
+    ~Transfers() = default;
 
     /// Gives `transfer` its tag and its place. For another rank the announcement (transfer.header)
     /// is then ready to be sent.
