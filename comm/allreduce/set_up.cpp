@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <climits>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -185,18 +184,6 @@ void check_devices(const AllReduceSetting& setting, const std::vector<SetUpRecor
 }
 
 }  // namespace
-
-void SetUpRecord::set_error(const char* text) noexcept {
-    std::strncpy(error.data(), text, error.size() - 1);
-}
-
-void SetUpRecord::set_id(std::string_view bytes) noexcept {
-    bytes.copy(id.data(), id.size());
-}
-
-void SetUpRecord::set_place(std::string_view text) noexcept {
-    text.copy(place.data(), place.size() - 1);
-}
 
 SetUpRecord first_record(const AllReduceSetting& setting) {
     SetUpRecord record;
