@@ -95,14 +95,11 @@ FileDescriptor open_readable(const std::string& path) {
     if (!file.valid()) {
         fail_errno(path, "cannot open for reading", errno);
     }
-    if (const mode_t mode = file_status(file, path).st_mode; !S_ISREG(mode)) {
-        fail<FileError>({.where = path,
-                         .what = "cannot open for reading",
-                         .expected = "a regular file",
-                         .got = S_ISDIR(mode)    ? "a folder"
-                                : S_ISFIFO(mode) ? "a pipe (FIFO)"
-                                                 : "a device"});
-    }
+    const mode_t mode = file_status(file, path).st_mode;
+    require_file(S_ISREG(mode), path, "cannot open for reading", "a regular file",
+                 S_ISDIR(mode)    ? "a folder"
+                 : S_ISFIFO(mode) ? "a pipe (FIFO)"
+                                  : "a device");
     return file;
 }
 
@@ -218,13 +215,9 @@ void AtomicFile::check_target() const {
     if (::fstatat(folder_.get(), name_.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) {
         return;
     }
-    if (!S_ISREG(facts.st_mode) && !S_ISLNK(facts.st_mode)) {
-        fail<FileError>(
-            {.where = path(),
-             .what = "cannot write the file",
-             .expected = "the name of a regular file or a new one",
-             .got = S_ISDIR(facts.st_mode) ? "an existing folder" : "a pipe or device"});
-    }
+    require_file(S_ISREG(facts.st_mode) || S_ISLNK(facts.st_mode), path(), "cannot write the file",
+                 "the name of a regular file or a new one",
+                 S_ISDIR(facts.st_mode) ? "an existing folder" : "a pipe or device");
     if (!target_.replace) {
         fail_holds_already(path());
     }

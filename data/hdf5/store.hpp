@@ -60,7 +60,7 @@ class Hdf5Output;
 /// The temporary file is then removed by the destructor; a previous file stays untouched.
 class StoreWriter {
 public:
-    StoreWriter(OutputFile file, StoreFormat format, Hdf5Thread& thread);
+    StoreWriter(OutputFile file, const StoreFormat& format, Hdf5Thread& thread);
     ~StoreWriter();
 
     /// Writes an array at an absolute path like "/parameters/conv1.weight"; groups are made as

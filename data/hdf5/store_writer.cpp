@@ -46,7 +46,7 @@ void require_open(const Hdf5Output& output) {
 
 }  // namespace
 
-StoreWriter::StoreWriter(OutputFile file, StoreFormat format, Hdf5Thread& thread)
+StoreWriter::StoreWriter(OutputFile file, const StoreFormat& format, Hdf5Thread& thread)
     : output_(std::make_unique<Hdf5Output>(std::move(file), thread, Hdf5Priority::kBackground,
                                            kStoreStructureBytes, kStoreBlockBytes)) {
     output_->run([&] {

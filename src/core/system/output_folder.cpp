@@ -47,15 +47,11 @@ void check_owner(int folder, const std::string& path) {
     }
     const FolderFacts facts{
         .owner = status.st_uid, .mode = status.st_mode, .user = ::geteuid(), .sudo = sudo_user()};
-    if (trusted(facts) || gives_all_files_to(folder, facts.owner)) {
-        return;
-    }
-    fail<FileError>(
-        {.where = path,
-         .what = "the folder is another user's, who could exchange what is written there",
-         .expected = fmt::format("a folder of user {}", facts.user),
-         .got = fmt::format("owner {}, mode {:o}", facts.owner, facts.mode & 07777U),
-         .hint = facts.user == 0 ? "another folder, chown, or chmod go-w" : "another folder"});
+    require_file(trusted(facts) || gives_all_files_to(folder, facts.owner), path,
+                 "the folder is another user's, who could exchange what is written there",
+                 fmt::format("a folder of user {}", facts.user),
+                 fmt::format("owner {}, mode {:o}", facts.owner, facts.mode & 07777U),
+                 facts.user == 0 ? "another folder, chown, or chmod go-w" : "another folder");
 }
 
 std::string reason_of(int error) {
@@ -217,12 +213,8 @@ int open_in_place_or_fail(const std::string& path, int flags) {
 
 void require_no_link(const std::string& path) {
     const struct stat facts = link_status(path);
-    if (facts.st_mode != 0 && !S_ISREG(facts.st_mode)) {
-        fail<FileError>({.where = path,
-                         .what = "is not read",
-                         .expected = "a regular file",
-                         .got = reason_of(refusal(facts))});
-    }
+    require_file(facts.st_mode == 0 || S_ISREG(facts.st_mode), path, "is not read",
+                 "a regular file", reason_of(refusal(facts)));
 }
 
 }  // namespace cohort
