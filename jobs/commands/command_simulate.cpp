@@ -26,7 +26,7 @@ constexpr double kTerminalPeriodSeconds = 0.2;
 /// Tells how a run goes.
 class ProgressLines {
 public:
-    explicit ProgressLines(bool terminal) : terminal_(terminal), guard_(terminal) {}
+    explicit ProgressLines(bool terminal) : terminal_(terminal) {}
 
     void operator()(const SimulationProgress& progress) {
         if (progress.evaluation) {
