@@ -181,11 +181,10 @@ Hdf5Handle DatasetWriter::State::write_list(const GroupWriter& group, const char
                                             const void* values, hsize_t count) {
     const std::string place = where(group, name);
     output.reserve(count * sizeof(std::int32_t));
-    Hdf5Handle list =
-        hdf5_own(H5Dcreate2(output.id(), fmt::format("/{}/{}", group.name, name).c_str(), type,
-                            hdf5_space({&count, 1}, place).id(), H5P_DEFAULT, H5P_DEFAULT,
-                            H5P_DEFAULT),
-                 place, "cannot create the data set");
+    Hdf5Handle list = hdf5_own(
+        H5Dcreate2(output.id(), fmt::format("/{}/{}", group.name, name).c_str(), type,
+                   hdf5_space({&count, 1}, place).id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+        place, "cannot create the data set");
     hdf5_check(H5Dwrite(list.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), place,
                "cannot write");
     return list;

@@ -5,8 +5,8 @@
 #include <optional>
 #include <sstream>
 
-#include "cohort/core/output.hpp"
 #include "cohort/core/limits.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/sched/rate_regressor.hpp"
 #include "data/dataset/text_file.hpp"
 #include "formats/shipped.hpp"
