@@ -13,13 +13,6 @@
 namespace cohort {
 namespace {
 
-constexpr std::array<std::pair<AllReduceAlgorithm, std::string_view>, 5> kNames{
-    {{AllReduceAlgorithm::kAuto, "auto"},
-     {AllReduceAlgorithm::kRing, "ring"},
-     {AllReduceAlgorithm::kOrdered, "ordered"},
-     {AllReduceAlgorithm::kMpi, "mpi"},
-     {AllReduceAlgorithm::kNccl, "nccl"}}};
-
 [[noreturn]] void fail_usage(const std::string& what, const std::string& expected,
                              const std::string& got) {
     fail<UsageError>({.where = "AllReduce", .what = what, .expected = expected, .got = got});
@@ -110,19 +103,7 @@ std::unique_ptr<AllReduce> make_back_end(const AllReduceSetting& setting,
 }  // namespace
 
 AllReduceAlgorithm parse_all_reduce(std::string_view text) {
-    for (const auto& [algorithm, name] : kNames) {
-        if (name == text) {
-            return algorithm;
-        }
-    }
-    fail<UsageError>({.where = "--all-reduce",
-                      .what = "unknown algorithm",
-                      .expected = "auto, ring, ordered, mpi or nccl",
-                      .got = text});
-}
-
-std::string_view to_text(AllReduceAlgorithm algorithm) noexcept {
-    return kNames[static_cast<std::size_t>(algorithm)].second;
+    return parse_word<AllReduceAlgorithm>(text, "--all-reduce", "unknown algorithm");
 }
 
 std::unique_ptr<AllReduce> make_solo_all_reduce(std::int64_t floats) {
@@ -142,7 +123,7 @@ std::unique_ptr<AllReduce> make_all_reduce(World& world, std::vector<int> member
         return make_solo_all_reduce(floats);
     }
     CollectiveContext& comm = collective_context(world);
-    const auto self = std::find(members.begin(), members.end(), world.rank()) - members.begin();
+    const auto self = std::ranges::find(members, world.rank()) - members.begin();
     const AllReduceSetting setting{.comm = comm,
                                    .members = std::move(members),
                                    .watched = scope.watched,

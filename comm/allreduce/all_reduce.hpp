@@ -14,6 +14,7 @@
 
 #include "cohort/comm/world.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/words.hpp"
 #include "cohort/tensor/device.hpp"
 
 namespace cohort {
@@ -28,9 +29,11 @@ enum class AllReduceAlgorithm : std::uint8_t {
     kNccl      ///< NCCL, between GPUs: buffers in device memory
 };
 
-/// "auto", "ring", "ordered", "mpi", "nccl". Errors: UsageError.
+template <>
+inline constexpr auto kWords<AllReduceAlgorithm> =
+    std::to_array<std::string_view>({"auto", "ring", "ordered", "mpi", "nccl"});
+/// Errors: UsageError naming the choices.
 [[nodiscard]] AllReduceAlgorithm parse_all_reduce(std::string_view text);
-[[nodiscard]] std::string_view to_text(AllReduceAlgorithm algorithm) noexcept;
 
 /// An all-reduce could not be set up because a member was lost. An expected outcome: set up another
 /// one over the remaining ranks.

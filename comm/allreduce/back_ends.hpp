@@ -9,7 +9,7 @@
 
 #include "comm/allreduce/all_reduce.hpp"
 #include "comm/allreduce/buckets.hpp"
-#include "comm/world/collective_context.hpp"
+#include "comm/world/progress_loop.hpp"
 
 namespace cohort {
 

@@ -32,7 +32,7 @@ double measure_exchange(const AllReduceSetting& setting, AllReduce& exchange) {
             seconds.push_back((clock.now() - start).count());
         }
     }
-    return *std::min_element(seconds.begin(), seconds.end());  // least disturbed by other processes
+    return *std::ranges::min_element(seconds);  // least disturbed by other processes
 }
 
 /// All members' times, and the places of their devices.
@@ -41,7 +41,7 @@ std::vector<SetUpRecord> gather_times(const AllReduceSetting& setting, double se
     SetUpRecord own;
     own.seconds = seconds;
     own.set_place(place.place);
-    own.set_error(place.error.c_str());
+    own.set_error(place.error);
     return gather_records(setting, own);
 }
 
@@ -77,9 +77,21 @@ std::optional<std::string> against_nccl(const AllReduceSetting& setting,
     return on_gpus ? std::nullopt : std::optional<std::string>("");
 }
 
+std::unique_ptr<AllReduce> make_staged(const AllReduceSetting& setting,
+                                       AllReduceAlgorithm algorithm) {
+    if (setting.members.size() == 1) {
+        return make_solo_all_reduce(setting.buckets.floats);
+    }
+    return algorithm == AllReduceAlgorithm::kMpi ? make_mpi_all_reduce(setting)
+                                                 : make_shared_all_reduce(setting, algorithm);
+}
+
 }  // namespace
 
 AllReduceAlgorithm choose_all_reduce(const AllReduceSetting& setting, const NcclPlace& place) {
+    if (setting.members.size() == 1) {  // nothing to measure
+        return place.place.empty() ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kNccl;
+    }
     AllReduceSetting trial = setting;
     trial.buckets.floats = std::min(setting.buckets.floats, setting.buckets.size);
     const std::vector<SetUpRecord> of_ring = gather_times(
@@ -98,40 +110,19 @@ AllReduceAlgorithm choose_all_reduce(const AllReduceSetting& setting, const Nccl
     const auto chosen = ring <= mpi ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kMpi;
     if (setting.self == 0) {
         log_info("All-reduce: {} (a bucket of {}: ring {:.0f} us, mpi {:.0f} us{})",
-                 to_text(chosen),
+                 word_of(chosen),
                  format_bytes(static_cast<std::uint64_t>(trial.buckets.floats) * sizeof(float)),
                  ring * 1e6, mpi * 1e6, against->empty() ? "" : "; not nccl: " + *against);
     }
     return chosen;
 }
 
-namespace {
-
-std::unique_ptr<AllReduce> make_staged(const AllReduceSetting& setting,
-                                       AllReduceAlgorithm algorithm) {
-    if (setting.members.size() == 1) {
-        return make_solo_all_reduce(setting.buckets.floats);
-    }
-    return algorithm == AllReduceAlgorithm::kMpi ? make_mpi_all_reduce(setting)
-                                                 : make_shared_all_reduce(setting, algorithm);
-}
-
-/// A ring of one has nothing to measure.
-AllReduceAlgorithm choose(const AllReduceSetting& setting, const NcclPlace& place) {
-    if (setting.members.size() > 1) {
-        return choose_all_reduce(setting, place);
-    }
-    return place.place.empty() ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kNccl;
-}
-
-}  // namespace
-
 std::unique_ptr<AllReduce> make_automatic_all_reduce(
     const AllReduceSetting& setting, const NcclPlace& place,
     const std::function<std::unique_ptr<AllReduce>()>& make_nccl) {
     std::atomic<bool>& failed = setting.comm.nccl_failed;
     const NcclPlace none{.place = "", .error = "it could not be set up before"};
-    AllReduceAlgorithm algorithm = choose(setting, failed.load() ? none : place);
+    AllReduceAlgorithm algorithm = choose_all_reduce(setting, failed.load() ? none : place);
     if (algorithm == AllReduceAlgorithm::kNccl) {
         try {
             return make_nccl();
@@ -142,7 +133,7 @@ std::unique_ptr<AllReduce> make_automatic_all_reduce(
                          error.what());
             }
         }
-        algorithm = choose(setting, none);
+        algorithm = choose_all_reduce(setting, none);
     }
     return make_staged(setting, algorithm);
 }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <climits>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -167,7 +166,7 @@ private:
 std::string text_of(const SetUpRecord& record) {
     return std::to_string(record.floats) + " floats in buckets of " +
            std::to_string(record.bucket_floats) + " by " +
-           std::string(to_text(static_cast<AllReduceAlgorithm>(record.algorithm)));
+           std::string(word_of(static_cast<AllReduceAlgorithm>(record.algorithm)));
 }
 
 void check_devices(const AllReduceSetting& setting, const std::vector<SetUpRecord>& records) {
@@ -185,18 +184,6 @@ void check_devices(const AllReduceSetting& setting, const std::vector<SetUpRecor
 }
 
 }  // namespace
-
-void SetUpRecord::set_error(const char* text) noexcept {
-    std::strncpy(error.data(), text, error.size() - 1);
-}
-
-void SetUpRecord::set_id(std::string_view bytes) noexcept {
-    bytes.copy(id.data(), id.size());
-}
-
-void SetUpRecord::set_place(std::string_view text) noexcept {
-    text.copy(place.data(), place.size() - 1);
-}
 
 SetUpRecord first_record(const AllReduceSetting& setting) {
     SetUpRecord record;

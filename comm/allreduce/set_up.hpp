@@ -21,9 +21,9 @@ struct SetUpRecord {
     std::array<char, 128> id{};     ///< of a communicator of devices, from the first member
     std::array<char, 128> place{};  ///< of its device; empty: none that can take part
 
-    void set_error(const char* text) noexcept;
-    void set_id(std::string_view bytes) noexcept;
-    void set_place(std::string_view text) noexcept;
+    void set_error(std::string_view text) noexcept { text.copy(error.data(), error.size() - 1); }
+    void set_id(std::string_view bytes) noexcept { bytes.copy(id.data(), id.size()); }
+    void set_place(std::string_view text) noexcept { text.copy(place.data(), place.size() - 1); }
 };
 
 /// With what all members must agree on, and the next number for this rank's collectives.

@@ -16,6 +16,8 @@
 #include <system_error>
 #include <vector>
 
+#include "cohort/core/file_descriptor.hpp"
+
 namespace cohort {
 namespace {
 
@@ -32,15 +34,10 @@ bool is_old(const fs::path& path, mode_t kind, std::chrono::seconds age) {
 
 /// A file of this user that a process has open or mapped, or of which that is not known.
 bool is_used(const fs::path& file) {
-    const int descriptor = ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
-    if (descriptor < 0) {
-        return true;
-    }
+    const FileDescriptor open(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
     // A process that opens the file meanwhile sends a signal; this one is ignored by default.
-    const bool free =
-        ::fcntl(descriptor, F_SETSIG, SIGURG) == 0 && ::fcntl(descriptor, F_SETLEASE, F_WRLCK) == 0;
-    ::close(descriptor);
-    return !free;
+    return !open.valid() || ::fcntl(open.get(), F_SETSIG, SIGURG) != 0 ||
+           ::fcntl(open.get(), F_SETLEASE, F_WRLCK) != 0;
 }
 
 std::vector<fs::path> entries(const fs::path& folder) {
@@ -54,7 +51,7 @@ std::vector<fs::path> entries(const fs::path& folder) {
 
 bool any_used(const fs::path& folder) {
     const std::vector<fs::path> inside = entries(folder);
-    return std::any_of(inside.begin(), inside.end(), [](const fs::path& path) {
+    return std::ranges::any_of(inside, [](const fs::path& path) {
         struct stat status {};
         if (::lstat(path.c_str(), &status) != 0) {
             return true;

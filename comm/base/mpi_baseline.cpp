@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <limits>
@@ -186,6 +187,14 @@ BaselineTimes mpi_baseline_all_reduce(const BaselinePattern& pattern) {
             }
             return true;
         });
+}
+
+std::string mpi_library_version() {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+    int length = 0;
+    check_mpi(MPI_Get_library_version(text.data(), &length));
+    const std::string line(text.data());
+    return line.substr(0, line.find('\n'));
 }
 
 }  // namespace cohort

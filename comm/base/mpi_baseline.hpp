@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace cohort {
@@ -32,5 +33,9 @@ struct BaselinePattern {
 
 /// MPI_Allreduce of floats.
 [[nodiscard]] BaselineTimes mpi_baseline_all_reduce(const BaselinePattern& pattern);
+
+/// What the MPI library says about itself, one line, e.g. "Open MPI v4.1.4, package: ...". May be
+/// called without mpirun and before MPI is initialised. Local, does not block.
+[[nodiscard]] std::string mpi_library_version();
 
 }  // namespace cohort

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cohort/comm/rank_map.hpp"
+#include "cohort/core/file_descriptor.hpp"
 
 namespace cohort {
 
@@ -11,9 +12,6 @@ class NodeProcesses {
 public:
     /// @param ranks  whose process numbers mean the same on this rank
     NodeProcesses(const RankMap& map, const std::vector<int>& ranks);
-    NodeProcesses(const NodeProcesses&) = delete;
-    NodeProcesses& operator=(const NodeProcesses&) = delete;
-    ~NodeProcesses();
 
     [[nodiscard]] const std::vector<int>& ranks() const noexcept { return ranks_; }
     [[nodiscard]] bool knows(int rank) const noexcept { return index_of(rank) < ranks_.size(); }
@@ -27,7 +25,7 @@ private:
 
     const RankMap& map_;
     std::vector<int> ranks_;
-    std::vector<int> descriptors_;  ///< pidfds; -1 where the kernel has none
+    std::vector<FileDescriptor> descriptors_;  ///< pidfds; invalid where the kernel has none
 };
 
 }  // namespace cohort

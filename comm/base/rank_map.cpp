@@ -61,7 +61,7 @@ std::string RankMap::describe(const std::vector<int>& some) const {
 
 int RankMap::place_in_role(int rank) const noexcept {
     const RankInfo& self = ranks[static_cast<std::size_t>(rank)];
-    return static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](const RankInfo& other) {
+    return static_cast<int>(std::ranges::count_if(ranks, [&](const RankInfo& other) {
         return other.node == self.node && other.role == self.role && other.rank < self.rank;
     }));
 }

@@ -16,16 +16,6 @@ constexpr int kMatchesPerStep = 64;
 
 }  // namespace
 
-void Traffic::sent(std::uint64_t bytes, std::uint64_t messages) noexcept {
-    bytes_sent.fetch_add(bytes, std::memory_order_relaxed);
-    messages_sent.fetch_add(messages, std::memory_order_relaxed);
-}
-
-void Traffic::received(std::uint64_t bytes, std::uint64_t messages) noexcept {
-    bytes_received.fetch_add(bytes, std::memory_order_relaxed);
-    messages_received.fetch_add(messages, std::memory_order_relaxed);
-}
-
 ControlChannel::ControlChannel(MPI_Comm comm, int ranks, Doorbells& bells, Traffic& traffic)
     : comm_(comm),
       bells_(bells),
@@ -64,8 +54,8 @@ bool ControlChannel::poll(const std::function<void(Packet&&)>& deliver) {
 }
 
 bool ControlChannel::quiet() const noexcept {
-    return sends_.empty() && std::all_of(arriving_.begin(), arriving_.end(),
-                                         [](const auto& message) { return message->abandoned; });
+    return sends_.empty() &&
+           std::ranges::all_of(arriving_, [](const auto& message) { return message->abandoned; });
 }
 
 void ControlChannel::abandon(int rank) {

@@ -72,8 +72,14 @@ struct Traffic {
     std::atomic<std::uint64_t> messages_sent{0};
     std::atomic<std::uint64_t> messages_received{0};
 
-    void sent(std::uint64_t bytes, std::uint64_t messages) noexcept;
-    void received(std::uint64_t bytes, std::uint64_t messages) noexcept;
+    void sent(std::uint64_t bytes, std::uint64_t messages) noexcept {
+        bytes_sent.fetch_add(bytes, std::memory_order_relaxed);
+        messages_sent.fetch_add(messages, std::memory_order_relaxed);
+    }
+    void received(std::uint64_t bytes, std::uint64_t messages) noexcept {
+        bytes_received.fetch_add(bytes, std::memory_order_relaxed);
+        messages_received.fetch_add(messages, std::memory_order_relaxed);
+    }
 };
 
 /// Control messages between ranks: in order, of any size an MPI message may have. To be used on

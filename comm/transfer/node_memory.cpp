@@ -39,14 +39,16 @@ std::uint64_t available_bytes() {
 
 }  // namespace
 
-NodeMemory::NodeMemory(int descriptor, std::size_t bytes) : descriptor_(descriptor), size_(bytes) {
-    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+void UnmapBytes::operator()(std::byte* data) const noexcept {
+    munmap(data, bytes);
+}
+
+NodeMemory::NodeMemory(FileDescriptor file, std::size_t bytes) : descriptor_(std::move(file)) {
+    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor(), 0);
     if (data == MAP_FAILED) {
-        const int error = errno;
-        close_descriptor();
-        fail_memory("it cannot be mapped", errno_text(error), "fewer ranks per host");
+        fail_memory("it cannot be mapped", errno_text(errno), "fewer ranks per host");
     }
-    data_ = static_cast<std::byte*>(data);
+    data_ = {static_cast<std::byte*>(data), UnmapBytes{bytes}};
 }
 
 NodeMemory NodeMemory::create(std::size_t bytes) {
@@ -57,56 +59,35 @@ NodeMemory NodeMemory::create(std::size_t bytes) {
             format_bytes(available) + " available where " + format_bytes(bytes) + " are needed",
             "fewer ranks per host or a smaller model");
     }
-    const int descriptor = memfd_create("cohort", MFD_CLOEXEC);
-    if (descriptor < 0) {
+    FileDescriptor file(memfd_create("cohort", MFD_CLOEXEC));
+    if (!file.valid()) {
         fail_memory("it cannot be created", errno_text(errno),
                     "--all-reduce mpi, --node-staging off");
     }
-    if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
-        const int error = errno;
-        ::close(descriptor);
-        fail_memory("it cannot be made as large as needed", errno_text(error),
+    if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
+        fail_memory("it cannot be made as large as needed", errno_text(errno),
                     "fewer ranks per host or a smaller model");
     }
-    return {descriptor, bytes};
+    return {std::move(file), bytes};
 }
 
 NodeMemory NodeMemory::open(std::int64_t pid, int descriptor, std::size_t bytes) {
     const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(descriptor);
-    const int own = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    if (own < 0) {
+    FileDescriptor own(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!own.valid()) {
         fail_memory("that of process " + std::to_string(pid) + " cannot be opened",
                     errno_text(errno),
                     "ranks of one host in one process namespace, --all-reduce mpi, "
                     "--node-staging off");
     }
-    return {own, bytes};
-}
-
-NodeMemory::NodeMemory(NodeMemory&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {
-}
-
-NodeMemory& NodeMemory::operator=(NodeMemory&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-}
-
-NodeMemory::~NodeMemory() {
-    close_descriptor();
-    if (data_ != nullptr) {
-        munmap(data_, size_);
-    }
+    return {std::move(own), bytes};
 }
 
 void NodeMemory::reserve(std::size_t offset, std::size_t bytes) {
     int error = EINTR;
     while (error == EINTR) {
-        error = posix_fallocate(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+        error =
+            posix_fallocate(descriptor(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
     }
     if (error != 0) {
         fail_memory("the host is short of memory", errno_text(error),
@@ -114,20 +95,9 @@ void NodeMemory::reserve(std::size_t offset, std::size_t bytes) {
     }
     // The page table's entries too, so that the first round does not pay for them.
     for (std::size_t at = offset; at < offset + bytes; at += 4096) {
-        auto* byte = reinterpret_cast<volatile std::byte*>(data_ + at);
+        auto* byte = reinterpret_cast<volatile std::byte*>(data() + at);
         *byte = *byte;
     }
-}
-
-void NodeMemory::close_descriptor() noexcept {
-    if (descriptor_ >= 0) {
-        ::close(std::exchange(descriptor_, -1));
-    }
-}
-
-void NodeMemory::leave_mapped() noexcept {
-    data_ = nullptr;
-    size_ = 0;
 }
 
 }  // namespace cohort

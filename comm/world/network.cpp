@@ -39,21 +39,9 @@ void Network::close() {
     }
 }
 
-bool Network::reaches(int other) const noexcept {
-    return !members.excluded(other) && !members.excluded(rank());
-}
-
 bool Network::speaks(Instant now) const {
     return rank() == 0 ||
            (watch && watch->beside(0) && (!watch->alive(0) || watch->silent(0, now)));
-}
-
-bool Network::moving() const noexcept {
-    return transfers->moving() || (control && !control->quiet());
-}
-
-bool Network::all_left() const noexcept {
-    return transfers->sent_all() && (!control || control->quiet());
 }
 
 void Network::abandon(int other) const {

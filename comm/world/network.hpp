@@ -32,14 +32,20 @@ struct Network {
     [[nodiscard]] int rank() const noexcept { return roster.own_rank; }
     [[nodiscard]] const RankMap& map() const noexcept { return roster.map; }
     /// Whether messages of this rank's application to `other` leave. From any thread.
-    [[nodiscard]] bool reaches(int other) const noexcept;
+    [[nodiscard]] bool reaches(int other) const noexcept {
+        return !members.excluded(other) && !members.excluded(rank());
+    }
     /// Whether this rank may tell how the job has ended: rank 0, or a rank of its host when rank 0
     /// is dead or frozen.
     [[nodiscard]] bool speaks(Instant now) const;
     /// Messages or chunks are in flight.
-    [[nodiscard]] bool moving() const noexcept;
+    [[nodiscard]] bool moving() const noexcept {
+        return transfers->moving() || (control && !control->quiet());
+    }
     /// All that was to be sent has left.
-    [[nodiscard]] bool all_left() const noexcept;
+    [[nodiscard]] bool all_left() const noexcept {
+        return transfers->sent_all() && (!control || control->quiet());
+    }
     /// Nobody waits any more for messages and chunks to and from `other`.
     void abandon(int other) const;
 

@@ -108,8 +108,8 @@ void ProgressLoop::sleep(std::uint32_t seen, Instant now) {
 
 std::chrono::microseconds ProgressLoop::longest_sleep(Instant now) const {
     const bool moving =
-        network_.moving() || std::any_of(pollers_.begin(), pollers_.end(),
-                                         [](const Poller* poller) { return poller->moving(); });
+        network_.moving() ||
+        std::ranges::any_of(pollers_, [](const Poller* poller) { return poller->moving(); });
     auto longest = moving && now - last_moved_ < kMovingFor ? kLongestSleepMoving : kLongestSleep;
     if (!moving && pollers_.empty() && network_.map().nodes() == 1) {
         longest = kLongestSleepBell;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 
 #include "comm/base/running_time.hpp"
@@ -18,30 +20,21 @@ constexpr auto kStuckAfter = 500ms;
 
 Watchdog::Watchdog(const std::atomic<std::uint64_t>& steps, Cause cause,
                    std::chrono::duration<double> limit, std::function<void(const Failure&)> end)
-    : steps_(steps), cause_(std::move(cause)), limit_(limit), end_(std::move(end)), thread_([this] {
-          watch();
-      }) {
+    : steps_(steps),
+      cause_(std::move(cause)),
+      limit_(limit),
+      end_(std::move(end)),
+      thread_([this](const std::stop_token& stop) { watch(stop); }) {
 }
 
-Watchdog::~Watchdog() {
-    {
-        const std::lock_guard lock(mutex_);
-        stop_ = true;
-    }
-    stop_asked_.notify_all();
-    thread_.join();
-}
-
-bool Watchdog::stopped_within(std::chrono::milliseconds pause) {
-    std::unique_lock lock(mutex_);
-    return stop_asked_.wait_for(lock, pause, [this] { return stop_; });
-}
-
-void Watchdog::watch() {
+void Watchdog::watch(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any asleep;
+    std::unique_lock lock(mutex);
     std::uint64_t seen = steps_.load();
     auto last_look = std::chrono::steady_clock::now();
     auto last_step = last_look;
-    while (!stopped_within(kWatchPeriod)) {
+    while (!asleep.wait_for(lock, stop, kWatchPeriod, [&] { return stop.stop_requested(); })) {
         const auto now = std::chrono::steady_clock::now();
         const std::uint64_t steps = steps_.load();
         if (steps != seen || now - last_look > kOwnPause) {

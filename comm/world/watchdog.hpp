@@ -2,11 +2,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
 
 #include "comm/world/failure.hpp"
@@ -24,22 +23,15 @@ public:
     /// @param end    ends the process
     Watchdog(const std::atomic<std::uint64_t>& steps, Cause cause,
              std::chrono::duration<double> limit, std::function<void(const Failure&)> end);
-    Watchdog(const Watchdog&) = delete;
-    Watchdog& operator=(const Watchdog&) = delete;
-    ~Watchdog();
 
 private:
-    void watch();
-    [[nodiscard]] bool stopped_within(std::chrono::milliseconds pause);
+    void watch(const std::stop_token& stop);
 
     const std::atomic<std::uint64_t>& steps_;
     Cause cause_;
     std::chrono::duration<double> limit_;
     std::function<void(const Failure&)> end_;
-    std::mutex mutex_;
-    std::condition_variable stop_asked_;
-    bool stop_ = false;
-    std::thread thread_;
+    std::jthread thread_;
 };
 
 }  // namespace cohort

@@ -1,7 +1,7 @@
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/data/dataset.hpp"
 
-#include "data/dataset/dataset_checks.hpp"
 #include "data/dataset/dataset_layout.hpp"
 #include "data/hdf5/child_trial.hpp"
 #include "data/hdf5/file_io.hpp"
@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <mutex>
 #include <utility>
 
@@ -29,14 +28,10 @@ public:
     DatasetSource(const DatasetSource&) = delete;
     DatasetSource& operator=(const DatasetSource&) = delete;
     ~DatasetSource() override {
-        try {
-            thread_.run([this] {
-                open_.samples.reset();
-                open_.file.reset();
-            });
-        } catch (const std::exception&) {
-            return;  // queueing failed for lack of memory; HDF5 closes the file at exit
-        }
+        thread_.clean_up([this] {
+            open_.samples.reset();
+            open_.file.reset();
+        });
     }
 
     [[nodiscard]] const SampleSetInfo& info() const override { return open_.info; }
@@ -91,12 +86,8 @@ void compare_checksums(const std::string& path, const std::string& recorded,
     for (const char* name : {"train/samples", "train/labels", "test/samples", "test/labels"}) {
         const std::string expected = checksum_entry(recorded, name);
         const std::string got = checksum_entry(computed, name);
-        if (expected != got) {
-            fail<FileError>({.where = fmt::format("{}:/{}", path, name),
-                             .what = "the checksum differs",
-                             .expected = expected.empty() ? "nothing" : expected,
-                             .got = got});
-        }
+        require_file(expected == got, fmt::format("{}:/{}", path, name), "the checksum differs",
+                     expected.empty() ? "nothing" : expected, got);
     }
 }
 
@@ -119,7 +110,7 @@ DatasetCheck verify_dataset(const std::string& path, Hdf5Thread& thread) {
     const std::string recorded = thread.run([&]() -> std::string {
         const Hdf5Handle file = hdf5_open_file(path);
         return hdf5_has_attribute(file.id(), kChecksumAttribute, path)
-                   ? hdf5_read_text(file.id(), kChecksumAttribute, path)
+                   ? hdf5_read<std::string>(file.id(), kChecksumAttribute, path)
                    : "";
     });
     check.checksum_recorded = !recorded.empty();

@@ -1,22 +1,20 @@
 // Writing a dataset: samples are collected into whole chunks, each chunk is written once, labels
 // and attributes follow at the end. Room on the disk is reserved before each HDF5 write.
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/data/dataset.hpp"
 #include "core/units.hpp"
 
-#include "data/dataset/dataset_checks.hpp"
 #include "data/dataset/dataset_layout.hpp"
 #include "data/dataset/dataset_statistics.hpp"
-#include "data/hdf5/file_io.hpp"
 #include "data/hdf5/hdf5_attributes.hpp"
+#include "data/hdf5/hdf5_output.hpp"
 
 #include <fmt/format.h>
 
 #include <zlib.h>
 #include <algorithm>
 #include <array>
-#include <exception>
-#include <functional>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -44,8 +42,7 @@ void check_spec(const DatasetSpec& spec) {
     };
     const std::size_t rank = spec.sample_shape.size();
     const auto positive = [](std::int64_t extent) { return extent > 0; };
-    if ((rank != 1 && rank != 3) ||
-        !std::all_of(spec.sample_shape.begin(), spec.sample_shape.end(), positive)) {
+    if ((rank != 1 && rank != 3) || !std::ranges::all_of(spec.sample_shape, positive)) {
         refuse("unusable sample shape", "[C,H,W] or [F], each at least 1",
                format_shape(spec.sample_shape));
     }
@@ -83,59 +80,43 @@ struct GroupWriter {
 }  // namespace
 
 struct DatasetWriter::State {
-    State(OutputFile target, DatasetSpec dataset_spec, Hdf5Thread& hdf5)
-        : output(std::move(target)),
+    State(OutputFile target, DatasetSpec dataset_spec, Hdf5Thread& thread)
+        : output(std::move(target), thread, Hdf5Priority::kInput, kStructureBytes),
           spec(std::move(dataset_spec)),
-          thread(hdf5),
-          statistics(statistics_channels(spec), elements() / statistics_channels(spec), spec.type) {
+          sample_bytes(static_cast<std::size_t>(elements_of(spec.sample_shape)) *
+                       (spec.type == SampleType::kU8 ? 1 : 4)),
+          statistics(statistics_channels(spec),
+                     elements_of(spec.sample_shape) / statistics_channels(spec), spec.type) {
         if (spec.chunk_samples == 0) {
-            spec.chunk_samples = default_chunk_samples(sample_bytes());
+            spec.chunk_samples = default_chunk_samples(sample_bytes);
         }
     }
     State(const State&) = delete;
     State& operator=(const State&) = delete;
     ~State() {
-        try {
-            thread.run([this] { close_all(); });
-        } catch (const std::exception&) {
-            // Queueing failed for lack of memory: the temporary file is removed all the same.
-            return;
-        }
+        output.clean_up([this] {
+            for (GroupWriter& group : groups) {
+                group.samples.reset();
+            }
+        });
     }
 
-    AtomicFile output;
+    Hdf5Output output;
     DatasetSpec spec;
-    Hdf5Thread& thread;
-    Hdf5Handle file;
-    std::array<GroupWriter, 2> groups;
+    std::size_t sample_bytes;
+    std::array<GroupWriter, 2> groups{{{.name = kTrainGroup}, {.name = kTestGroup}}};
     ChannelStatistics statistics;
     std::int32_t largest_label = 0;
 
-    [[nodiscard]] std::int64_t elements() const {
-        return std::accumulate(spec.sample_shape.begin(), spec.sample_shape.end(), std::int64_t{1},
-                               std::multiplies<>());
-    }
-    [[nodiscard]] std::size_t sample_bytes() const {
-        return static_cast<std::size_t>(elements()) * (spec.type == SampleType::kU8 ? 1 : 4);
-    }
     [[nodiscard]] std::size_t chunk_bytes() const {
-        return static_cast<std::size_t>(spec.chunk_samples) * sample_bytes();
+        return static_cast<std::size_t>(spec.chunk_samples) * sample_bytes;
     }
     [[nodiscard]] std::string where(const GroupWriter& group, const char* dataset) const {
-        return fmt::format("{}:/{}/{}", output.path(), group.name, dataset);
+        return output.where(fmt::format("/{}/{}", group.name, dataset));
     }
     GroupWriter& of(DatasetGroup group) { return groups[static_cast<std::size_t>(group)]; }
 
     // On the HDF5 thread.
-    void reserve(std::uint64_t bytes) {
-        output.reserve(hdf5_file_bytes(file, output.path()) + bytes + kStructureBytes);
-    }
-    void close_all() noexcept {
-        for (GroupWriter& group : groups) {
-            group.samples.reset();
-        }
-        file.reset();
-    }
     void create(GroupWriter& group);
     void write_chunk(GroupWriter& group, std::span<const std::byte> samples);
     [[nodiscard]] Hdf5Handle write_list(const GroupWriter& group, const char* name, hid_t type,
@@ -161,48 +142,34 @@ void DatasetWriter::State::create(GroupWriter& group) {
     std::vector<hsize_t> limit = chunk;
     limit.front() = H5S_UNLIMITED;
     const int rank = static_cast<int>(chunk.size());
-    const auto prepared = [&](hid_t list, Hdf5Handle::Close close) {
-        return hdf5_own(list, close, place, "cannot prepare");
-    };
-    const Hdf5Handle space = prepared(H5Screate_simple(rank, empty.data(), limit.data()), H5Sclose);
-    const Hdf5Handle create = prepared(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+    const Hdf5Handle space =
+        hdf5_own(H5Screate_simple(rank, empty.data(), limit.data()), place, "cannot prepare");
+    const Hdf5Handle create = hdf5_own(H5Pcreate(H5P_DATASET_CREATE), place, "cannot prepare");
     hdf5_check(H5Pset_chunk(create.id(), rank, chunk.data()), place, "cannot set the chunks");
     if (spec.compress_level > 0) {
         hdf5_check(H5Pset_deflate(create.id(), static_cast<unsigned>(spec.compress_level)), place,
                    "cannot compress");
     }
-    const Hdf5Handle access = prepared(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
-    hdf5_check(H5Pset_chunk_cache(access.id(), 0, 0, 1.0), place, "cannot prepare");
-    const Hdf5Handle links = prepared(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
-    hdf5_check(H5Pset_create_intermediate_group(links.id(), 1), place, "cannot prepare");
-    group.samples = hdf5_own(
-        H5Dcreate2(file.id(), fmt::format("/{}/samples", group.name).c_str(),
-                   sample_hdf5_type(spec.type), space.id(), links.id(), create.id(), access.id()),
-        H5Dclose, place, "cannot create the data set");
+    group.samples =
+        hdf5_own(H5Dcreate2(output.id(), fmt::format("/{}/samples", group.name).c_str(),
+                            sample_hdf5_type(spec.type), space.id(), hdf5_making_groups(place).id(),
+                            create.id(), hdf5_without_chunk_cache(place).id()),
+                 place, "cannot create the data set");
 }
 
 void DatasetWriter::State::write_chunk(GroupWriter& group, std::span<const std::byte> samples) {
     const std::string place = where(group, "samples");
-    reserve(chunk_bytes() + chunk_bytes() / 64);  // incompressible data grow a little
-    std::vector<hsize_t> count{samples.size() / sample_bytes()};
-    count.insert(count.end(), spec.sample_shape.begin(), spec.sample_shape.end());
-    std::vector<hsize_t> start(count.size(), 0);
-    start.front() = static_cast<hsize_t>(group.written);
-    std::vector<hsize_t> extent = count;
-    extent.front() += start.front();
+    output.reserve(chunk_bytes() + chunk_bytes() / 64);  // incompressible data grow a little
+    const auto count = static_cast<std::int64_t>(samples.size() / sample_bytes);
+    std::vector<hsize_t> extent{static_cast<hsize_t>(group.written + count)};
+    extent.insert(extent.end(), spec.sample_shape.begin(), spec.sample_shape.end());
     hdf5_check(H5Dset_extent(group.samples.id(), extent.data()), place, "cannot grow");
-    const Hdf5Handle in_file =
-        hdf5_own(H5Dget_space(group.samples.id()), H5Sclose, place, "cannot select");
-    hdf5_check(H5Sselect_hyperslab(in_file.id(), H5S_SELECT_SET, start.data(), nullptr,
-                                   count.data(), nullptr),
-               place, "cannot select");
-    const Hdf5Handle in_memory =
-        hdf5_own(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr), H5Sclose,
-                 place, "cannot select");
-    hdf5_check(H5Dwrite(group.samples.id(), sample_hdf5_type(spec.type), in_memory.id(),
-                        in_file.id(), H5P_DEFAULT, samples.data()),
+    const Hdf5Rows rows =
+        hdf5_rows(group.samples.id(), group.written, count, spec.sample_shape, place);
+    hdf5_check(H5Dwrite(group.samples.id(), sample_hdf5_type(spec.type), rows.in_memory.id(),
+                        rows.in_file.id(), H5P_DEFAULT, samples.data()),
                place, "cannot write samples");
-    group.written = static_cast<std::int64_t>(extent.front());
+    group.written += count;
     group.chunk_checksums.push_back(crc32_of(samples));
     group.checksum.samples = static_cast<std::uint32_t>(
         ::crc32_combine(group.checksum.samples, group.chunk_checksums.back(),
@@ -213,13 +180,11 @@ void DatasetWriter::State::write_chunk(GroupWriter& group, std::span<const std::
 Hdf5Handle DatasetWriter::State::write_list(const GroupWriter& group, const char* name, hid_t type,
                                             const void* values, hsize_t count) {
     const std::string place = where(group, name);
-    reserve(count * sizeof(std::int32_t));
-    const Hdf5Handle space =
-        hdf5_own(H5Screate_simple(1, &count, nullptr), H5Sclose, place, "cannot make the shape");
-    Hdf5Handle list =
-        hdf5_own(H5Dcreate2(file.id(), fmt::format("/{}/{}", group.name, name).c_str(), type,
-                            space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-                 H5Dclose, place, "cannot create the data set");
+    output.reserve(count * sizeof(std::int32_t));
+    Hdf5Handle list = hdf5_own(
+        H5Dcreate2(output.id(), fmt::format("/{}/{}", group.name, name).c_str(), type,
+                   hdf5_space({&count, 1}, place).id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+        place, "cannot create the data set");
     hdf5_check(H5Dwrite(list.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), place,
                "cannot write");
     return list;
@@ -231,34 +196,35 @@ void DatasetWriter::State::write_lists(const GroupWriter& group) {
     const std::string place = where(group, kChunkChecksums);
     Hdf5Handle checksums = write_list(group, kChunkChecksums, H5T_NATIVE_UINT32,
                                       group.chunk_checksums.data(), group.chunk_checksums.size());
-    hdf5_write_integer(checksums.id(), kChecksumSamplesAttribute, spec.chunk_samples, place);
+    hdf5_write(checksums.id(), kChecksumSamplesAttribute, spec.chunk_samples, place);
     checksums.close(place);
 }
 
 void DatasetWriter::State::write_attributes() {
-    const std::string& path = output.path();
-    hdf5_write_text(file.id(), kFormatAttribute, kDatasetFormat, path);
-    hdf5_write_integer(file.id(), kVersionAttribute, kDatasetVersion, path);
-    hdf5_write_integer(file.id(), kClassesAttribute, classes(), path);
-    hdf5_write_numbers(file.id(), kMeanAttribute, statistics.mean(), path);
-    hdf5_write_numbers(file.id(), kStdAttribute, statistics.standard_deviation(), path);
-    hdf5_write_text(file.id(), kSourceAttribute, spec.source, path);
-    hdf5_write_text(file.id(), kChecksumAttribute,
-                    checksum_text(groups[0].checksum, groups[1].checksum), path);
+    const auto write = [&](const char* name, const auto& value) {
+        hdf5_write(output.id(), name, value, output.path());
+    };
+    write(kFormatAttribute, kDatasetFormat);
+    write(kVersionAttribute, std::int64_t{kDatasetVersion});
+    write(kClassesAttribute, classes());
+    write(kMeanAttribute, statistics.mean());
+    write(kStdAttribute, statistics.standard_deviation());
+    write(kSourceAttribute, spec.source);
+    write(kChecksumAttribute, checksum_text(groups[0].checksum, groups[1].checksum));
 }
 
 void DatasetWriter::State::check(const GroupWriter& group, std::span<const std::byte> samples,
                                  std::span<const std::int32_t> labels) const {
-    check_invariant(file.valid(), "a committed dataset is not written to");
-    if (samples.size() != labels.size() * sample_bytes()) {
+    check_invariant(output.open(), "a committed dataset is not written to");
+    if (samples.size() != labels.size() * sample_bytes) {
         fail<ShapeError>({.where = where(group, "samples"),
                           .what = "samples and labels do not match",
-                          .expected = fmt::format("{} bytes", labels.size() * sample_bytes()),
+                          .expected = fmt::format("{} bytes", labels.size() * sample_bytes),
                           .got = fmt::format("{}", samples.size())});
     }
     const std::int64_t end = spec.classes > 0 ? spec.classes : std::int64_t{INT32_MAX};
-    const auto wrong = std::find_if(labels.begin(), labels.end(),
-                                    [&](std::int32_t label) { return label < 0 || label >= end; });
+    const auto wrong =
+        std::ranges::find_if(labels, [&](std::int32_t label) { return label < 0 || label >= end; });
     if (wrong != labels.end()) {
         const auto index =
             static_cast<std::ptrdiff_t>(group.labels.size()) + (wrong - labels.begin());
@@ -279,7 +245,7 @@ void DatasetWriter::State::collect(GroupWriter& group, std::span<const std::byte
                              samples.begin() + static_cast<std::ptrdiff_t>(part));
         samples = samples.subspan(part);
         if (group.pending.size() == chunk_bytes()) {
-            thread.run([&] { write_chunk(group, group.pending); });
+            output.run([&] { write_chunk(group, group.pending); });
             group.pending.clear();
         }
     }
@@ -288,15 +254,9 @@ void DatasetWriter::State::collect(GroupWriter& group, std::span<const std::byte
 DatasetWriter::DatasetWriter(OutputFile file, DatasetSpec spec, Hdf5Thread& thread) {
     check_spec(spec);
     state_ = std::make_unique<State>(std::move(file), std::move(spec), thread);
-    State& state = *state_;
-    state.of(DatasetGroup::kTrain).name = kTrainGroup;
-    state.of(DatasetGroup::kTest).name = kTestGroup;
-    state.output.reserve(kStructureBytes);  // no room, no HDF5 file; creating cuts it again
-    thread.run([&] {
-        state.file = hdf5_create_file(state.output.temporary());
-        state.reserve(0);
-        for (GroupWriter& group : state.groups) {
-            state.create(group);
+    state_->output.run([this] {
+        for (GroupWriter& group : state_->groups) {
+            state_->create(group);
         }
     });
 }
@@ -326,17 +286,13 @@ std::int64_t DatasetWriter::samples(DatasetGroup group) const noexcept {
 void DatasetWriter::commit() {
     State& state = *state_;
     const std::string& path = state.output.path();
-    check_invariant(state.file.valid(), "a dataset is committed once");
+    check_invariant(state.output.open(), "a dataset is committed once");
     for (const GroupWriter& group : state.groups) {
-        if (group.labels.empty()) {
-            fail<FileError>({.where = fmt::format("{}:/{}", path, group.name),
-                             .what = "the set is empty",
-                             .expected = "at least one sample",
-                             .got = "none"});
-        }
+        require_file(!group.labels.empty(), fmt::format("{}:/{}", path, group.name),
+                     "the set is empty", "at least one sample", "none");
     }
     check_classes(state.classes(), samples(DatasetGroup::kTrain), path + "@" + kClassesAttribute);
-    const std::uint64_t bytes = state.thread.run([&] {
+    const std::uint64_t bytes = state.output.run([&] {
         for (GroupWriter& group : state.groups) {
             if (!group.pending.empty()) {
                 state.write_chunk(group, group.pending);
@@ -345,15 +301,12 @@ void DatasetWriter::commit() {
             group.samples.close(state.where(group, "samples"));
             state.write_lists(group);
         }
-        state.reserve(0);
+        state.output.reserve(0);
         state.write_attributes();
-        hdf5_check(H5Fflush(state.file.id(), H5F_SCOPE_GLOBAL), path, "cannot write the file");
-        const std::uint64_t length = hdf5_file_bytes(state.file, path);
-        state.file.close(path);
-        return length;
+        return state.output.close();
     });
-    state.output.truncate(bytes);
-    state.output.commit();
+    state.output.target().truncate(bytes);
+    state.output.target().commit();
 }
 
 }  // namespace cohort

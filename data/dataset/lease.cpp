@@ -19,7 +19,7 @@ void check_state(const SampleSetInfo& info, const LeaseState& state) {
         return !inside || !behind;
     };
     if (state.position < 0 || state.position > info.samples || state.applied < 0 ||
-        std::any_of(state.pending.begin(), state.pending.end(), bad)) {
+        std::ranges::any_of(state.pending, bad)) {
         fail<UsageError>({.where = "data position",
                           .what = "the saved position does not fit this data set",
                           .expected = fmt::format("positions within {} samples", info.samples),

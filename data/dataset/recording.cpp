@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/core/rng.hpp"
 #include "data/dataset/text_file.hpp"
 #include "data/import/csv_text.hpp"
@@ -34,12 +35,8 @@ std::size_t check_header(const CsvPlace& place, std::string_view line) {
     for (std::size_t i = 1; i < columns.size(); ++i) {
         good = good && columns[i] == column_of(i - 1);
     }
-    if (!good) {
-        fail<FileError>({.where = place.text(),
-                         .what = "not the header of a recording",
-                         .expected = kHeader,
-                         .got = fmt::format("'{}'", line)});
-    }
+    require_file(good, place.text(), "not the header of a recording", kHeader,
+                 fmt::format("'{}'", line));
     return columns.size() - 1;
 }
 
@@ -47,12 +44,8 @@ std::size_t check_header(const CsvPlace& place, std::string_view line) {
 /// @param before  the line before's; -1: there is none
 std::int64_t iteration_of(const CsvPlace& place, std::string_view text, std::int64_t before) {
     const std::optional<std::int64_t> iteration = parsed<std::int64_t>(text);
-    if (!iteration || *iteration <= before) {
-        fail<FileError>({.where = place.text(kIteration),
-                         .what = "cannot be used",
-                         .expected = fmt::format("a whole number, from {}", before + 1),
-                         .got = fmt::format("'{}'", text)});
-    }
+    require_csv(iteration && *iteration > before, place, kIteration,
+                fmt::format("a whole number, from {}", before + 1), text);
     return *iteration;
 }
 
@@ -60,12 +53,8 @@ std::vector<double> times_of(const CsvPlace& place, const std::vector<std::strin
     std::vector<double> times;
     for (std::size_t i = 1; i < fields.size(); ++i) {
         const std::optional<double> value = parsed<double>(fields[i]);
-        if (!value || !std::isfinite(*value) || *value < 0) {
-            fail<FileError>({.where = place.text(column_of(i - 1)),
-                             .what = "cannot be used",
-                             .expected = "milliseconds, from 0",
-                             .got = fmt::format("'{}'", fields[i])});
-        }
+        require_csv(value && std::isfinite(*value) && *value >= 0, place, column_of(i - 1),
+                    "milliseconds, from 0", fields[i]);
         times.push_back(*value / 1000);
     }
     return times;
@@ -96,27 +85,23 @@ RecordedTimes parse_recording(const std::string& path, std::string_view text) {
             times.push_back(times_of(place, fields));
         }
     });
-    if (times.empty()) {
-        fail<FileError>({.where = path,
-                         .what = "the recording has no iteration",
-                         .expected = std::string(kHeader) + " and a line per iteration"});
-    }
+    require_file(!times.empty(), path, "the recording has no iteration",
+                 std::string(kHeader) + " and a line per iteration", "");
     return times;
 }
 
 RecordedTimes find_recording(const std::string& name_or_path, std::string_view option) {
     const auto shipped = shipped_recordings();
-    const auto found = std::find_if(shipped.begin(), shipped.end(), [&](const ShippedFile& each) {
-        return each.name == name_or_path;
-    });
+    const auto found = std::ranges::find_if(
+        shipped, [&](const ShippedFile& each) { return each.name == name_or_path; });
     if (found != shipped.end()) {
         return parse_recording("recording " + name_or_path, found->bytes);
     }
     std::error_code error;
     if (name_or_path.empty() || !std::filesystem::exists(name_or_path, error)) {
         std::vector<std::string_view> names;
-        std::transform(shipped.begin(), shipped.end(), std::back_inserter(names),
-                       [](const ShippedFile& each) { return each.name; });
+        std::ranges::transform(shipped, std::back_inserter(names),
+                               [](const ShippedFile& each) { return each.name; });
         fail<UsageError>({.where = option,
                           .what = "there is no such recording",
                           .expected = fmt::format("{}, or a file", fmt::join(names, ", ")),

@@ -24,12 +24,8 @@ void replace_text_file(const OutputFile& file, std::string_view text) {
 std::string read_text_file(const std::string& path) {
     const FileDescriptor file = open_readable(path);
     const std::uint64_t bytes = file_bytes(file, path);
-    if (bytes > kMostTextBytes) {
-        fail<FileError>({.where = path,
-                         .what = "too long for a text that is read as a whole",
-                         .expected = "at most " + format_bytes(kMostTextBytes),
-                         .got = format_bytes(bytes)});
-    }
+    require_file(bytes <= kMostTextBytes, path, "too long for a text that is read as a whole",
+                 "at most " + format_bytes(kMostTextBytes), format_bytes(bytes));
     std::string text(bytes, '\0');
     read_at(file, path, 0, std::as_writable_bytes(std::span(text)));
     return text;

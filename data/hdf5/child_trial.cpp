@@ -59,8 +59,8 @@ void try_in_child(const std::string& where, const std::function<void()>& action)
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    const bool crashed = WIFSIGNALED(status) && std::find(kCrashes.begin(), kCrashes.end(),
-                                                          WTERMSIG(status)) != kCrashes.end();
+    const bool crashed =
+        WIFSIGNALED(status) && std::ranges::find(kCrashes, WTERMSIG(status)) != kCrashes.end();
     if (crashed) {
         fail<FileError>({.where = where,
                          .what = "the file is damaged: HDF5 breaks down over it",

@@ -68,22 +68,18 @@ bool has_open(pid_t process, const std::filesystem::path& file) {
     });
 }
 
+[[noreturn]] void fail_changed(std::string_view where, std::string_view how, std::string_view what,
+                               const std::string& expected, const std::string& got) {
+    const std::string text =
+        fmt::format("the file {} while it was in use: {} cannot be trusted", how, what);
+    fail<FileError>({.where = where,
+                     .what = text,
+                     .expected = expected,
+                     .got = got,
+                     .hint = "again with a file that nothing writes to"});
+}
+
 }  // namespace
-
-FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)) {
-}
-
-FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-}
-
-FileDescriptor::~FileDescriptor() {
-    if (valid()) {
-        ::close(fd_);
-    }
-}
 
 struct stat file_status(const FileDescriptor& file, std::string_view path) {
     struct stat status {};
@@ -99,14 +95,11 @@ FileDescriptor open_readable(const std::string& path) {
     if (!file.valid()) {
         fail_errno(path, "cannot open for reading", errno);
     }
-    if (const mode_t mode = file_status(file, path).st_mode; !S_ISREG(mode)) {
-        fail<FileError>({.where = path,
-                         .what = "cannot open for reading",
-                         .expected = "a regular file",
-                         .got = S_ISDIR(mode)    ? "a folder"
-                                : S_ISFIFO(mode) ? "a pipe (FIFO)"
-                                                 : "a device"});
-    }
+    const mode_t mode = file_status(file, path).st_mode;
+    require_file(S_ISREG(mode), path, "cannot open for reading", "a regular file",
+                 S_ISDIR(mode)    ? "a folder"
+                 : S_ISFIFO(mode) ? "a pipe (FIFO)"
+                                  : "a device");
     return file;
 }
 
@@ -160,6 +153,36 @@ std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t crc) {
         ::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
+FileWatch::FileWatch(std::string path) : path_(std::move(path)), file_(open_readable(path_)) {
+    const struct stat status = file_status(file_, path_);
+    bytes_ = static_cast<std::uint64_t>(status.st_size);
+    changed_ = status.st_mtim;
+}
+
+void FileWatch::check(std::string_view where, std::string_view what) const {
+    const struct stat now = file_status(file_, path_);
+    if (const auto bytes = static_cast<std::uint64_t>(now.st_size); bytes != bytes_) {
+        fail_changed(where, bytes < bytes_ ? "was truncated" : "grew", what,
+                     fmt::format("{} bytes", bytes_), fmt::format("{}", bytes));
+    }
+    if (now.st_mtim.tv_sec != changed_.tv_sec || now.st_mtim.tv_nsec != changed_.tv_nsec) {
+        fail_changed(where, "was written to", what,
+                     fmt::format("the last change at {}.{:09}", changed_.tv_sec, changed_.tv_nsec),
+                     fmt::format("{}.{:09}", now.st_mtim.tv_sec, now.st_mtim.tv_nsec));
+    }
+    // Some network file systems give an open file another inode under its name: size and time tell.
+    struct stat named {};
+    const bool replaced =
+        ::stat(path_.c_str(), &named) == 0 &&
+        (named.st_dev != now.st_dev || named.st_ino != now.st_ino) &&
+        (named.st_size != now.st_size || named.st_mtim.tv_sec != now.st_mtim.tv_sec ||
+         named.st_mtim.tv_nsec != now.st_mtim.tv_nsec);
+    if (replaced) {
+        fail_changed(where, "was replaced by another", what, fmt::format("inode {}", now.st_ino),
+                     fmt::format("inode {}", named.st_ino));
+    }
+}
+
 AtomicFile::AtomicFile(OutputFile file)
     : target_(std::move(file)),
       name_(std::filesystem::path(target_.path).filename().string()),
@@ -192,13 +215,9 @@ void AtomicFile::check_target() const {
     if (::fstatat(folder_.get(), name_.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) {
         return;
     }
-    if (!S_ISREG(facts.st_mode) && !S_ISLNK(facts.st_mode)) {
-        fail<FileError>(
-            {.where = path(),
-             .what = "cannot write the file",
-             .expected = "the name of a regular file or a new one",
-             .got = S_ISDIR(facts.st_mode) ? "an existing folder" : "a pipe or device"});
-    }
+    require_file(S_ISREG(facts.st_mode) || S_ISLNK(facts.st_mode), path(), "cannot write the file",
+                 "the name of a regular file or a new one",
+                 S_ISDIR(facts.st_mode) ? "an existing folder" : "a pipe or device");
     if (!target_.replace) {
         fail_holds_already(path());
     }
@@ -233,7 +252,7 @@ int AtomicFile::give_name() const {
     return folder_.rename(temporary_name_, name_);
 }
 
-std::vector<std::string> AtomicFile::remove_stale(const std::string& folder,
+std::vector<std::string> remove_stale_temporaries(const std::string& folder,
                                                   std::string_view name) {
     std::vector<std::string> removed;
     std::error_code error;
@@ -246,11 +265,6 @@ std::vector<std::string> AtomicFile::remove_stale(const std::string& folder,
         }
     }
     return removed;
-}
-
-std::vector<std::string> remove_stale_temporaries(const std::string& folder,
-                                                  std::string_view name) {
-    return AtomicFile::remove_stale(folder, name);
 }
 
 void AtomicFile::reserve(std::uint64_t end) {

@@ -3,31 +3,16 @@
 #include <sys/stat.h>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cohort/core/file_descriptor.hpp"
 #include "cohort/core/output.hpp"
 
 namespace cohort {
-
-/// Owns a file descriptor.
-class FileDescriptor {
-public:
-    FileDescriptor() = default;
-    explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
-    FileDescriptor(const FileDescriptor&) = delete;
-    FileDescriptor& operator=(const FileDescriptor&) = delete;
-    FileDescriptor(FileDescriptor&& other) noexcept;
-    FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-    ~FileDescriptor();
-    [[nodiscard]] int get() const noexcept { return fd_; }
-    [[nodiscard]] bool valid() const noexcept { return fd_ >= 0; }
-
-private:
-    int fd_ = -1;
-};
 
 /// Result of fstat. Errors: FileError naming `path`.
 [[nodiscard]] struct stat file_status(const FileDescriptor& file, std::string_view path);
@@ -45,6 +30,27 @@ void read_at(const FileDescriptor& file, std::string_view path, std::uint64_t of
                                        std::uint64_t offset, std::uint64_t end);
 /// Continues CRC-32 `crc` (0 to begin) over `bytes`, of any length.
 [[nodiscard]] std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t crc = 0);
+
+/// Keeps a file open and detects that it changes while it is read. Data read before check() passes
+/// are those of the file at the begin of the watch.
+class FileWatch {
+public:
+    /// Errors: those of open_readable.
+    explicit FileWatch(std::string path);
+
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+    /// FileError when the file has another length or time of change than at the beginning, or when
+    /// its name has gone to another file. A file that was deleted passes: it can still be read.
+    /// @param where file and data set  @param what was being read, e.g. "samples 0 to 255"
+    void check(std::string_view where, std::string_view what) const;
+
+private:
+    std::string path_;
+    FileDescriptor file_;
+    std::uint64_t bytes_ = 0;
+    std::timespec changed_{};
+};
 
 /// A file that gets its name only when complete: it is written under a temporary name in the same
 /// folder, then synced and renamed. The destructor removes what was not committed. The folder is
@@ -72,9 +78,6 @@ public:
     void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
     /// Makes it durable and gives it its name: fsync, rename, fsync of the folder.
     void commit();
-
-    /// See remove_stale_temporaries in data/hdf5/store.hpp.
-    static std::vector<std::string> remove_stale(const std::string& folder, std::string_view name);
 
 private:
     void check_target() const;

@@ -6,6 +6,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
 #include "data/hdf5/file_io.hpp"
 
 namespace cohort {
@@ -26,9 +30,7 @@ std::string hdf5_reason() {
     if (messages.empty()) {
         return "no reason from HDF5";
     }
-    if (messages.size() > 2) {
-        messages.resize(2);
-    }
+    messages.resize(std::min<std::size_t>(messages.size(), 2));
     return fmt::format("{}", fmt::join(messages, ", "));
 }
 
@@ -45,7 +47,8 @@ void hdf5_fail(std::string_view where, std::string_view what, std::source_locati
 
 void Hdf5Handle::close(std::string_view where, std::source_location location) {
     if (valid()) {
-        hdf5_check(close_(std::exchange(id_, H5I_INVALID_HID)), where, "closing failed", location);
+        hdf5_check(H5Idec_ref(std::exchange(id_, H5I_INVALID_HID)), where, "closing failed",
+                   location);
     }
 }
 
@@ -58,45 +61,23 @@ Hdf5Handle hdf5_open_file(const std::string& path) {
                          .expected = "the HDF5 signature",
                          .got = fmt::format("{} bytes without it", bytes)});
     }
-    const Hdf5Handle access =
-        hdf5_own(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, path, "cannot prepare opening");
+    const Hdf5Handle access = hdf5_own(H5Pcreate(H5P_FILE_ACCESS), path, "cannot prepare opening");
     // Read-only file systems and NFS without locks must not stop a reader.
     hdf5_check(H5Pset_file_locking(access.id(), 1, 1), path, "cannot prepare opening");
-    return hdf5_own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose, path,
+    return hdf5_own(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), path,
                     "cannot open as HDF5; expected a whole file, not truncated, damaged or being "
                     "written");
 }
 
 Hdf5Handle hdf5_open_image(std::span<const std::byte> bytes, const std::string& name) {
     constexpr std::size_t kGrowth = 65536;  // of a file that is written to: this one is not
-    const Hdf5Handle access =
-        hdf5_own(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, name, "cannot prepare opening");
+    const Hdf5Handle access = hdf5_own(H5Pcreate(H5P_FILE_ACCESS), name, "cannot prepare opening");
     hdf5_check(H5Pset_fapl_core(access.id(), kGrowth, 0), name, "cannot prepare opening");
     std::vector<std::byte> image(bytes.begin(), bytes.end());  // HDF5 wants to be able to change it
     hdf5_check(H5Pset_file_image(access.id(), image.data(), image.size()), name,
                "cannot prepare opening");
-    return hdf5_own(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose, name,
+    return hdf5_own(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access.id()), name,
                     "cannot open as HDF5");
-}
-
-Hdf5Handle hdf5_create_file(const std::string& path, std::uint64_t user_block) {
-    const Hdf5Handle create =
-        hdf5_own(H5Pcreate(H5P_FILE_CREATE), H5Pclose, path, "cannot prepare the file");
-    hdf5_check(H5Pset_userblock(create.id(), user_block), path, "cannot prepare the file");
-    const Hdf5Handle access =
-        hdf5_own(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, path, "cannot prepare the file");
-    hdf5_check(H5Pset_file_locking(access.id(), 1, 1), path, "cannot prepare the file");
-    // From 1.10 on HDF5's own structures carry checksums: damage there is found, not followed.
-    hdf5_check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V110, H5F_LIBVER_V110), path,
-               "cannot prepare the file");
-    return hdf5_own(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, create.id(), access.id()), H5Fclose,
-                    path, "cannot create the file");
-}
-
-std::uint64_t hdf5_file_bytes(const Hdf5Handle& file, std::string_view where) {
-    hsize_t bytes = 0;
-    hdf5_check(H5Fget_filesize(file.id(), &bytes), where, "cannot tell the file's size");
-    return bytes;
 }
 
 bool hdf5_exists(hid_t file, std::string_view path) {
@@ -114,17 +95,55 @@ bool hdf5_exists(hid_t file, std::string_view path) {
 
 Hdf5Handle hdf5_open_dataset(hid_t file, const std::string& name, std::string_view where,
                              hid_t access) {
-    return hdf5_own(H5Dopen2(file, name.c_str(), access), H5Dclose, where,
-                    "cannot open the data set");
+    return hdf5_own(H5Dopen2(file, name.c_str(), access), where, "cannot open the data set");
 }
 
 std::vector<std::int64_t> hdf5_shape(hid_t dataset, std::string_view where) {
-    const Hdf5Handle space = hdf5_own(H5Dget_space(dataset), H5Sclose, where, "cannot read shape");
+    const Hdf5Handle space = hdf5_own(H5Dget_space(dataset), where, "cannot read shape");
     const int rank = hdf5_check(H5Sget_simple_extent_ndims(space.id()), where, "cannot read shape");
     std::vector<hsize_t> extents(static_cast<std::size_t>(rank));
     hdf5_check(H5Sget_simple_extent_dims(space.id(), extents.data(), nullptr), where,
                "cannot read shape");
     return {extents.begin(), extents.end()};
+}
+
+Hdf5Handle hdf5_type_of(hid_t dataset, std::string_view where) {
+    return hdf5_own(H5Dget_type(dataset), where, "cannot read the type");
+}
+
+std::int64_t elements_of(std::span<const std::int64_t> shape) {
+    return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+Hdf5Handle hdf5_space(std::span<const hsize_t> extents, std::string_view where) {
+    return hdf5_own(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
+                    where, "cannot make a shape");
+}
+
+Hdf5Handle hdf5_making_groups(std::string_view where) {
+    Hdf5Handle list = hdf5_own(H5Pcreate(H5P_LINK_CREATE), where, "cannot prepare");
+    hdf5_check(H5Pset_create_intermediate_group(list.id(), 1), where, "cannot prepare");
+    return list;
+}
+
+Hdf5Handle hdf5_without_chunk_cache(std::string_view where) {
+    Hdf5Handle access = hdf5_own(H5Pcreate(H5P_DATASET_ACCESS), where, "cannot prepare");
+    hdf5_check(H5Pset_chunk_cache(access.id(), 0, 0, 1.0), where, "cannot prepare");
+    return access;
+}
+
+Hdf5Rows hdf5_rows(hid_t dataset, std::int64_t first, std::int64_t count,
+                   std::span<const std::int64_t> row_shape, std::string_view where) {
+    std::vector<hsize_t> extents{static_cast<hsize_t>(count)};
+    extents.insert(extents.end(), row_shape.begin(), row_shape.end());
+    std::vector<hsize_t> start(extents.size(), 0);
+    start[0] = static_cast<hsize_t>(first);
+    Hdf5Rows rows{.in_file = hdf5_own(H5Dget_space(dataset), where, "cannot read the shape"),
+                  .in_memory = hdf5_space(extents, where)};
+    hdf5_check(H5Sselect_hyperslab(rows.in_file.id(), H5S_SELECT_SET, start.data(), nullptr,
+                                   extents.data(), nullptr),
+               where, "cannot select samples");
+    return rows;
 }
 
 std::string hdf5_type_name(hid_t type) {

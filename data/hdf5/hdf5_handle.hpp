@@ -16,20 +16,11 @@ namespace cohort {
 /// Owns one HDF5 identifier. Everything here runs on the HDF5 thread, the destructor too.
 class Hdf5Handle {
 public:
-    using Close = herr_t (*)(hid_t);
-
     Hdf5Handle() = default;
-    Hdf5Handle(hid_t id, Close closer) noexcept : id_(id), close_(closer) {}
-    Hdf5Handle(const Hdf5Handle&) = delete;
-    Hdf5Handle& operator=(const Hdf5Handle&) = delete;
-    Hdf5Handle(Hdf5Handle&& other) noexcept
-        : id_(std::exchange(other.id_, H5I_INVALID_HID)), close_(other.close_) {}
+    explicit Hdf5Handle(hid_t id) noexcept : id_(id) {}
+    Hdf5Handle(Hdf5Handle&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
     Hdf5Handle& operator=(Hdf5Handle&& other) noexcept {
-        if (this != &other) {
-            reset();
-            id_ = std::exchange(other.id_, H5I_INVALID_HID);
-            close_ = other.close_;
-        }
+        std::swap(id_, other.id_);
         return *this;
     }
     ~Hdf5Handle() { reset(); }
@@ -39,7 +30,7 @@ public:
     /// Closes and ignores a failure, for clean-up.
     void reset() noexcept {
         if (valid()) {
-            static_cast<void>(close_(std::exchange(id_, H5I_INVALID_HID)));
+            static_cast<void>(H5Idec_ref(std::exchange(id_, H5I_INVALID_HID)));
         }
     }
     /// Closes and reports a failure: what was written may only fail now.
@@ -48,7 +39,6 @@ public:
 
 private:
     hid_t id_ = H5I_INVALID_HID;
-    Close close_ = nullptr;
 };
 
 /// Switches HDF5's own printing of errors off; its text goes into our errors instead.
@@ -69,10 +59,9 @@ Result hdf5_check(Result result, std::string_view where, std::string_view what,
 }
 
 /// Takes ownership of an identifier that a call returned, or throws as hdf5_check.
-inline Hdf5Handle hdf5_own(hid_t id, Hdf5Handle::Close closer, std::string_view where,
-                           std::string_view what,
+inline Hdf5Handle hdf5_own(hid_t id, std::string_view where, std::string_view what,
                            std::source_location location = std::source_location::current()) {
-    return {hdf5_check(id, where, what, location), closer};
+    return Hdf5Handle(hdf5_check(id, where, what, location));
 }
 
 /// Opens an existing HDF5 file for reading. A file that is missing, unreadable, empty, not HDF5
@@ -80,10 +69,6 @@ inline Hdf5Handle hdf5_own(hid_t id, Hdf5Handle::Close closer, std::string_view 
 [[nodiscard]] Hdf5Handle hdf5_open_file(const std::string& path);
 /// The same of a whole file in memory, which is copied. @param name  for messages
 [[nodiscard]] Hdf5Handle hdf5_open_image(std::span<const std::byte> bytes, const std::string& name);
-/// Creates (truncates) a file. `user_block` bytes at its start are left to the caller.
-[[nodiscard]] Hdf5Handle hdf5_create_file(const std::string& path, std::uint64_t user_block = 0);
-/// Bytes of the open file, counting what HDF5 has allocated but not written yet.
-[[nodiscard]] std::uint64_t hdf5_file_bytes(const Hdf5Handle& file, std::string_view where);
 
 /// True when every link along the absolute `path` exists and leads to an object.
 [[nodiscard]] bool hdf5_exists(hid_t file, std::string_view path);
@@ -91,6 +76,25 @@ inline Hdf5Handle hdf5_own(hid_t id, Hdf5Handle::Close closer, std::string_view 
 [[nodiscard]] Hdf5Handle hdf5_open_dataset(hid_t file, const std::string& name,
                                            std::string_view where, hid_t access = H5P_DEFAULT);
 [[nodiscard]] std::vector<std::int64_t> hdf5_shape(hid_t dataset, std::string_view where);
+/// The type of a data set's elements.
+[[nodiscard]] Hdf5Handle hdf5_type_of(hid_t dataset, std::string_view where);
+/// The number of elements of a shape.
+[[nodiscard]] std::int64_t elements_of(std::span<const std::int64_t> shape);
+/// The shape of a data set to be made.
+[[nodiscard]] Hdf5Handle hdf5_space(std::span<const hsize_t> extents, std::string_view where);
+/// Properties that make groups on the way to a new object.
+[[nodiscard]] Hdf5Handle hdf5_making_groups(std::string_view where);
+/// Access properties for whole chunks: HDF5's chunk cache would only copy them once more.
+[[nodiscard]] Hdf5Handle hdf5_without_chunk_cache(std::string_view where);
+
+/// Rows [first, first + count) of a data set.
+struct Hdf5Rows {
+    Hdf5Handle in_file;
+    Hdf5Handle in_memory;
+};
+[[nodiscard]] Hdf5Rows hdf5_rows(hid_t dataset, std::int64_t first, std::int64_t count,
+                                 std::span<const std::int64_t> row_shape, std::string_view where);
+
 /// "uint8", "float32", "text", "compound", ...
 [[nodiscard]] std::string hdf5_type_name(hid_t type);
 

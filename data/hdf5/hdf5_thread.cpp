@@ -4,6 +4,9 @@
 
 #include "data/hdf5/hdf5_handle.hpp"
 
+#include <H5public.h>
+#include <fmt/format.h>
+
 #include <array>
 #include <condition_variable>
 #include <cstddef>
@@ -18,6 +21,17 @@ namespace {
 /// How many input jobs may overtake a waiting background job before it gets its turn.
 constexpr int kOvertakings = 8;
 
+/// HDF5 is one per process whatever objects we make, so is the thread that calls it.
+struct Shared {
+    std::mutex mutex;  ///< held while the thread starts and ends: there are never two
+    std::weak_ptr<void> state;
+};
+
+Shared& shared() {
+    static Shared instance;
+    return instance;
+}
+
 }  // namespace
 
 struct Hdf5Thread::State {
@@ -26,7 +40,19 @@ struct Hdf5Thread::State {
     std::array<std::deque<std::function<void()>>, 2> jobs;  ///< by Hdf5Priority
     int overtaken = 0;
     bool stopping = false;
-    std::thread thread;
+    std::thread thread{[this] { loop(); }};  ///< the last member: uses the others
+
+    State() = default;
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    ~State() {
+        {
+            const std::lock_guard lock(mutex);
+            stopping = true;
+        }
+        changed.notify_one();
+        thread.join();
+    }
 
     std::deque<std::function<void()>>& of(Hdf5Priority priority) {
         return jobs[static_cast<std::size_t>(priority)];
@@ -57,42 +83,26 @@ struct Hdf5Thread::State {
     }
 };
 
-/// HDF5 is one per process whatever objects we make, so is the thread that calls it.
-struct Hdf5Thread::Shared {
-    std::mutex mutex;
-    int users = 0;
-    std::unique_ptr<State> state;
-
-    static Shared& get() {
-        static Shared shared;
-        return shared;
-    }
-};
-
 Hdf5Thread::Hdf5Thread() {
-    Shared& shared = Shared::get();
-    const std::lock_guard lock(shared.mutex);
-    if (shared.users == 0) {
-        shared.state = std::make_unique<State>();
-        shared.state->thread = std::thread([state = shared.state.get()] { state->loop(); });
+    const std::lock_guard lock(shared().mutex);
+    state_ = std::static_pointer_cast<State>(shared().state.lock());
+    if (!state_) {
+        state_ = std::make_shared<State>();
+        shared().state = state_;
     }
-    ++shared.users;
-    state_ = shared.state.get();
 }
 
 Hdf5Thread::~Hdf5Thread() {
-    Shared& shared = Shared::get();
-    const std::lock_guard lock(shared.mutex);
-    if (--shared.users > 0) {
+    const std::lock_guard lock(shared().mutex);
+    state_.reset();
+}
+
+void Hdf5Thread::clean_up(const std::function<void()>& job, Hdf5Priority priority) noexcept {
+    try {
+        run(job, priority);
+    } catch (const std::exception&) {
         return;
     }
-    {
-        const std::lock_guard stop(state_->mutex);
-        state_->stopping = true;
-    }
-    state_->changed.notify_one();
-    state_->thread.join();
-    shared.state.reset();
 }
 
 bool Hdf5Thread::is_current() const noexcept {
@@ -105,6 +115,21 @@ void Hdf5Thread::enqueue(std::function<void()> job, Hdf5Priority priority) {
         state_->of(priority).push_back(std::move(job));
     }
     state_->changed.notify_one();
+}
+
+std::string hdf5_version_text() {
+    unsigned major = 0;
+    unsigned minor = 0;
+    unsigned release = 0;
+    if (H5get_libversion(&major, &minor, &release) < 0) {
+        fail<FileError>({.where = "HDF5", .what = "the version is not known"});
+    }
+#ifdef H5_HAVE_PARALLEL
+    constexpr const char* kFlavour = "parallel";
+#else
+    constexpr const char* kFlavour = "serial";
+#endif
+    return fmt::format("{}.{}.{} ({})", major, minor, release, kFlavour);
 }
 
 }  // namespace cohort

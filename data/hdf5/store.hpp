@@ -3,13 +3,15 @@
 #include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -38,9 +40,12 @@ using StoreValue = std::variant<std::string, double, std::int64_t, std::uint64_t
 std::vector<std::string> remove_stale_temporaries(const std::string& folder, std::string_view name);
 
 /// Element types of arrays.
+using StoreElement = std::variant<float, double, std::int64_t, std::uint64_t, std::byte>;
 template <class T>
-concept StoreElement = std::same_as<T, float> || std::same_as<T, double> ||
-    std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t> || std::same_as<T, std::byte>;
+inline constexpr std::size_t kStoreElement = StoreElement(std::in_place_type<T>).index();
+
+class Hdf5Handle;
+class Hdf5Output;
 
 /// Writes a store: one HDF5 file of named arrays and attributes that appears under its name only
 /// when complete. The file starts with a 512-byte block (an HDF5 user block: h5py and h5ls read
@@ -55,17 +60,17 @@ concept StoreElement = std::same_as<T, float> || std::same_as<T, double> ||
 /// The temporary file is then removed by the destructor; a previous file stays untouched.
 class StoreWriter {
 public:
-    StoreWriter(OutputFile file, StoreFormat format, Hdf5Thread& thread);
-    StoreWriter(const StoreWriter&) = delete;
-    StoreWriter& operator=(const StoreWriter&) = delete;
+    StoreWriter(OutputFile file, const StoreFormat& format, Hdf5Thread& thread);
     ~StoreWriter();
 
     /// Writes an array at an absolute path like "/parameters/conv1.weight"; groups are made as
     /// needed. `shape` empty means [values.size()]. A name can be written once (UsageError).
-    template <StoreElement T>
+    template <class T>
     void put(std::string_view name, std::span<const T> values,
-             std::span<const std::int64_t> shape = {});
-    template <StoreElement T>
+             std::span<const std::int64_t> shape = {}) {
+        put_bytes(name, std::as_bytes(values), kStoreElement<T>, values.size(), shape);
+    }
+    template <class T>
     void put(std::string_view name, const std::vector<T>& values,
              std::span<const std::int64_t> shape = {}) {
         put(name, std::span<const T>(values), shape);
@@ -79,8 +84,14 @@ public:
     void commit();
 
 private:
-    struct State;
-    std::unique_ptr<State> state_;
+    void put_bytes(std::string_view name, std::span<const std::byte> bytes, std::size_t element,
+                   std::size_t count, std::span<const std::int64_t> shape);
+    [[nodiscard]] std::uint64_t allocate(const std::string& name, std::uint64_t bytes,
+                                         std::size_t element, std::span<const std::int64_t> shape);
+    [[nodiscard]] std::uint32_t write(std::uint64_t offset, std::span<const std::byte> bytes);
+
+    std::unique_ptr<Hdf5Output> output_;
+    std::set<std::string, std::less<>> names_;
 };
 
 /// A store's file that is in memory already, e.g. a part of the program.
@@ -96,28 +107,32 @@ class StoreReader {
 public:
     StoreReader(std::string path, Hdf5Thread& thread);
     StoreReader(const StoreImage& image, Hdf5Thread& thread);
-    StoreReader(const StoreReader&) = delete;
-    StoreReader& operator=(const StoreReader&) = delete;
     ~StoreReader();
 
-    [[nodiscard]] const std::string& path() const noexcept;
-    [[nodiscard]] const StoreFormat& format() const noexcept;
+    [[nodiscard]] const std::string& path() const noexcept { return path_; }
+    [[nodiscard]] const StoreFormat& format() const noexcept { return format_; }
     /// Of the file as it was verified.
-    [[nodiscard]] StoreStamp stamp() const noexcept;
+    [[nodiscard]] StoreStamp stamp() const noexcept { return stamp_; }
     /// FileError unless format() equals `expected`.
     void require_format(const StoreFormat& expected) const;
 
     /// Absolute paths of all arrays, sorted.
-    [[nodiscard]] const std::vector<std::string>& names() const noexcept;
+    [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
     [[nodiscard]] bool contains(std::string_view name) const;
     /// Errors here and below: FileError naming the array or attribute that is missing or has
     /// another type or size, with expected and got.
     [[nodiscard]] std::vector<std::int64_t> shape(std::string_view name) const;
-    template <StoreElement T>
-    [[nodiscard]] std::vector<T> get(std::string_view name) const;
+    template <class T>
+    [[nodiscard]] std::vector<T> get(std::string_view name) const {
+        std::vector<T> values(elements(name));
+        read_into(name, std::span<T>(values));
+        return values;
+    }
     /// Reads into memory of exactly the array's size.
-    template <StoreElement T>
-    void read_into(std::string_view name, std::span<T> values) const;
+    template <class T>
+    void read_into(std::string_view name, std::span<T> values) const {
+        read_bytes(name, std::as_writable_bytes(values), kStoreElement<T>, values.size());
+    }
 
     [[nodiscard]] bool has_attribute(std::string_view object, std::string_view name) const;
     /// V is the alternative that was written: std::string, double, std::int64_t, std::uint64_t.
@@ -125,8 +140,19 @@ public:
     [[nodiscard]] V attribute(std::string_view object, std::string_view name) const;
 
 private:
-    struct State;
-    std::unique_ptr<State> state_;
+    void open(Hdf5Handle opened);
+    [[nodiscard]] std::string where(std::string_view object) const;
+    [[nodiscard]] Hdf5Handle open_object(std::string_view object) const;
+    [[nodiscard]] std::size_t elements(std::string_view name) const;
+    void read_bytes(std::string_view name, std::span<std::byte> bytes, std::size_t element,
+                    std::size_t count) const;
+
+    std::string path_;
+    Hdf5Thread& thread_;
+    std::unique_ptr<Hdf5Handle> file_;  ///< used and closed on the HDF5 thread
+    StoreFormat format_;
+    StoreStamp stamp_;
+    std::vector<std::string> names_;
 };
 
 }  // namespace cohort

@@ -39,9 +39,8 @@ inline constexpr const char* kStoreVersionAttribute = "version";
 inline constexpr const char* kStoreArraysAttribute = "arrays";  ///< how many, written last
 inline constexpr const char* kStoreCrcAttribute = "crc32";      ///< of each array
 
-/// The type of T in memory, which is also its type in the file: arrays are stored as they are.
-/// Only on the HDF5 thread.
-template <StoreElement T>
-[[nodiscard]] hid_t store_type();
+/// The type of an alternative of StoreElement in memory, which is also its type in the file: arrays
+/// are stored as they are. Only on the HDF5 thread.
+[[nodiscard]] hid_t store_type(std::size_t element);
 
 }  // namespace cohort

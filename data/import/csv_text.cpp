@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 
 namespace cohort {
 
@@ -31,13 +31,17 @@ std::vector<std::string_view> fields_of(std::string_view line) {
 std::vector<std::string_view> fields_of(const CsvPlace& place, std::size_t columns,
                                         std::string_view line) {
     std::vector<std::string_view> fields = fields_of(line);
-    if (fields.size() != columns) {
-        fail<FileError>({.where = place.text(),
-                         .what = "fields and columns differ in number",
-                         .expected = std::to_string(columns),
-                         .got = std::to_string(fields.size())});
-    }
+    require_file(fields.size() == columns, place.text(), "fields and columns differ in number",
+                 std::to_string(columns), std::to_string(fields.size()));
     return fields;
+}
+
+void require_csv(bool good, const CsvPlace& place, std::string_view field,
+                 std::string_view expected, std::string_view got) {
+    if (!good) {
+        require_file(false, place.text(field), "cannot be used", expected,
+                     fmt::format("'{}'", got));
+    }
 }
 
 }  // namespace cohort

@@ -24,12 +24,12 @@ struct CsvPlace {
     [[nodiscard]] std::string text(std::string_view field = "") const;
 };
 
-/// All of the text, and nothing else, as a number.
-template <class T>
-[[nodiscard]] std::optional<T> parsed(std::string_view text) {
+/// All of the text, and nothing else, as a number. @param base  of integers; without it: 10
+template <class T, class... Base>
+[[nodiscard]] std::optional<T> parsed(std::string_view text, Base... base) {
     T number{};
     const char* last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, number);
+    const auto [end, error] = std::from_chars(text.data(), last, number, base...);
     return error == std::errc() && end == last ? std::optional(number) : std::nullopt;
 }
 
@@ -47,6 +47,10 @@ void each_csv_line(const std::string& path, std::string_view text, const Use& us
         }
     }
 }
+
+/// Errors: FileError naming the place and the field `got` that is no `expected`, unless `good`.
+void require_csv(bool good, const CsvPlace& place, std::string_view field,
+                 std::string_view expected, std::string_view got);
 
 /// The fields of a line, as many as there are columns. Errors: FileError.
 [[nodiscard]] std::vector<std::string_view> fields_of(const CsvPlace& place, std::size_t columns,

@@ -4,7 +4,6 @@
 #include "cohort/core/error.hpp"
 
 #include "data/import/import_formats.hpp"
-#include "data/import/import_select.hpp"
 
 #include <fmt/format.h>
 
@@ -21,14 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 5> kTestWords{"test", "t10k", "val", "valid", "validation"};
-
-constexpr std::array<std::pair<std::string_view, ImportFormat>, 6> kFormats{
-    {{"auto", ImportFormat::kAuto},
-     {"idx", ImportFormat::kIdx},
-     {"cifar10", ImportFormat::kCifar10},
-     {"cifar100", ImportFormat::kCifar100},
-     {"npy", ImportFormat::kNpy},
-     {"csv", ImportFormat::kCsv}}};
 
 void check_options(const ImportOptions& options) {
     const auto refuse = [](std::string_view what, std::string_view expected, std::string_view got) {
@@ -53,9 +44,8 @@ std::vector<ImportFile> group_files(const std::vector<std::string>& paths,
         files.push_back(
             {path, has_word(path, kTestWords) ? DatasetGroup::kTest : DatasetGroup::kTrain});
     }
-    const bool has_test = std::any_of(files.begin(), files.end(), [](const ImportFile& file) {
-        return file.group == DatasetGroup::kTest;
-    });
+    const bool has_test = std::ranges::any_of(
+        files, [](const ImportFile& file) { return file.group == DatasetGroup::kTest; });
     if (has_test && options.test_fraction > 0) {
         fail<UsageError>({.where = "import",
                           .what = "a test fraction and test files",
@@ -76,8 +66,8 @@ void read_files(ImportFormat format, const std::vector<ImportFile>& files,
                 const ImportOptions& options, ImportSink& sink) {
     switch (format) {
         case ImportFormat::kIdx: return import_idx(files, sink);
-        case ImportFormat::kCifar10: return import_cifar10(files, sink);
-        case ImportFormat::kCifar100: return import_cifar100(files, sink);
+        case ImportFormat::kCifar10:
+        case ImportFormat::kCifar100: return import_cifar(format, files, sink);
         case ImportFormat::kNpy: return import_npy(files, sink);
         case ImportFormat::kCsv: return import_csv(files, options.label_column, sink);
         case ImportFormat::kAuto: break;
@@ -87,28 +77,10 @@ void read_files(ImportFormat format, const std::vector<ImportFile>& files,
 
 }  // namespace
 
-ImportFormat parse_import_format(std::string_view name) {
-    for (const auto& [known, format] : kFormats) {
-        if (known == name) {
-            return format;
-        }
-    }
-    fail<UsageError>({.where = "import",
-                      .what = "unknown format",
-                      .expected = "auto, idx, cifar10, cifar100, npy or csv",
-                      .got = name});
-}
-
-std::string_view import_format_name(ImportFormat format) noexcept {
-    const auto at = std::find_if(kFormats.begin(), kFormats.end(),
-                                 [&](const auto& entry) { return entry.second == format; });
-    return at == kFormats.end() ? "unknown" : at->first;
-}
-
 std::string plain_name(const std::string& path) {
     std::string name = fs::path(path).filename().string();
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::ranges::transform(name, name.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
 }
 
@@ -126,8 +98,8 @@ std::vector<std::string> name_words(const std::string& path) {
 
 bool has_word(const std::string& path, std::span<const std::string_view> words) {
     const std::vector<std::string> own = name_words(path);
-    return std::any_of(own.begin(), own.end(), [&](const std::string& word) {
-        return std::find(words.begin(), words.end(), word) != words.end();
+    return std::ranges::any_of(own, [&](const std::string& word) {
+        return std::ranges::find(words, word) != words.end();
     });
 }
 
@@ -142,8 +114,8 @@ std::vector<ImportPair> pair_files(const std::vector<ImportFile>& files,
     for (const DatasetGroup group : {DatasetGroup::kTrain, DatasetGroup::kTest}) {
         const auto of_group = [&](std::vector<ImportFile> some) {
             std::erase_if(some, [&](const ImportFile& file) { return file.group != group; });
-            std::sort(some.begin(), some.end(),
-                      [](const ImportFile& a, const ImportFile& b) { return a.path < b.path; });
+            std::ranges::sort(
+                some, [](const ImportFile& a, const ImportFile& b) { return a.path < b.path; });
             return some;
         };
         const std::vector<ImportFile> left = of_group(samples);
@@ -176,7 +148,7 @@ ImportReport import_dataset(const ImportOptions& options, Hdf5Thread& thread) {
     ImportReport report;
     report.format = selection.format;
     report.files = std::move(selection.files);
-    std::string source = fmt::format("{}:", import_format_name(report.format));
+    std::string source = fmt::format("{}:", word_of(report.format));
     for (const std::string& path : report.files) {
         source += " " + fs::path(path).filename().string();
     }

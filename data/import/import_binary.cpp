@@ -1,5 +1,6 @@
 // What the binary formats share: numbers of either byte order, samples in blocks.
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 
 #include "data/import/import_formats.hpp"
 #include "data/import/import_input.hpp"
@@ -61,8 +62,16 @@ std::vector<std::int32_t> read_integer_labels(InputStream& stream, std::int64_t 
     return labels;
 }
 
-void copy_samples(InputStream& stream, std::span<const std::int32_t> labels, SampleType type,
-                  bool big_endian, ImportSink& sink) {
+void import_samples(InputStream& stream, const ImportPair& pair,
+                    std::span<const std::int32_t> labels, const std::vector<std::int64_t>& shape,
+                    SampleType type, bool big_endian, ImportSink& sink) {
+    require_file(shape.front() == static_cast<std::int64_t>(labels.size()), stream.path(),
+                 fmt::format("samples and labels of {} do not match", pair.labels.path),
+                 fmt::format("{} samples", labels.size()), fmt::format("{}", shape.front()));
+    if (labels.empty()) {
+        return stream.require_end();
+    }
+    sink.begin(pair, {shape.begin() + 1, shape.end()}, type);
     const std::size_t bytes = sink.sample_bytes();
     const auto block = static_cast<std::size_t>(sink.block_samples());
     std::vector<std::byte> samples(block * bytes);
@@ -77,6 +86,7 @@ void copy_samples(InputStream& stream, std::span<const std::int32_t> labels, Sam
         sink.append(read, labels.subspan(done, part));
         done += part;
     }
+    stream.require_end();
 }
 
 }  // namespace cohort

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -84,8 +85,7 @@ private:
                                                  bool (*holds_labels)(const ImportFile&));
 
 void import_idx(const std::vector<ImportFile>& files, ImportSink& sink);
-void import_cifar10(const std::vector<ImportFile>& files, ImportSink& sink);
-void import_cifar100(const std::vector<ImportFile>& files, ImportSink& sink);
+void import_cifar(ImportFormat format, const std::vector<ImportFile>& files, ImportSink& sink);
 void import_npy(const std::vector<ImportFile>& files, ImportSink& sink);
 void import_csv(const std::vector<ImportFile>& files, const std::string& label_column,
                 ImportSink& sink);
@@ -94,10 +94,9 @@ void import_csv(const std::vector<ImportFile>& files, const std::string& label_c
 [[nodiscard]] bool looks_like_idx(std::span<const std::byte> start);
 [[nodiscard]] bool looks_like_npy(std::span<const std::byte> start);
 
-/// What the name of an IDX file says of its contents: *-idx1-ubyte are labels, *-idx3-ubyte
-/// samples.
-enum class IdxFileKind { kUnnamed, kSamples, kLabels };
-[[nodiscard]] IdxFileKind idx_file_kind(const std::string& path);
+/// Whether a file named as IDX files are holds labels (*-idx1-ubyte) or samples (*-idx3-ubyte);
+/// nothing for other names.
+[[nodiscard]] std::optional<bool> named_idx_labels(const std::string& path);
 /// The plain name of the file that belongs to *-images-idx3-ubyte or *-labels-idx1-ubyte; empty for
 /// other names.
 [[nodiscard]] std::string idx_partner(const std::string& path);
@@ -110,8 +109,25 @@ class InputStream;
 [[nodiscard]] std::vector<std::int32_t> read_integer_labels(InputStream& stream, std::int64_t count,
                                                             std::size_t width, bool big_endian,
                                                             bool is_signed);
-/// Streams `labels.size()` samples of the announced file from `stream` into `sink`.
-void copy_samples(InputStream& stream, std::span<const std::int32_t> labels, SampleType type,
-                  bool big_endian, ImportSink& sink);
+/// Streams the samples of `pair` into `sink`; `stream` stands behind the header of their file.
+/// @param shape  that the header gives, [N, ...]
+/// Errors: FileError when there are more or fewer samples than labels.
+void import_samples(InputStream& stream, const ImportPair& pair,
+                    std::span<const std::int32_t> labels, const std::vector<std::int64_t>& shape,
+                    SampleType type, bool big_endian, ImportSink& sink);
+
+/// The files to import and their format.
+struct ImportSelection {
+    ImportFormat format = ImportFormat::kAuto;
+    std::vector<std::string> files;
+};
+
+/// Settles files and format of `options`. In a folder a file belongs to a format by its name
+/// (data_batch_1.bin, train-images-idx3-ubyte.gz, x.npy, ...) whatever it holds, so that a damaged
+/// one is refused when it is read; a file of another name by its first bytes. Files of no or
+/// another format are passed over, which the log says.
+/// Errors: FileError for an input that does not exist, a folder without files of the format or
+/// without a part of a known set; UsageError for several formats.
+[[nodiscard]] ImportSelection select_import_files(const ImportOptions& options);
 
 }  // namespace cohort

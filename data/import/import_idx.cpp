@@ -1,6 +1,6 @@
 // MNIST-style IDX: two zero bytes, a type, the number of extents, the extents (big-endian uint32),
 // then the values, big-endian and row-major. One extent makes a file of labels.
-#include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 
 #include "data/import/import_formats.hpp"
 #include "data/import/import_input.hpp"
@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <map>
+#include <regex>
 
 namespace cohort {
 
@@ -23,12 +25,9 @@ struct IdxHeader {
 IdxHeader read_idx_header(InputStream& stream) {
     std::array<std::byte, 4> start{};
     stream.read(start, "the IDX header");
-    if (!looks_like_idx(start)) {
-        fail<FileError>({.where = stream.path(),
-                         .what = "not an IDX file",
-                         .expected = "00 00, a type from 08 to 0e, 1 to 4 extents",
-                         .got = fmt::format("{:02x}", fmt::join(start, " "))});
-    }
+    require_file(looks_like_idx(start), stream.path(), "not an IDX file",
+                 "00 00, a type from 08 to 0e, 1 to 4 extents",
+                 fmt::format("{:02x}", fmt::join(start, " ")));
     IdxHeader header;
     header.type = std::to_integer<unsigned>(start[2]);
     for (unsigned i = 0; i < std::to_integer<unsigned>(start[3]); ++i) {
@@ -39,26 +38,19 @@ IdxHeader read_idx_header(InputStream& stream) {
     return header;
 }
 
-[[noreturn]] void fail_type(const InputStream& stream, std::string_view expected, unsigned type) {
-    fail<FileError>({.where = stream.path(),
-                     .what = "unusable IDX type",
-                     .expected = expected,
-                     .got = fmt::format("{:02x}", type)});
+void require_type(bool usable, const InputStream& stream, std::string_view expected,
+                  unsigned type) {
+    require_file(usable, stream.path(), "unusable IDX type", expected, fmt::format("{:02x}", type));
 }
 
 std::vector<std::int32_t> read_idx_labels(const ImportFile& file) {
     InputStream stream(file.path);
     const IdxHeader header = read_idx_header(stream);
-    std::size_t width = 0;
-    switch (header.type) {
-        case kU8:
-        case kI8: width = 1; break;
-        case kI16: width = 2; break;
-        case kI32: width = 4; break;
-        default: fail_type(stream, "integer labels (08, 09, 0b or 0c)", header.type);
-    }
-    std::vector<std::int32_t> labels =
-        read_integer_labels(stream, header.extents.front(), width, true, header.type != kU8);
+    const std::map<unsigned, std::size_t> widths{{kU8, 1}, {kI8, 1}, {kI16, 2}, {kI32, 4}};
+    const auto width = widths.find(header.type);
+    require_type(width != widths.end(), stream, "integer labels (08, 09, 0b or 0c)", header.type);
+    std::vector<std::int32_t> labels = read_integer_labels(stream, header.extents.front(),
+                                                           width->second, true, header.type != kU8);
     stream.require_end();
     return labels;
 }
@@ -67,14 +59,10 @@ std::vector<std::int32_t> read_idx_labels(const ImportFile& file) {
 bool idx_holds_labels(const ImportFile& file) {
     InputStream stream(file.path);
     const std::size_t rank = read_idx_header(stream).extents.size();
-    const IdxFileKind named = idx_file_kind(file.path);
-    if (named != IdxFileKind::kUnnamed && (named == IdxFileKind::kLabels) != (rank == 1)) {
-        fail<FileError>(
-            {.where = file.path,
-             .what = "the file does not hold what its name says",
-             .expected = rank == 1 ? "samples" : "labels, one extent",
-             .got = rank == 1 ? "labels, one extent" : fmt::format("{} extents", rank)});
-    }
+    require_file(named_idx_labels(file.path).value_or(rank == 1) == (rank == 1), file.path,
+                 "the file does not hold what its name says",
+                 rank == 1 ? "samples" : "labels, one extent",
+                 rank == 1 ? "labels, one extent" : fmt::format("{} extents", rank));
     return rank == 1;
 }
 
@@ -82,22 +70,10 @@ void import_idx_pair(const ImportPair& pair, ImportSink& sink) {
     const std::vector<std::int32_t> labels = read_idx_labels(pair.labels);
     InputStream stream(pair.samples.path);
     const IdxHeader header = read_idx_header(stream);
-    if (header.type != kU8 && header.type != kF32) {
-        fail_type(stream, "uint8 (08) or float32 (0d) samples", header.type);
-    }
-    if (header.extents.front() != static_cast<std::int64_t>(labels.size())) {
-        fail<FileError>(
-            {.where = pair.samples.path,
-             .what = fmt::format("samples and labels of {} do not match", pair.labels.path),
-             .expected = fmt::format("{} samples", labels.size()),
-             .got = fmt::format("{}", header.extents.front())});
-    }
-    const SampleType type = header.type == kU8 ? SampleType::kU8 : SampleType::kF32;
-    if (!labels.empty()) {
-        sink.begin(pair, {header.extents.begin() + 1, header.extents.end()}, type);
-        copy_samples(stream, labels, type, true, sink);
-    }
-    stream.require_end();
+    require_type(header.type == kU8 || header.type == kF32, stream,
+                 "uint8 (08) or float32 (0d) samples", header.type);
+    import_samples(stream, pair, labels, header.extents,
+                   header.type == kU8 ? SampleType::kU8 : SampleType::kF32, true, sink);
 }
 
 }  // namespace
@@ -111,30 +87,22 @@ bool looks_like_idx(std::span<const std::byte> start) {
     return type >= 0x08 && type <= 0x0E && type != 0x0A && rank >= 1 && rank <= 4;
 }
 
-IdxFileKind idx_file_kind(const std::string& path) {
+std::optional<bool> named_idx_labels(const std::string& path) {
+    std::smatch parts;
     const std::string name = plain_name(path);
-    if (name.ends_with("idx1-ubyte")) {
-        return IdxFileKind::kLabels;
-    }
-    for (const char* samples : {"idx2-ubyte", "idx3-ubyte", "idx4-ubyte"}) {
-        if (name.ends_with(samples)) {
-            return IdxFileKind::kSamples;
-        }
-    }
-    return IdxFileKind::kUnnamed;
+    return std::regex_match(name, parts, std::regex(".*idx([1-4])-ubyte"))
+               ? std::optional(parts.str(1) == "1")
+               : std::nullopt;
 }
 
 std::string idx_partner(const std::string& path) {
+    std::smatch parts;
     const std::string name = plain_name(path);
-    for (const char* mark : {"-", "."}) {
-        const std::string images = fmt::format("images{}idx3-ubyte", mark);
-        const std::string labels = fmt::format("labels{}idx1-ubyte", mark);
-        if (name.ends_with(images)) {
-            return name.substr(0, name.size() - images.size()) + labels;
-        }
-        if (name.ends_with(labels)) {
-            return name.substr(0, name.size() - labels.size()) + images;
-        }
+    if (std::regex_match(name, parts, std::regex("(.*)images([-.])idx3-ubyte"))) {
+        return parts.str(1) + "labels" + parts.str(2) + "idx1-ubyte";
+    }
+    if (std::regex_match(name, parts, std::regex("(.*)labels([-.])idx1-ubyte"))) {
+        return parts.str(1) + "images" + parts.str(2) + "idx3-ubyte";
     }
     return "";
 }

@@ -1,6 +1,7 @@
 #include "data/import/import_input.hpp"
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 
 #include "data/hdf5/file_io.hpp"
 
@@ -13,23 +14,14 @@
 
 namespace cohort {
 
-struct InputStream::Packed {
-    gzFile file = nullptr;
-};
-
-InputStream::InputStream(std::string path)
-    : path_(std::move(path)), watch_(path_), packed_(std::make_unique<Packed>()) {
-    packed_->file = ::gzopen(path_.c_str(), "rb");
-    if (packed_->file == nullptr) {
-        fail<FileError>({.where = path_, .what = "cannot open for reading"});
-    }
-    static_cast<void>(::gzbuffer(packed_->file, 1U << 17U));
+void InputStream::Close::operator()(gzFile_s* file) const noexcept {
+    static_cast<void>(::gzclose_r(file));
 }
 
-InputStream::~InputStream() {
-    if (packed_->file != nullptr) {
-        static_cast<void>(::gzclose_r(packed_->file));
-    }
+InputStream::InputStream(std::string path)
+    : path_(std::move(path)), watch_(path_), packed_(::gzopen(path_.c_str(), "rb")) {
+    require_file(packed_ != nullptr, path_, "cannot open for reading", "", "");
+    static_cast<void>(::gzbuffer(packed_.get(), 1U << 17U));
 }
 
 std::size_t InputStream::read_some(std::span<std::byte> bytes) {
@@ -37,9 +29,9 @@ std::size_t InputStream::read_some(std::span<std::byte> bytes) {
     while (done < bytes.size()) {
         const auto part =
             static_cast<unsigned>(std::min<std::size_t>(bytes.size() - done, 1U << 30U));
-        const int got = ::gzread(packed_->file, bytes.data() + done, part);
+        const int got = ::gzread(packed_.get(), bytes.data() + done, part);
         int error = Z_OK;
-        const char* reason = ::gzerror(packed_->file, &error);
+        const char* reason = ::gzerror(packed_.get(), &error);
         if (got < 0 || (error != Z_OK && error != Z_STREAM_END)) {
             offset_ += done + static_cast<std::size_t>(std::max(got, 0));
             fail_here("the gzip data is truncated or damaged", "", reason);
@@ -65,12 +57,8 @@ void InputStream::read(std::span<std::byte> bytes, std::string_view what) {
 void InputStream::require_end() {
     std::array<std::byte, 1> more{};
     const std::uint64_t end = offset_;
-    if (read_some(more) > 0) {
-        fail<FileError>({.where = path_,
-                         .what = "the file is longer than its header says",
-                         .expected = fmt::format("{} bytes", end),
-                         .got = "more"});
-    }
+    require_file(read_some(more) == 0, path_, "the file is longer than its header says",
+                 fmt::format("{} bytes", end), "more");
 }
 
 void InputStream::fail_here(std::string_view what, std::string_view expected,

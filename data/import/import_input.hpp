@@ -8,7 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "data/hdf5/file_watch.hpp"
+#include "data/hdf5/file_io.hpp"
+
+struct gzFile_s;  // of zlib
 
 namespace cohort {
 
@@ -17,9 +19,6 @@ namespace cohort {
 class InputStream {
 public:
     explicit InputStream(std::string path);
-    InputStream(const InputStream&) = delete;
-    InputStream& operator=(const InputStream&) = delete;
-    ~InputStream();
 
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
     [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
@@ -33,10 +32,12 @@ public:
                                 std::string_view got) const;
 
 private:
-    struct Packed;
+    struct Close {
+        void operator()(gzFile_s* file) const noexcept;
+    };
     std::string path_;
     FileWatch watch_;
-    std::unique_ptr<Packed> packed_;
+    std::unique_ptr<gzFile_s, Close> packed_;
     std::uint64_t offset_ = 0;
 };
 

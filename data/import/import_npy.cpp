@@ -1,6 +1,6 @@
 // NumPy .npy: "\x93NUMPY", version, header length, a Python dictionary as text with descr,
 // fortran_order and shape, then the values.
-#include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "core/units.hpp"
 
 #include "data/import/import_formats.hpp"
@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstring>
 
@@ -34,10 +35,8 @@ struct NpyHeader {
 std::string_view value_of(const InputStream& stream, std::string_view text, std::string_view key) {
     const std::size_t at = text.find(fmt::format("'{}'", key));
     const std::size_t colon = at == std::string_view::npos ? at : text.find(':', at);
-    if (colon == std::string_view::npos) {
-        fail<FileError>(
-            {.where = stream.path(), .what = fmt::format("the header has no '{}'", key)});
-    }
+    require_file(colon != std::string_view::npos, stream.path(),
+                 fmt::format("the header has no '{}'", key), "", "");
     text.remove_prefix(colon + 1);
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
     return text;
@@ -50,22 +49,17 @@ void parse_type(const InputStream& stream, std::string_view text, NpyHeader& hea
     header.type = quoted ? std::string(text.substr(1, end - 1)) : "a structure";
     const std::string& type = header.type;
     const char* last = type.data() + type.size();
-    if (!quoted || type.size() < 3 ||
-        std::from_chars(type.data() + 2, last, header.width).ptr != last) {
-        fail<FileError>({.where = stream.path(),
-                         .what = "unusable type",
-                         .expected = "u1 or f4 samples, integer labels",
-                         .got = header.type});
-    }
+    require_file(quoted && type.size() >= 3 &&
+                     std::from_chars(type.data() + 2, last, header.width).ptr == last,
+                 stream.path(), "unusable type", "u1 or f4 samples, integer labels", type);
     header.order = type[0];
     header.kind = type[1];
 }
 
 std::vector<std::int64_t> parse_shape(const InputStream& stream, std::string_view text) {
     const std::size_t end = text.find(')');
-    if (!text.starts_with('(') || end == std::string_view::npos) {
-        fail<FileError>({.where = stream.path(), .what = "the header has no usable shape"});
-    }
+    require_file(text.starts_with('(') && end != std::string_view::npos, stream.path(),
+                 "the header has no usable shape", "", "");
     std::vector<std::int64_t> shape;
     const char* at = text.data() + 1;
     const char* const last = text.data() + end;
@@ -76,11 +70,8 @@ std::vector<std::int64_t> parse_shape(const InputStream& stream, std::string_vie
         }
         std::int64_t extent = 0;
         const auto [next, error] = std::from_chars(at, last, extent);
-        if (error != std::errc{} || extent < 0) {
-            fail<FileError>({.where = stream.path(),
-                             .what = "the header has no usable shape",
-                             .got = text.substr(0, end + 1)});
-        }
+        require_file(error == std::errc{} && extent >= 0, stream.path(),
+                     "the header has no usable shape", "", text.substr(0, end + 1));
         shape.push_back(extent);
         at = next;
     }
@@ -91,12 +82,9 @@ NpyHeader read_npy_header(InputStream& stream) {
     std::array<std::byte, 8> start{};
     stream.read(start, "the NumPy header");
     const auto version = std::to_integer<unsigned>(start[6]);
-    if (!looks_like_npy(start) || version < 1 || version > 3) {
-        fail<FileError>({.where = stream.path(),
-                         .what = "not a NumPy file",
-                         .expected = "\\x93NUMPY, version 1 to 3",
-                         .got = fmt::format("{:02x}", fmt::join(start, " "))});
-    }
+    require_file(looks_like_npy(start) && version >= 1 && version <= 3, stream.path(),
+                 "not a NumPy file", "\\x93NUMPY, version 1 to 3",
+                 fmt::format("{:02x}", fmt::join(start, " ")));
     std::array<std::byte, 4> length_bytes{};
     const auto used = std::span(length_bytes).first(version == 1 ? 2 : 4);
     stream.read(used, "the NumPy header");
@@ -110,16 +98,10 @@ NpyHeader read_npy_header(InputStream& stream) {
     NpyHeader header;
     parse_type(stream, value_of(stream, text, "descr"), header);
     header.shape = parse_shape(stream, value_of(stream, text, "shape"));
-    if (!value_of(stream, text, "fortran_order").starts_with("False")) {
-        fail<FileError>({.where = stream.path(),
-                         .what = "unusable order",
-                         .expected = "C order",
-                         .got = "Fortran order",
-                         .hint = "numpy.ascontiguousarray before numpy.save"});
-    }
-    if (header.shape.empty()) {
-        fail<FileError>({.where = stream.path(), .what = "a single value, not an array"});
-    }
+    require_file(value_of(stream, text, "fortran_order").starts_with("False"), stream.path(),
+                 "unusable order", "C order", "Fortran order",
+                 "numpy.ascontiguousarray before numpy.save");
+    require_file(!header.shape.empty(), stream.path(), "a single value, not an array", "", "");
     return header;
 }
 
@@ -127,20 +109,11 @@ std::vector<std::int32_t> read_npy_labels(const ImportFile& file) {
     InputStream stream(file.path);
     const NpyHeader header = read_npy_header(stream);
     const bool integers = header.kind == 'i' || header.kind == 'u';
-    if (!integers ||
-        (header.width != 1 && header.width != 2 && header.width != 4 && header.width != 8)) {
-        fail<FileError>({.where = file.path,
-                         .what = "unusable label type",
-                         .expected = "integers",
-                         .got = header.type});
-    }
+    require_file(integers && std::has_single_bit(header.width) && header.width <= 8, file.path,
+                 "unusable label type", "integers", header.type);
     const bool column = header.shape.size() == 2 && header.shape[1] == 1;
-    if (header.shape.size() != 1 && !column) {
-        fail<FileError>({.where = file.path,
-                         .what = "wrong shape of labels",
-                         .expected = "[N] or [N,1]",
-                         .got = format_shape(header.shape)});
-    }
+    require_file(header.shape.size() == 1 || column, file.path, "wrong shape of labels",
+                 "[N] or [N,1]", format_shape(header.shape));
     std::vector<std::int32_t> labels = read_integer_labels(
         stream, header.shape.front(), header.width, header.big_endian(), header.kind == 'i');
     stream.require_end();
@@ -152,26 +125,10 @@ void import_npy_pair(const ImportPair& pair, ImportSink& sink) {
     InputStream stream(pair.samples.path);
     const NpyHeader header = read_npy_header(stream);
     const bool bytes = header.kind == 'u' && header.width == 1;
-    if (!bytes && !(header.kind == 'f' && header.width == 4)) {
-        fail<FileError>({.where = pair.samples.path,
-                         .what = "unusable sample type",
-                         .expected = "u1 or f4",
-                         .got = header.type,
-                         .hint = "samples.astype('float32')"});
-    }
-    if (header.shape.front() != static_cast<std::int64_t>(labels.size())) {
-        fail<FileError>(
-            {.where = pair.samples.path,
-             .what = fmt::format("samples and labels of {} do not match", pair.labels.path),
-             .expected = fmt::format("{} samples", labels.size()),
-             .got = fmt::format("{}", header.shape.front())});
-    }
-    const SampleType type = bytes ? SampleType::kU8 : SampleType::kF32;
-    if (!labels.empty()) {
-        sink.begin(pair, {header.shape.begin() + 1, header.shape.end()}, type);
-        copy_samples(stream, labels, type, header.big_endian(), sink);
-    }
-    stream.require_end();
+    require_file(bytes || (header.kind == 'f' && header.width == 4), stream.path(),
+                 "unusable sample type", "u1 or f4", header.type, "samples.astype('float32')");
+    import_samples(stream, pair, labels, header.shape, bytes ? SampleType::kU8 : SampleType::kF32,
+                   header.big_endian(), sink);
 }
 
 /// By the words of its name, else by its rank.

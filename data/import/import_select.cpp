@@ -1,7 +1,7 @@
 // Which of the inputs are imported, and as which format.
-#include "data/import/import_select.hpp"
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "core/log.hpp"
 
 #include "data/import/import_formats.hpp"
@@ -12,9 +12,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <filesystem>
 #include <optional>
+#include <regex>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -30,37 +30,18 @@ struct Input {
     std::optional<ImportFormat> format;
 };
 
-/// data_batch_N.bin
-bool is_cifar10_batch(std::string_view name) {
-    constexpr std::string_view kStart = "data_batch_";
-    constexpr std::string_view kEnd = ".bin";
-    if (name.size() <= kStart.size() + kEnd.size() || !name.starts_with(kStart) ||
-        !name.ends_with(kEnd)) {
-        return false;
-    }
-    name.remove_prefix(kStart.size());
-    name.remove_suffix(kEnd.size());
-    return std::all_of(name.begin(), name.end(),
-                       [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
 /// The format that the name promises; nothing for other names.
 std::optional<ImportFormat> format_of_name(const std::string& path) {
+    static const std::array<std::pair<std::regex, ImportFormat>, 5> kNames{
+        {{std::regex("(data_batch_[0-9]+|test_batch)\\.bin"), ImportFormat::kCifar10},
+         {std::regex("(train|test)\\.bin"), ImportFormat::kCifar100},
+         {std::regex(".*\\.npy"), ImportFormat::kNpy},
+         {std::regex(".*\\.csv"), ImportFormat::kCsv},
+         {std::regex(".*idx[1-4]-ubyte"), ImportFormat::kIdx}}};
     const std::string name = plain_name(path);
-    if (is_cifar10_batch(name) || name == "test_batch.bin") {
-        return ImportFormat::kCifar10;
-    }
-    if (name == "train.bin" || name == "test.bin") {
-        return ImportFormat::kCifar100;
-    }
-    if (name.ends_with(".npy")) {
-        return ImportFormat::kNpy;
-    }
-    if (name.ends_with(".csv")) {
-        return ImportFormat::kCsv;
-    }
-    return idx_file_kind(path) != IdxFileKind::kUnnamed ? std::optional(ImportFormat::kIdx)
-                                                        : std::nullopt;
+    const auto* found = std::ranges::find_if(
+        kNames, [&](const auto& each) { return std::regex_match(name, each.first); });
+    return found == kNames.end() ? std::nullopt : std::optional(found->second);
 }
 
 /// The format that the contents tell; nothing for other files.
@@ -102,28 +83,21 @@ std::vector<std::string> list_folder(const std::string& folder) {
             files.push_back(at->path().string());
         }
     }
-    if (error) {
-        fail<FileError>(
-            {.where = folder, .what = "cannot list the folder", .got = error.message()});
-    }
-    std::sort(files.begin(), files.end());
+    require_file(!error, folder, "cannot list the folder", "", error.message());
+    std::ranges::sort(files);
     const std::vector<std::string> all = files;
     std::erase_if(files, [&](const std::string& path) {
         return path.ends_with(".gz") &&
-               std::binary_search(all.begin(), all.end(), path.substr(0, path.size() - 3));
+               std::ranges::binary_search(all, path.substr(0, path.size() - 3));
     });
     return files;
 }
 
 void check_exists(const std::string& path) {
     std::error_code error;
-    if (fs::status(path, error).type() == fs::file_type::not_found) {
-        fail<FileError>(
-            {.where = path, .what = "no such file or folder", .expected = "one that exists"});
-    }
-    if (error) {
-        fail<FileError>({.where = path, .what = "cannot be reached", .got = error.message()});
-    }
+    require_file(fs::status(path, error).type() != fs::file_type::not_found, path,
+                 "no such file or folder", "one that exists", "");
+    require_file(!error, path, "cannot be reached", "", error.message());
 }
 
 /// The one format of all files that have one; kAuto when there are none.
@@ -135,11 +109,11 @@ ImportFormat common_format(const std::vector<Input>& inputs) {
         }
         first = first == nullptr ? &input : first;
         if (input.format != first->format) {
-            fail<UsageError>({.where = "import",
-                              .what = fmt::format("several formats: {} is {}, {} is {}",
-                                                  first->path, import_format_name(*first->format),
-                                                  input.path, import_format_name(*input.format)),
-                              .hint = "--format"});
+            fail<UsageError>(
+                {.where = "import",
+                 .what = fmt::format("several formats: {} is {}, {} is {}", first->path,
+                                     word_of(*first->format), input.path, word_of(*input.format)),
+                 .hint = "--format"});
         }
     }
     return first == nullptr ? ImportFormat::kAuto : *first->format;
@@ -151,8 +125,7 @@ std::string names_of(const std::vector<Input>& inputs) {
     std::vector<std::string> names;
     for (const Input& input : inputs) {
         std::string name = fs::path(input.path).filename().string();
-        names.push_back(
-            input.format ? fmt::format("{} ({})", name, import_format_name(*input.format)) : name);
+        names.push_back(input.format ? fmt::format("{} ({})", name, word_of(*input.format)) : name);
     }
     const std::size_t more = names.size() - std::min(names.size(), kShown);
     names.resize(names.size() - more);
@@ -167,7 +140,7 @@ std::string names_of(const std::vector<Input>& inputs) {
                      .what = "the folder holds nothing to import",
                      .expected = format == ImportFormat::kAuto
                                      ? "IDX, CIFAR binary, NumPy or CSV files"
-                                     : fmt::format("{} files", import_format_name(format)),
+                                     : fmt::format("{} files", word_of(format)),
                      .got = names_of(found)});
 }
 
@@ -264,13 +237,8 @@ ImportSelection select_given(const ImportOptions& options) {
     std::vector<Input> inputs;
     for (const std::string& path : options.inputs) {
         inputs.push_back({path, format_of(path)});
-        if (!inputs.back().format) {
-            fail<FileError>({.where = path,
-                             .what = "unknown format",
-                             .expected = "IDX, CIFAR binary, NumPy or CSV",
-                             .got = "none of them",
-                             .hint = "--format"});
-        }
+        require_file(inputs.back().format.has_value(), path, "unknown format",
+                     "IDX, CIFAR binary, NumPy or CSV", "none of them", "--format");
     }
     selection.format = common_format(inputs);
     return selection;

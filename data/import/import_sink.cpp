@@ -1,48 +1,34 @@
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/core/rng.hpp"
 #include "core/units.hpp"
 
-#include "data/dataset/dataset_checks.hpp"
 #include "data/dataset/dataset_layout.hpp"
 #include "data/import/import_formats.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 namespace cohort {
 
 namespace {
 
-std::int64_t product(const std::vector<std::int64_t>& extents) {
-    return std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
-}
-
 /// The shape to store for samples that a file gives as `found`.
 std::vector<std::int64_t> stored_shape(const ImportFile& file, std::vector<std::int64_t> found,
                                        const std::vector<std::int64_t>& wanted) {
     if (!wanted.empty()) {
-        if (product(wanted) != product(found)) {
-            fail<FileError>({.where = file.path,
-                             .what = "the samples do not fill the given shape",
-                             .expected = format_shape(wanted),
-                             .got = format_shape(found)});
-        }
+        require_file(elements_of(wanted) == elements_of(found), file.path,
+                     "the samples do not fill the given shape", format_shape(wanted),
+                     format_shape(found));
         return wanted;
     }
     if (found.size() == 2) {
         found.insert(found.begin(), 1);
     }
-    if (found.size() != 1 && found.size() != 3) {
-        fail<FileError>({.where = file.path,
-                         .what = "unusable sample shape",
-                         .expected = "[F], [H,W] or [C,H,W]",
-                         .got = format_shape(found),
-                         .hint = "--shape"});
-    }
+    require_file(found.size() == 1 || found.size() == 3, file.path, "unusable sample shape",
+                 "[F], [H,W] or [C,H,W]", format_shape(found), "--shape");
     return found;
 }
 
@@ -62,10 +48,8 @@ ImportSink::~ImportSink() = default;
 void ImportSink::begin(const ImportPair& files, std::vector<std::int64_t> found, SampleType type,
                        std::int64_t classes) {
     const ImportFile& file = files.samples;
-    if (std::count(found.begin(), found.end(), 0) > 0) {
-        fail<FileError>(
-            {.where = file.path, .what = "the samples are empty", .got = format_shape(found)});
-    }
+    require_file(std::ranges::count(found, 0) == 0, file.path, "the samples are empty", "",
+                 format_shape(found));
     const std::vector<std::int64_t> shape = stored_shape(file, std::move(found), options_.shape);
     files_ = files;
     in_file_ = 0;
@@ -79,16 +63,13 @@ void ImportSink::begin(const ImportPair& files, std::vector<std::int64_t> found,
     const auto text = [](const std::vector<std::int64_t>& extents, SampleType kind) {
         return format_shape(extents) + (kind == SampleType::kU8 ? " of uint8" : " of float32");
     };
-    if (shape != spec_.sample_shape || type != spec_.type) {
-        fail<FileError>({.where = file.path,
-                         .what = "samples differ from those of the first file",
-                         .expected = text(spec_.sample_shape, spec_.type),
-                         .got = text(shape, type)});
-    }
+    require_file(shape == spec_.sample_shape && type == spec_.type, file.path,
+                 "samples differ from those of the first file",
+                 text(spec_.sample_shape, spec_.type), text(shape, type));
 }
 
 void ImportSink::check_labels(std::span<const std::int32_t> labels) const {
-    const auto wrong = std::find_if(labels.begin(), labels.end(), [&](std::int32_t label) {
+    const auto wrong = std::ranges::find_if(labels, [&](std::int32_t label) {
         return label < 0 || (spec_.classes > 0 && label >= spec_.classes);
     });
     if (wrong != labels.end()) {
@@ -107,21 +88,18 @@ void ImportSink::check_classes() const {
     const std::int64_t samples =
         writer_->samples(DatasetGroup::kTrain) + writer_->samples(DatasetGroup::kTest);
     const std::int64_t most = std::max(kAlwaysFine, samples / 2);
-    if (spec_.classes == 0 && largest_.label >= most) {
-        fail<FileError>(
-            {.where = largest_.file,
-             .what = fmt::format("the labels seem to be ids: they make {} classes of {} samples",
-                                 std::int64_t{largest_.label} + 1, samples),
-             .expected = fmt::format("labels from 0 to at most {}", most - 1),
-             .got = fmt::format("{} for sample {}", largest_.label, largest_.sample),
-             .hint = "labels numbered from 0, the column of the labels (--label-column), or "
-                     "--classes when there are that many"});
-    }
+    require_file(spec_.classes != 0 || largest_.label < most, largest_.file,
+                 fmt::format("the labels seem to be ids: they make {} classes of {} samples",
+                             std::int64_t{largest_.label} + 1, samples),
+                 fmt::format("labels from 0 to at most {}", most - 1),
+                 fmt::format("{} for sample {}", largest_.label, largest_.sample),
+                 "labels numbered from 0, the column of the labels (--label-column), or "
+                 "--classes when there are that many");
 }
 
 void ImportSink::append(std::span<const std::byte> samples, std::span<const std::int32_t> labels) {
     check_labels(labels);
-    const auto largest = std::max_element(labels.begin(), labels.end());
+    const auto largest = std::ranges::max_element(labels);
     if (largest != labels.end() && *largest > largest_.label) {
         largest_ = {*largest, in_file_ + (largest - labels.begin()), files_.labels.path};
     }
@@ -148,15 +126,13 @@ void ImportSink::split(std::span<const std::byte> samples, std::span<const std::
 }
 
 void ImportSink::commit() {
-    if (!writer_) {
-        fail<FileError>({.where = options_.output, .what = "the inputs hold no samples"});
-    }
+    require_file(writer_ != nullptr, options_.output, "the inputs hold no samples", "", "");
     check_classes();
     writer_->commit();
 }
 
 std::size_t ImportSink::sample_bytes() const {
-    return static_cast<std::size_t>(product(spec_.sample_shape)) *
+    return static_cast<std::size_t>(elements_of(spec_.sample_shape)) *
            (spec_.type == SampleType::kU8 ? 1 : sizeof(float));
 }
 

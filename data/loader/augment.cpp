@@ -72,35 +72,23 @@ template <class Stored>
     }
 }
 
-COHORT_SIMD_CLONES void crop_u8(const ImageCrop& crop, const std::uint8_t* from, float* to) {
-    crop_image(crop, from, to);
+// Overloads, not templates: the compiler makes clones of functions only.
+COHORT_SIMD_CLONES void crop(const ImageCrop& wanted, const std::uint8_t* from, float* to) {
+    crop_image(wanted, from, to);
 }
 
-COHORT_SIMD_CLONES void crop_f32(const ImageCrop& crop, const float* from, float* to) {
-    crop_image(crop, from, to);
+COHORT_SIMD_CLONES void crop(const ImageCrop& wanted, const float* from, float* to) {
+    crop_image(wanted, from, to);
 }
 
-COHORT_SIMD_CLONES void normalise_u8(const std::uint8_t* from, std::int64_t n, float mean,
-                                     float inverse, float* to) {
+COHORT_SIMD_CLONES void normalise(const std::uint8_t* from, std::int64_t n, float mean,
+                                  float inverse, float* to) {
     normalise_run(from, n, mean, inverse, to);
 }
 
-COHORT_SIMD_CLONES void normalise_f32(const float* from, std::int64_t n, float mean, float inverse,
-                                      float* to) {
+COHORT_SIMD_CLONES void normalise(const float* from, std::int64_t n, float mean, float inverse,
+                                  float* to) {
     normalise_run(from, n, mean, inverse, to);
-}
-
-void crop_any(const ImageCrop& crop, const std::uint8_t* from, float* to) {
-    crop_u8(crop, from, to);
-}
-void crop_any(const ImageCrop& crop, const float* from, float* to) {
-    crop_f32(crop, from, to);
-}
-void normalise_any(const std::uint8_t* from, std::int64_t n, float mean, float inverse, float* to) {
-    normalise_u8(from, n, mean, inverse, to);
-}
-void normalise_any(const float* from, std::int64_t n, float mean, float inverse, float* to) {
-    normalise_f32(from, n, mean, inverse, to);
 }
 
 }  // namespace detail
@@ -172,22 +160,22 @@ void SampleTransform::apply_typed(const Stored* raw, std::int64_t sample_id, std
             const std::uint64_t place = (std::uint64_t{word} * places) >> 32;
             return static_cast<std::int64_t>(place) - options_.pad;
         };
-        detail::crop_any({.channels = channels_,
-                          .height = height_,
-                          .width = width_,
-                          .down = shift(words[0]),
-                          .right = shift(words[1]),
-                          .flip = options_.flip && (words[2] >> 31) != 0,
-                          .mean = mean_.data(),
-                          .inverse = inverse_.data()},
-                         raw, out);
+        detail::crop({.channels = channels_,
+                      .height = height_,
+                      .width = width_,
+                      .down = shift(words[0]),
+                      .right = shift(words[1]),
+                      .flip = options_.flip && (words[2] >> 31) != 0,
+                      .mean = mean_.data(),
+                      .inverse = inverse_.data()},
+                     raw, out);
         return;
     }
     const std::int64_t plane = height_ * width_;
     for (std::int64_t channel = 0; channel < channels_; ++channel) {
         const auto index = static_cast<std::size_t>(channel);
-        detail::normalise_any(raw + channel * plane, plane, mean_[index], inverse_[index],
-                              out + channel * plane);
+        detail::normalise(raw + channel * plane, plane, mean_[index], inverse_[index],
+                          out + channel * plane);
     }
 }
 

@@ -1,24 +1,13 @@
-#include <charconv>
+#include <algorithm>
 #include <set>
 #include <sstream>
 #include <string>
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/augment.hpp"
+#include "data/import/csv_text.hpp"
 
 namespace cohort {
-namespace {
-
-constexpr int kDefaultCropPixels = 4;
-
-/// A whole number >= 1.
-bool parse_pixels(const std::string& text, int& pixels) {
-    const char* last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, pixels);
-    return error == std::errc() && end == last && pixels >= 1;
-}
-
-}  // namespace
 
 AugmentOptions parse_augment(std::string_view text, std::uint64_t seed) {
     AugmentOptions options{.seed = seed};
@@ -36,8 +25,12 @@ AugmentOptions parse_augment(std::string_view text, std::uint64_t seed) {
         if (part == "flip") {
             options.flip = true;
         } else if (part == "pad-crop") {
-            options.pad = kDefaultCropPixels;
-        } else if (!part.starts_with("pad-crop:") || !parse_pixels(part.substr(9), options.pad)) {
+            options.pad = 4;  // pixels
+        } else if (const auto pixels =
+                       parsed<int>(part.substr(std::min<std::size_t>(9, part.size())));
+                   part.starts_with("pad-crop:") && pixels.value_or(0) >= 1) {
+            options.pad = *pixels;
+        } else {
             fail<UsageError>({.where = "--augment",
                               .what = "cannot be understood",
                               .expected = "none, or a list of pad-crop:PIXELS and flip",

@@ -9,7 +9,8 @@
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
-#include "data/loader/loader_impl.hpp"
+#include "data/loader/loader_batch.hpp"
+#include "data/loader/loader_cache.hpp"
 
 namespace cohort {
 namespace {
@@ -52,7 +53,7 @@ std::vector<std::int64_t> chunks_of(const Lease& lease, std::int64_t chunk_sampl
     for (const std::int64_t sample : lease.samples) {
         chunks.push_back(sample / chunk_samples);
     }
-    std::sort(chunks.begin(), chunks.end());
+    std::ranges::sort(chunks);
     chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
     return chunks;
 }
@@ -60,33 +61,10 @@ std::vector<std::int64_t> chunks_of(const Lease& lease, std::int64_t chunk_sampl
 }  // namespace
 
 Loader::Loader(std::shared_ptr<SampleSource> source, const LoaderOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(source), options)) {
-}
-Loader::~Loader() = default;
-const SampleSetInfo& Loader::info() const noexcept {
-    return impl_->info();
-}
-int Loader::prefetch() const noexcept {
-    return impl_->prefetch();
-}
-void Loader::submit(Lease lease) {
-    impl_->submit(std::move(lease));
-}
-std::optional<LoadedBatch> Loader::next(const std::function<bool()>& give_up) {
-    return impl_->next(give_up);
-}
-std::vector<Lease> Loader::discard_submitted() {
-    return impl_->discard_submitted();
-}
-void Loader::stop() noexcept {
-    impl_->stop();
-}
-
-Loader::Impl::Impl(std::shared_ptr<SampleSource> source, const LoaderOptions& options)
     : source_(std::move(source)),
       options_(options),
-      builder_(source_->info(), options),
-      chunks_(source_, options) {
+      builder_(std::make_unique<BatchBuilder>(source_->info(), options)),
+      chunks_(std::make_unique<ChunkReader>(source_, options)) {
     check_counts(options);
     try {
         start_threads();
@@ -103,27 +81,27 @@ Loader::Impl::Impl(std::shared_ptr<SampleSource> source, const LoaderOptions& op
     }
 }
 
-Loader::Impl::~Impl() {
+Loader::~Loader() {
     join();
 }
 
-void Loader::Impl::start_threads() {
+void Loader::start_threads() {
     threads_.emplace_back([this] { run_reader(); });
     for (int i = 0; i < options_.threads; ++i) {
         threads_.emplace_back([this] { run_worker(); });
     }
 }
 
-void Loader::Impl::join() noexcept {
+void Loader::join() noexcept {
     stop();
     for (std::thread& thread : threads_) {
         thread.join();
     }
 }
 
-void Loader::Impl::submit(Lease lease) {
-    const auto outside = std::find_if(lease.samples.begin(), lease.samples.end(),
-                                      [&](auto id) { return id < 0 || id >= info().samples; });
+void Loader::submit(Lease lease) {
+    const auto outside = std::ranges::find_if(
+        lease.samples, [&](auto id) { return id < 0 || id >= info().samples; });
     if (lease.samples.empty() || outside != lease.samples.end()) {
         fail<UsageError>({.where = fmt::format("lease {}", lease.id),
                           .what = "not a list of samples of this set",
@@ -140,7 +118,7 @@ void Loader::Impl::submit(Lease lease) {
     reader_wake_.notify_one();
 }
 
-std::string Loader::Impl::missing() const {
+std::string Loader::missing() const {
     if (jobs_.front()->state != State::kQueued) {
         return "the samples are being prepared";
     }
@@ -148,8 +126,8 @@ std::string Loader::Impl::missing() const {
                         : fmt::format("chunk {} of {} is being read", reading_, source_->where());
 }
 
-bool Loader::Impl::wait_for_batch(std::unique_lock<std::mutex>& lock,
-                                  const std::function<bool()>& give_up) {
+bool Loader::wait_for_batch(std::unique_lock<std::mutex>& lock,
+                            const std::function<bool()>& give_up) {
     constexpr double kAskSeconds = 0.25;
     const Clock::Seconds pause(std::min(kAskSeconds, options_.stall_limit_s));
     const SteadyClock clock;
@@ -175,7 +153,7 @@ bool Loader::Impl::wait_for_batch(std::unique_lock<std::mutex>& lock,
     return true;
 }
 
-std::optional<LoadedBatch> Loader::Impl::next(const std::function<bool()>& give_up) {
+std::optional<LoadedBatch> Loader::next(const std::function<bool()>& give_up) {
     std::shared_ptr<Job> job;
     {
         std::unique_lock lock(mutex_);
@@ -194,7 +172,7 @@ std::optional<LoadedBatch> Loader::Impl::next(const std::function<bool()>& give_
     return LoadedBatch(std::move(job->content));
 }
 
-std::vector<Lease> Loader::Impl::discard_submitted() {
+std::vector<Lease> Loader::discard_submitted() {
     std::vector<Lease> leases;
     {
         const std::scoped_lock lock(mutex_);
@@ -208,7 +186,7 @@ std::vector<Lease> Loader::Impl::discard_submitted() {
     return leases;
 }
 
-void Loader::Impl::stop() noexcept {
+void Loader::stop() noexcept {
     {
         const std::scoped_lock lock(mutex_);
         stopped_ = true;

@@ -1,5 +1,6 @@
 #include "data/loader/loader_batch.hpp"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -84,7 +85,7 @@ std::unique_ptr<LoadedBatch::Content> BatchBuilder::build(
     const std::int64_t chunk_samples = info_.chunk_samples;
     for (std::size_t i = 0; i < lease.samples.size(); ++i) {
         const std::int64_t id = lease.samples[i];
-        const auto place = std::lower_bound(chunk_ids.begin(), chunk_ids.end(), id / chunk_samples);
+        const auto place = std::ranges::lower_bound(chunk_ids, id / chunk_samples);
         const RawChunk& chunk = *chunks[static_cast<std::size_t>(place - chunk_ids.begin())];
         const auto within = static_cast<std::size_t>(id - chunk.first_sample);
         transform_.apply(chunk.data.data() + within * info_.sample_bytes(), id, lease.epoch,

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -47,6 +48,16 @@ struct LoadedBatch::Content {
     Content(const Content&) = delete;
     Content& operator=(const Content&) = delete;
     ~Content() { pool->give_back(std::move(memory)); }
+};
+
+struct Loader::Job {
+    Lease lease;
+    std::vector<std::int64_t> chunk_ids;                  ///< distinct, increasing
+    std::vector<std::shared_ptr<const RawChunk>> chunks;  ///< same order
+    State state = State::kQueued;
+    bool discarded = false;
+    std::unique_ptr<LoadedBatch::Content> content;
+    std::exception_ptr error;
 };
 
 /// Makes batches of samples from their chunks. Thread safe.

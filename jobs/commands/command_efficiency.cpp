@@ -8,7 +8,7 @@
 
 #include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
-#include "formats/efficiency_file.hpp"
+#include "formats/weights_file.hpp"
 #include "jobs/cli/output_option.hpp"
 #include "jobs/commands/commands.hpp"
 #include "report/fit/efficiency_training.hpp"

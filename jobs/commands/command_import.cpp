@@ -71,12 +71,12 @@ public:
                               .expected = "--input PATH --output FILE"});
         }
         refuse_input("--output", options_.output, {context.config});
-        options_.format = parse_import_format(format_);
+        options_.format = parse_word<ImportFormat>(format_, "import", "unknown format");
         options_.shape = parse_shape(shape_);
         Hdf5Thread hdf5;
         const ImportReport report = import_dataset(options_, hdf5);
-        std::puts(fmt::format("{}: format {}, read {}", options_.output,
-                              import_format_name(report.format), fmt::join(report.files, ", "))
+        std::puts(fmt::format("{}: format {}, read {}", options_.output, word_of(report.format),
+                              fmt::join(report.files, ", "))
                       .c_str());
         std::puts(dataset_facts("train", report.train).c_str());
         std::puts(dataset_facts("test", report.test).c_str());

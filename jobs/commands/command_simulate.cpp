@@ -7,7 +7,6 @@
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
-#include "core/system/live_line.hpp"
 #include "core/system/process_usage.hpp"
 #include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
@@ -27,7 +26,7 @@ constexpr double kTerminalPeriodSeconds = 0.2;
 /// Tells how a run goes.
 class ProgressLines {
 public:
-    explicit ProgressLines(bool terminal) : terminal_(terminal), guard_(terminal) {}
+    explicit ProgressLines(bool terminal) : terminal_(terminal) {}
 
     void operator()(const SimulationProgress& progress) {
         if (progress.evaluation) {

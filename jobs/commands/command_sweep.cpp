@@ -7,7 +7,6 @@
 
 #include "cohort/core/clock.hpp"
 #include "core/log.hpp"
-#include "core/system/live_line.hpp"
 #include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
 #include "jobs/cli/stop_signal.hpp"
@@ -146,7 +145,7 @@ private:
                       run.last_lines, run.log);
         };
         const SweepOutcome outcome = [&] {
-            const LiveLineGuard guard(terminal);
+            const LiveLineGuard guard;
             return run_sweep(experiment,
                              {.out = out_, .jobs = jobs_ > 0 ? jobs_ : context.env.cores}, hooks);
         }();

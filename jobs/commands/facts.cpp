@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "cohort/core/version.hpp"
+#include "cohort/data/hdf5_thread.hpp"
 #include "cohort/tensor/device.hpp"
-#include "comm/base/mpi_version.hpp"
+#include "comm/base/mpi_baseline.hpp"
 #include "core/units.hpp"
-#include "data/hdf5/hdf5_version.hpp"
 
 namespace cohort {
 

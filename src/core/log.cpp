@@ -2,55 +2,63 @@
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <array>
+#include <atomic>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 
 namespace cohort {
 namespace {
 
-struct LogState {
-    std::mutex mutex;
-    std::function<void()> before_line;
-    std::shared_ptr<spdlog::logger> logger;
+/// True while a live line is on the terminal. Standard error is one per process, and so is this.
+std::atomic<bool> live_line_shown{false};
 
-    LogState() {
-        logger = std::make_shared<spdlog::logger>(
-            "cohort", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-        logger->set_pattern("%H:%M:%S.%e %^%-5l%$ %v");
+void end_live_line(const char* how) {
+    if (live_line_shown.exchange(false)) {
+        std::fputs(how, stderr);
     }
-};
-
-LogState& state() {
-    static LogState instance;
-    return instance;
 }
 
-spdlog::level::level_enum to_spdlog(LogLevel level) {
-    switch (level) {
-        case LogLevel::kInfo: return spdlog::level::info;
-        case LogLevel::kWarn: return spdlog::level::warn;
-        case LogLevel::kError: return spdlog::level::err;
-    }
-    return spdlog::level::info;
+/// Columns of the terminal behind standard error; 80 when they are not known.
+std::size_t terminal_columns() {
+    constexpr std::size_t kUsual = 80;
+    winsize size{};
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+}
+
+std::shared_ptr<spdlog::logger> make_logger() {
+    auto logger = std::make_shared<spdlog::logger>(
+        "cohort", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    logger->set_pattern("%H:%M:%S.%e %^%-5l%$ %v");
+    return logger;
 }
 
 }  // namespace
 
 void log_message(LogLevel level, std::string_view message) {
-    LogState& log = state();
-    const std::scoped_lock lock(log.mutex);
-    if (log.before_line) {
-        log.before_line();
-    }
-    log.logger->log(to_spdlog(level), "{}", message);
-    log.logger->flush();
+    constexpr std::array kLevels{spdlog::level::info, spdlog::level::warn, spdlog::level::err};
+    static std::mutex mutex;
+    static const std::shared_ptr<spdlog::logger> logger = make_logger();
+    const std::scoped_lock lock(mutex);
+    end_live_line("\r\033[K");
+    logger->log(kLevels.at(static_cast<std::size_t>(level)), "{}", message);
+    logger->flush();
 }
 
-void set_log_before_line(std::function<void()> hook) {
-    LogState& log = state();
-    const std::scoped_lock lock(log.mutex);
-    log.before_line = std::move(hook);
+void draw_live_line(const std::string& line) {
+    // A wrapped line could not be drawn over: cut the text at the terminal's width.
+    const std::string shown = line.substr(0, terminal_columns() - 1);
+    live_line_shown = true;
+    std::fputs(("\r" + shown + "\033[K").c_str(), stderr);
+    std::fflush(stderr);
+}
+
+LiveLineGuard::~LiveLineGuard() {
+    end_live_line("\n");
 }
 
 }  // namespace cohort

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <functional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -14,9 +14,18 @@ enum class LogLevel { kInfo, kWarn, kError };
 /// WARN and above may come from any rank. Thread safe.
 void log_message(LogLevel level, std::string_view message);
 
-/// Called (under the log's lock) before each line is written, so that a live progress line can
-/// be wiped first. Pass nullptr to remove it.
-void set_log_before_line(std::function<void()> hook);
+/// Draws a line on standard error, a terminal, over the previous live line. The next line of the
+/// log wipes it.
+void draw_live_line(const std::string& line);
+
+/// Ends the live line, if there is one, when it is destroyed.
+class LiveLineGuard {
+public:
+    LiveLineGuard() = default;
+    LiveLineGuard(const LiveLineGuard&) = delete;
+    LiveLineGuard& operator=(const LiveLineGuard&) = delete;
+    ~LiveLineGuard();
+};
 
 template <class... Args>
 void log_info(fmt::format_string<Args...> format, Args&&... args) {

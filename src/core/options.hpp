@@ -39,8 +39,8 @@ struct CheckValues {
     template <class T>
     void operator()(const OptionInfo& info, const T& value) const {
         if constexpr (std::is_same_v<T, std::string>) {
-            const bool known = info.words.empty() || std::find(info.words.begin(), info.words.end(),
-                                                               value) != info.words.end();
+            const bool known =
+                info.words.empty() || std::ranges::find(info.words, value) != info.words.end();
             require(known, info.name, fmt::format("{}", fmt::join(info.words, ", ")),
                     fmt::format("'{}'", value));
         }

@@ -13,7 +13,7 @@ double median(std::vector<double> values) {
     if (values.empty()) {
         fail<UsageError>({.where = "median", .what = "no values"});
     }
-    std::sort(values.begin(), values.end());
+    std::ranges::sort(values);
     const std::size_t half = values.size() / 2;
     return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
@@ -22,8 +22,8 @@ ClusterBootstrap::ClusterBootstrap(std::size_t clusters) : all_(clusters) {
     std::iota(all_.begin(), all_.end(), 0U);
     Rng rng(1, RngPurpose::kBootstrap);
     drawn_.resize(clusters > 0 ? kDraws * clusters : 0);
-    std::generate(drawn_.begin(), drawn_.end(),
-                  [&] { return rng.next_below(static_cast<std::uint32_t>(clusters)); });
+    std::ranges::generate(drawn_,
+                          [&] { return rng.next_below(static_cast<std::uint32_t>(clusters)); });
 }
 
 Interval ClusterBootstrap::operator()(
@@ -39,7 +39,7 @@ Interval ClusterBootstrap::operator()(
     Interval interval{.value = statistic(all_)};
     interval.low = interval.high = interval.value;
     if (!values.empty()) {
-        std::sort(values.begin(), values.end());
+        std::ranges::sort(values);
         const auto beyond = static_cast<std::size_t>(kTail * static_cast<double>(values.size()));
         interval.low = values[beyond];
         interval.high = values[values.size() - 1 - beyond];

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
-#include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "data/dataset/text_file.hpp"
 #include "data/hdf5/store.hpp"
@@ -25,13 +26,10 @@ constexpr const char* kParameters = "/parameters";
 /// Errors: FileError for a number that is none.
 void read_numbers(const StoreReader& store, const char* name, std::span<float> values) {
     store.read_into(name, values);
-    for (const float each : values) {
-        if (!std::isfinite(each)) {
-            fail<FileError>({.where = fmt::format("{}:{}", store.path(), name),
-                             .what = "not a finite number",
-                             .got = fmt::format("{}", each)});
-        }
-    }
+    const auto wrong =
+        std::ranges::find_if_not(values, [](float each) { return std::isfinite(each); });
+    require_file(wrong == values.end(), fmt::format("{}:{}", store.path(), name),
+                 "not a finite number", "", wrong == values.end() ? "" : fmt::format("{}", *wrong));
 }
 
 PredictorFile read_stored_predictor(const StoreReader& store) {
@@ -68,12 +66,9 @@ void write_predictor(const OutputFile& file, const PredictorFile& predictor) {
 }
 
 PredictorFile read_predictor(const std::string& file) {
-    if (read_text_file(file).starts_with("format = \"cohort-predictor")) {
-        fail<FileError>({.where = file,
-                         .what = "a predictor of a version before 0.2.0, which wrote TOML",
-                         .expected = "an HDF5 file",
-                         .hint = "cohort predictor train RUNS --out NEW.h5"});
-    }
+    require_file(!read_text_file(file).starts_with("format = \"cohort-predictor"), file,
+                 "a predictor of a version before 0.2.0, which wrote TOML", "an HDF5 file", "",
+                 "cohort predictor train RUNS --out NEW.h5");
     Hdf5Thread thread;
     return read_stored_predictor(StoreReader(file, thread));
 }

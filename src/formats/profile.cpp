@@ -4,15 +4,55 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <string_view>
 
 #include "cohort/core/error.hpp"
-#include "formats/profile_fields.hpp"
+#include "cohort/core/limits.hpp"
 #include "formats/shipped.hpp"
 #include "formats/toml_reader.hpp"
 
 namespace cohort {
 namespace {
+
+constexpr Limits<double> kProfileSeconds{.least = 0, .most = 1e6};
+constexpr Limits<double> kProfileThreads{.least = 0.001, .most = 1e6};
+constexpr Limits<double> kProfileBytes{
+    .least = 0, .most = 1e18, .ends = Limits<double>::Ends::kNotLeast};
+/// Below a byte a second nothing gets anywhere.
+constexpr Limits<double> kProfileRate{.least = 1, .most = 1e18};
+constexpr Limits<double> kProfileRateOrNone{.least = 1, .most = 1e18, .or_zero = true};
+
+/// A number of a profile file: its key, where it goes, and what it may be.
+template <class T>
+struct ProfileField {
+    std::string_view key;
+    double T::*field = nullptr;
+    Limits<double> limits;
+    bool required = false;
+};
+
+constexpr std::array<ProfileField<ClusterProfile>, 8> kClusterFields{{
+    {"cores", &ClusterProfile::cores, kProfileThreads, true},
+    {"nic_bytes_per_s", &ClusterProfile::nic_bytes_per_s, kProfileRate, true},
+    {"latency_s", &ClusterProfile::latency_s, kProfileSeconds},
+    {"local_bytes_per_s", &ClusterProfile::local_bytes_per_s, kProfileRate, true},
+    {"memory_bytes_per_s", &ClusterProfile::memory_bytes_per_s, kProfileRate, true},
+    {"update_s", &ClusterProfile::update_s, kProfileSeconds},
+    {"server_threads", &ClusterProfile::server_threads, kProfileThreads},
+    {"device_memory_bytes_per_s", &ClusterProfile::device_memory_bytes_per_s, kProfileRateOrNone},
+}};
+
+constexpr std::array<ProfileField<Workload>, 7> kWorkloadFields{{
+    {"device_s_per_sample", &Workload::device_s_per_sample, kProfileSeconds, true},
+    {"device_s", &Workload::device_s, kProfileSeconds},
+    {"cpu_s_per_sample", &Workload::cpu_s_per_sample, kProfileSeconds},
+    {"cpu_s", &Workload::cpu_s, kProfileSeconds},
+    {"cpu_threads", &Workload::cpu_threads, kProfileThreads},
+    {"backward_share", &Workload::backward_share, {.least = 0, .most = 1}},
+    {"parameter_bytes", &Workload::parameter_bytes, kProfileBytes, true},
+}};
 
 /// A table of the file: takes its keys one after the other; what is left nobody knows.
 class TableReader {
@@ -67,7 +107,7 @@ public:
     /// To be called when all that is known was taken.
     void expect_no_more() const {
         for (const auto& [key, node] : table_) {
-            if (std::find(known_.begin(), known_.end(), key.str()) == known_.end()) {
+            if (std::ranges::find(known_, key.str()) == known_.end()) {
                 file_.refuse(node, name(key.str()), "not a key of a profile",
                              fmt::format("{}", fmt::join(known_, ", ")));
             }
@@ -128,6 +168,28 @@ ClusterProfile read_profile(const toml::table& root, const TomlReader& file) {
     return profile;
 }
 
+/// A text in quotes as TOML has them.
+std::string toml_quoted(std::string_view text) {
+    std::string result = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') {
+            result += {'\\', c};
+        } else if ((c >= 0 && c < ' ') || c == '\x7f') {
+            result += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+        } else {
+            result += c;
+        }
+    }
+    return result + '"';
+}
+
+template <class T, class Fields>
+void put_numbers(std::string& text, const T& object, const Fields& fields) {
+    for (const auto& field : fields) {
+        text += fmt::format("{} = {}\n", field.key, object.*(field.field));
+    }
+}
+
 }  // namespace
 
 const Workload& ClusterProfile::workload(std::string_view workload_name) const {
@@ -170,6 +232,19 @@ std::vector<std::string> shipped_profiles() {
         names.emplace_back(shipped.name);
     }
     return names;
+}
+
+std::string to_toml(const ClusterProfile& profile) {
+    std::string text =
+        fmt::format("name = {}\nsource = {}\ndevices_per_node = {}\n", toml_quoted(profile.name),
+                    toml_quoted(profile.source), profile.devices_per_node);
+    put_numbers(text, profile, kClusterFields);
+    for (const auto& [name, workload] : profile.workloads) {
+        text += fmt::format("\n[workloads.{}]\nsource = {}\n", toml_quoted(name),
+                            toml_quoted(workload.source));
+        put_numbers(text, workload, kWorkloadFields);
+    }
+    return text;
 }
 
 }  // namespace cohort

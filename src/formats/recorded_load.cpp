@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "data/dataset/text_file.hpp"
 #include "data/import/csv_text.hpp"
@@ -25,45 +26,42 @@ struct Column {
     void (*set)(IterationRecord& record, double value) = nullptr;
 };
 
+/// Of the record, or of what it says of the resources.
+template <auto Field, class Record>
+auto& field_of(Record& record) {
+    if constexpr (requires { record.*Field; }) {
+        return record.*Field;
+    } else {
+        return record.use.*Field;
+    }
+}
+
 template <auto Field>
-constexpr Column whole(std::string_view name, double most = 1e15) {
-    return {name, true, most,
-            [](const IterationRecord& r) { return static_cast<double>(r.*Field); },
-            [](IterationRecord& r, double value) {
-                r.*Field = static_cast<std::remove_reference_t<decltype(r.*Field)>>(value);
-            }};
-}
-
-template <double IterationRecord::*Field>
-constexpr Column real(std::string_view name) {
-    return {name, false, 1e15, [](const IterationRecord& r) { return r.*Field; },
-            [](IterationRecord& r, double value) { r.*Field = value; }};
-}
-
-template <double ResourceUse::*Field>
-constexpr Column used(std::string_view name) {
-    return {name, false, 1e15, [](const IterationRecord& r) { return r.use.*Field; },
-            [](IterationRecord& r, double value) { r.use.*Field = value; }};
+constexpr Column column(std::string_view name, double most = 1e15) {
+    using T = std::remove_reference_t<decltype(field_of<Field>(std::declval<IterationRecord&>()))>;
+    return {name, std::is_integral_v<T>, most,
+            [](const IterationRecord& r) { return static_cast<double>(field_of<Field>(r)); },
+            [](IterationRecord& r, double value) { field_of<Field>(r) = static_cast<T>(value); }};
 }
 
 using Record = IterationRecord;
 constexpr std::array<Column, 16> kColumns{{
-    whole<&Record::worker>("worker", kMostPlaces - 1),
-    whole<&Record::iteration>("iteration"),
-    whole<&Record::samples>("samples"),
-    whole<&Record::version>("version"),
-    real<&Record::arrived_s>("arrived_s"),
-    real<&Record::input_s>("input_s"),
-    real<&Record::compute_s>("compute_s"),
-    real<&Record::push_s>("push_s"),
-    real<&Record::pull_s>("pull_s"),
-    real<&Record::wait_s>("wait_s"),
-    real<&Record::lag>("lag"),
-    used<&ResourceUse::cpu_share>("cpu_share"),
-    used<&ResourceUse::host_busy>("host_busy"),
-    used<&ResourceUse::host_steal>("host_steal"),
-    used<&ResourceUse::rx_bytes_s>("rx_bytes_s"),
-    used<&ResourceUse::tx_bytes_s>("tx_bytes_s"),
+    column<&Record::worker>("worker", kMostPlaces - 1),
+    column<&Record::iteration>("iteration"),
+    column<&Record::samples>("samples"),
+    column<&Record::version>("version"),
+    column<&Record::arrived_s>("arrived_s"),
+    column<&Record::input_s>("input_s"),
+    column<&Record::compute_s>("compute_s"),
+    column<&Record::push_s>("push_s"),
+    column<&Record::pull_s>("pull_s"),
+    column<&Record::wait_s>("wait_s"),
+    column<&Record::lag>("lag"),
+    column<&ResourceUse::cpu_share>("cpu_share"),
+    column<&ResourceUse::host_busy>("host_busy"),
+    column<&ResourceUse::host_steal>("host_steal"),
+    column<&ResourceUse::rx_bytes_s>("rx_bytes_s"),
+    column<&ResourceUse::tx_bytes_s>("tx_bytes_s"),
 }};
 constexpr Column kBatch{"batch", true, kBatchLimits.most};  ///< the first: --batch of the run
 
@@ -136,24 +134,17 @@ RecordedLoad parse_recorded_load(const std::string& file) {
     const std::string columns = header_line();
     each_csv_line(file, read_text_file(file), [&](const CsvPlace& place, std::string_view line) {
         if (!std::exchange(headed, true)) {
-            if (line != columns) {
-                fail<FileError>({.where = place.text(),
-                                 .what = "not a file of cohort train --record-load",
-                                 .expected = columns,
-                                 .got = fmt::format("'{:.80}'", line)});
-            }
-            return;
+            return require_file(line == columns, place.text(),
+                                "not a file of cohort train --record-load", columns,
+                                fmt::format("'{:.80}'", line));
         }
         const std::vector<std::string_view> fields = fields_of(place, kColumns.size() + 1, line);
         load.batch = static_cast<std::int64_t>(number(place, kBatch, fields.front()));
         load.records.push_back(record_of(place, fields));
         load.workers = std::max(load.workers, load.records.back().worker + 1);
     });
-    if (load.records.empty() || load.batch < 1) {
-        fail<FileError>({.where = file,
-                         .what = "nothing was recorded",
-                         .expected = "a file of cohort train --record-load"});
-    }
+    require_file(!load.records.empty() && load.batch >= 1, file, "nothing was recorded",
+                 "a file of cohort train --record-load", "");
     return load;
 }
 

@@ -18,7 +18,7 @@ namespace {
 }  // namespace
 
 bool one_of(std::string_view key, std::initializer_list<std::string_view> keys) {
-    return std::find(keys.begin(), keys.end(), key) != keys.end();
+    return std::ranges::find(keys, key) != keys.end();
 }
 
 std::optional<std::string> text_of(const toml::node& node) {

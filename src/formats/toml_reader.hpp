@@ -56,7 +56,7 @@ public:
                 refuse(entry, key, "not a number that can be used here", "0 or more",
                        text_of(entry).value_or("another kind of value"));
             }
-            if (std::find(found.begin(), found.end(), *number) != found.end()) {
+            if (std::ranges::find(found, *number) != found.end()) {
                 refuse(entry, key, "the number comes twice", "different ones",
                        text_of(entry).value_or(""));
             }

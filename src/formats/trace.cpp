@@ -6,6 +6,7 @@
 #include <array>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "data/dataset/text_file.hpp"
 #include "data/import/csv_text.hpp"
@@ -38,12 +39,8 @@ double number(const CsvPlace& place, std::string_view column, std::string_view t
               bool is_share) {
     const std::optional<double> value = parsed<double>(text);
     const Limits<double>& limits = is_share ? kShareLimits : kVirtualSecondsLimits;
-    if (!value || !limits.contain(*value)) {
-        fail<FileError>({.where = place.text(column),
-                         .what = "cannot be used",
-                         .expected = (is_share ? "a share, " : "seconds, ") + limits.text(),
-                         .got = fmt::format("'{}'", text)});
-    }
+    require_csv(value && limits.contain(*value), place, column,
+                (is_share ? "a share, " : "seconds, ") + limits.text(), text);
     return *value;
 }
 
@@ -51,13 +48,11 @@ TraceTarget target(const CsvPlace& place, std::string_view text) {
     const std::size_t colon = std::min(text.find(':'), text.size());
     const std::string_view kind = text.substr(0, colon);
     const std::optional<int> index = parsed<int>(text.substr(std::min(colon + 1, text.size())));
-    if ((kind != "node" && kind != "worker") || !index || *index < 0 || *index >= kMostPlaces) {
-        fail<FileError>({.where = place.text(kTarget),
-                         .what = "cannot be understood",
-                         .expected = fmt::format("node:INDEX or worker:INDEX, INDEX from 0 to {}",
-                                                 kMostPlaces - 1),
-                         .got = fmt::format("'{}'", text)});
-    }
+    const bool known = kind == "node" || kind == "worker";
+    require_file(known && index && *index >= 0 && *index < kMostPlaces, place.text(kTarget),
+                 "cannot be understood",
+                 fmt::format("node:INDEX or worker:INDEX, INDEX from 0 to {}", kMostPlaces - 1),
+                 fmt::format("'{}'", text));
     return {.kind = kind == "node" ? TraceTarget::Kind::kNode : TraceTarget::Kind::kWorker,
             .index = *index};
 }
@@ -66,23 +61,17 @@ TraceTarget target(const CsvPlace& place, std::string_view text) {
 std::vector<std::string_view> read_columns(const CsvPlace& place, std::string_view line) {
     std::vector<std::string_view> columns = fields_of(line);
     for (const std::string_view column : columns) {
-        const bool known = column == kTime || column == kTarget ||
-                           std::any_of(kShares.begin(), kShares.end(),
-                                       [&](const ShareColumn& c) { return c.name == column; });
-        if (!known || std::count(columns.begin(), columns.end(), column) > 1) {
-            fail<FileError>({.where = place.text(),
-                             .what = known ? "a column comes twice" : "unknown column",
-                             .expected = kHeader,
-                             .got = fmt::format("'{}'", column)});
-        }
+        const bool known =
+            column == kTime || column == kTarget ||
+            std::ranges::any_of(kShares, [&](const ShareColumn& c) { return c.name == column; });
+        require_file(known && std::ranges::count(columns, column) == 1, place.text(),
+                     known ? "a column comes twice" : "unknown column", kHeader,
+                     fmt::format("'{}'", column));
     }
     for (const std::string_view needed : {kTime, kTarget}) {
-        if (std::find(columns.begin(), columns.end(), needed) == columns.end()) {
-            fail<FileError>({.where = place.text(),
-                             .what = fmt::format("there is no column {}", needed),
-                             .expected = kHeader,
-                             .got = fmt::format("'{}'", line)});
-        }
+        require_file(std::ranges::count(columns, needed) > 0, place.text(),
+                     fmt::format("there is no column {}", needed), kHeader,
+                     fmt::format("'{}'", line));
     }
     return columns;
 }
@@ -133,11 +122,9 @@ std::vector<TraceRow> read_trace(const std::string& path) {
             rows.push_back(row_of(place, columns, line));
         }
     });
-    if (columns.empty()) {
-        fail<FileError>({.where = path, .what = "there is no header", .expected = kHeader});
-    }
-    std::stable_sort(rows.begin(), rows.end(),
-                     [](const TraceRow& a, const TraceRow& b) { return a.time_s < b.time_s; });
+    require_file(!columns.empty(), path, "there is no header", kHeader, "");
+    std::ranges::stable_sort(
+        rows, [](const TraceRow& a, const TraceRow& b) { return a.time_s < b.time_s; });
     return rows;
 }
 

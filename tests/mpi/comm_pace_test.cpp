@@ -112,10 +112,10 @@ TEST(Pace, ARoundTakesWhatItsSlowestLinkTakes) {
             const double fast = ring_seconds(algorithm, nodes, 8e6);
             const double slow = ring_seconds(algorithm, nodes, 2e6);
             // The last message of each direction has left before its time is over.
-            EXPECT_GT(fast, 0.5 * bytes / 8e6) << to_text(algorithm);
-            EXPECT_GT(slow, 0.5 * bytes / 2e6) << to_text(algorithm);
-            EXPECT_GT(slow / fast, 1.5) << to_text(algorithm);
-            EXPECT_LT(slow / fast, 7) << to_text(algorithm);
+            EXPECT_GT(fast, 0.5 * bytes / 8e6) << word_of(algorithm);
+            EXPECT_GT(slow, 0.5 * bytes / 2e6) << word_of(algorithm);
+            EXPECT_GT(slow / fast, 1.5) << word_of(algorithm);
+            EXPECT_LT(slow / fast, 7) << word_of(algorithm);
         }
     }
 }

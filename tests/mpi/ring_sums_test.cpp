@@ -117,7 +117,7 @@ TEST_P(RingSums, CloseToTheSerialSumForAnyValues) {
 }
 
 std::string name_of(const testing::TestParamInfo<AllReduceAlgorithm>& info) {
-    return std::string(to_text(info.param));
+    return std::string(word_of(info.param));
 }
 INSTANTIATE_TEST_SUITE_P(Algorithms, RingSums, testing::Values(kRing, kOrdered, kMpi, kAuto),
                          name_of);
@@ -232,9 +232,9 @@ TEST(AllReduce, MembersThatWantAnotherAlgorithmAreTold) {
         try {
             const auto ring = make_all_reduce(world, all_ranks(), 10,
                                               {world.rank() == 1 ? other : kRing, 1024, {}});
-            FAIL() << "members disagree on " << to_text(other);
+            FAIL() << "members disagree on " << word_of(other);
         } catch (const UsageError& error) {
-            EXPECT_NE(std::string(error.what()).find(to_text(other)), std::string::npos)
+            EXPECT_NE(std::string(error.what()).find(word_of(other)), std::string::npos)
                 << error.what();
         }
     }

@@ -49,7 +49,6 @@ CLASS_EXCEPTIONS = {
     "GradientStatistics": ((13, 14), APART),
     "GraphBuilder": ((23, 3), "one function per layer"),
     "UpdateEngine": ((22, 1), APART),
-    "Outgoing": ((4, 13), APART),
 }
 FILE_EXCEPTIONS = {
     "tests/unit/sched/modes/policy_test.cpp": (451, "several topics, to be split"),

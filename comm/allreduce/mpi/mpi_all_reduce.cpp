@@ -1,6 +1,6 @@
 // kMpi: MPI_Iallreduce for every bucket on a communicator of the members, MPI_Iallgather for the
 // summaries; the communication thread drives both. Cost: the library's; memory: two buffers. The
-// library names no missing member: see presence.hpp. When a member is lost the library never says
+// library names no missing member: see members.hpp. When a member is lost the library never says
 // so: the members abandon the round, and leave its memory and the communicator to the library.
 #include <algorithm>
 #include <array>
@@ -11,10 +11,8 @@
 #include <optional>
 
 #include "comm/allreduce/bucket_all_reduce.hpp"
-#include "comm/allreduce/mpi/member_group.hpp"
-#include "comm/allreduce/mpi/presence.hpp"
+#include "comm/allreduce/mpi/members.hpp"
 #include "comm/allreduce/set_up.hpp"
-#include "comm/allreduce/short_patience.hpp"
 #include "comm/base/communicators.hpp"
 #include "comm/base/futex.hpp"
 

@@ -26,7 +26,6 @@
 #include "comm/allreduce/bucket_all_reduce.hpp"
 #include "comm/allreduce/nccl/device_sums.hpp"
 #include "comm/allreduce/set_up.hpp"
-#include "comm/allreduce/short_patience.hpp"
 
 namespace cohort {
 namespace {
@@ -112,7 +111,7 @@ private:
         SetUpRecord own = first_record(setting_);
         own.set_id(id);
         own.set_place(place);
-        own.set_error(error.c_str());
+        own.set_error(error);
         const std::vector<SetUpRecord> records = gather_checked(setting_, own);
         for (std::size_t i = 0; i < records.size(); ++i) {
             for (std::size_t j = 0; j < i; ++j) {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "comm/allreduce/own/inter_node_reducer.hpp"
 #include "comm/allreduce/own/message_stream.hpp"
+#include "comm/allreduce/own/shared_round.hpp"
 
 namespace cohort {
 namespace {
@@ -34,14 +34,15 @@ struct Peer {
 
 class InterNodeSummaries final : public InterNodeReducer {
 public:
-    InterNodeSummaries(const AllReduceSetting& setting, const NodeGroups& groups, NodeReducer& node,
-                       int tag)
-        : node_(node), messages_(setting.comm, tag), outgoing_(groups.local().size()) {
-        for (int index = 0; index < groups.count(); ++index) {
-            if (index != groups.own) {
+    explicit InterNodeSummaries(SharedRound& round)
+        : node_(round.node),
+          messages_(round.setting.comm, round.tag),
+          outgoing_(round.groups.local().size()) {
+        for (int index = 0; index < round.groups.count(); ++index) {
+            if (index != round.groups.own) {
                 Peer peer;
-                peer.members = groups.on(index);
-                peer.rank = setting.rank_of(peer.members[0]);
+                peer.members = round.groups.on(index);
+                peer.rank = round.setting.rank_of(peer.members[0]);
                 peer.incoming.resize(peer.members.size());
                 peers_.push_back(std::move(peer));
             }
@@ -62,15 +63,15 @@ public:
         for (Peer& peer : peers_) {
             received = receive(peer, ordinal) || received;
         }
-        if (received && std::all_of(peers_.begin(), peers_.end(),
-                                    [](const Peer& peer) { return peer.complete; })) {
+        if (received &&
+            std::ranges::all_of(peers_, [](const Peer& peer) { return peer.complete; })) {
             node_.progress().advance();
         }
         return sent || received;
     }
 
     [[nodiscard]] bool quiet() const override {
-        return !some_untold() && std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
+        return !some_untold() && std::ranges::all_of(peers_, [](const Peer& peer) {
             return peer.receive == nullptr && peer.send == nullptr;
         });
     }
@@ -95,10 +96,8 @@ private:
         }
         const NodeSummaries& summaries = node_.summaries();
         const auto& local = node_.shape().local;
-        const auto submitted =
-            static_cast<std::size_t>(std::count_if(local.begin(), local.end(), [&](int member) {
-                return summaries.submitted(ordinal, member);
-            }));
+        const auto submitted = static_cast<std::size_t>(std::ranges::count_if(
+            local, [&](int member) { return summaries.submitted(ordinal, member); }));
         const bool due =
             submitted == local.size() || steady_clock::now() - last_told_ > kTellPeriod;
         if (!idle || submitted <= told_ || !due) {
@@ -158,10 +157,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<InterNodeReducer> make_inter_node_summaries(const AllReduceSetting& setting,
-                                                            const NodeGroups& groups,
-                                                            NodeReducer& node, int tag) {
-    return std::make_unique<InterNodeSummaries>(setting, groups, node, tag);
+std::unique_ptr<InterNodeReducer> make_inter_node_summaries(SharedRound& round) {
+    return std::make_unique<InterNodeSummaries>(round);
 }
 
 }  // namespace cohort

@@ -16,8 +16,8 @@
 
 #include "cohort/core/thread_team.hpp"
 #include "comm/allreduce/all_reduce_sum.hpp"
-#include "comm/allreduce/own/inter_node_reducer.hpp"
 #include "comm/allreduce/own/message_stream.hpp"
+#include "comm/allreduce/own/shared_round.hpp"
 
 namespace cohort {
 namespace {
@@ -47,14 +47,13 @@ struct LeaderLane {
 
 class LeaderRing final : public InterNodeReducer {
 public:
-    LeaderRing(const AllReduceSetting& setting, const NodeGroups& groups, NodeReducer& node,
-               int tag)
-        : node_(node),
-          messages_(setting.comm, tag),
-          nodes_(groups.count()),
-          own_(groups.own),
-          left_(leader(setting, groups, own_ + nodes_ - 1)),
-          right_(leader(setting, groups, own_ + 1)) {}
+    explicit LeaderRing(SharedRound& round)
+        : node_(round.node),
+          messages_(round.setting.comm, round.tag),
+          nodes_(round.groups.count()),
+          own_(round.groups.own),
+          left_(leader(round, own_ + nodes_ - 1)),
+          right_(leader(round, own_ + 1)) {}
 
     bool advance(std::uint64_t ordinal, std::int64_t) override {
         if (ordinal != ordinal_) {
@@ -80,13 +79,12 @@ public:
     }
 
     [[nodiscard]] bool quiet() const override {
-        return std::all_of(lanes_.begin(), lanes_.end(),
-                           [](const LeaderLane& lane) { return lane.bucket < 0; });
+        return std::ranges::all_of(lanes_, [](const LeaderLane& lane) { return lane.bucket < 0; });
     }
 
 private:
-    static int leader(const AllReduceSetting& setting, const NodeGroups& groups, int node) {
-        return setting.rank_of(groups.on(node % groups.count())[0]);
+    static int leader(const SharedRound& round, int node) {
+        return round.setting.rank_of(round.groups.on(node % round.groups.count())[0]);
     }
     LeaderLane& lane(std::int64_t bucket) {
         return lanes_[static_cast<std::size_t>(bucket % kLeaderLanes)];
@@ -204,10 +202,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<InterNodeReducer> make_leader_ring(const AllReduceSetting& setting,
-                                                   const NodeGroups& groups, NodeReducer& node,
-                                                   int tag) {
-    return std::make_unique<LeaderRing>(setting, groups, node, tag);
+std::unique_ptr<InterNodeReducer> make_leader_ring(SharedRound& round) {
+    return std::make_unique<LeaderRing>(round);
 }
 
 }  // namespace cohort

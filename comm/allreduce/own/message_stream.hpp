@@ -6,7 +6,7 @@
 #include <deque>
 #include <memory>
 
-#include "comm/world/collective_context.hpp"
+#include "comm/world/progress_loop.hpp"
 
 namespace cohort {
 

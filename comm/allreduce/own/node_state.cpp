@@ -58,7 +58,7 @@ void NodeSummaries::put(std::uint64_t ordinal, int member, std::uint64_t round,
 }
 
 bool NodeBuckets::arrive(std::uint64_t ordinal, std::int64_t from, std::int64_t to) {
-    const std::uint64_t all = ordinal * static_cast<std::uint64_t>(shape_.locals());
+    const std::uint64_t all = times_locals(ordinal);
     bool last = false;
     for (std::int64_t bucket = from; bucket < to; ++bucket) {
         last = states_[bucket].arrived.fetch_add(1) + 1 == all || last;
@@ -66,37 +66,9 @@ bool NodeBuckets::arrive(std::uint64_t ordinal, std::int64_t from, std::int64_t 
     return last;
 }
 
-bool NodeBuckets::arrived(std::uint64_t ordinal, std::int64_t bucket) const noexcept {
-    return states_[bucket].arrived.load() >= ordinal * static_cast<std::uint64_t>(shape_.locals());
-}
-
-std::uint64_t NodeBuckets::blocks_until(std::uint64_t ordinal, std::int64_t bucket) const {
-    return ordinal * static_cast<std::uint64_t>(shape_.blocks(bucket));
-}
-
 bool NodeBuckets::summed(std::uint64_t ordinal, std::int64_t bucket) const noexcept {
     return shape_.sums_here() ? states_[bucket].summed.load() >= blocks_until(ordinal, bucket)
                               : arrived(ordinal, bucket);
-}
-
-void NodeBuckets::publish(std::uint64_t ordinal, std::int64_t bucket) {
-    states_[bucket].published.store(ordinal);
-}
-
-bool NodeBuckets::published(std::uint64_t ordinal, std::int64_t bucket) const noexcept {
-    return states_[bucket].published.load() >= ordinal;
-}
-
-bool NodeBuckets::deliver(std::uint64_t ordinal, std::int64_t bucket, std::int64_t pieces) {
-    return states_[bucket].summed.fetch_add(1) + 1 == ordinal * static_cast<std::uint64_t>(pieces);
-}
-
-void NodeBuckets::mark_sent(std::int64_t bucket) {
-    states_[bucket].sent.fetch_add(1);
-}
-
-bool NodeBuckets::all_sent(std::uint64_t ordinal, std::int64_t bucket) const noexcept {
-    return states_[bucket].sent.load() >= ordinal * static_cast<std::uint64_t>(shape_.locals());
 }
 
 // A claim counter runs from (ordinal - 1) * blocks to ordinal * blocks in a round: a thread that
@@ -111,26 +83,6 @@ std::optional<std::int64_t> NodeBuckets::claim(NodeCounter& claimed, std::uint64
         }
     }
     return std::nullopt;
-}
-
-std::optional<std::int64_t> NodeBuckets::claim_sum(std::uint64_t ordinal, std::int64_t bucket) {
-    return claim(states_[bucket].sum_claimed, ordinal, bucket);
-}
-
-std::optional<std::int64_t> NodeBuckets::claim_copy(std::uint64_t ordinal, std::int64_t bucket) {
-    return claim(states_[bucket].copy_claimed, ordinal, bucket);
-}
-
-bool NodeBuckets::may_claim_sum(std::uint64_t ordinal, std::int64_t bucket) const noexcept {
-    return states_[bucket].sum_claimed.load() < blocks_until(ordinal, bucket);
-}
-
-bool NodeBuckets::end_sum(std::uint64_t ordinal, std::int64_t bucket) {
-    return states_[bucket].summed.fetch_add(1) + 1 == blocks_until(ordinal, bucket);
-}
-
-bool NodeBuckets::end_copy(std::uint64_t ordinal, std::int64_t bucket) {
-    return states_[bucket].copied.fetch_add(1) + 1 == blocks_until(ordinal, bucket);
 }
 
 }  // namespace cohort

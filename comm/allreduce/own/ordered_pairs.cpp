@@ -17,8 +17,8 @@
 
 #include "cohort/core/thread_team.hpp"
 #include "comm/allreduce/all_reduce_sum.hpp"
-#include "comm/allreduce/own/inter_node_reducer.hpp"
 #include "comm/allreduce/own/message_stream.hpp"
+#include "comm/allreduce/own/shared_round.hpp"
 
 namespace cohort {
 namespace {
@@ -39,12 +39,15 @@ struct PairLane {
 
 class OrderedPairs final : public InterNodeReducer {
 public:
-    OrderedPairs(const AllReduceSetting& setting, const NodeGroups& groups, NodeReducer& node,
-                 int tag)
-        : setting_(setting), groups_(groups), node_(node), messages_(setting.comm, tag) {
+    explicit OrderedPairs(SharedRound& round)
+        : round_(round),
+          setting_(round.setting),
+          groups_(round.groups),
+          node_(round.node),
+          messages_(setting_.comm, round.tag) {
         const std::vector<int>& local = groups_.local();
         for (int member = 0; member < members(); ++member) {
-            if (std::find(local.begin(), local.end(), member) == local.end()) {
+            if (std::ranges::find(local, member) == local.end()) {
                 elsewhere_.push_back(member);
                 if (fetcher(groups_.own, member) == setting_.self) {
                     fetched_.push_back(member);
@@ -140,7 +143,7 @@ private:
         if (!lane.told_sent && all_ended(lane.contributions_out)) {
             lane.told_sent = true;
             node_.buckets().mark_sent(bucket);
-            wake_neighbours();
+            round_.wake_neighbours();
             moved = true;
         }
         if (lane.told_sent && !lane.sums_posted) {
@@ -149,14 +152,6 @@ private:
         return (lane.sums_posted && node_.buckets().all_sent(ordinal_, bucket) &&
                 take_sums(lane, bucket)) ||
                moved;
-    }
-
-    void wake_neighbours() {
-        for (const int member : node_.shape().local) {
-            if (member != setting_.self) {
-                setting_.comm.network.bells.ring(setting_.rank_of(member));
-            }
-        }
     }
 
     void sum(PairLane& lane, std::int64_t bucket) {
@@ -231,12 +226,12 @@ private:
 
     bool finished(PairLane& lane) {
         return lane.summed && lane.told_sent && lane.sums_posted && all_ended(lane.sums_out) &&
-               std::all_of(lane.sums_taken.begin(), lane.sums_taken.end(),
-                           [](char taken) { return taken != 0; });
+               std::ranges::all_of(lane.sums_taken, [](char taken) { return taken != 0; });
     }
 
-    const AllReduceSetting setting_;
-    const NodeGroups groups_;
+    SharedRound& round_;
+    const AllReduceSetting& setting_;
+    const NodeGroups& groups_;
     NodeReducer& node_;
     MessageStream messages_;
     std::vector<int> elsewhere_;  ///< members on other nodes
@@ -249,10 +244,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<InterNodeReducer> make_ordered_pairs(const AllReduceSetting& setting,
-                                                     const NodeGroups& groups, NodeReducer& node,
-                                                     int tag) {
-    return std::make_unique<OrderedPairs>(setting, groups, node, tag);
+std::unique_ptr<InterNodeReducer> make_ordered_pairs(SharedRound& round) {
+    return std::make_unique<OrderedPairs>(round);
 }
 
 }  // namespace cohort

@@ -7,7 +7,6 @@
 
 #include "comm/allreduce/bucket_all_reduce.hpp"
 #include "comm/allreduce/own/shared_progress.hpp"
-#include "comm/allreduce/short_patience.hpp"
 
 namespace cohort {
 namespace {

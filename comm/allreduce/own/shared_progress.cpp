@@ -1,8 +1,5 @@
 #include "comm/allreduce/own/shared_progress.hpp"
 
-#include <algorithm>
-#include <utility>
-
 namespace cohort {
 namespace {
 
@@ -11,61 +8,7 @@ constexpr int kBlocksPerPoll = 8;
 /// How long a communication thread keeps looking after a message has moved.
 constexpr std::chrono::microseconds kMemoryPolling{100};
 
-NodeShape shape_of(const AllReduceSetting& setting, const NodeGroups& groups, bool ordered) {
-    const std::vector<int>& local = groups.local();
-    NodeShape shape;
-    shape.members = static_cast<int>(setting.members.size());
-    shape.local = local;
-    shape.self =
-        static_cast<int>(std::find(local.begin(), local.end(), setting.self) - local.begin());
-    shape.buckets = setting.buckets;
-    if (groups.count() > 1) {
-        shape.sum = ordered ? NodeSum::kNone : NodeSum::kFirst;
-    }
-    return shape;
-}
-
 }  // namespace
-
-SharedRound::SharedRound(const AllReduceSetting& all, bool ordered)
-    : SharedRound(all, NodeGroups(all), shape_of(all, NodeGroups(all), ordered)) {
-}
-
-SharedRound::SharedRound(const AllReduceSetting& all, const NodeGroups& by_node,
-                         const NodeShape& shape)
-    : SharedRound(all, by_node, shape, set_up_node(all, by_node, shape)) {
-}
-
-SharedRound::SharedRound(const AllReduceSetting& all, const NodeGroups& by_node,
-                         const NodeShape& shape, NodeSetUp made)
-    : setting(all),
-      groups(by_node),
-      memory(std::move(made.memory)),
-      tag(made.tag),
-      node(memory.data(), shape) {
-}
-
-bool SharedRound::arrive_until(std::int64_t buckets) {
-    const bool last = node.buckets().arrive(ordinal.load(), arrived.load(), buckets);
-    arrived.store(buckets);
-    return last;
-}
-
-void SharedRound::wake() const {
-    setting.comm.network.bells.ring_own();
-}
-
-void SharedRound::wake_neighbours() const {
-    for (const int member : groups.local()) {
-        if (member != setting.self) {
-            setting.comm.network.bells.ring(setting.rank_of(member));
-        }
-    }
-}
-
-void SharedRound::wake_leader() const {
-    setting.comm.network.bells.ring(setting.rank_of(groups.local()[0]));
-}
 
 SharedProgress::SharedProgress(SharedRound& round, AllReduceAlgorithm algorithm) : round_(round) {
     if (round_.groups.count() < 2) {
@@ -73,13 +16,12 @@ SharedProgress::SharedProgress(SharedRound& round, AllReduceAlgorithm algorithm)
     }
     const bool leader = round_.node.shape().self == 0;
     if (algorithm == AllReduceAlgorithm::kOrdered) {
-        buckets_ = make_ordered_pairs(round_.setting, round_.groups, round_.node, round_.tag);
+        buckets_ = make_ordered_pairs(round_);
     } else if (leader) {
-        buckets_ = make_leader_ring(round_.setting, round_.groups, round_.node, round_.tag);
+        buckets_ = make_leader_ring(round_);
     }
     if (leader) {
-        summaries_ =
-            make_inter_node_summaries(round_.setting, round_.groups, round_.node, round_.tag);
+        summaries_ = make_inter_node_summaries(round_);
     }
 }
 

@@ -5,41 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "comm/allreduce/own/inter_node_reducer.hpp"
-#include "comm/allreduce/own/node_set_up.hpp"
+#include "comm/allreduce/own/shared_round.hpp"
 
 namespace cohort {
-
-/// The current round of a member, as its caller and its communication thread share it.
-struct SharedRound {
-    /// Collective over the members. Errors: DeviceError, RingBroken.
-    SharedRound(const AllReduceSetting& all, bool ordered);
-
-    /// This member's buckets up to `buckets` are final. True: the node has a complete one now.
-    bool arrive_until(std::int64_t buckets);
-    void wake() const;
-    void wake_neighbours() const;
-    /// Of the node.
-    void wake_leader() const;
-
-    const AllReduceSetting setting;
-    const NodeGroups groups;
-    NodeMemory memory;
-    const int tag;
-    NodeReducer node;
-    std::atomic<std::uint64_t> ordinal{0};
-    std::atomic<std::int64_t> arrived{0};     ///< buckets
-    std::atomic<std::int64_t> wanted{0};      ///< paced: buckets that are to arrive
-    std::atomic<bool> paced{false};           ///< the communication thread lets buckets arrive
-    std::atomic<bool> broken{false};          ///< a member was lost
-    std::atomic<bool> driving{false};         ///< the caller works on blocks
-    std::atomic<std::uint64_t> submitted{0};  ///< last round with a summary of this member
-
-private:
-    SharedRound(const AllReduceSetting& all, const NodeGroups& by_node, const NodeShape& shape);
-    SharedRound(const AllReduceSetting& all, const NodeGroups& by_node, const NodeShape& shape,
-                NodeSetUp made);
-};
 
 /// What the communication thread does for the rounds of a member.
 class SharedProgress final : public Poller {

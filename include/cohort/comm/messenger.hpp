@@ -1,9 +1,12 @@
 #pragma once
 
 #include <compare>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -34,19 +37,15 @@ struct Message {
 /// transfer's announcement arrives when all of its bytes are there. Thread safe.
 class Mailbox {
 public:
-    Mailbox();
-    ~Mailbox();
-    Mailbox(const Mailbox&) = delete;
-    Mailbox& operator=(const Mailbox&) = delete;
-
     /// The next message; sleeps until there is one, at most `limit`. To be called inside an
     /// OperationBoard::Wait when another rank has to send it.
     [[nodiscard]] std::optional<Message> receive(Clock::Seconds limit);
     void put(Message message);
 
 private:
-    struct State;
-    std::unique_ptr<State> state_;
+    std::mutex mutex_;
+    std::condition_variable arrived_;
+    std::deque<Message> messages_;
 };
 
 /// Receives the bytes of transfers to one port. Called on the communication thread: must be quick

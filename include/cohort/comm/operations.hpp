@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,27 +38,29 @@ public:
 
     /// @param limit after which a wait is a stall (WaitLimit says how grave); must be > 0
     OperationBoard(Clock::Seconds limit, std::shared_ptr<const Clock> clock);
-    ~OperationBoard();
 
     /// After which a wait is a stall.
-    [[nodiscard]] Clock::Seconds limit() const noexcept;
+    [[nodiscard]] Clock::Seconds limit() const noexcept { return Clock::Seconds(limit_); }
 
     /// A wait from begin() to the end of this object's life. Movable.
     class Wait {
     public:
-        Wait(Wait&&) noexcept;
-        Wait& operator=(Wait&&) noexcept;
-        ~Wait();
-
         /// There was progress: the limit counts from now. The duration on record still counts from
         /// begin(). From any thread while this object lives.
-        void renew() noexcept;
+        void renew() noexcept {
+            if (board_) {
+                board_->renew(board_.get_deleter().id);
+            }
+        }
 
     private:
         friend class OperationBoard;
-        Wait(OperationBoard& board, std::uint64_t id) noexcept;
-        OperationBoard* board_;
-        std::uint64_t id_;
+        struct End {
+            std::uint64_t id;
+            void operator()(OperationBoard* board) const noexcept { board->end(id); }
+        };
+        Wait(OperationBoard& board, std::uint64_t id) noexcept : board_(&board, End{id}) {}
+        std::unique_ptr<OperationBoard, End> board_;  ///< not owned: is told of the end
     };
 
     /// @param missing  asked (by another thread, while the Wait lives) for the world ranks that are
@@ -82,8 +87,31 @@ public:
 private:
     void end(std::uint64_t id) noexcept;
     void renew(std::uint64_t id) noexcept;
-    struct State;
-    std::unique_ptr<State> state_;
+
+    struct Running {
+        std::string name;
+        std::uint64_t sequence = 0;
+        double begin = 0;
+        double progress = 0;  ///< when the limit began to count
+        std::function<std::vector<int>()> missing;
+        WaitLimit limit = WaitLimit::kFatal;
+        std::int64_t reported = 0;  ///< how often the limit had passed
+    };
+    struct Ended {
+        std::string name;
+        std::uint64_t sequence = 0;
+        double seconds = 0;
+    };
+    [[nodiscard]] double now() const { return clock_->now().count(); }
+    /// How many limits `wait` is past, of those that are to be reported.
+    [[nodiscard]] std::int64_t passed(const Running& wait) const;
+
+    double limit_;
+    std::shared_ptr<const Clock> clock_;
+    mutable std::mutex mutex_;
+    std::uint64_t next_id_ = 1;
+    std::map<std::uint64_t, Running> running_;  ///< ids ascend: oldest first
+    std::deque<Ended> ended_;
 };
 
 }  // namespace cohort

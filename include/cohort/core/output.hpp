@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/file_descriptor.hpp"
 
 // Rules for writing files, so that nothing else is overwritten. Two kinds of names:
 // 1. A file that an option names (--output, --svg ...): check_output(). Links are followed, to
@@ -24,6 +25,16 @@ struct DiskFullError : FileError {
 
 /// Throws FileError, or DiskFullError: `[where] what; got <text of errno>`.
 [[noreturn]] void fail_errno(std::string_view where, std::string_view what, int error);
+
+/// Throws FileError with these parts of its message unless `holds`.
+inline void require_file(bool holds, std::string_view where, std::string_view what,
+                         std::string_view expected, std::string_view got,
+                         std::string_view hint = {}) {
+    if (!holds) {
+        fail<FileError>(
+            {.where = where, .what = what, .expected = expected, .got = got, .hint = hint});
+    }
+}
 
 /// Requirements on a folder before anything is written into it.
 enum class FolderRule {
@@ -50,12 +61,9 @@ public:
     /// @param where  for messages; empty: the path
     /// Errors: FileError with the reason when it is missing or breaks the rule.
     OutputFolder(const std::string& path, FolderRule rule, std::string_view where = {});
-    OutputFolder(OutputFolder&& other) noexcept;
-    OutputFolder& operator=(OutputFolder&&) = delete;
-    ~OutputFolder();
 
     /// For the calls of the openat family; reads nothing itself.
-    [[nodiscard]] int get() const noexcept { return folder_; }
+    [[nodiscard]] int get() const noexcept { return folder_.get(); }
     /// Deletes a file or a link of the folder; success also when it does not exist. Returns 0 or
     /// errno.
     [[nodiscard]] int remove(const std::string& name) const noexcept;
@@ -63,8 +71,7 @@ public:
     [[nodiscard]] int rename(const std::string& from, const std::string& to) const noexcept;
 
 private:
-    std::string path_;
-    int folder_ = -1;  ///< negative once moved from
+    FileDescriptor folder_;
 };
 
 /// Checks an output folder without changing it: it is kOwn and writable, or can be made; none of

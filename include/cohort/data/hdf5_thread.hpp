@@ -3,6 +3,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -47,6 +48,11 @@ public:
         return post([&job]() -> std::invoke_result_t<F&> { return job(); }, priority).get();
     }
 
+    /// run() of a job that cleans up. Left out when there is no memory to queue it: HDF5 closes its
+    /// files when the process ends.
+    void clean_up(const std::function<void()>& job,
+                  Hdf5Priority priority = Hdf5Priority::kInput) noexcept;
+
     /// True on the HDF5 thread.
     [[nodiscard]] bool is_current() const noexcept;
 
@@ -54,8 +60,11 @@ private:
     void enqueue(std::function<void()> job, Hdf5Priority priority);
 
     struct State;
-    struct Shared;
-    State* state_ = nullptr;
+    std::shared_ptr<State> state_;
 };
+
+/// The HDF5 library in use, e.g. "1.10.8 (parallel)". The one call into HDF5 that needs no
+/// Hdf5Thread.
+[[nodiscard]] std::string hdf5_version_text();
 
 }  // namespace cohort

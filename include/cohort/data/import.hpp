@@ -1,8 +1,10 @@
 #pragma once
 
+#include "cohort/core/words.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/data/sample_source.hpp"
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,9 +21,9 @@ enum class ImportFormat {
     kCsv        ///< a label column and numbers
 };
 
-/// "auto", "idx", "cifar10", "cifar100", "npy", "csv". Errors: UsageError naming the choices.
-[[nodiscard]] ImportFormat parse_import_format(std::string_view name);
-[[nodiscard]] std::string_view import_format_name(ImportFormat format) noexcept;
+template <>
+inline constexpr auto kWords<ImportFormat> =
+    std::to_array<std::string_view>({"auto", "idx", "cifar10", "cifar100", "npy", "csv"});
 
 struct ImportOptions {
     ImportFormat format = ImportFormat::kAuto;

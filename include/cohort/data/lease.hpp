@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cohort/data/order.hpp"
-#include "cohort/data/slice_reader.hpp"
 
 namespace cohort {
 

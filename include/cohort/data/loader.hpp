@@ -1,11 +1,16 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "cohort/data/augment.hpp"
@@ -14,6 +19,9 @@
 #include "cohort/data/sample_source.hpp"
 
 namespace cohort {
+
+class BatchBuilder;
+class ChunkReader;
 
 /// Gives at least `bytes` of host memory aligned to 64 bytes, freed with the last owner. A CUDA
 /// run passes one that returns pinned memory. Called from loader threads. May throw.
@@ -63,6 +71,12 @@ private:
 /// Turns leases into batches ahead of their use: one thread reads whole chunks (those of submitted
 /// leases first, then the next shuffle window), `threads` threads augment and normalise, and
 /// next() hands out batches in the order of submission. Waiting sleeps.
+///
+/// A lease becomes a job, which goes
+///   kQueued -(reader: all its chunks are in memory)-> kLoaded -(a worker takes it)-> kPreparing
+///   -> kDone -(next)-> handed out; an error leads straight to kDone.
+/// Only the first `prefetch` jobs are worked on, which bounds memory. One mutex guards the queue
+/// and the state of jobs; chunks are read and samples transformed without it.
 class Loader {
 public:
     /// Errors: UsageError and ShapeError for options that do not fit the set, DeviceError when the
@@ -73,9 +87,9 @@ public:
     /// Waits only for a chunk read in progress.
     ~Loader();
 
-    [[nodiscard]] const SampleSetInfo& info() const noexcept;
+    [[nodiscard]] const SampleSetInfo& info() const noexcept { return source_->info(); }
     /// LoaderOptions::prefetch: how many leases to keep submitted.
-    [[nodiscard]] int prefetch() const noexcept;
+    [[nodiscard]] int prefetch() const noexcept { return options_.prefetch; }
 
     /// Queues a lease; never blocks. Thread safe. Errors: UsageError for an empty lease or a sample
     /// id outside the set.
@@ -92,8 +106,35 @@ public:
     void stop() noexcept;
 
 private:
-    class Impl;
-    std::unique_ptr<Impl> impl_;
+    enum class State { kQueued, kLoaded, kPreparing, kDone };
+    struct Job;
+
+    /// Waits until next() has something to return; false when it gave up.
+    bool wait_for_batch(std::unique_lock<std::mutex>& lock, const std::function<bool()>& give_up);
+    /// What the first batch waits for.
+    [[nodiscard]] std::string missing() const;
+    void start_threads();
+    void join() noexcept;
+    void run_reader();
+    void run_worker();
+    /// The first job in reach that is in `state`, or nullptr.
+    [[nodiscard]] std::shared_ptr<Job> find_job(State state) const;
+    void load(Job& job, std::unique_lock<std::mutex>& lock);
+    void read_one_ahead(std::unique_lock<std::mutex>& lock);
+    void prepare(Job& job, std::unique_lock<std::mutex>& lock);
+
+    std::shared_ptr<SampleSource> source_;
+    LoaderOptions options_;
+    std::unique_ptr<BatchBuilder> builder_;
+    std::mutex mutex_;
+    std::condition_variable reader_wake_;
+    std::condition_variable worker_wake_;
+    std::condition_variable next_wake_;
+    std::deque<std::shared_ptr<Job>> jobs_;
+    bool stopped_ = false;
+    std::int64_t reading_ = -1;            ///< the chunk that the reader waits for
+    std::unique_ptr<ChunkReader> chunks_;  ///< the reader's own
+    std::vector<std::thread> threads_;
 };
 
 /// Runs `use` on batches of `batch_size` that cover all samples of the loader's set in stored order

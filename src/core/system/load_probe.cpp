@@ -2,7 +2,6 @@
 // threads and the host's figures, which cost the kernel most, are read again every second.
 #include "core/system/load_probe.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,14 +9,17 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "cohort/core/clock.hpp"
+#include "cohort/core/file_descriptor.hpp"
 #include "core/system/process_usage.hpp"
 
 namespace cohort {
@@ -30,26 +32,17 @@ class ProcFile {
 public:
     explicit ProcFile(const std::string& path)
         : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-    ProcFile(ProcFile&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
-    ProcFile(const ProcFile&) = delete;
-    ProcFile& operator=(const ProcFile&) = delete;
-    ProcFile& operator=(ProcFile&&) = delete;
-    ~ProcFile() {
-        if (file_ >= 0) {
-            ::close(file_);
-        }
-    }
 
     /// Its first bytes, up to the buffer's size.
     template <std::size_t Size>
     [[nodiscard]] std::string_view read(std::array<char, Size>& buffer) const {
-        const ssize_t got = file_ < 0 ? -1 : ::pread(file_, buffer.data(), buffer.size(), 0);
+        const ssize_t got = ::pread(file_.get(), buffer.data(), buffer.size(), 0);
         return got > 0 ? std::string_view(buffer.data(), static_cast<std::size_t>(got))
                        : std::string_view();
     }
 
 private:
-    int file_;
+    FileDescriptor file_;
 };
 
 /// Takes the next number out of a text; 0 when there is none.
@@ -109,24 +102,20 @@ struct LoadProbe::Impl {
 };
 
 void LoadProbe::Impl::find_threads() {
-    DIR* folder = ::opendir("/proc/self/task");
-    if (folder == nullptr) {
+    std::error_code error;
+    std::filesystem::directory_iterator at("/proc/self/task", error);
+    if (error) {
         return;
     }
     std::map<int, ProcFile> found;
-    for (const dirent* entry = ::readdir(folder); entry != nullptr; entry = ::readdir(folder)) {
-        const std::string name = static_cast<const char*>(entry->d_name);
-        if (name.empty() || name.front() == '.') {
-            continue;
-        }
-        const int thread = std::stoi(name);
+    for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+        const int thread = std::stoi(at->path().filename());
         if (auto known = threads.extract(thread)) {
             found.insert(std::move(known));
         } else {
-            found.emplace(thread, ProcFile("/proc/self/task/" + name + "/schedstat"));
+            found.emplace(thread, ProcFile(at->path() / "schedstat"));
         }
     }
-    ::closedir(folder);
     for (const auto& [gone, file] : threads) {
         runnable_gone_s += runnable_s[gone];
         runnable_s.erase(gone);

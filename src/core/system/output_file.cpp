@@ -23,12 +23,8 @@ std::string behind_links(const OutputRequest& request) {
     }
     std::error_code error;
     const fs::path target = fs::canonical(path, error);
-    if (error) {
-        fail<FileError>({.where = request.option + " " + path,
-                         .what = "cannot be written",
-                         .expected = "a link to a regular file",
-                         .got = "a link that leads nowhere (" + error.message() + ")"});
-    }
+    require_file(!error, request.option + " " + path, "cannot be written",
+                 "a link to a regular file", "a link that leads nowhere (" + error.message() + ")");
     return target.string();
 }
 
@@ -80,12 +76,8 @@ OutputFile check_output(const OutputRequest& request) {
     if (::stat(output.path.c_str(), &facts) != 0) {
         return output;
     }
-    if (!S_ISREG(facts.st_mode)) {
-        fail<FileError>({.where = where,
-                         .what = "cannot be written",
-                         .expected = "the name of a regular file or a new one",
-                         .got = kind_of(facts)});
-    }
+    require_file(S_ISREG(facts.st_mode), where, "cannot be written",
+                 "the name of a regular file or a new one", kind_of(facts));
     output.replace = output.replace || begins_with(output.path, request.own_start);
     if (!output.replace) {
         fail_holds_already(where);

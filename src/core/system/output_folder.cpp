@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "cohort/core/output.hpp"
 #include "core/system/launch_env.hpp"
@@ -25,19 +24,18 @@ struct stat link_status(const std::string& path) {
 /// Some file systems give every file the same owner (NFS with all_squash, FAT): the owner then does
 /// not identify a user.
 bool gives_all_files_to(int folder, uid_t owner) {
-    int file = -1;
+    FileDescriptor file;
     std::string name;
-    for (int attempt = 0; file < 0; ++attempt) {
+    for (int attempt = 0; !file.valid(); ++attempt) {
         name = fmt::format(".owner-{}-{}", ::getpid(), attempt);
-        file = ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                        0600);
-        if (file < 0 && errno != EEXIST) {
+        file = FileDescriptor(::openat(folder, name.c_str(),
+                                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+        if (!file.valid() && errno != EEXIST) {
             return false;
         }
     }
     struct stat facts {};
-    const bool same = ::fstat(file, &facts) == 0 && facts.st_uid == owner;
-    ::close(file);
+    const bool same = ::fstat(file.get(), &facts) == 0 && facts.st_uid == owner;
     ::unlinkat(folder, name.c_str(), 0);
     return same;
 }
@@ -49,15 +47,11 @@ void check_owner(int folder, const std::string& path) {
     }
     const FolderFacts facts{
         .owner = status.st_uid, .mode = status.st_mode, .user = ::geteuid(), .sudo = sudo_user()};
-    if (trusted(facts) || gives_all_files_to(folder, facts.owner)) {
-        return;
-    }
-    fail<FileError>(
-        {.where = path,
-         .what = "the folder is another user's, who could exchange what is written there",
-         .expected = fmt::format("a folder of user {}", facts.user),
-         .got = fmt::format("owner {}, mode {:o}", facts.owner, facts.mode & 07777U),
-         .hint = facts.user == 0 ? "another folder, chown, or chmod go-w" : "another folder"});
+    require_file(trusted(facts) || gives_all_files_to(folder, facts.owner), path,
+                 "the folder is another user's, who could exchange what is written there",
+                 fmt::format("a folder of user {}", facts.user),
+                 fmt::format("owner {}, mode {:o}", facts.owner, facts.mode & 07777U),
+                 facts.user == 0 ? "another folder, chown, or chmod go-w" : "another folder");
 }
 
 std::string reason_of(int error) {
@@ -131,43 +125,27 @@ bool trusted(const FolderFacts& facts) noexcept {
     return facts.user == 0 && (facts.owner == facts.sudo || (facts.mode & kOthersWrite) == 0);
 }
 
-OutputFolder::OutputFolder(const std::string& path, FolderRule rule, std::string_view where)
-    : path_(path) {
+OutputFolder::OutputFolder(const std::string& path, FolderRule rule, std::string_view where) {
     const int no_link = rule == FolderRule::kOwnReal ? O_NOFOLLOW : 0;
-    folder_ = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | no_link);
-    if (folder_ < 0) {
+    folder_ = FileDescriptor(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | no_link));
+    if (!folder_.valid()) {
         const int error = errno;
         if (no_link != 0 && S_ISLNK(link_status(path).st_mode)) {
             fail_place(path, "a folder", ELOOP);
         }
         fail_errno(where.empty() ? path : where, "the folder " + path + " cannot be opened", error);
     }
-    try {
-        if (rule != FolderRule::kAny) {
-            check_owner(folder_, path);
-        }
-    } catch (...) {
-        ::close(folder_);
-        throw;
-    }
-}
-
-OutputFolder::OutputFolder(OutputFolder&& other) noexcept
-    : path_(std::move(other.path_)), folder_(std::exchange(other.folder_, -1)) {
-}
-
-OutputFolder::~OutputFolder() {
-    if (folder_ >= 0) {
-        ::close(folder_);
+    if (rule != FolderRule::kAny) {
+        check_owner(get(), path);
     }
 }
 
 int OutputFolder::remove(const std::string& name) const noexcept {
-    return ::unlinkat(folder_, name.c_str(), 0) == 0 || errno == ENOENT ? 0 : errno;
+    return ::unlinkat(get(), name.c_str(), 0) == 0 || errno == ENOENT ? 0 : errno;
 }
 
 int OutputFolder::rename(const std::string& from, const std::string& to) const noexcept {
-    return ::renameat(folder_, from.c_str(), folder_, to.c_str()) == 0 ? 0 : errno;
+    return ::renameat(get(), from.c_str(), get(), to.c_str()) == 0 ? 0 : errno;
 }
 
 void check_output_folder(const std::string& path, const std::vector<std::string>& files,
@@ -235,12 +213,8 @@ int open_in_place_or_fail(const std::string& path, int flags) {
 
 void require_no_link(const std::string& path) {
     const struct stat facts = link_status(path);
-    if (facts.st_mode != 0 && !S_ISREG(facts.st_mode)) {
-        fail<FileError>({.where = path,
-                         .what = "is not read",
-                         .expected = "a regular file",
-                         .got = reason_of(refusal(facts))});
-    }
+    require_file(facts.st_mode == 0 || S_ISREG(facts.st_mode), path, "is not read",
+                 "a regular file", reason_of(refusal(facts)));
 }
 
 }  // namespace cohort

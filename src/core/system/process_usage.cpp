@@ -1,10 +1,15 @@
 #include "core/system/process_usage.hpp"
 
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
-#include <sstream>
 #include <string>
+
+#include "cohort/core/error.hpp"
+#include "core/log.hpp"
 
 namespace cohort {
 
@@ -23,13 +28,17 @@ std::uint64_t process_peak_bytes() {
     std::ifstream status("/proc/self/status");
     for (std::string line; std::getline(status, line);) {
         if (line.starts_with("VmHWM:")) {
-            std::istringstream text(line.substr(6));
-            std::uint64_t kibibytes = 0;
-            text >> kibibytes;
-            return kibibytes * 1024;
+            return std::stoull(line.substr(6)) * 1024;
         }
     }
     return 0;
+}
+
+void lower_thread_priority(std::string_view who, int niceness) {
+    const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
+    if (::setpriority(PRIO_PROCESS, thread, niceness) != 0) {
+        log_warn("{} keeps its priority: {}", who, errno_text(errno));
+    }
 }
 
 }  // namespace cohort

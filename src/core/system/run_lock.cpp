@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cerrno>
-#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
@@ -49,11 +48,10 @@ int try_lock(int file) {
 RunLock::RunLock(const std::string& out) {
     make_own_folder(out, FolderRule::kOwn);
     const std::string path = out + "/run.lock";
-    file_ = open_in_place_or_fail(path, O_RDWR | O_CREAT);
-    const int error = try_lock(file_);
+    file_ = FileDescriptor(open_in_place_or_fail(path, O_RDWR | O_CREAT));
+    const int error = try_lock(file_.get());
     if (error == EWOULDBLOCK) {
-        const std::string holder = read_holder(file_);
-        close(file_);
+        const std::string holder = read_holder(file_.get());
         fail<UsageError>({.where = "--out " + out,
                           .what = "another run writes here",
                           .got = holder,
@@ -63,16 +61,7 @@ RunLock::RunLock(const std::string& out) {
         log_warn("[{}] this file system has no locks ({}): nothing keeps other runs out", path,
                  errno_text(error));
     } else {
-        write_holder(file_);
-    }
-}
-
-RunLock::RunLock(RunLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {
-}
-
-RunLock::~RunLock() {
-    if (file_ >= 0) {
-        close(file_);
+        write_holder(file_.get());
     }
 }
 

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "cohort/core/file_descriptor.hpp"
+
 namespace cohort {
 
 /// Keeps other runs out of an output folder while it lives. The lock belongs to the open file
@@ -13,12 +15,9 @@ public:
     /// another user's, or run.lock is a link; UsageError naming the holder when another run holds
     /// the lock.
     explicit RunLock(const std::string& out);
-    RunLock(RunLock&& other) noexcept;
-    RunLock& operator=(RunLock&&) = delete;
-    ~RunLock();
 
 private:
-    int file_ = -1;  ///< negative once moved from
+    FileDescriptor file_;
 };
 
 }  // namespace cohort

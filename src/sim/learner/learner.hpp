@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cohort/data/slice_reader.hpp"
+#include "cohort/data/order.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/sched/plan.hpp"
 #include "optim/gradient_question.hpp"

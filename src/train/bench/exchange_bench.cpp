@@ -114,7 +114,7 @@ ExchangeBenchResult bench_all_reduce(World& world, const ExchangeBenchOptions& o
     return {.rank = world.rank(),
             .ranks = world.size(),
             .bytes = 4 * floats,
-            .algorithm = std::string(to_text(ring->algorithm())),
+            .algorithm = std::string(word_of(ring->algorithm())),
             .median_s = median(report.seconds),
             .min_s = *std::min_element(report.seconds.begin(), report.seconds.end()),
             .cpu_s = report.cpu_s / static_cast<double>(options.repetitions),

@@ -8,10 +8,8 @@
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
-#include "core/system/live_line.hpp"
-#include "formats/chooser_file.hpp"
-#include "formats/efficiency_file.hpp"
 #include "formats/predictor_file.hpp"
+#include "formats/weights_file.hpp"
 #include "train/protocol/lease_codec.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
@@ -61,7 +59,7 @@ TrainSummary Coordinator::run() {
         lock_.emplace(prepare_run_folder(options()));
         owns_folder_ = true;
         begin();
-        const LiveLineGuard guard(environment_.live_line);
+        const LiveLineGuard guard;
         train();
         finish();
     } catch (const Error& error) {

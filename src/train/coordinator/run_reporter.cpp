@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "core/log.hpp"
-#include "core/system/live_line.hpp"
 #include "core/system/process_usage.hpp"
 
 namespace cohort {

@@ -13,7 +13,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/model/replica.hpp"
 #include "core/log.hpp"
-#include "core/system/thread_priority.hpp"
+#include "core/system/process_usage.hpp"
 #include "train/coordinator/evaluation.hpp"
 #include "train/run/train_parts.hpp"
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "cohort/data/loader.hpp"
-#include "cohort/data/slice_reader.hpp"
+#include "cohort/data/order.hpp"
 #include "train/faults/injection.hpp"
 #include "train/run/job_parts.hpp"
 #include "train/worker/coordinator_link.hpp"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "cohort/data/slice_reader.hpp"
+#include "cohort/data/order.hpp"
 #include "support/core/temp_folder.hpp"
 #include "support/data/tiny_dataset.hpp"
 #include "support/train/local_network.hpp"

@@ -21,7 +21,7 @@ protected:
         for (const ImportFormat how : {format, ImportFormat::kAuto}) {
             ImportOptions both = options();
             both.format = how;
-            EXPECT_THAT(error(both), matcher) << import_format_name(how);
+            EXPECT_THAT(error(both), matcher) << word_of(how);
         }
     }
 };

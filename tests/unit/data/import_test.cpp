@@ -244,9 +244,9 @@ TEST_F(ImportTest, NamesUnusableInputs) {
     how.test_fraction = 1.0;
     EXPECT_THROW(import(how), UsageError);
     EXPECT_THROW(import(ImportOptions{}), UsageError);
-    EXPECT_EQ(parse_import_format("cifar100"), ImportFormat::kCifar100);
-    EXPECT_EQ(import_format_name(ImportFormat::kAuto), "auto");
-    EXPECT_THROW((void)parse_import_format("mnist"), UsageError);
+    EXPECT_EQ(parse_word<ImportFormat>("cifar100", "import"), ImportFormat::kCifar100);
+    EXPECT_EQ(word_of(ImportFormat::kAuto), "auto");
+    EXPECT_THROW((void)parse_word<ImportFormat>("mnist", "import"), UsageError);
 }
 
 class ImportNpyTest : public ImportTest {

@@ -1,4 +1,4 @@
-#include "cohort/data/slice_reader.hpp"
+#include "cohort/data/order.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "cohort/core/clock.hpp"
 #include "core/log.hpp"
-#include "core/system/thread_priority.hpp"
+#include "core/system/process_usage.hpp"
 #include "train/coordinator/modes/predictor_refinement.hpp"
 
 namespace cohort {
