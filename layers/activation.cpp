@@ -5,27 +5,13 @@
 namespace cohort {
 namespace {
 
-class Activation final : public Layer {
+class Activation final : public SpecLayer<ActivationKind> {
 public:
-    explicit Activation(ActivationKind kind) : kind_(kind) {}
-    [[nodiscard]] std::string_view kind() const override {
-        switch (kind_) {
-            case ActivationKind::kRelu: return "relu";
-            case ActivationKind::kGelu: return "gelu";
-            case ActivationKind::kSigmoid: return "sigmoid";
-            case ActivationKind::kTanh: return "tanh";
-        }
-        return "activation";
-    }
+    using SpecLayer::SpecLayer;
+    [[nodiscard]] std::string_view kind() const override { return word_of(spec_); }
     [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
         return only_input(kind(), inputs, 0);
     }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(kind_, context);
-    }
-
-private:
-    ActivationKind kind_;
 };
 
 }  // namespace

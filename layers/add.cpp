@@ -8,9 +8,9 @@
 namespace cohort {
 namespace {
 
-class Add final : public Layer {
+class Add final : public SpecLayer<AddSpec> {
 public:
-    explicit Add(const AddSpec& spec) : spec_(spec) {}
+    using SpecLayer::SpecLayer;
     [[nodiscard]] std::string_view kind() const override { return spec_.relu ? "add+relu" : "add"; }
     [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
         if (inputs.size() != 2 || !(inputs[0] == inputs[1])) {
@@ -26,12 +26,6 @@ public:
     [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
         return spec_.relu ? nullptr : std::make_shared<Add>(AddSpec{true});
     }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(spec_, context);
-    }
-
-private:
-    AddSpec spec_;
 };
 
 class AddCpu final : public Kernel {

@@ -5,9 +5,9 @@
 namespace cohort {
 namespace {
 
-class BatchNorm final : public Layer {
+class BatchNorm final : public SpecLayer<BatchNormSpec> {
 public:
-    explicit BatchNorm(const BatchNormSpec& spec) : spec_(spec) {}
+    using SpecLayer::SpecLayer;
 
     [[nodiscard]] std::string_view kind() const override {
         if (spec_.add) {
@@ -55,13 +55,6 @@ public:
                    ? nullptr
                    : std::make_shared<BatchNorm>(BatchNormSpec{spec_.options, true, false});
     }
-
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(spec_, context);
-    }
-
-private:
-    BatchNormSpec spec_;
 };
 
 }  // namespace

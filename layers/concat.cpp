@@ -22,7 +22,7 @@ Shape with_joined(const Shape& shape, std::int64_t count) {
     }
 }
 
-class Concat final : public Layer {
+class Concat final : public SpecLayer<ConcatSpec> {
 public:
     [[nodiscard]] std::string_view kind() const override { return "concat"; }
     [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
@@ -44,9 +44,6 @@ public:
             joined += shape[joined_axis(shape)];
         }
         return with_joined(inputs[0], joined);
-    }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(ConcatSpec{}, context);
     }
 };
 

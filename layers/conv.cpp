@@ -15,9 +15,9 @@ void check_options(const ConvOptions& o) {
     }
 }
 
-class Conv final : public Layer {
+class Conv final : public SpecLayer<ConvSpec> {
 public:
-    explicit Conv(const ConvSpec& spec) : spec_(spec) { check_options(spec.options); }
+    explicit Conv(const ConvSpec& spec) : SpecLayer(spec) { check_options(spec.options); }
 
     [[nodiscard]] std::string_view kind() const override {
         return spec_.relu ? "conv+relu" : "conv";
@@ -65,13 +65,6 @@ public:
     [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
         return spec_.relu ? nullptr : std::make_shared<Conv>(ConvSpec{spec_.options, true});
     }
-
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(spec_, context);
-    }
-
-private:
-    ConvSpec spec_;
 };
 
 }  // namespace

@@ -12,9 +12,9 @@
 namespace cohort {
 namespace {
 
-class Dropout final : public Layer {
+class Dropout final : public SpecLayer<DropoutSpec> {
 public:
-    explicit Dropout(const DropoutSpec& spec) : spec_(spec) {
+    explicit Dropout(const DropoutSpec& spec) : SpecLayer(spec) {
         if (!(spec.probability >= 0.0F && spec.probability < 1.0F)) {
             fail<ShapeError>({.where = "dropout",
                               .what = "unusable probability",
@@ -26,12 +26,6 @@ public:
     [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
         return only_input("dropout", inputs, 0);
     }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(spec_, context);
-    }
-
-private:
-    DropoutSpec spec_;
 };
 
 class DropoutCpu final : public Kernel {

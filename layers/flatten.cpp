@@ -5,14 +5,11 @@
 namespace cohort {
 namespace {
 
-class Flatten final : public Layer {
+class Flatten final : public SpecLayer<FlattenSpec> {
 public:
     [[nodiscard]] std::string_view kind() const override { return "flatten"; }
     [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
         return {only_input("flatten", inputs, 0).elements()};
-    }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(FlattenSpec{}, context);
     }
 };
 

@@ -36,6 +36,8 @@ struct PoolSpec {
     PoolKind kind = PoolKind::kMax;
     PoolOptions options;
 };
+[[nodiscard]] Shape pooled_shape(const PoolSpec& spec, const Shape& input);
+
 struct DropoutSpec {
     float probability = 0;
     std::uint32_t stream = 0;
@@ -78,10 +80,19 @@ MadeKernel make_kernel(const Spec& spec, const KernelContext& context) {
                                                       : make_cpu_kernel(spec, context);
 }
 
-[[nodiscard]] std::unique_ptr<LossKernel> make_cpu_cross_entropy(const KernelContext& context,
-                                                                 std::int64_t classes);
-[[nodiscard]] std::unique_ptr<LossKernel> make_cpu_squared_error(const KernelContext& context,
-                                                                 std::int64_t outputs);
+/// A layer that its specification says all about.
+template <class Spec>
+class SpecLayer : public Layer {
+public:
+    explicit SpecLayer(const Spec& spec = {}) : spec_(spec) {}
+    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const final {
+        return make_kernel(spec_, context);
+    }
+
+protected:
+    Spec spec_;
+};
+
 [[nodiscard]] std::unique_ptr<LossKernel> make_cuda_loss(LossKind kind,
                                                          const KernelContext& context,
                                                          std::int64_t outputs);

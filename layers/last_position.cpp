@@ -6,14 +6,11 @@
 namespace cohort {
 namespace {
 
-class LastPosition final : public Layer {
+class LastPosition final : public SpecLayer<LastPositionSpec> {
 public:
     [[nodiscard]] std::string_view kind() const override { return "last_position"; }
     [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
         return {only_input("last_position", inputs, 2)[1]};
-    }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(LastPositionSpec{}, context);
     }
 };
 

@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
-#include "layers/cpu/gemm_cpu.hpp"
 #include "layers/kernels.hpp"
-#include "layers/member_sums.hpp"
 #include "tensor/cpu_team.hpp"
 
 namespace cohort {
@@ -21,9 +20,9 @@ std::int64_t features_of(const Shape& shape) {
     return shape[shape.rank() - 1];
 }
 
-class Linear final : public Layer {
+class Linear final : public SpecLayer<LinearSpec> {
 public:
-    explicit Linear(const LinearSpec& spec) : spec_(spec) {
+    explicit Linear(const LinearSpec& spec) : SpecLayer(spec) {
         if (spec.options.features < 1) {
             fail<ShapeError>({.where = "linear", .what = "features must be at least 1"});
         }
@@ -53,12 +52,6 @@ public:
     [[nodiscard]] std::shared_ptr<const Layer> with_relu() const override {
         return spec_.relu ? nullptr : std::make_shared<Linear>(LinearSpec{spec_.options, true});
     }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(spec_, context);
-    }
-
-private:
-    LinearSpec spec_;
 };
 
 class LinearCpu final : public Kernel {

@@ -6,9 +6,9 @@
 namespace cohort {
 namespace {
 
-class Lstm final : public Layer {
+class Lstm final : public SpecLayer<LstmSpec> {
 public:
-    explicit Lstm(const LstmSpec& spec) : spec_(spec) {
+    explicit Lstm(const LstmSpec& spec) : SpecLayer(spec) {
         if (spec.options.hidden < 1) {
             fail<ShapeError>({.where = "lstm", .what = "hidden must be at least 1"});
         }
@@ -29,12 +29,6 @@ public:
         const std::int64_t hidden = spec_.options.hidden;
         return 8.0 * static_cast<double>(inputs[0][0] * hidden * (inputs[0][1] + hidden));
     }
-    [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelContext& context) const override {
-        return make_kernel(spec_, context);
-    }
-
-private:
-    LstmSpec spec_;
 };
 
 }  // namespace

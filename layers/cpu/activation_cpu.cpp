@@ -2,7 +2,6 @@
 #include "layers/cpu/dnnl_version.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/cpu/format_cpu.hpp"
-#include "layers/cpu/primitive_cache.hpp"
 #include "layers/kernels.hpp"
 
 namespace cohort {

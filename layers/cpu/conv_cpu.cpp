@@ -10,7 +10,6 @@
 #include "layers/cpu/conv_primitives.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
 #include "layers/cpu/weight_reorder.hpp"
-#include "layers/member_sums.hpp"
 #include "tensor/cpu_team.hpp"
 
 namespace cohort {

@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "cohort/core/error.hpp"
+#include "layers/cpu/dnnl_support.hpp"
 #include "layers/cpu/elementwise_cpu.hpp"
-#include "layers/cpu/gemm_cpu.hpp"
 #include "layers/cpu/lstm_loops.hpp"
 #include "layers/kernels.hpp"
-#include "layers/member_sums.hpp"
 #include "tensor/cpu_team.hpp"
 
 namespace cohort {

@@ -112,7 +112,7 @@ ColumnMajorProduct column_major(const ProductShape& s) noexcept {
 
 std::string product_key(const ProductShape& shape, Precision precision) {
     return std::string("product ") + std::string(word_of(precision)) + " " +
-           std::string(to_text(shape.in)) + ">" + std::string(to_text(shape.out)) + " " +
+           std::string(word_of(shape.in)) + ">" + std::string(word_of(shape.out)) + " " +
            std::to_string(shape.rows) + "x" + std::to_string(shape.columns) + "x" +
            std::to_string(shape.depth) + (shape.transpose_a ? " T" : " N") +
            (shape.transpose_b ? "T" : "N") + (shape.epilogue == Epilogue::kBias ? " bias" : "");

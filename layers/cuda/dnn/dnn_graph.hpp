@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "cohort/core/interface.hpp"
 #include "layers/cuda/dnn/dnn_api.hpp"
 
 // cuDNN's graph interface: descriptors that own themselves, graphs of operations, engines that can
@@ -59,12 +60,8 @@ struct DnnTensor {
 [[nodiscard]] DnnDescriptor make_descriptor(const DnnTensor& tensor);
 
 /// What plans are made for: a GPU that is there, or one that is only described (tests).
-class DnnTarget {
+class DnnTarget : public Interface {
 public:
-    DnnTarget() = default;
-    DnnTarget(const DnnTarget&) = delete;
-    DnnTarget& operator=(const DnnTarget&) = delete;
-    virtual ~DnnTarget() = default;
     /// Sets what tells descriptors of these kinds which GPU it is, before they are finalized.
     virtual void set_on_graph(DnnDescriptor& graph) const = 0;
     virtual void set_on_heuristics(DnnDescriptor& heuristics) const = 0;

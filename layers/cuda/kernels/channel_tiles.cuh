@@ -2,9 +2,9 @@
 
 #include <type_traits>
 
-#include "elements.cuh"
 #include "layers/cuda/rules/channel_math.hpp"
-#include "reduce.cuh"
+#include "tensor/cuda/elements.cuh"
+#include "tensor/cuda/reduce.cuh"
 
 // Device side of channel_math.hpp: a thread's place in the tiles, 16-byte accesses, folding of a
 // block's sums in a fixed order.

@@ -1,6 +1,6 @@
 #include "cohort/core/error.hpp"
-#include "element_map.cuh"
 #include "layers/cuda/kernels/concat_kernels.hpp"
+#include "tensor/cuda/element_map.cuh"
 
 namespace cohort::cuda {
 namespace {

@@ -1,8 +1,8 @@
 // A block of threads carries a tile of 32 x 32 through shared memory, so that reads and writes are
 // both in the order of memory.
-#include "elements.cuh"
 #include "layers/cuda/kernels/flatten_kernels.hpp"
 #include "tensor/cuda.hpp"
+#include "tensor/cuda/elements.cuh"
 
 namespace cohort::cuda {
 namespace {

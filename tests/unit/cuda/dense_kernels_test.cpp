@@ -11,12 +11,12 @@
 #include "layers/cuda/kernels/concat_kernels.hpp"
 #include "layers/cuda/kernels/dropout_kernels.hpp"
 #include "layers/cuda/kernels/element_kernels.hpp"
-#include "layers/cuda/kernels/elements.cuh"
 #include "layers/cuda/kernels/flatten_kernels.hpp"
 #include "layers/cuda/kernels/linear_kernels.hpp"
 #include "layers/cuda/kernels/loss_kernels.hpp"
 #include "layers/cuda/kernels/lstm_kernels.hpp"
 #include "layers/cuda/rules/activation_rules.hpp"
+#include "tensor/cuda/elements.cuh"
 
 namespace cohort::cuda {
 namespace {
