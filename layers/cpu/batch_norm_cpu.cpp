@@ -28,29 +28,22 @@ struct Sums {
     }
 };
 
-/// What the batch's statistics make of each channel: y = scale x + offset.
-struct ChannelAffine {
+/// Numbers of each channel.
+struct ChannelValues {
     std::vector<float> shift;  ///< subtracted before squares are summed
     std::vector<float> mean;
-    std::vector<float> scale;
+    std::vector<float> scale;  ///< y = scale x + offset
     std::vector<float> offset;
-    std::vector<double> inverse_deviation;
-
-    explicit ChannelAffine(std::size_t channels)
-        : shift(channels),
-          mean(channels),
-          scale(channels),
-          offset(channels),
-          inverse_deviation(channels) {}
-};
-
-/// The input's gradient of each channel: a g + b (x - mean) + d.
-struct GradientFactors {
-    std::vector<float> a;
+    std::vector<float> a;  ///< the input's gradient: a g + b (x - mean) + d
     std::vector<float> b;
     std::vector<float> d;
+    std::vector<double> inverse_deviation;
 
-    explicit GradientFactors(std::size_t channels) : a(channels), b(channels), d(channels) {}
+    explicit ChannelValues(std::size_t channels) : inverse_deviation(channels) {
+        for (auto* values : {&shift, &mean, &scale, &offset, &a, &b, &d}) {
+            values->resize(channels);
+        }
+    }
 };
 
 class BatchNormCpu final : public Kernel {
@@ -61,8 +54,7 @@ public:
           training_(context.training),
           channels_(static_cast<std::size_t>(format_.shape[0])),
           padded_(static_cast<std::size_t>(view(1).groups * view(1).lanes)),
-          affine_(padded_),
-          factors_(padded_),
+          values_(padded_),
           sums_(static_cast<std::size_t>(cpu_team(context.device).size())) {
         traits_.output = format_;
         traits_.forward_passes = training_ ? 2 : 1;
@@ -93,7 +85,7 @@ public:
             }
             return;
         }
-        std::copy_n(binding_.state[0], channels_, affine_.shift.begin());
+        std::copy_n(binding_.state[0], channels_, values_.shift.begin());
         clear_sums();
     }
 
@@ -101,7 +93,7 @@ public:
         const ChannelView v = view(slice.samples);
         if (training_ && pass == 0) {
             Sums& sums = sums_[static_cast<std::size_t>(slice.member)];
-            bn_statistics(v, slice.inputs[0], affine_.shift.data(), sums.first.data(),
+            bn_statistics(v, slice.inputs[0], values_.shift.data(), sums.first.data(),
                           sums.second.data());
             return;
         }
@@ -111,7 +103,7 @@ public:
             convert_format(residual_, added, format_, converted, slice.samples);
             added = converted;
         }
-        bn_apply(v, slice.inputs[0], affine_.scale.data(), affine_.offset.data(), added, spec_.relu,
+        bn_apply(v, slice.inputs[0], values_.scale.data(), values_.offset.data(), added, spec_.relu,
                  slice.output);
     }
 
@@ -123,7 +115,7 @@ public:
         const double count = static_cast<double>(batch * view(1).pixels);
         for (std::size_t c = 0; c < channels_; ++c) {
             const double shifted = sums_[0].first[c] / count;
-            const double mean = shifted + static_cast<double>(affine_.shift[c]);
+            const double mean = shifted + static_cast<double>(values_.shift[c]);
             const double variance = std::max(0.0, sums_[0].second[c] / count - shifted * shifted);
             binding_.batch_state[0][c] = static_cast<float>(mean);
             binding_.batch_state[1][c] = static_cast<float>(variance);
@@ -140,7 +132,7 @@ public:
             const ReluMask mask = !spec_.relu ? ReluMask::kNone
                                   : spec_.add ? ReluMask::kFromOutput
                                               : ReluMask::kFromInput;
-            bn_reduce(v, {affine_.mean.data(), affine_.scale.data(), affine_.offset.data()}, mask,
+            bn_reduce(v, {values_.mean.data(), values_.scale.data(), values_.offset.data()}, mask,
                       slice.inputs[0], slice.output, slice.output_gradient, sums.first.data(),
                       sums.second.data());
             if (spec_.add && traits_.pass_through_input < 0 &&
@@ -149,8 +141,8 @@ public:
                                slice.samples);
             }
         } else if (slice.input_gradients[0] != nullptr) {
-            bn_input_gradient(v, slice.inputs[0], slice.output_gradient, affine_.mean.data(),
-                              factors_.a.data(), factors_.b.data(), factors_.d.data(),
+            bn_input_gradient(v, slice.inputs[0], slice.output_gradient, values_.mean.data(),
+                              values_.a.data(), values_.b.data(), values_.d.data(),
                               slice.input_gradients[0]);
         }
     }
@@ -162,15 +154,15 @@ public:
         merge_sums();
         const double count = static_cast<double>(batch * view(1).pixels);
         for (std::size_t c = 0; c < channels_; ++c) {
-            const double inverse = affine_.inverse_deviation[c];
+            const double inverse = values_.inverse_deviation[c];
             const double sum = sums_[0].first[c];
             const double product = sums_[0].second[c] * inverse;  // sum of g x_hat
             binding_.gradients[0][c] = static_cast<float>(product);
             binding_.gradients[1][c] = static_cast<float>(sum);
             const double a = static_cast<double>(binding_.parameters[0][c]) * inverse;
-            factors_.a[c] = static_cast<float>(a);
-            factors_.b[c] = static_cast<float>(-a * inverse * product / count);
-            factors_.d[c] = static_cast<float>(-a * sum / count);
+            values_.a[c] = static_cast<float>(a);
+            values_.b[c] = static_cast<float>(-a * inverse * product / count);
+            values_.d[c] = static_cast<float>(-a * sum / count);
         }
     }
 
@@ -188,10 +180,10 @@ private:
         const double inverse =
             1.0 / std::sqrt(variance + static_cast<double>(spec_.options.epsilon));
         const double scale = static_cast<double>(binding_.parameters[0][c]) * inverse;
-        affine_.inverse_deviation[c] = inverse;
-        affine_.mean[c] = static_cast<float>(mean);
-        affine_.scale[c] = static_cast<float>(scale);
-        affine_.offset[c] =
+        values_.inverse_deviation[c] = inverse;
+        values_.mean[c] = static_cast<float>(mean);
+        values_.scale[c] = static_cast<float>(scale);
+        values_.offset[c] =
             static_cast<float>(static_cast<double>(binding_.parameters[1][c]) - mean * scale);
     }
 
@@ -215,8 +207,7 @@ private:
     bool training_;
     std::size_t channels_;
     std::size_t padded_;  ///< channels with those that fill their block
-    ChannelAffine affine_;
-    GradientFactors factors_;
+    ChannelValues values_;
     std::vector<Sums> sums_;
 };
 

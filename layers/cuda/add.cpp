@@ -2,8 +2,8 @@
 // input, whose channels are padded: that one is copied first.
 #include <algorithm>
 
-#include "layers/cuda/kernels/concat_kernels.hpp"
 #include "layers/cuda/kernels/element_kernels.hpp"
+#include "layers/cuda/kernels/matrix_kernels.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
 

@@ -1,6 +1,6 @@
 // Concatenation on a GPU: channels of NHWC and features alike are columns, every part is copied to
 // its columns of the whole.
-#include "layers/cuda/kernels/concat_kernels.hpp"
+#include "layers/cuda/kernels/matrix_kernels.hpp"
 #include "layers/cuda/support.hpp"
 #include "layers/kernels.hpp"
 

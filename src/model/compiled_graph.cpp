@@ -38,14 +38,6 @@ CompiledGraph::CompiledGraph(const ExecutorSetting& setting)
     loss = make_loss(graph.loss(), of_loss, graph.classes());
 }
 
-std::size_t CompiledGraph::sample_bytes(int value) const {
-    return formats[static_cast<std::size_t>(value)].sample_bytes();
-}
-
-bool CompiledGraph::wants_gradient_of(int value) const {
-    return wants_gradient[static_cast<std::size_t>(value)] != 0;
-}
-
 bool draws_by_ids(const Graph& graph) {
     return std::any_of(graph.nodes().begin(), graph.nodes().end(),
                        [](const Graph::Node& node) { return node.layer->kind() == "dropout"; });

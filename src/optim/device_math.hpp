@@ -27,4 +27,6 @@ public:
 /// @param device, stream  must outlive it. Errors: DeviceError.
 [[nodiscard]] std::unique_ptr<DeviceMath> make_device_math(Device& device, Stream& stream);
 
+[[nodiscard]] std::unique_ptr<DeviceMath> make_cuda_math(Device& device, Stream& stream);
+
 }  // namespace cohort

@@ -6,7 +6,6 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/optim/learning_options.hpp"
-#include "optim/cuda_optim.hpp"
 #include "optim/range_optimizer.hpp"
 
 namespace cohort {

@@ -54,4 +54,9 @@ struct UpdateRun {
                                                         std::int64_t begin, std::int64_t end,
                                                         Device& device);
 
+/// On a GPU: a piece is one launch. A build without CUDA refuses.
+[[nodiscard]] std::unique_ptr<Updates> make_cuda_updates(const FlatLayout& layout,
+                                                         std::int64_t begin, std::int64_t end,
+                                                         Device& device, Stream& stream);
+
 }  // namespace cohort

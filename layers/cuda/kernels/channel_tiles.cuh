@@ -33,6 +33,14 @@ __device__ inline void store(T* to, const float (&from)[V]) {
     }
     *reinterpret_cast<ChannelPack<T, V>*>(to) = pack;
 }
+/// The values of V neighbouring channels.
+template <int V>
+__device__ inline void channel_values(const float* from, float (&to)[V]) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+        to[v] = from[v];
+    }
+}
 template <int V>
 __device__ inline void clear(float (&values)[V]) {
 #pragma unroll

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "cohort/tensor/element.hpp"
-#include "layers/cuda/rules/pool_math.hpp"
+#include "layers/cuda/rules/channel_math.hpp"
 
 // Pooling over windows of [samples, height, width, channels], channels fastest; device memory.
 namespace cohort::cuda {
@@ -23,7 +23,10 @@ struct PoolProblem {
     ElementType type = ElementType::kF32;
     int multiprocessors = 1;
 
-    [[nodiscard]] std::int64_t pixels() const noexcept { return height * width; }
+    [[nodiscard]] COHORT_HD std::int64_t pixels() const noexcept { return height * width; }
+    [[nodiscard]] COHORT_HD std::int64_t outputs() const noexcept {
+        return samples * out_height * out_width;
+    }
 };
 
 /// The largest number of each window, the first of equals, NaN before all others; `places` gets its

@@ -6,6 +6,7 @@
 
 #include "cohort/tensor/element.hpp"
 #include "layers/cuda/rules/layouts.hpp"
+#include "layers/cuda/rules/lstm_weights.hpp"
 
 // Kernels that change the order and type of whole tensors; device memory throughout.
 namespace cohort::cuda {
@@ -37,5 +38,18 @@ void images_to_channels_last(cudaStream_t stream, const ImageOrder& order, Eleme
                              const float* from, void* to, std::int64_t samples);
 void images_to_row_major(cudaStream_t stream, const ImageOrder& order, ElementType type,
                          const void* from, float* to, std::int64_t samples);
+
+/// Our three parameters, or their gradients: weight_input, weight_hidden, bias.
+template <class T>
+struct LstmParameters {
+    T* at[3] = {};
+};
+
+/// Copies the parameters to a weight space of elements of that type.
+void pack_lstm_weights(cudaStream_t stream, const LstmWeights& weights, ElementType type,
+                       void* space, const LstmParameters<const float>& parameters);
+/// Copies gradients out of a weight space.
+void unpack_lstm_gradients(cudaStream_t stream, const LstmWeights& weights, ElementType type,
+                           const LstmParameters<float>& gradients, const void* space);
 
 }  // namespace cohort::cuda

@@ -1,5 +1,5 @@
 // Sums over vectors on a GPU. Compiled without contraction into fused multiply-add, as on the CPU.
-#include "optim/cuda_optim.hpp"
+#include "optim/device_math.hpp"
 #include "tensor/cuda/element_map.cuh"
 #include "tensor/cuda/reduce.cuh"
 

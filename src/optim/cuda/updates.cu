@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "core/system/simd.hpp"
-#include "optim/cuda_optim.hpp"
 #include "optim/rules.hpp"
 #include "optim/update_units.hpp"
+#include "optim/updates.hpp"
 #include "tensor/cuda/element_map.cuh"
 
 namespace cohort {

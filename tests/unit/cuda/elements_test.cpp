@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "layers/cuda/kernels/concat_kernels.hpp"
+#include "layers/cuda/kernels/matrix_kernels.hpp"
 #include "layers/cuda/rules/activation_rules.hpp"
 #include "layers/cuda/rules/lstm_weights.hpp"
 #include "tensor/cuda/elements.cuh"

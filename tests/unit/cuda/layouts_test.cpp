@@ -9,7 +9,6 @@
 #include "layers/cuda/rules/activation_rules.hpp"
 #include "layers/cuda/rules/channel_math.hpp"
 #include "layers/cuda/rules/layouts.hpp"
-#include "layers/cuda/rules/pool_math.hpp"
 
 namespace cohort::cuda {
 namespace {
