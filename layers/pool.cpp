@@ -7,30 +7,6 @@
 namespace cohort {
 namespace {
 
-class Pool final : public SpecLayer<PoolSpec> {
-public:
-    explicit Pool(const PoolSpec& spec) : SpecLayer(spec) {
-        const PoolOptions& o = spec.options;
-        if (o.kernel < 1 || o.stride < 1 || o.padding < 0 || 2 * o.padding > o.kernel) {
-            fail<ShapeError>({.where = kind(),
-                              .what = "unusable options",
-                              .expected = "kernel, stride >= 1 and 0 <= padding <= kernel / 2"});
-        }
-    }
-    [[nodiscard]] std::string_view kind() const override { return word_of(spec_.kind); }
-    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
-        const Shape& x = only_input(kind(), inputs, 3);
-        const std::int64_t room = std::min(x[1], x[2]) + 2 * spec_.options.padding;
-        if (spec_.kind != PoolKind::kGlobalAverage && room < spec_.options.kernel) {
-            fail<ShapeError>({.where = kind(),
-                              .what = "window does not fit into the input",
-                              .expected = "at least " + std::to_string(spec_.options.kernel),
-                              .got = to_string(x)});
-        }
-        return pooled_shape(spec_, x);
-    }
-};
-
 class PoolCpu final : public Kernel {
 public:
     PoolCpu(const PoolSpec& spec, const KernelContext& context)
@@ -132,6 +108,30 @@ private:
     PrimitiveCache<Primitives> made_;
 };
 
+class Pool final : public SpecLayer<PoolSpec, PoolCpu> {
+public:
+    explicit Pool(const PoolSpec& spec) : SpecLayer(spec) {
+        const PoolOptions& o = spec.options;
+        if (o.kernel < 1 || o.stride < 1 || o.padding < 0 || 2 * o.padding > o.kernel) {
+            fail<ShapeError>({.where = kind(),
+                              .what = "unusable options",
+                              .expected = "kernel, stride >= 1 and 0 <= padding <= kernel / 2"});
+        }
+    }
+    [[nodiscard]] std::string_view kind() const override { return word_of(spec_.kind); }
+    [[nodiscard]] Shape infer(std::span<const Shape> inputs) const override {
+        const Shape& x = only_input(kind(), inputs, 3);
+        const std::int64_t room = std::min(x[1], x[2]) + 2 * spec_.options.padding;
+        if (spec_.kind != PoolKind::kGlobalAverage && room < spec_.options.kernel) {
+            fail<ShapeError>({.where = kind(),
+                              .what = "window does not fit into the input",
+                              .expected = "at least " + std::to_string(spec_.options.kernel),
+                              .got = to_string(x)});
+        }
+        return pooled_shape(spec_, x);
+    }
+};
+
 }  // namespace
 
 Shape pooled_shape(const PoolSpec& spec, const Shape& x) {
@@ -147,10 +147,6 @@ Shape pooled_shape(const PoolSpec& spec, const Shape& x) {
 
 std::shared_ptr<const Layer> make_pool(PoolKind kind, const PoolOptions& options) {
     return std::make_shared<Pool>(PoolSpec{kind, options});
-}
-
-MadeKernel make_cpu_kernel(const PoolSpec& spec, const KernelContext& context) {
-    return std::make_unique<PoolCpu>(spec, context);
 }
 
 }  // namespace cohort

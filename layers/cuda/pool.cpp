@@ -77,7 +77,7 @@ private:
                                .hint = "--device cpu"});
         }
         return {.samples = 0,
-                .channels = columns_of(x).stored,
+                .channels = order_of(x).stored,
                 .height = x.shape[1],
                 .width = x.shape[2],
                 .out_height = y[1],

@@ -16,15 +16,6 @@ namespace cuda {
 
 namespace {
 
-WeightOrder order_of(const WeightForm& form) {
-    return {form.outer, form.channels, form.inner, form.padded_channels, form.channels_last};
-}
-
-ImageOrder order_of(const TensorFormat& format) {
-    const Columns pixels = columns_of(format);
-    return {pixels.used, pixels.stored, pixels.rows};
-}
-
 /// A [C,H,W] whose elements are not in row-major order as they are.
 bool reordered(const TensorFormat& format) {
     return format.shape.rank() == 3 && (format.block > 1 || format.shape[0] > 1);
@@ -108,10 +99,9 @@ private:
         table_blocks_ = 0;
         for (const Wanted& wanted : wanted_) {
             if (!wanted.form.as_is()) {
-                const WeightOrder order = order_of(wanted.form);
-                copies.push_back({wanted.parameter, const_cast<void*>(wanted.place), order,
-                                  wanted.form.type, table_blocks_});
-                table_blocks_ += blocks_of_copy(order);
+                copies.push_back({wanted.parameter, const_cast<void*>(wanted.place), wanted.form,
+                                  table_blocks_});
+                table_blocks_ += blocks_of_copy(wanted.form);
             }
         }
         table_entries_ = static_cast<int>(copies.size());
@@ -230,7 +220,7 @@ const void* Support::weight(int number) const noexcept {
 }
 
 void Support::store_gradient(const WeightForm& form, const void* from, float* gradient) {
-    store_weight_gradient(native_, order_of(form), form.type, from, gradient);
+    store_weight_gradient(native_, form, from, gradient);
 }
 
 }  // namespace cuda

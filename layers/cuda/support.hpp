@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cohort/layers/kernel.hpp"
+#include "layers/cuda/rules/layouts.hpp"
 #include "tensor/cuda.hpp"
 #include "tensor/cuda_library.hpp"
 
@@ -19,44 +20,15 @@ namespace cohort::cuda {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// A tensor as rows of columns: pixels of channels, positions of features.
-struct Columns {
-    std::int64_t rows;    ///< of a sample
-    std::int64_t used;    ///< columns of the tensor
-    std::int64_t stored;  ///< with padding
-};
-[[nodiscard]] inline Columns columns_of(const TensorFormat& format) {
+/// A tensor's order: [T,F] has T pixels of F channels, [F] one.
+[[nodiscard]] inline ImageOrder order_of(const TensorFormat& format) {
     const Shape& shape = format.shape;
     switch (shape.rank()) {
-        case 1: return {1, shape[0], shape[0]};
-        case 2: return {shape[0], shape[1], shape[1]};
-        default: return {shape[1] * shape[2], shape[0], std::max(format.block, shape[0])};
+        case 1: return {shape[0], shape[0], 1};
+        case 2: return {shape[1], shape[1], shape[0]};
+        default: return {shape[0], std::max(format.block, shape[0]), shape[1] * shape[2]};
     }
 }
-
-/// In which type and order a kernel reads a parameter of the flat buffer.
-struct WeightForm {
-    /// The parameter as it lies in the flat buffer, row-major [outer, channels, inner]: a
-    /// convolution's [O, I/groups, KH KW], a matrix's [O, F, 1].
-    std::int64_t outer = 1;
-    std::int64_t channels = 1;
-    std::int64_t inner = 1;
-    std::int64_t padded_channels = 1;  ///< in the copy, >= channels: the rest is zero
-    /// The copy is [outer, inner, padded_channels] (filters of NHWC); false: as in the flat buffer.
-    bool channels_last = false;
-    ElementType type = ElementType::kF32;
-
-    friend bool operator==(const WeightForm&, const WeightForm&) noexcept = default;
-    /// Elements of the copy.
-    [[nodiscard]] std::int64_t elements() const noexcept {
-        return outer * inner * (channels_last ? padded_channels : channels);
-    }
-    /// The flat buffer itself has this form.
-    [[nodiscard]] bool as_is() const noexcept {
-        const bool same_order = !channels_last || inner == 1 || channels == 1;
-        return type == ElementType::kF32 && same_order && padded_channels == channels;
-    }
-};
 
 class DnnPlans;
 class DnnTarget;

@@ -90,13 +90,6 @@ Value bottleneck(GraphBuilder& net, Value x, std::int64_t middle, std::int64_t s
     return net.relu(net.add(conv_norm(net, y, 4 * middle, 1, 1), around));
 }
 
-/// The end of a ResNet: global average, one linear layer.
-Graph finish_resnet(GraphBuilder& net, Value x, std::int64_t classes) {
-    net.scope("head");
-    x = net.flatten(net.global_average_pool(x));
-    return net.finish(net.linear(x, {.features = classes}));
-}
-
 std::string block_name(int stage, int block) {
     return "stage" + std::to_string(stage) + ".block" + std::to_string(block);
 }
@@ -114,7 +107,9 @@ Graph cifar_resnet(const std::string& name, int depth, const Shape& input, std::
             x = basic_block(net, x, channels, stage > 1 && block == 0 ? 2 : 1);
         }
     }
-    return finish_resnet(net, x, classes);
+    net.scope("head");
+    x = net.flatten(net.global_average_pool(x));
+    return net.finish(net.linear(x, {.features = classes}));
 }
 
 Graph resnet50(const Shape& input, std::int64_t classes) {
@@ -131,7 +126,9 @@ Graph resnet50(const Shape& input, std::int64_t classes) {
             x = bottleneck(net, x, middle, stage > 1 && block == 0 ? 2 : 1);
         }
     }
-    return finish_resnet(net, x, classes);
+    net.scope("head");
+    x = net.flatten(net.global_average_pool(x));
+    return net.finish(net.linear(x, {.features = classes}));
 }
 
 Graph vgg16(const Shape& input, std::int64_t classes) {

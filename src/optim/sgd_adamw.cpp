@@ -112,9 +112,9 @@ private:
     }
 
     double& beta1_ = add_scalar("beta1", options_.beta1);
-    double& first_product_ = add_scalar("first_moment_weight", 1);    // of beta1^f over all updates
-    double& second_product_ = add_scalar("second_moment_weight", 1);  // of beta2 over all complete
-                                                                      // reference batches
+    /// Products of beta1^f over all updates, and of beta2 over all complete reference batches.
+    double& first_product_ = add_scalar("first_moment_weight", 1);
+    double& second_product_ = add_scalar("second_moment_weight", 1);
     double& filled_ = add_scalar("partial_fraction", 0);  // fraction in partial_, in [0, 1)
     float* first_ = add_slot("first_moment");
     float* second_ = add_slot("second_moment");

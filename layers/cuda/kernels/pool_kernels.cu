@@ -18,147 +18,148 @@ __device__ Pixel pixel_of(std::int64_t index, std::int64_t height, std::int64_t 
     return {sample, line - sample * height, index - line * width};
 }
 
-/// Of a window: its largest number, and where that is.
-template <int V, class PlaceType>
-struct Largest {
-    using Place = PlaceType;
-    static constexpr int kVector = V;
-    float result[V];
-    ChannelPack<Place, V> where;
-    bool any = false;
-
-    __device__ void add(const float (&value)[V], std::int64_t cell) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            if (!any || value[v] > result[v] || value[v] != value[v]) {
-                result[v] = value[v];
-                where.values[v] = static_cast<Place>(cell);
-            }
-        }
-        any = true;
-    }
-    __device__ void finish(std::int64_t /*cells*/, Place* place) const {
-        if (place != nullptr) {
-            *reinterpret_cast<ChannelPack<Place, V>*>(place) = where;
-        }
-    }
-};
-
-/// Of a window: the mean of its cells.
-template <int V>
-struct Mean {
-    using Place = std::uint8_t;  // has none
-    static constexpr int kVector = V;
-    float result[V] = {};
-
-    __device__ void add(const float (&value)[V], std::int64_t /*cell*/) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            result[v] += value[v];
-        }
-    }
-    __device__ void finish(std::int64_t cells, Place* /*place*/) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            result[v] /= static_cast<float>(cells);
-        }
-    }
-};
-
-template <class T, class Window>
-__global__ void window_kernel(ChannelTiles tiles, PoolProblem p, const T* x, T* y,
-                              typename Window::Place* places) {
-    constexpr int kVector = Window::kVector;
+template <class T, int V, class Place>
+__global__ void max_kernel(ChannelTiles tiles, PoolProblem p, const T* x, T* y, Place* places) {
     const TilePlace place = tile_place(tiles);
     if (!place.active) {
         return;
     }
-    for (std::int64_t i = place.first_row; i < p.outputs(); i += place.row_step) {
+    const std::int64_t outputs = p.samples * p.out_height * p.out_width;
+    for (std::int64_t i = place.first_row; i < outputs; i += place.row_step) {
         const Pixel out = pixel_of(i, p.out_height, p.out_width);
         const PoolRange rows = window_cells(out.row, p.kernel, p.stride, p.padding, p.height);
         const PoolRange columns = window_cells(out.column, p.kernel, p.stride, p.padding, p.width);
         const std::int64_t top = out.row * p.stride - p.padding;
         const std::int64_t left = out.column * p.stride - p.padding;
-        Window window;
+        float best[V];
+        ChannelPack<Place, V> where;
+        bool any = false;
         for (std::int64_t h = rows.first; h < rows.last; ++h) {
             for (std::int64_t w = columns.first; w < columns.last; ++w) {
-                float value[kVector];
-                load(x + ((out.sample * p.height + h) * p.width + w) * p.channels +
-                         place.group * kVector,
+                float value[V];
+                load(x + ((out.sample * p.height + h) * p.width + w) * p.channels + place.group * V,
                      value);
-                window.add(value, (h - top) * p.kernel + (w - left));
+                const auto cell = static_cast<Place>((h - top) * p.kernel + (w - left));
+#pragma unroll
+                for (int v = 0; v < V; ++v) {
+                    if (!any || value[v] > best[v] || value[v] != value[v]) {
+                        best[v] = value[v];
+                        where.values[v] = cell;
+                    }
+                }
+                any = true;
             }
         }
-        const std::int64_t at = i * p.channels + place.group * kVector;
-        window.finish((rows.last - rows.first) * (columns.last - columns.first),
-                      places == nullptr ? nullptr : places + at);
-        store(y + at, window.result);
+        const std::int64_t at = i * p.channels + place.group * V;
+        store(y + at, best);
+        if (places != nullptr) {
+            *reinterpret_cast<ChannelPack<Place, V>*>(places + at) = where;
+        }
     }
 }
 
-/// What a cell has of a window's gradient: all of it, where the window's largest number is there.
-template <int V, class Place>
-struct LargestShare {
-    static constexpr int kVector = V;
-    const Place* places;
-    __device__ void operator()(const PoolProblem& p, const Pixel& in, std::int64_t h,
-                               std::int64_t w, std::int64_t at, float (&gradient)[V]) const {
-        const auto cell = static_cast<Place>((in.row - h * p.stride + p.padding) * p.kernel +
-                                             (in.column - w * p.stride + p.padding));
-        const auto where = *reinterpret_cast<const ChannelPack<Place, V>*>(places + at);
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            gradient[v] = where.values[v] == cell ? gradient[v] : 0.0F;
-        }
-    }
-};
-/// The same part as every cell of the window.
-template <int V>
-struct MeanShare {
-    static constexpr int kVector = V;
-    __device__ void operator()(const PoolProblem& p, const Pixel& /*in*/, std::int64_t h,
-                               std::int64_t w, std::int64_t /*at*/, float (&gradient)[V]) const {
-        const PoolRange down = window_cells(h, p.kernel, p.stride, p.padding, p.height);
-        const PoolRange across = window_cells(w, p.kernel, p.stride, p.padding, p.width);
-        const auto cells =
-            static_cast<float>((down.last - down.first) * (across.last - across.first));
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            gradient[v] /= cells;
-        }
-    }
-};
-
-template <class T, class Share>
-__global__ void window_gradient_kernel(ChannelTiles tiles, PoolProblem p, const T* gradient,
-                                       T* input_gradient, Share share) {
-    constexpr int kVector = Share::kVector;
+template <class T, int V, class Place>
+__global__ void max_gradient_kernel(ChannelTiles tiles, PoolProblem p, const T* gradient,
+                                    const Place* places, T* input_gradient) {
     const TilePlace place = tile_place(tiles);
     if (!place.active) {
         return;
     }
-    for (std::int64_t i = place.first_row; i < p.samples * p.pixels(); i += place.row_step) {
+    const std::int64_t inputs = p.samples * p.height * p.width;
+    for (std::int64_t i = place.first_row; i < inputs; i += place.row_step) {
         const Pixel in = pixel_of(i, p.height, p.width);
         const PoolRange rows = cell_windows(in.row, p.kernel, p.stride, p.padding, p.out_height);
         const PoolRange columns =
             cell_windows(in.column, p.kernel, p.stride, p.padding, p.out_width);
-        float sum[kVector];
+        float sum[V];
         clear(sum);
         for (std::int64_t h = rows.first; h < rows.last; ++h) {
             for (std::int64_t w = columns.first; w < columns.last; ++w) {
                 const std::int64_t at =
                     ((in.sample * p.out_height + h) * p.out_width + w) * p.channels +
-                    place.group * kVector;
-                float g[kVector];
+                    place.group * V;
+                const auto cell =
+                    static_cast<Place>((in.row - h * p.stride + p.padding) * p.kernel +
+                                       (in.column - w * p.stride + p.padding));
+                const auto where = *reinterpret_cast<const ChannelPack<Place, V>*>(places + at);
+                float g[V];
                 load(gradient + at, g);
-                share(p, in, h, w, at, g);
 #pragma unroll
-                for (int v = 0; v < kVector; ++v) {
-                    sum[v] += g[v];
+                for (int v = 0; v < V; ++v) {
+                    sum[v] += where.values[v] == cell ? g[v] : 0.0F;
                 }
             }
         }
-        store(input_gradient + i * p.channels + place.group * kVector, sum);
+        store(input_gradient + i * p.channels + place.group * V, sum);
+    }
+}
+
+template <class T, int V>
+__global__ void average_kernel(ChannelTiles tiles, PoolProblem p, const T* x, T* y) {
+    const TilePlace place = tile_place(tiles);
+    if (!place.active) {
+        return;
+    }
+    const std::int64_t outputs = p.samples * p.out_height * p.out_width;
+    for (std::int64_t i = place.first_row; i < outputs; i += place.row_step) {
+        const Pixel out = pixel_of(i, p.out_height, p.out_width);
+        const PoolRange rows = window_cells(out.row, p.kernel, p.stride, p.padding, p.height);
+        const PoolRange columns = window_cells(out.column, p.kernel, p.stride, p.padding, p.width);
+        float sum[V];
+        clear(sum);
+        for (std::int64_t h = rows.first; h < rows.last; ++h) {
+            for (std::int64_t w = columns.first; w < columns.last; ++w) {
+                float value[V];
+                load(x + ((out.sample * p.height + h) * p.width + w) * p.channels + place.group * V,
+                     value);
+#pragma unroll
+                for (int v = 0; v < V; ++v) {
+                    sum[v] += value[v];
+                }
+            }
+        }
+        const auto cells =
+            static_cast<float>((rows.last - rows.first) * (columns.last - columns.first));
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+            sum[v] /= cells;
+        }
+        store(y + i * p.channels + place.group * V, sum);
+    }
+}
+
+template <class T, int V>
+__global__ void average_gradient_kernel(ChannelTiles tiles, PoolProblem p, const T* gradient,
+                                        T* input_gradient) {
+    const TilePlace place = tile_place(tiles);
+    if (!place.active) {
+        return;
+    }
+    const std::int64_t inputs = p.samples * p.height * p.width;
+    for (std::int64_t i = place.first_row; i < inputs; i += place.row_step) {
+        const Pixel in = pixel_of(i, p.height, p.width);
+        const PoolRange rows = cell_windows(in.row, p.kernel, p.stride, p.padding, p.out_height);
+        const PoolRange columns =
+            cell_windows(in.column, p.kernel, p.stride, p.padding, p.out_width);
+        float sum[V];
+        clear(sum);
+        for (std::int64_t h = rows.first; h < rows.last; ++h) {
+            const PoolRange down = window_cells(h, p.kernel, p.stride, p.padding, p.height);
+            for (std::int64_t w = columns.first; w < columns.last; ++w) {
+                const PoolRange across = window_cells(w, p.kernel, p.stride, p.padding, p.width);
+                const auto cells =
+                    static_cast<float>((down.last - down.first) * (across.last - across.first));
+                float g[V];
+                load(gradient + ((in.sample * p.out_height + h) * p.out_width + w) * p.channels +
+                         place.group * V,
+                     g);
+#pragma unroll
+                for (int v = 0; v < V; ++v) {
+                    sum[v] += g[v] / cells;
+                }
+            }
+        }
+        store(input_gradient + i * p.channels + place.group * V, sum);
     }
 }
 
@@ -228,59 +229,55 @@ void with_place(const PoolProblem& p, const ChannelTiles& tiles, F&& launch) {
     }
 }
 
-template <class T, class Window>
-void launch_windows(cudaStream_t stream, const ChannelTiles& tiles, const PoolProblem& p,
-                    const void* x, void* y, void* places) {
-    window_kernel<T, Window><<<grid_of(tiles), kTileThreads, 0, stream>>>(
-        tiles, p, static_cast<const T*>(x), static_cast<T*>(y),
-        static_cast<typename Window::Place*>(places));
-    check_launch("windows of a pool");
-}
-
-template <class T, class Share>
-void launch_gradient(cudaStream_t stream, const ChannelTiles& tiles, const PoolProblem& p,
-                     const void* gradient, void* input_gradient, const Share& share) {
-    window_gradient_kernel<T, Share><<<grid_of(tiles), kTileThreads, 0, stream>>>(
-        tiles, p, static_cast<const T*>(gradient), static_cast<T*>(input_gradient), share);
-    check_launch("gradient of a pool");
-}
-
 }  // namespace
 
 void max_pool(cudaStream_t stream, const PoolProblem& p, const void* x, void* y, void* places) {
-    const ChannelTiles tiles = tiles_for(p, p.outputs(), place_bytes(p.kernel) == 1);
+    const ChannelTiles tiles =
+        tiles_for(p, p.samples * p.out_height * p.out_width, place_bytes(p.kernel) == 1);
     with_place(p, tiles, [&](auto zero, auto vector, auto place) {
-        using Window = Largest<decltype(vector)::value, decltype(place)>;
-        launch_windows<decltype(zero), Window>(stream, tiles, p, x, y, places);
+        using T = decltype(zero);
+        using Place = decltype(place);
+        max_kernel<T, decltype(vector)::value, Place><<<grid_of(tiles), kTileThreads, 0, stream>>>(
+            tiles, p, static_cast<const T*>(x), static_cast<T*>(y), static_cast<Place*>(places));
     });
+    check_launch("max pool");
 }
 
 void max_pool_gradient(cudaStream_t stream, const PoolProblem& p, const void* gradient,
                        const void* places, void* input_gradient) {
-    const ChannelTiles tiles = tiles_for(p, p.samples * p.pixels(), place_bytes(p.kernel) == 1);
+    const ChannelTiles tiles =
+        tiles_for(p, p.samples * p.height * p.width, place_bytes(p.kernel) == 1);
     with_place(p, tiles, [&](auto zero, auto vector, auto place) {
+        using T = decltype(zero);
         using Place = decltype(place);
-        launch_gradient<decltype(zero)>(
-            stream, tiles, p, gradient, input_gradient,
-            LargestShare<decltype(vector)::value, Place>{static_cast<const Place*>(places)});
+        max_gradient_kernel<T, decltype(vector)::value, Place>
+            <<<grid_of(tiles), kTileThreads, 0, stream>>>(tiles, p, static_cast<const T*>(gradient),
+                                                          static_cast<const Place*>(places),
+                                                          static_cast<T*>(input_gradient));
     });
+    check_launch("gradient of max pool");
 }
 
 void average_pool(cudaStream_t stream, const PoolProblem& p, const void* x, void* y) {
-    const ChannelTiles tiles = tiles_for(p, p.outputs());
+    const ChannelTiles tiles = tiles_for(p, p.samples * p.out_height * p.out_width);
     with_vector(p.type, tiles.vector, [&](auto zero, auto vector) {
-        launch_windows<decltype(zero), Mean<decltype(vector)::value>>(stream, tiles, p, x, y,
-                                                                      nullptr);
+        using T = decltype(zero);
+        average_kernel<T, decltype(vector)::value><<<grid_of(tiles), kTileThreads, 0, stream>>>(
+            tiles, p, static_cast<const T*>(x), static_cast<T*>(y));
     });
+    check_launch("average pool");
 }
 
 void average_pool_gradient(cudaStream_t stream, const PoolProblem& p, const void* gradient,
                            void* input_gradient) {
-    const ChannelTiles tiles = tiles_for(p, p.samples * p.pixels());
+    const ChannelTiles tiles = tiles_for(p, p.samples * p.height * p.width);
     with_vector(p.type, tiles.vector, [&](auto zero, auto vector) {
-        launch_gradient<decltype(zero)>(stream, tiles, p, gradient, input_gradient,
-                                        MeanShare<decltype(vector)::value>{});
+        using T = decltype(zero);
+        average_gradient_kernel<T, decltype(vector)::value>
+            <<<grid_of(tiles), kTileThreads, 0, stream>>>(tiles, p, static_cast<const T*>(gradient),
+                                                          static_cast<T*>(input_gradient));
     });
+    check_launch("gradient of average pool");
 }
 
 void global_average_pool(cudaStream_t stream, const PoolProblem& p, const void* x, void* y) {

@@ -23,10 +23,7 @@ struct PoolProblem {
     ElementType type = ElementType::kF32;
     int multiprocessors = 1;
 
-    [[nodiscard]] COHORT_HD std::int64_t pixels() const noexcept { return height * width; }
-    [[nodiscard]] COHORT_HD std::int64_t outputs() const noexcept {
-        return samples * out_height * out_width;
-    }
+    [[nodiscard]] std::int64_t pixels() const noexcept { return height * width; }
 };
 
 /// The largest number of each window, the first of equals, NaN before all others; `places` gets its

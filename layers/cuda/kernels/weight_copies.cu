@@ -10,12 +10,12 @@ constexpr int kThreads = 256;
 template <class T>
 __device__ void copy_block(const WeightCopy& copy) {
     auto* to = static_cast<T*>(copy.to);
-    const std::int64_t elements = copy_elements(copy.order);
+    const std::int64_t elements = copy.form.elements();
     const std::int64_t begin =
         (static_cast<std::int64_t>(blockIdx.x) - copy.first_block) * kCopiesPerBlock;
     const std::int64_t end = min(begin + kCopiesPerBlock, elements);
     for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-        const std::int64_t source = weight_source(copy.order, i);
+        const std::int64_t source = weight_source(copy.form, i);
         to[i] = from_float<T>(source < 0 ? 0.0F : copy.from[source]);
     }
 }
@@ -24,7 +24,7 @@ __global__ void refresh_kernel(const WeightCopy* table, int entries) {
     const int entry =
         entry_of_block(entries, blockIdx.x, [&](int i) { return table[i].first_block; });
     const WeightCopy copy = table[entry];
-    switch (copy.type) {
+    switch (copy.form.type) {
         case ElementType::kF32: copy_block<float>(copy); break;
         case ElementType::kBf16: copy_block<__nv_bfloat16>(copy); break;
         case ElementType::kF16: copy_block<__half>(copy); break;
@@ -32,8 +32,8 @@ __global__ void refresh_kernel(const WeightCopy* table, int entries) {
 }
 
 struct WeightPlace {
-    WeightOrder order;
-    COHORT_HD std::int64_t operator()(std::int64_t i) const { return weight_place(order, i); }
+    WeightForm form;
+    COHORT_HD std::int64_t operator()(std::int64_t i) const { return weight_place(form, i); }
 };
 struct ImageSource {
     ImageOrder order;
@@ -89,11 +89,11 @@ void refresh_copies(cudaStream_t stream, const WeightCopy* table, int entries,
     check_launch("weight copies");
 }
 
-void store_weight_gradient(cudaStream_t stream, const WeightOrder& order, ElementType type,
-                           const void* from, float* gradient) {
-    with_type(type, [&](auto zero) {
+void store_weight_gradient(cudaStream_t stream, const WeightForm& form, const void* from,
+                           float* gradient) {
+    with_type(form.type, [&](auto zero) {
         launch_gather(stream, "weight gradient", gradient, static_cast<const decltype(zero)*>(from),
-                      order.outer * order.channels * order.inner, WeightPlace{order});
+                      form.outer * form.channels * form.inner, WeightPlace{form});
     });
 }
 

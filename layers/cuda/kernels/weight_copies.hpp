@@ -15,23 +15,22 @@ namespace cohort::cuda {
 struct WeightCopy {
     const float* from = nullptr;
     void* to = nullptr;
-    WeightOrder order;
-    ElementType type = ElementType::kF32;
+    WeightForm form;
     std::int64_t first_block = 0;
 };
 
 /// Elements that one block of refresh_copies copies.
 constexpr std::int64_t kCopiesPerBlock = 2048;
-[[nodiscard]] constexpr std::int64_t blocks_of_copy(const WeightOrder& order) noexcept {
-    return (copy_elements(order) + kCopiesPerBlock - 1) / kCopiesPerBlock;
+[[nodiscard]] constexpr std::int64_t blocks_of_copy(const WeightForm& form) noexcept {
+    return (form.elements() + kCopiesPerBlock - 1) / kCopiesPerBlock;
 }
 
 /// Makes all copies of a table, in one launch. @param blocks of all entries together
 void refresh_copies(cudaStream_t stream, const WeightCopy* table, int entries, std::int64_t blocks);
 
-/// A gradient in that order and type becomes the parameter's, row-major in single precision.
-void store_weight_gradient(cudaStream_t stream, const WeightOrder& order, ElementType type,
-                           const void* from, float* gradient);
+/// A gradient in that form becomes the parameter's, row-major in single precision.
+void store_weight_gradient(cudaStream_t stream, const WeightForm& form, const void* from,
+                           float* gradient);
 
 /// Row-major images in single precision -> channels last in `type`, and back.
 void images_to_channels_last(cudaStream_t stream, const ImageOrder& order, ElementType type,
