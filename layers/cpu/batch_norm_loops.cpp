@@ -145,15 +145,19 @@ COHORT_INLINE inline void for_each_run(const ChannelView& view, std::int64_t mos
     const std::int64_t vector = view.lanes == 16 || view.lanes == 8 ? view.lanes : 1;
     with_constant<16, 8, 1>(static_cast<int>(vector), [&](auto lanes) COHORT_INLINE {
         constexpr std::int64_t kLanes = decltype(lanes)::value;
-        const std::int64_t together = kLanes == 1 ? view.lanes : kLanes;
         for (std::int64_t n = 0; n < view.samples; ++n) {
             for (std::int64_t group = 0; group < view.groups; ++group) {
                 const std::int64_t base = (n * view.groups + group) * view.pixels * view.lanes;
                 const std::int64_t channel = group * view.lanes;
                 for (std::int64_t p = 0; p < view.pixels; p += most) {
                     const std::int64_t pixels = std::min(most, view.pixels - p);
-                    for (std::int64_t l = 0; l < together; l += kLanes) {
-                        f(lanes, base + p * view.lanes + l, channel + l, pixels);
+                    const std::int64_t first = base + p * view.lanes;
+                    if constexpr (kLanes > 1) {
+                        f(lanes, first, channel, pixels);
+                    } else {
+                        for (std::int64_t l = 0; l < view.lanes; ++l) {
+                            f(lanes, first + l, channel + l, pixels);
+                        }
                     }
                 }
             }

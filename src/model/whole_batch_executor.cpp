@@ -114,7 +114,8 @@ private:
         }
     }
 
-    void fail_short(const WholeBatchPlan& plan, std::uint64_t free, std::int64_t fits) const {
+    [[noreturn]] void fail_short(const WholeBatchPlan& plan, std::uint64_t free,
+                                 std::int64_t fits) const {
         const std::string where = compiled_.graph.name() + " on " + device_.description();
         const std::string hint =
             fits > 0 ? "a batch of at most " + std::to_string(fits) + ", the largest that fits"
