@@ -11,7 +11,7 @@
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/tensor/device.hpp"
 #include "core/system/process_usage.hpp"
-#include "tensor/host_memory.hpp"
+#include "tensor/cpu_team.hpp"
 #include "train/run/train_parts.hpp"
 
 namespace cohort {

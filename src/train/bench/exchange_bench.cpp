@@ -14,7 +14,7 @@
 #include "comm/base/mpi_baseline.hpp"
 #include "core/system/launch_env.hpp"
 #include "core/system/process_usage.hpp"
-#include "tensor/host_memory.hpp"
+#include "tensor/cpu_team.hpp"
 #include "train/bench/exchange_bench_parts.hpp"
 #include "train/run/train_parts.hpp"
 

@@ -1,8 +1,8 @@
-#include "model/lives.hpp"
+#include "model/liveness.hpp"
 
 namespace cohort {
 
-Lives::Lives(const CompiledGraph& compiled, const ExecutionOrder& order)
+Liveness::Liveness(const CompiledGraph& compiled, const ExecutionOrder& order)
     : activations(static_cast<std::size_t>(compiled.graph.values())),
       gradients(activations.size()),
       saved(compiled.graph.nodes().size()),
@@ -24,17 +24,17 @@ Lives::Lives(const CompiledGraph& compiled, const ExecutionOrder& order)
     }
 }
 
-Life& Lives::activation(int value) {
+Life& Liveness::activation(int value) {
     return activations[static_cast<std::size_t>(
         order_.activation_storage[static_cast<std::size_t>(value)])];
 }
 
-Life& Lives::gradient(int value) {
+Life& Liveness::gradient(int value) {
     return gradients[static_cast<std::size_t>(
         order_.gradient_storage[static_cast<std::size_t>(value)])];
 }
 
-void Lives::touch(const PlannedStep& planned, int at) {
+void Liveness::touch(const PlannedStep& planned, int at) {
     const Step& step = planned.step;
     if (step.kind == StepKind::kLoss) {
         activation(compiled_.graph.logits().index).touch(at);
@@ -63,7 +63,7 @@ void Lives::touch(const PlannedStep& planned, int at) {
     }
 }
 
-void Lives::touch_gradients(const PlannedStep& planned, int output, int at) {
+void Liveness::touch_gradients(const PlannedStep& planned, int output, int at) {
     gradient(output).touch(at);
     for (const GradientWrite& write : planned.writes) {
         gradient(write.value).touch(at);
@@ -73,22 +73,22 @@ void Lives::touch_gradients(const PlannedStep& planned, int output, int at) {
     }
 }
 
-void request_tensors(const Lives& lives, const ExecutionOrder& order, TensorPlaces& places,
+void request_tensors(const Liveness& liveness, const ExecutionOrder& order, TensorPlaces& places,
                      const RequestPlace& request) {
-    const std::size_t values = lives.activations.size();
+    const std::size_t values = liveness.activations.size();
     places.activations.resize(values);
     places.gradients.resize(values);
-    places.saved.resize(lives.saved.size());
+    places.saved.resize(liveness.saved.size());
     for (std::size_t value = 0; value < values; ++value) {
         if (order.activation_storage[value] == static_cast<int>(value)) {
-            request(lives.activations[value], places.activations[value]);
+            request(liveness.activations[value], places.activations[value]);
         }
         if (order.gradient_storage[value] == static_cast<int>(value)) {
-            request(lives.gradients[value], places.gradients[value]);
+            request(liveness.gradients[value], places.gradients[value]);
         }
     }
-    for (std::size_t node = 0; node < lives.saved.size(); ++node) {
-        request(lives.saved[node], places.saved[node]);
+    for (std::size_t node = 0; node < liveness.saved.size(); ++node) {
+        request(liveness.saved[node], places.saved[node]);
     }
 }
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "model/execution_order.hpp"
+#include "model/execution_plan.hpp"
 #include "tensor/arena.hpp"
 
 namespace cohort {
@@ -24,10 +24,10 @@ struct Life {
     [[nodiscard]] bool used() const { return last >= 0; }
 };
 
-/// Collects the lives of all tensors that need memory.
-class Lives {
+/// First and last use of all tensors that need memory.
+class Liveness {
 public:
-    Lives(const CompiledGraph& compiled, const ExecutionOrder& order);
+    Liveness(const CompiledGraph& compiled, const ExecutionOrder& order);
 
     std::vector<Life> activations;  ///< per value that owns memory
     std::vector<Life> gradients;    ///< likewise
@@ -51,7 +51,7 @@ using RequestPlace = std::function<void(const Life& life, Place& place)>;
 
 /// Requests memory for every value that owns memory, and for data saved between the passes of a
 /// node.
-void request_tensors(const Lives& lives, const ExecutionOrder& order, TensorPlaces& places,
+void request_tensors(const Liveness& liveness, const ExecutionOrder& order, TensorPlaces& places,
                      const RequestPlace& request);
 
 /// Requests memory for gradient contributions that are added later. @param first  number of the

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "elements.cuh"
 #include "tensor/cuda.hpp"
+#include "tensor/cuda/elements.cuh"
 
 /// Elementwise kernels from functions of floats: bound by bandwidth, 16 bytes of every tensor per
 /// thread and turn.
@@ -44,24 +44,30 @@ inline bool is_pack_aligned(const void* pointer) {
     return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
 }
 
-/// Queues out[i] = f(i, in[i]...) for `count` elements, all of that type. `f` is a function object
-/// with a COHORT_HD call operator.
-template <class F, class... In>
-void launch_map(cudaStream_t stream, const char* name, ElementType type, std::int64_t count, F f,
-                void* out, const In*... in) {
+/// Queues out[i] = f(i, in[i]...) for `count` elements. `f` is a function object with a COHORT_HD
+/// call operator.
+template <class T, class F, class... In>
+void launch_map_of(cudaStream_t stream, const char* name, std::int64_t count, F f, T* out,
+                   const In*... in) {
     if (count == 0) {
         return;
     }
     const bool wide = (is_pack_aligned(out) && ... && is_pack_aligned(in));
+    const std::int64_t packs = wide ? count / Pack<T>::kSize : 0;
+    const std::int64_t turns = wide ? packs + Pack<T>::kSize - 1 : count;
+    const Launch launch = launch_for(turns, kMostBlocks);
+    map_kernel<<<launch.blocks, launch.threads, 0, stream>>>(out, packs, count, f, in...);
+    check_launch(name);
+}
+
+/// The same, all elements of that type.
+template <class F, class... In>
+void launch_map(cudaStream_t stream, const char* name, ElementType type, std::int64_t count, F f,
+                void* out, const In*... in) {
     with_type(type, [&](auto zero) {
         using T = decltype(zero);
-        const std::int64_t packs = wide ? count / Pack<T>::kSize : 0;
-        const std::int64_t turns = wide ? packs + Pack<T>::kSize - 1 : count;
-        const Launch launch = launch_for(turns, kMostBlocks);
-        map_kernel<<<launch.blocks, launch.threads, 0, stream>>>(static_cast<T*>(out), packs, count,
-                                                                 f, static_cast<const T*>(in)...);
+        launch_map_of(stream, name, count, f, static_cast<T*>(out), static_cast<const T*>(in)...);
     });
-    check_launch(name);
 }
 
 }  // namespace cohort::cuda
