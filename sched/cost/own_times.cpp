@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "sched/modes/batch_balance.hpp"
+#include "cohort/core/statistics.hpp"
 
 namespace cohort {
 namespace {
@@ -90,9 +90,6 @@ void OwnTimes::look(const LoadView& view, const std::vector<int>& live, double n
     const TelemetryHistory& history = *view.history;
     live_ = live;
     known_ = 0;
-    for (Row& row : rows_) {
-        row.live = false;
-    }
     for (const int worker : live_) {
         Row& row = rows_[static_cast<std::size_t>(worker)];
         FixedShare& share = shares_[static_cast<std::size_t>(worker)];
@@ -193,7 +190,6 @@ double OwnTimes::full_batch_s(int worker, const IterationRecord& record) const {
 /// The first iteration of a worker is cold: it counts only while there is no other record.
 void OwnTimes::read(Row& row, int worker, const TelemetryHistory& history) const {
     constexpr double kNewest = 0.2;  // weight of a transfer
-    row.live = true;
     row.logs.clear();
     row.when_s.clear();
     row.transfer_s = 0;
@@ -275,7 +271,7 @@ void OwnTimes::find_levels() {
             means.push_back(row.mean);
         }
     }
-    common_ = median_of(std::move(means));
+    common_ = upper_median(std::move(means));
     for (const int worker : live_) {
         Row& row = rows_[static_cast<std::size_t>(worker)];
         const double error =

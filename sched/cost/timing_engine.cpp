@@ -60,10 +60,8 @@ public:
             push(event.worker);
         }
         for (const EngineWorker& worker : workers_) {
-            if (worker.busy && now_ > worker.begun && worker.takes > 0) {
-                const double done =
-                    static_cast<double>(now_ - worker.begun) / static_cast<double>(worker.takes);
-                meter_.unfinished(std::min(done, 1.0) * static_cast<double>(worker.samples));
+            if (worker.busy) {
+                meter_.unfinished(worker.samples, worker.begun, worker.takes, now_);
             }
         }
         return meter_.result(now_);

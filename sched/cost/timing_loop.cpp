@@ -131,11 +131,9 @@ void count_unfinished(const Loop& loop, Ticks now, PaceMeter& meter) {
     }
     for (std::size_t i = 0; i < loop.workers.size(); ++i) {
         const LoopWorker& worker = loop.workers[i];
-        if (worker.busy && now > worker.begun) {
-            const Ticks takes = loop.job.own_of(i, worker.iterations - 1);
-            const double done =
-                static_cast<double>(now - worker.begun) / static_cast<double>(takes);
-            meter.unfinished(std::min(done, 1.0) * static_cast<double>(loop.job.batches[i]));
+        if (worker.busy) {
+            meter.unfinished(loop.job.batches[i], worker.begun,
+                             loop.job.own_of(i, worker.iterations - 1), now);
         }
     }
 }

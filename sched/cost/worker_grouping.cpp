@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <numeric>
+#include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/statistics.hpp"
 
 namespace cohort {
 namespace {
@@ -57,14 +58,9 @@ std::vector<double> own_times(const std::vector<double>& own_seconds,
             known.push_back(times.back());
         }
     }
-    double median = 1;
-    if (!known.empty()) {
-        const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
-        std::nth_element(known.begin(), middle, known.end());
-        median = *middle;
-    }
-    std::replace_if(
-        times.begin(), times.end(), [](double time) { return !(time > 0); }, median);
+    const double usual = known.empty() ? 1 : upper_median(std::move(known));
+    std::ranges::replace_if(
+        times, [](double time) { return !(time > 0); }, usual);
     return times;
 }
 

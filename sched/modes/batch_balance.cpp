@@ -8,6 +8,8 @@
 #include <queue>
 #include <utility>
 
+#include "cohort/core/statistics.hpp"
+
 namespace cohort {
 namespace {
 
@@ -110,7 +112,7 @@ std::vector<std::int64_t> helped_batches(const std::vector<double>& times, std::
         const std::vector<double> now = lease_times(samples, times);
         const std::size_t slow = slowest_of(now);
         const std::size_t helper = next_to_get(samples, times, piece, kMost * batch);
-        if (now[slow] <= kBehind * median_of(now) || samples[slow] < 2 * piece ||
+        if (now[slow] <= kBehind * upper_median(now) || samples[slow] < 2 * piece ||
             helper == samples.size() || helper == slow) {
             break;
         }
@@ -132,12 +134,6 @@ std::vector<double> lease_times(const std::vector<std::int64_t>& samples,
         products.push_back(static_cast<double>(samples[i]) * times[i]);
     }
     return products;
-}
-
-double median_of(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
 }
 
 }  // namespace cohort

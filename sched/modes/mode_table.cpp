@@ -9,7 +9,6 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/sched/job_limits.hpp"
-#include "sched/modes/policies.hpp"
 
 // The table of modes and how the command line names them.
 namespace cohort {
@@ -183,8 +182,8 @@ SyncPlan cohorts_of_one(const ModeRequest& request) {
 const std::vector<ModeEntry>& mode_table() {
     static const std::vector<ModeEntry> table = [] {
         std::vector<ModeEntry> all;
-        for (std::vector<ModeEntry> part :
-             {waiting_modes(), free_modes(), grouped_modes(), adaptive_modes()}) {
+        for (std::vector<ModeEntry> part : {waiting_modes(), free_modes(), grouped_modes(),
+                                            balancing_modes(), adaptive_modes()}) {
             std::move(part.begin(), part.end(), std::back_inserter(all));
         }
         return all;

@@ -12,6 +12,9 @@
 
 namespace cohort {
 
+/// The value of a parameter that the mode determines itself: "auto".
+inline constexpr double kAutomatic = -1;
+
 /// A parameter of a mode: a number, or one of a few words.
 struct ModeParameter {
     enum class Most : std::uint8_t { kAny, kOne, kWorkers, kBelowWorkers };
@@ -68,6 +71,7 @@ struct ModeEntry {
 [[nodiscard]] std::vector<ModeEntry> waiting_modes();
 [[nodiscard]] std::vector<ModeEntry> free_modes();
 [[nodiscard]] std::vector<ModeEntry> grouped_modes();
+[[nodiscard]] std::vector<ModeEntry> balancing_modes();
 [[nodiscard]] std::vector<ModeEntry> adaptive_modes();
 
 /// One cohort of all live workers.

@@ -9,28 +9,14 @@ namespace cohort {
 /// Makes the policy of a mode that changes plans or batches while it runs.
 using PolicyMaker = std::unique_ptr<ModePolicy>(Mode mode, const ModeSetting& setting);
 
-[[nodiscard]] PolicyMaker make_dynamic_policy;
-[[nodiscard]] PolicyMaker make_ring_policy;
-[[nodiscard]] PolicyMaker make_cutoff_policy;
-[[nodiscard]] PolicyMaker make_lb_bsp_policy;
-[[nodiscard]] PolicyMaker make_sync_switch_policy;
-[[nodiscard]] PolicyMaker make_flexrr_policy;
 [[nodiscard]] PolicyMaker make_ssgd_or_asgd_policy;
 [[nodiscard]] PolicyMaker make_star_policy;
 [[nodiscard]] PolicyMaker make_star_exact_policy;
 [[nodiscard]] PolicyMaker make_star_ml_policy;
-[[nodiscard]] PolicyMaker make_adaptive_policy;
-[[nodiscard]] PolicyMaker make_saps_policy;
 /// The policy of a mode, which also measures what its plans achieve (ModePolicy::take_windows).
 [[nodiscard]] PolicyMaker make_recording_policy;
 
 /// saps:auto: D in reference batches for a noise scale, all in samples.
 [[nodiscard]] double lag_bound_of(double noise_scale, double batch, double reference_batch);
-/// The value of a parameter that the mode determines itself: "auto".
-inline constexpr double kAutomatic = -1;
-
-/// sync-switch's asgd: under the published rule a push of b of the B samples moves by b/B of the
-/// learning rate, which is that of ssgd's updates.
-[[nodiscard]] SyncPlan asynchronous_plan(const ModeSetting& setting);
 
 }  // namespace cohort

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,8 @@ protected:
     }
     /// Makes the plan again.
     virtual Decision remake(std::string reason);
+    /// A plan that start() or remake() has made.
+    virtual void adopt(const SyncPlan& /*plan*/) {}
     /// At a look: would a change pay now?
     [[nodiscard]] virtual bool wishes() const { return false; }
     /// Makes the change.
@@ -61,7 +64,10 @@ private:
     bool wished_ = false;  ///< at the look before
 };
 
-/// "3 5 7"
-[[nodiscard]] std::string list_of(const std::vector<int>& workers);
+/// Makes a mode's policy.
+template <class Policy>
+[[nodiscard]] std::unique_ptr<ModePolicy> policy_of(Mode mode, const ModeSetting& setting) {
+    return std::make_unique<Policy>(std::move(mode), setting);
+}
 
 }  // namespace cohort

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <numeric>
 #include <utility>
 
 #include "sched/predict/predictors.hpp"
@@ -20,8 +21,10 @@ constexpr double kBetter =
 
 class AutoPredictor final : public WorkerPredictor {
 public:
-    AutoPredictor(int workers, std::vector<std::unique_ptr<WorkerPredictor>> candidates)
-        : candidates_(std::move(candidates)),
+    AutoPredictor(int workers, std::int64_t batch,
+                  std::vector<std::unique_ptr<WorkerPredictor>> candidates)
+        : WorkerPredictor(workers, batch),
+          candidates_(std::move(candidates)),
           errors_(candidates_.size()),
           workers_(static_cast<std::size_t>(workers)),
           every_(std::max(kEvery, workers / kAsked)) {}
@@ -29,11 +32,11 @@ public:
     std::string_view name() const override { return "auto"; }
     std::string_view uses() const override { return candidates_[chosen_]->name(); }
 
-    void add(const IterationRecord& record, double own_s) override {
+    void add_own(const IterationRecord& record, double own_s) override {
         Worker& worker = workers_.at(static_cast<std::size_t>(record.worker));
         settle(worker, own_s);
         for (const auto& candidate : candidates_) {
-            candidate->add(record, own_s);
+            candidate->add_own(record, own_s);
         }
         if ((worker.records++ + record.worker) % every_ == 0) {
             ask(worker, record.worker);
@@ -48,8 +51,8 @@ public:
         }
     }
 
-    bool predict(int worker, std::span<float, kMaxHorizon> own_s) const override {
-        return candidates_[chosen_]->predict(worker, own_s);
+    bool predict_own(int worker, std::span<float, kMaxHorizon> own_s) const override {
+        return candidates_[chosen_]->predict_own(worker, own_s);
     }
 
     void renew(const std::shared_ptr<const LstmNetwork>& network) override {
@@ -72,13 +75,7 @@ private:
     /// Recent errors of a candidate at each horizon.
     struct Errors {
         std::array<double, kHorizons.size()> mean{};
-        [[nodiscard]] double all() const {
-            double sum = 0;
-            for (const double each : mean) {
-                sum += each;
-            }
-            return sum;
-        }
+        [[nodiscard]] double all() const { return std::accumulate(mean.begin(), mean.end(), 0.0); }
     };
 
     /// Number of forecasts in `iterations` iterations, at least one.
@@ -90,7 +87,7 @@ private:
         Asked now;
         std::array<float, kMaxHorizon> own_s{};
         for (const auto& candidate : candidates_) {
-            if (!candidate->predict(index, own_s)) {
+            if (!candidate->predict_own(index, own_s)) {
                 return;
             }
             AtHorizons& at = now.own_s.emplace_back();
@@ -126,9 +123,7 @@ private:
             return;
         }
         const auto best = static_cast<std::size_t>(
-            std::min_element(errors_.begin(), errors_.end(),
-                             [](const Errors& a, const Errors& b) { return a.all() < b.all(); }) -
-            errors_.begin());
+            std::ranges::min_element(errors_, {}, &Errors::all) - errors_.begin());
         if (errors_[best].all() < kBetter * errors_[chosen_].all()) {
             chosen_ = best;
         }
@@ -145,8 +140,8 @@ private:
 }  // namespace
 
 std::unique_ptr<WorkerPredictor> make_auto_predictor(
-    int workers, std::vector<std::unique_ptr<WorkerPredictor>> candidates) {
-    return std::make_unique<AutoPredictor>(workers, std::move(candidates));
+    int workers, std::int64_t batch, std::vector<std::unique_ptr<WorkerPredictor>> candidates) {
+    return std::make_unique<AutoPredictor>(workers, batch, std::move(candidates));
 }
 
 }  // namespace cohort

@@ -85,7 +85,7 @@ struct PredictorScore {
 /// not count.
 class PredictorScores {
 public:
-    PredictorScores(std::string predictor, int workers, std::int64_t batch);
+    PredictorScores(const std::string& predictor, int workers, std::int64_t batch);
     ~PredictorScores();
     PredictorScores(PredictorScores&&) noexcept;
     PredictorScores& operator=(PredictorScores&&) noexcept;

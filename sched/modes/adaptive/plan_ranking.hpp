@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sched/cost/own_times.hpp"
-#include "sched/cost/plan_rates.hpp"
+#include "sched/modes/adaptive/plan_rates.hpp"
 #include "sched/modes/adaptive/plan_space.hpp"
 
 namespace cohort {

@@ -7,8 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "sched/modes/policies.hpp"
-
 namespace cohort {
 namespace {
 
@@ -209,10 +207,6 @@ Decision AdaptivePolicy::take(std::size_t choice) {
             .batches = current_.batches,
             .reason = std::move(reason),
             .record = std::move(record)};
-}
-
-std::unique_ptr<ModePolicy> make_adaptive_policy(Mode mode, const ModeSetting& setting) {
-    return std::make_unique<AdaptivePolicy>(std::move(mode), setting);
 }
 
 }  // namespace cohort

@@ -2,7 +2,6 @@
 
 #include "report/page/page.hpp"
 #include "report/page/report_tables.hpp"
-#include "report/page/verdict.hpp"
 
 namespace cohort {
 namespace {

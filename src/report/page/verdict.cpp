@@ -1,4 +1,4 @@
-#include "report/page/verdict.hpp"
+#include "report/page/report_tables.hpp"
 
 #include <fmt/format.h>
 

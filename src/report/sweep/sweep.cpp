@@ -240,28 +240,18 @@ private:
     /// Chooses the rates and stores the results of the search.
     [[nodiscard]] std::vector<std::optional<double>> choose(
         const std::vector<PlannedRun>& runs, const std::vector<std::optional<RunRow>>& rows) {
-        outcome_.results.tuning.clear();
-        std::vector<TuningResult> results;
+        std::vector<TuningRow>& tuning = outcome_.results.tuning;
+        tuning.clear();
         for (std::size_t i = 0; i < runs.size(); ++i) {
             if (rows[i]) {
-                results.push_back({.mode = runs[i].mode,
-                                   .lr = *runs[i].lr,
-                                   .seed = runs[i].seed,
-                                   .tta_virtual_s = rows[i]->tta_virtual_s,
-                                   .accuracy = rows[i]->accuracy});
+                tuning.push_back(tuning_row(runs[i], *rows[i]));
             }
         }
-        std::vector<std::optional<double>> rates = choose_rates(experiment_, results);
-        for (std::size_t i = 0; i < runs.size(); ++i) {
-            if (rows[i]) {
-                outcome_.results.tuning.push_back({.mode = rows[i]->mode,
-                                                   .lr = *runs[i].lr,
-                                                   .seed = runs[i].seed,
-                                                   .tta_virtual_s = rows[i]->tta_virtual_s,
-                                                   .accuracy = rows[i]->accuracy,
-                                                   .chosen = rates[runs[i].mode] == runs[i].lr,
-                                                   .command = rows[i]->command});
-            }
+        std::vector<std::optional<double>> rates = choose_rates(experiment_, tuning);
+        for (TuningRow& row : tuning) {
+            const auto mode = std::ranges::find(experiment_.modes, row.mode, &ExperimentMode::name);
+            row.chosen =
+                rates[static_cast<std::size_t>(mode - experiment_.modes.begin())] == row.lr;
         }
         return rates;
     }

@@ -4,8 +4,6 @@
 #include <charconv>
 #include <numeric>
 
-#include "report/sweep/sweep_columns.hpp"
-
 namespace cohort {
 namespace {
 
@@ -117,14 +115,6 @@ std::vector<std::string> modes_at_edge(const SweepResults& results) {
         }
     }
     return names;
-}
-
-std::string results_csv(const SweepResults& results) {
-    return csv_of(run_columns(), results.rows);
-}
-
-std::string tuning_csv(const SweepResults& results) {
-    return csv_of(tuning_columns(), results.tuning);
 }
 
 }  // namespace cohort

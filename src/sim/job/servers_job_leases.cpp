@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "sched/plan/node_staging.hpp"
+#include "sched/plan/lease_work.hpp"
 #include "sim/job/servers_job.hpp"
 
 // Leases that the session deals: with whom they are worked on, and when computing begins.

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "sched/plan/node_staging.hpp"
+#include "sched/plan/lease_work.hpp"
 #include "sim/job/servers_job.hpp"
 
 // Nodes whose workers' pushes stay there, and leave as one sum.

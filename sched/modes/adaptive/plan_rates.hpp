@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <vector>
 
 #include "cohort/sched/chooser.hpp"
@@ -13,9 +12,6 @@
 #include "sched/modes/adaptive/plan_space.hpp"
 
 namespace cohort {
-
-/// The cost of staleness that the options name. Errors: FileError for malformed coefficients.
-[[nodiscard]] std::unique_ptr<StalenessCost> make_staleness_cost(const ChooserOptions& options);
 
 /// A plan with its expected rate.
 struct RatedPlan {
@@ -28,7 +24,8 @@ struct RatedPlan {
 /// staleness.
 class PlanRater {
 public:
-    /// @param setting  B, the update rule, facts of the job
+    /// @param setting  B, the update rule, facts of the job. Errors: FileError for malformed
+    /// coefficients
     explicit PlanRater(const ModeSetting& setting);
 
     /// Gives a plan that is not in force the scale of the learning rate that suits it best.
@@ -46,7 +43,7 @@ private:
 
     JobFacts job_;
     double reference_batch_;
-    std::unique_ptr<StalenessCost> staleness_;
+    EfficiencyModel staleness_;
 };
 
 /// Measured over predicted throughput of plans, separately for plans under which all workers wait

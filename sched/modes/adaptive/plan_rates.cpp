@@ -1,4 +1,4 @@
-#include "sched/cost/plan_rates.hpp"
+#include "sched/modes/adaptive/plan_rates.hpp"
 
 #include <fmt/format.h>
 
@@ -8,17 +8,25 @@
 
 namespace cohort {
 
-std::unique_ptr<StalenessCost> make_staleness_cost(const ChooserOptions& options) {
-    if (options.efficiency != EfficiencySource::kModel || !options.coefficients) {
-        return std::make_unique<StalenessPrior>();
-    }
-    return std::make_unique<EfficiencyModel>(*options.coefficients);
+namespace {
+
+/// The cost of staleness that the options name.
+EfficiencyModel staleness_cost(const ChooserOptions& options) {
+    return options.efficiency == EfficiencySource::kModel && options.coefficients
+               ? EfficiencyModel(*options.coefficients)
+               : EfficiencyModel();
 }
+
+constexpr double kRemembered = 50;  ///< measurements after which a measurement has faded to a third
+constexpr double kLeastRatio = 0.5;
+constexpr double kMostRatio = 1.5;
+
+}  // namespace
 
 PlanRater::PlanRater(const ModeSetting& setting)
     : job_(setting.job),
       reference_batch_(static_cast<double>(reference_batch_of(setting))),
-      staleness_(make_staleness_cost(setting.chooser)) {
+      staleness_(staleness_cost(setting.chooser)) {
 }
 
 RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const TimeDraws& draws,
@@ -40,9 +48,9 @@ RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const Tim
     const StalenessFeatures features = features_of(plan, rated.timing, gradients);
     ScaledEfficiency worth{.scale = plan.lr_scale};
     if (in_force) {
-        worth.efficiency = staleness_->efficiency(features);
+        worth.efficiency = staleness_.efficiency(features);
     } else {
-        worth = staleness_->best_scale(features);
+        worth = staleness_.best_scale(features);
         plan.lr_scale = worth.scale;
         if (worth.scale != 1) {
             candidate.plan += fmt::format("@{}", worth.scale);
@@ -57,25 +65,15 @@ RatedPlan PlanRater::rate(PlanOption option, const LoadEstimate& load, const Tim
 
 StalenessFeatures PlanRater::features_of(const SyncPlan& plan, const PlanTiming& timing,
                                          const GradientFacts& gradients) const {
-    StalenessFeatures features;
-    features.mean_lag = timing.mean_lag;
-    features.max_lag = timing.max_lag;
-    features.lr_scale = plan.lr_scale;
-    features.momentum = job_.momentum;
-    features.look_ahead = plan.look_ahead;
-    features.step_curvature = gradients.curvature;
-    features.noise_ratio = gradients.noise_scale / reference_batch_;
-    features.learns = job_.flops_per_sample > 0;
-    return features;
+    return {.mean_lag = timing.mean_lag,
+            .max_lag = timing.max_lag,
+            .lr_scale = plan.lr_scale,
+            .momentum = job_.momentum,
+            .look_ahead = plan.look_ahead,
+            .step_curvature = gradients.curvature,
+            .noise_ratio = gradients.noise_scale / reference_batch_,
+            .learns = job_.flops_per_sample > 0};
 }
-
-namespace {
-
-constexpr double kRemembered = 50;  ///< measurements after which a measurement has faded to a third
-constexpr double kLeastRatio = 0.5;
-constexpr double kMostRatio = 1.5;
-
-}  // namespace
 
 void PaceRecord::went(bool waits, double seconds, double samples, double predicted_samples_s) {
     if (predicted_samples_s <= 0) {
