@@ -21,9 +21,9 @@ namespace cohort {
 ///     through the same versions, and no message of one needs to wait for another
 /// Interrupts, losses and other plans take leases back: the worker is told which (kRevoke), and
 /// gets others.
-class ServersDriver final : public UpdateDriver, private EffectHandler, private ServerOrders {
+class ServersUpdateDriver final : public UpdateDriver, private EffectHandler, private ServerOrders {
 public:
-    ServersDriver(Links links, const JobParts& parts, UpdateObserver& run);
+    ServersUpdateDriver(Links links, const JobParts& parts, UpdateObserver& run);
 
     int begin(const BeginOrder& order, const UpdateExtras& extras) override;
     bool handle(const Message& message) override;

@@ -25,9 +25,9 @@ namespace cohort {
 ///  3. the engine gets the pushes, riders' first; its fire is the update that the members have
 ///     already applied; a round with a tail that is not finite is aborted and its leases come back
 /// A plan is installed where no round is under way.
-class RingDriver final : public UpdateDriver, private RingDriver {
+class RingUpdateDriver final : public UpdateDriver, private RingDriver {
 public:
-    RingDriver(Links links, const JobParts& parts, UpdateObserver& books);
+    RingUpdateDriver(Links links, const JobParts& parts, UpdateObserver& books);
 
     int begin(const BeginOrder& order, const UpdateExtras& extras) override;
     bool handle(const Message& message) override;
