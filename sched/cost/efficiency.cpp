@@ -85,7 +85,7 @@ EfficiencyModel::EfficiencyModel(const EfficiencyCoefficients& coefficients)
                     "every term has a weight");
     for (std::size_t i = 0; i < coefficients.terms.size(); ++i) {
         const std::string& term = coefficients.terms[i];
-        const auto found = std::find(known.begin(), known.end(), term);
+        const auto found = std::ranges::find(known, term);
         if (found == known.end()) {
             fail_weights("a term that this program does not know",
                          "a file of this program's `cohort efficiency train`", term);

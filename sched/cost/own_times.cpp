@@ -159,8 +159,8 @@ void OwnTimes::take(FixedShare& share, const IterationRecord& record, double noi
 double OwnTimes::fixed_share(int worker) const {
     constexpr double kPrior = 2;  // least gain of log likelihood for a fixed share above 0
     const FixedShare& share = shares_[static_cast<std::size_t>(worker)];
-    const double least = *std::min_element(share.cost.begin(), share.cost.end());
-    const double most = *std::max_element(share.cost.begin(), share.cost.end());
+    const double least = *std::ranges::min_element(share.cost);
+    const double most = *std::ranges::max_element(share.cost);
     if (most - least < kPrior) {
         return 0;
     }
@@ -387,7 +387,7 @@ TimeDraws OwnTimes::draw(int replicates, int iterations, std::uint64_t seed) con
             if (row.logs.empty()) {
                 continue;
             }
-            const auto begin = std::lower_bound(row.when_s.begin(), row.when_s.end(), moment_s);
+            const auto begin = std::ranges::lower_bound(row.when_s, moment_s);
             const auto step = static_cast<std::size_t>(begin - row.when_s.begin());
             const std::size_t k = (step + iteration % kBlock) % row.logs.size();
             const double log = !row.changed          ? row.logs[k] - row.mean
@@ -405,8 +405,8 @@ double OwnTimes::slowness(int worker) const {
 
 std::vector<int> OwnTimes::slow() const {
     std::vector<int> slow;
-    std::copy_if(live_.begin(), live_.end(), std::back_inserter(slow),
-                 [this](int worker) { return slowness(worker) >= kSlow; });
+    std::ranges::copy_if(live_, std::back_inserter(slow),
+                         [this](int worker) { return slowness(worker) >= kSlow; });
     return slow;
 }
 

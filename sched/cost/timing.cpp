@@ -69,9 +69,9 @@ TimingJob job_of(const SyncPlan& plan, std::span<const double> own_s,
     }
     check_invariant(!job.own_s.empty(), "somebody takes part");
     job.drawn_workers = own_s.size();
-    job.tick_s = tick_for(*std::min_element(job.own_s.begin(), job.own_s.end()));
-    std::transform(job.own_s.begin(), job.own_s.end(), std::back_inserter(job.own),
-                   [&job](double seconds) { return to_ticks(seconds, job.tick_s); });
+    job.tick_s = tick_for(*std::ranges::min_element(job.own_s));
+    std::ranges::transform(job.own_s, std::back_inserter(job.own),
+                           [&job](double seconds) { return to_ticks(seconds, job.tick_s); });
     return job;
 }
 

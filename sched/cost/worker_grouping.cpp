@@ -25,8 +25,7 @@ std::vector<TimedWorker> by_time(const std::vector<int>& live, const std::vector
     for (std::size_t i = 0; i < live.size(); ++i) {
         order.push_back({.time = times[i], .worker = live[i]});
     }
-    std::stable_sort(order.begin(), order.end(),
-                     [](const TimedWorker& a, const TimedWorker& b) { return a.time < b.time; });
+    std::ranges::stable_sort(order, {}, &TimedWorker::time);
     return order;
 }
 
@@ -80,7 +79,7 @@ std::vector<std::vector<int>> similar_groups(const std::vector<int>& live,
         for (; begin < ends.back(); ++begin) {
             groups.back().push_back(order[begin].worker);
         }
-        std::sort(groups.back().begin(), groups.back().end());
+        std::ranges::sort(groups.back());
         ends.pop_back();
     }
     return groups;
@@ -94,12 +93,12 @@ std::vector<int> fastest(const std::vector<int>& live, const std::vector<double>
             chosen.push_back(one.worker);
         }
     }
-    std::sort(chosen.begin(), chosen.end());
+    std::ranges::sort(chosen);
     return chosen;
 }
 
 int best_quorum(std::vector<double> times) {
-    std::sort(times.begin(), times.end());
+    std::ranges::sort(times);
     int best = 1;
     double most = 0;
     for (std::size_t i = 0; i < times.size(); ++i) {
@@ -119,7 +118,7 @@ double pace_of(const std::vector<std::vector<int>>& groups, const std::vector<in
         double slowest = 0;
         int size = 0;
         for (const int worker : group) {
-            const auto found = std::find(live.begin(), live.end(), worker);
+            const auto found = std::ranges::find(live, worker);
             if (found != live.end()) {
                 slowest = std::max(slowest, times[static_cast<std::size_t>(found - live.begin())]);
                 ++size;

@@ -104,9 +104,7 @@ void WorkerGate::release_ready(Effects& effects) {
             ready_.push_back(&w);
         }
     }
-    std::sort(ready_.begin(), ready_.end(), [](const WorkerState* a, const WorkerState* b) {
-        return a->waiting_since < b->waiting_since;
-    });
+    std::ranges::sort(ready_, {}, &WorkerState::waiting_since);
     for (WorkerState* w : ready_) {
         release_one(*w, effects);
     }
@@ -190,8 +188,9 @@ std::vector<PendingPush> PendingPushes::all() const {
 }
 
 void PendingPushes::rehome(std::vector<PendingPush> carried_over) {
-    std::sort(carried_over.begin(), carried_over.end(),
-              [](const PendingPush& a, const PendingPush& b) { return a.arrival < b.arrival; });
+    std::ranges::sort(carried_over, [](const PendingPush& a, const PendingPush& b) {
+        return a.arrival < b.arrival;
+    });
     for (const PendingPush& push : carried_over) {
         add(s_.worker(push.ticket.id.worker), push, true);
     }
@@ -200,11 +199,8 @@ void PendingPushes::rehome(std::vector<PendingPush> carried_over) {
         cohort.touched = true;
         s_.touched.push_back(static_cast<std::size_t>(&cohort - s_.cohorts.data()));
     }
-    std::stable_sort(s_.touched.begin(), s_.touched.end(), [this](std::size_t a, std::size_t b) {
-        const auto newest = [this](std::size_t i) {
-            return s_.cohorts[i].pending.empty() ? 0 : s_.cohorts[i].pending.back().arrival;
-        };
-        return newest(a) < newest(b);
+    std::ranges::stable_sort(s_.touched, {}, [this](std::size_t i) {
+        return s_.cohorts[i].pending.empty() ? 0 : s_.cohorts[i].pending.back().arrival;
     });
 }
 
@@ -223,7 +219,7 @@ void PendingPushes::withdraw(const std::vector<PushId>& gone, Effects& effects) 
             s_.worker(push.ticket.id.worker).counted = 0;
         }
         for (const PendingPush& push : pushes) {
-            if (std::find(gone.begin(), gone.end(), push.ticket.id) == gone.end()) {
+            if (std::ranges::find(gone, push.ticket.id) == gone.end()) {
                 add(s_.worker(push.ticket.id.worker), push, push.counts);
             } else {
                 refuse(push, ReturnReason::kLost, effects);

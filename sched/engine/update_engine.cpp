@@ -45,8 +45,7 @@ void UpdateEngine::Impl::push(const PushTicket& ticket, Effects& effects) {
 }
 
 std::optional<OpenLease> UpdateEngine::Impl::take_lease(WorkerState& w, std::uint64_t id) {
-    const auto found = std::find_if(w.leases.begin(), w.leases.end(),
-                                    [id](const OpenLease& lease) { return lease.id == id; });
+    const auto found = std::ranges::find(w.leases, id, &OpenLease::id);
     if (found == w.leases.end()) {
         return {};
     }
@@ -87,8 +86,7 @@ bool UpdateEngine::Impl::too_late(const WorkerState& w, std::int64_t version) co
     if (state.plan.late == SyncPlan::Late::kDrop) {
         return true;
     }
-    const auto missed =
-        cohort.late.end() - std::upper_bound(cohort.late.begin(), cohort.late.end(), version);
+    const auto missed = cohort.late.end() - std::ranges::upper_bound(cohort.late, version);
     return state.plan.late_rounds && missed > *state.plan.late_rounds;
 }
 
@@ -261,9 +259,7 @@ std::vector<Effect> UpdateEngine::joined(int worker) {
 
 std::vector<Effect> UpdateEngine::install(SyncPlan plan) {
     std::vector<bool> alive;
-    for (const WorkerState& w : impl_->state.workers) {
-        alive.push_back(w.live);
-    }
+    std::ranges::transform(impl_->state.workers, std::back_inserter(alive), &WorkerState::live);
     check_plan(plan, impl_->state.options.workers, alive);
     std::vector<Effect> effects;
     impl_->install(std::move(plan), effects);

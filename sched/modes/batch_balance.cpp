@@ -22,11 +22,11 @@ std::int64_t piece_of(std::int64_t batch) {
 }
 
 std::size_t slowest_of(const std::vector<double>& times) {
-    return static_cast<std::size_t>(std::max_element(times.begin(), times.end()) - times.begin());
+    return static_cast<std::size_t>(std::ranges::max_element(times) - times.begin());
 }
 
 std::size_t fastest_of(const std::vector<double>& times) {
-    return static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
+    return static_cast<std::size_t>(std::ranges::min_element(times) - times.begin());
 }
 
 /// The worker that would be done first with `more` additional samples, among those with room for
@@ -128,11 +128,8 @@ std::vector<std::int64_t> helped_batches(const std::vector<double>& times, std::
 
 std::vector<double> lease_times(const std::vector<std::int64_t>& samples,
                                 const std::vector<double>& times) {
-    std::vector<double> products;
-    products.reserve(times.size());
-    for (std::size_t i = 0; i < times.size(); ++i) {
-        products.push_back(static_cast<double>(samples[i]) * times[i]);
-    }
+    std::vector<double> products(times.size());
+    std::ranges::transform(samples, times, products.begin(), std::multiplies<double>());
     return products;
 }
 

@@ -20,8 +20,7 @@ std::string plan_in_label(const std::string& label) {
 
 const Candidate* chosen_candidate(const DecisionRecord& decision) {
     const std::string plan = plan_in_label(decision.to);
-    const auto found = std::find_if(decision.candidates.begin(), decision.candidates.end(),
-                                    [&plan](const Candidate& c) { return c.plan == plan; });
+    const auto found = std::ranges::find(decision.candidates, plan, &Candidate::plan);
     return found == decision.candidates.end() ? nullptr : &*found;
 }
 

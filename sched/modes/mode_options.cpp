@@ -86,11 +86,10 @@ void check_chooser_options(const ChooserOptions& options) {
 
 std::vector<ScheduledMode> parse_mode_schedule(std::string_view text, const ModeSetting& setting) {
     const std::vector<Entry> entries = parse_entries(text);
-    const bool ascending =
-        std::is_sorted(entries.begin(), entries.end(),
-                       [](const Entry& a, const Entry& b) { return a.first <= b.first; });
-    const bool named = std::none_of(entries.begin(), entries.end(),
-                                    [](const Entry& entry) { return entry.second.empty(); });
+    const bool ascending = std::ranges::is_sorted(
+        entries, [](const Entry& a, const Entry& b) { return a.first <= b.first; });
+    const bool named =
+        std::ranges::none_of(entries, [](const Entry& entry) { return entry.second.empty(); });
     if (!ascending || !named || entries.front().first != 0) {
         fail_schedule("not a sequence of modes", text);
     }

@@ -28,6 +28,9 @@ struct ModeParameter {
     std::vector<std::string_view> words = {};  ///< allowed words; the value is an index
 };
 
+/// Indices of the workers that take part, ascending.
+[[nodiscard]] std::vector<int> live_workers(const ModeSetting& setting);
+
 /// Input of a function that makes a plan.
 struct ModeRequest {
     const ModeSetting& setting;
@@ -42,10 +45,6 @@ struct ModeRequest {
     /// Samples of `pushes` pushes of the usual size.
     [[nodiscard]] std::int64_t samples_of(std::int64_t pushes) const noexcept {
         return pushes * setting.batch;
-    }
-    /// B: one push of each worker that the run started with.
-    [[nodiscard]] std::int64_t reference_batch() const noexcept {
-        return reference_batch_of(setting);
     }
 };
 

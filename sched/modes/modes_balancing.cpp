@@ -51,8 +51,8 @@ protected:
         constexpr double kGain = 1.1;
         const std::vector<double> now = lease_times(batches(), times());
         const std::vector<double> then = lease_times(balance_(times(), setting().batch), times());
-        const double slowest = *std::max_element(now.begin(), now.end());
-        return slowest > kGain * *std::max_element(then.begin(), then.end());
+        const double slowest = *std::ranges::max_element(now);
+        return slowest > kGain * *std::ranges::max_element(then);
     }
     Decision change() override {
         take(balance_(times(), setting().batch));
@@ -150,7 +150,7 @@ protected:
     [[nodiscard]] bool wishes() const override {
         constexpr double kStraggles = 1.2;
         constexpr double kKeepsUp = 1.1;
-        const double slowest = *std::max_element(times().begin(), times().end());
+        const double slowest = *std::ranges::max_element(times());
         const double others = upper_median(times());
         return waiting_ ? slowest > kStraggles * others : slowest < kKeepsUp * others;
     }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "sched/modes/mode_table.hpp"
-#include "sched/modes/policies.hpp"
 #include "sched/modes/policy_base.hpp"
 
 // Modes in which every push is an update of its own.

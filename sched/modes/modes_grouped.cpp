@@ -67,7 +67,7 @@ protected:
         double fastest_rider = 0;
         for (std::size_t i = 0; i < live().size(); ++i) {
             const double time = times()[i];
-            if (std::binary_search(members_.begin(), members_.end(), live()[i])) {
+            if (std::ranges::binary_search(members_, live()[i])) {
                 slowest_member = std::max(slowest_member, time);
             } else {
                 fastest_rider = fastest_rider == 0 ? time : std::min(fastest_rider, time);
@@ -135,7 +135,7 @@ private:
     [[nodiscard]] std::vector<double> recent_times(const Telemetry& telemetry) const {
         std::vector<double> seconds = setting().own_seconds;
         std::vector<double> sorted = own_times(seconds, live());
-        std::sort(sorted.begin(), sorted.end());
+        std::ranges::sort(sorted);
         const double counted = sorted[static_cast<std::size_t>(best_quorum(sorted)) - 1];
         for (const int worker : live()) {
             const auto i = static_cast<std::size_t>(worker);
@@ -148,7 +148,7 @@ private:
     }
 
     [[nodiscard]] static double work(std::vector<double> times, int quorum) {
-        std::sort(times.begin(), times.end());
+        std::ranges::sort(times);
         return quorum / times[static_cast<std::size_t>(quorum) - 1];
     }
 
@@ -180,7 +180,6 @@ SyncPlan ring(const ModeRequest& request) {
                         std::back_inserter(riders));
     SyncPlan plan;
     plan.cohorts.push_back({.members = members, .riders = std::move(riders), .quorum = count});
-    plan.published_unit = request.reference_batch();
     return plan;
 }
 

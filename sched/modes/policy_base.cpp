@@ -8,7 +8,6 @@
 #include "cohort/core/error.hpp"
 #include "sched/cost/worker_grouping.hpp"
 #include "sched/modes/mode_table.hpp"
-#include "sched/modes/policies.hpp"
 
 namespace cohort {
 namespace {
@@ -20,7 +19,7 @@ constexpr std::int64_t kFirstLook = 4;  ///< pushes of each worker before the fi
 PolicyBase::PolicyBase(Mode mode, const ModeSetting& setting)
     : mode_(std::move(mode)), setting_(setting) {
     setting_.own_seconds.resize(setting_.live.size(), 0);
-    index_live();
+    live_ = live_workers(setting_);
     next_look_ = kFirstLook * static_cast<std::int64_t>(live_.size());
     times_ = own_times(setting_.own_seconds, live_);
 }
@@ -103,20 +102,11 @@ bool PolicyBase::note(const Telemetry& telemetry) {
     next_look_ += std::min<std::int64_t>(pushes_ - before,
                                          0);  // pushes of a worker that joined again start from 0
     if (changed) {
-        index_live();
+        live_ = live_workers(setting_);
         times_ = own_times(setting_.own_seconds, live_);
         next_look_ = pushes_ + static_cast<std::int64_t>(live_.size());
     }
     return changed;
-}
-
-void PolicyBase::index_live() {
-    live_.clear();
-    for (std::size_t i = 0; i < setting_.live.size(); ++i) {
-        if (setting_.live[i]) {
-            live_.push_back(static_cast<int>(i));
-        }
-    }
 }
 
 std::unique_ptr<ModePolicy> make_policy(const Mode& mode, const ModeSetting& setting) {

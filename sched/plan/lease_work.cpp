@@ -70,8 +70,8 @@ bool stages_pushes(const SyncPlan& plan, int worker) {
         plan.release != SyncPlan::Release::kOnFire) {
         return false;
     }
-    return std::any_of(plan.cohorts.begin(), plan.cohorts.end(), [worker](const CohortSpec& one) {
-        const auto member = std::find(one.members.begin(), one.members.end(), worker);
+    return std::ranges::any_of(plan.cohorts, [worker](const CohortSpec& one) {
+        const auto member = std::ranges::find(one.members, worker);
         return one.quorum > 1 && member != one.members.end();
     });
 }

@@ -186,7 +186,7 @@ LstmNetwork::Outputs LstmNetwork::step(const LstmFeatures& scaled, LstmState& st
     for (std::size_t layer = 0; layer < cells_.size(); ++layer) {
         const Cell& cell = cells_.at(layer);
         std::array<float, kGates> gates{};
-        std::copy(cell.input.bias.begin(), cell.input.bias.end(), gates.begin());
+        std::ranges::copy(cell.input.bias, gates.begin());
         float* hidden = state.hidden.at(layer).data();
         add_product(cell.input.weights.data(), x, cell.input.in, kGates, gates.data());
         add_product(cell.hidden.weights.data(), hidden, kHidden, kGates, gates.data());
@@ -194,17 +194,16 @@ LstmNetwork::Outputs LstmNetwork::step(const LstmFeatures& scaled, LstmState& st
         x = hidden;
     }
     Outputs outputs{};
-    std::copy(resources_.bias.begin(), resources_.bias.end(), outputs.begin());
+    std::ranges::copy(resources_.bias, outputs.begin());
     add_product(resources_.weights.data(), x, resources_.in, resources_.out, outputs.data());
 
-    constexpr int kWidest =
-        *std::max_element(LstmModel::kTimeNetwork.begin(), LstmModel::kTimeNetwork.end());
+    constexpr int kWidest = *std::ranges::max_element(LstmModel::kTimeNetwork);
     std::array<float, kWidest> from{};
     std::array<float, kWidest> to{};
     std::copy(outputs.begin(), outputs.begin() + LstmModel::kFeatures, from.begin());
     for (std::size_t i = 0; i < time_.size(); ++i) {
         const Dense& dense = time_.at(i);
-        std::copy(dense.bias.begin(), dense.bias.end(), to.begin());
+        std::ranges::copy(dense.bias, to.begin());
         add_product(dense.weights.data(), from.data(), dense.in, dense.out, to.data());
         if (i + 1 < time_.size()) {
             std::transform(to.begin(), to.begin() + dense.out, from.begin(),

@@ -82,7 +82,7 @@ std::optional<double> left_of(const Lengths& sorted, double age_s) {
     if (sorted.size() < kEnoughPhases || age_s > kOverdue * sorted.back()) {
         return std::nullopt;
     }
-    const Lengths longer(std::upper_bound(sorted.begin(), sorted.end(), age_s), sorted.end());
+    const Lengths longer(std::ranges::upper_bound(sorted, age_s), sorted.end());
     return longer.empty() ? 0 : quantile(longer, 0.5) - age_s;
 }
 
@@ -190,7 +190,7 @@ private:
                 lengths.push_back(each.seconds);
             }
         }
-        std::sort(lengths.begin(), lengths.end());
+        std::ranges::sort(lengths);
         return lengths;
     }
 

@@ -103,7 +103,7 @@ public:
         if (!of.rolled_out) {
             roll_out(of);
         }
-        std::copy(of.forecast.begin(), of.forecast.end(), own_s.begin());
+        std::ranges::copy(of.forecast, own_s.begin());
         return true;
     }
     /// Memories are kept: their content fades with the next records.

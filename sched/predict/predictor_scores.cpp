@@ -146,7 +146,7 @@ void PredictorScores::came(const IterationRecord& record) {
     for (Waiting& one : worker.waiting) {
         ++one.age;
         one.came = one.came || straggler;
-        const auto* const horizon = std::find(kHorizons.begin(), kHorizons.end(), one.age);
+        const auto* const horizon = std::ranges::find(kHorizons, one.age);
         if (horizon != kHorizons.end()) {
             impl_->settle(one, static_cast<std::size_t>(horizon - kHorizons.begin()), own_s);
         }

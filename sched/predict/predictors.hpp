@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "cohort/sched/predictor.hpp"
 #include "sched/predict/lstm_model.hpp"
@@ -34,8 +33,5 @@ private:
                                                                        std::int64_t batch);
 [[nodiscard]] std::unique_ptr<WorkerPredictor> make_lstm_predictor(
     int workers, std::int64_t batch, std::shared_ptr<const LstmNetwork> network);
-/// @param candidates  the first one is used until there are errors to compare
-[[nodiscard]] std::unique_ptr<WorkerPredictor> make_auto_predictor(
-    int workers, std::int64_t batch, std::vector<std::unique_ptr<WorkerPredictor>> candidates);
 
 }  // namespace cohort

@@ -75,7 +75,7 @@ double StragglerWindows::most(std::size_t window) const {
 
 double StragglerWindows::level(std::size_t window, std::span<const double> logs) const {
     const auto newest = logs.first(kLengths.at(window));
-    const double least = *std::max_element(newest.begin(), newest.end()) - most(window);
+    const double least = *std::ranges::max_element(newest) - most(window);
     double sum = 0;
     for (const double one : newest) {
         sum += std::max(one, least);

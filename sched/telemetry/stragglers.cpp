@@ -112,7 +112,6 @@ struct StragglerDetector::Impl {
     template <class Wanted>
     [[nodiscard]] bool any_window(const Recent& one, const Wanted& wanted) const;
     void begin(std::size_t worker);
-    void go_on(std::size_t worker, bool slow);
     void count_slow(std::size_t worker, const Record& record, double ratio);
     void end(std::size_t worker);
     [[nodiscard]] Parts usual_of(std::size_t worker) const;
@@ -200,7 +199,7 @@ bool StragglerDetector::Impl::any_window(const Recent& one, const Wanted& wanted
 }
 
 void StragglerDetector::Impl::look_by_time(std::size_t worker) {
-    const Recent& one = recent[worker];
+    Recent& one = recent[worker];
     std::optional<StragglerEpisode>& episode = open[worker];
     if (!episode || episode->by_lag) {
         if (any_window(one, [this](auto i, double excess) { return excess > windows.begins(i); })) {
@@ -209,9 +208,10 @@ void StragglerDetector::Impl::look_by_time(std::size_t worker) {
     } else if (any_window(one,
                           [this](auto i, double excess) { return excess < windows.ends(i); })) {
         end(worker);
-    } else {
-        const double above = one.logs[0] - least(0);
-        go_on(worker, above > std::log(StragglerWindows::kEnds));
+    } else if (const double above = one.logs[0] - least(0);
+               above > std::log(StragglerWindows::kEnds)) {
+        count_slow(worker, one.records[0], std::exp(above));
+        episode->cause = cause_of(one.slow, one.compared_with);
     }
 }
 
@@ -247,14 +247,6 @@ void StragglerDetector::Impl::count_slow(std::size_t worker, const Record& recor
     episode.slowdown += weight * (ratio - episode.slowdown);
     episode.end_s = record.arrived_s;
     recent[worker].slow.blend(record.parts, weight);
-}
-
-void StragglerDetector::Impl::go_on(std::size_t worker, bool slow) {
-    Recent& one = recent[worker];
-    if (slow) {
-        count_slow(worker, one.records[0], std::exp(one.logs[0] - least(0)));
-        open[worker]->cause = cause_of(one.slow, one.compared_with);
-    }
 }
 
 void StragglerDetector::Impl::look_by_lag(std::size_t worker, const IterationRecord& record) {

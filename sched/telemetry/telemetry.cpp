@@ -30,29 +30,11 @@ TelemetryHistory::TelemetryHistory(int workers, std::int64_t batch, std::size_t 
 
 void TelemetryHistory::add(const IterationRecord& record) {
     Row& row = rows_.at(static_cast<std::size_t>(record.worker));
-    if (row.records.size() < depth_ && row.next == row.records.size()) {
-        row.records.push_back(record);
-    } else {
-        row.records[row.next] = record;
+    row.push_front(record);
+    if (row.size() > depth_) {
+        row.pop_back();
     }
-    row.next = (row.next + 1) % depth_;
-    row.count = std::min(row.count + 1, depth_);
     ++added_;
-}
-
-void TelemetryHistory::forget(int worker) {
-    Row& row = rows_.at(static_cast<std::size_t>(worker));
-    row.next = 0;
-    row.count = 0;
-}
-
-const IterationRecord& TelemetryHistory::record(int worker, std::size_t age) const {
-    const Row& all = row(worker);
-    return all.records.at((all.next + depth_ - 1 - age) % depth_);
-}
-
-double TelemetryHistory::scaled_own_s(const IterationRecord& record) const {
-    return record.own_s(batch_);
 }
 
 void ActiveIterations::begun(int worker, double now_s, std::int64_t samples) {

@@ -4,7 +4,6 @@
 
 #include "sched/modes/adaptive/policy_adaptive.hpp"
 #include "sched/modes/mode_table.hpp"
-#include "sched/modes/policies.hpp"
 
 // Modes that are a policy over other modes' plans; the entry's plan is the initial one.
 namespace cohort {

@@ -95,9 +95,7 @@ Decision AdaptivePolicy::restart(const Telemetry& telemetry, std::string reason)
 PlanOption AdaptivePolicy::option_of(const SyncPlan& plan,
                                      std::vector<std::int64_t> batches) const {
     batches.resize(setting().live.size(), setting().batch);
-    const bool equal = std::all_of(batches.begin(), batches.end(), [this](std::int64_t samples) {
-        return samples == setting().batch;
-    });
+    const bool equal = std::ranges::count(batches, setting().batch) == std::ssize(batches);
     return {.shape = PlanShape{.mode = plan.name, .balanced = !equal},
             .plan = plan,
             .batches = std::move(batches)};

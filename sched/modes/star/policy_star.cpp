@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <utility>
 
 #include "sched/telemetry/straggler_windows.hpp"
@@ -130,8 +131,7 @@ DecisionRecord StarPolicy::record(const StarLook& look, const std::string& reaso
         one.rate = (look.reference_batch + look.noise_scale) / cost(rival, look);
         one.batch_efficiency = one.rate / one.samples_s;
     }
-    std::stable_sort(made.candidates.begin(), made.candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.rate > b.rate; });
+    std::ranges::stable_sort(made.candidates, std::greater(), &Candidate::rate);
     made.candidates.resize(std::min(made.candidates.size(), kMostListed));
     for (std::size_t i = 0; i < live().size(); ++i) {
         if (look.own_s[i] > kStraggles * look.fastest()) {

@@ -6,7 +6,6 @@
 
 #include "cohort/core/statistics.hpp"
 #include "sched/cost/worker_grouping.hpp"
-#include "sched/modes/policies.hpp"
 #include "sched/modes/star/policy_star.hpp"
 
 // STAR's rules, each as a policy.
@@ -20,7 +19,7 @@ std::vector<int> listed_orders(int workers, int chosen) {
     for (int i = 0; i <= kGrid; ++i) {
         orders.push_back(static_cast<int>(std::lround(std::pow(workers, i / double{kGrid}))));
     }
-    std::sort(orders.begin(), orders.end());
+    std::ranges::sort(orders);
     orders.erase(std::unique(orders.begin(), orders.end()), orders.end());
     return orders;
 }

@@ -99,7 +99,7 @@ Spread spread_of(const std::vector<double>& values) {
     if (values.empty()) {
         return {};
     }
-    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+    const auto [least, most] = std::ranges::minmax_element(values);
     return {.runs = values.size(),
             .finite = static_cast<std::size_t>(
                 std::ranges::count_if(values, [](double value) { return std::isfinite(value); })),

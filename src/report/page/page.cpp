@@ -122,10 +122,10 @@ std::string subset_text(const PageData& data) {
 }
 
 std::string curves_section(const PageData& data) {
-    const bool any = std::any_of(data.pictures.begin(), data.pictures.end(), [](const auto& cells) {
-        return std::any_of(cells.begin(), cells.end(), [](const CellPictures& cell) {
-            return std::any_of(cell.runs.begin(), cell.runs.end(),
-                               [](const RunPictures& run) { return run.evaluations.size() > 1; });
+    const bool any = std::ranges::any_of(data.pictures, [](const auto& cells) {
+        return std::ranges::any_of(cells, [](const CellPictures& cell) {
+            return std::ranges::any_of(
+                cell.runs, [](const RunPictures& run) { return run.evaluations.size() > 1; });
         });
     });
     if (!any) {

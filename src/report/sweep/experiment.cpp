@@ -83,8 +83,7 @@ toml::table read_with_base(const std::string& path, std::vector<std::filesystem:
     seen.push_back(std::filesystem::weakly_canonical(path, ignored));
     const std::filesystem::path base =
         std::filesystem::path(path).parent_path() / reader.string(*key, "base");
-    if (std::find(seen.begin(), seen.end(), std::filesystem::weakly_canonical(base, ignored)) !=
-        seen.end()) {
+    if (std::ranges::find(seen, std::filesystem::weakly_canonical(base, ignored)) != seen.end()) {
         reader.refuse(*key, "base", "files that are based on each other",
                       "one that is not based on this one", base.string());
     }

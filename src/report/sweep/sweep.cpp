@@ -30,7 +30,7 @@ constexpr Clock::Seconds kBetweenWrites{60};
 /// Options that do not change a result.
 bool matters(const std::string& name) {
     constexpr std::array<std::string_view, 3> kOthers{"out", "overwrite", "threads"};
-    return std::find(kOthers.begin(), kOthers.end(), name) == kOthers.end();
+    return std::ranges::find(kOthers, name) == kOthers.end();
 }
 
 /// An option missing in a result of an older program counts as its default.
@@ -59,9 +59,8 @@ std::string last_lines(const std::string& log) {
             lines.pop_front();
         }
     }
-    const auto error = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
-        return line.find(" error ") != std::string::npos;
-    });
+    const auto error = std::ranges::find_if(
+        lines, [](const std::string& line) { return line.find(" error ") != std::string::npos; });
     if (error != lines.end()) {
         lines.erase(lines.begin(), error);
     }
@@ -145,7 +144,7 @@ private:
             const ExperimentMode& wanted = experiment_.modes[mode];
             const auto found = before.find(wanted.name);
             if (!rates[mode] && found != before.end() &&
-                std::find(wanted.lr.begin(), wanted.lr.end(), found->second) != wanted.lr.end()) {
+                std::ranges::find(wanted.lr, found->second) != wanted.lr.end()) {
                 rates[mode] = found->second;
             }
         }

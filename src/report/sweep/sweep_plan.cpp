@@ -76,7 +76,7 @@ PlannedRun make_run(const Experiment& experiment, std::size_t mode_index,
     }
     set_option(run.options, "seed", fmt::format("{}", seed.seed));
     set_option(run.options, "pattern-seed", fmt::format("{}", seed.pattern_seed));
-    std::sort(run.options.begin(), run.options.end());
+    std::ranges::sort(run.options);
     run.key =
         fmt::format("{}_{}_s{}{}_{:016x}", file_name_of(mode.name), file_name_of(pattern.name),
                     seed.seed, lr ? fmt::format("_lr{}", *lr) : "", hash_of(run.options));
@@ -95,7 +95,7 @@ std::optional<LearningRateScore> score_of(const Experiment& experiment,
     std::vector<double> times;
     std::vector<double> accuracies;
     for (const ExperimentSeed& seed : experiment.tuning.seeds) {
-        const auto found = std::find_if(results.begin(), results.end(), [&](const auto& result) {
+        const auto found = std::ranges::find_if(results, [&](const auto& result) {
             return result.mode == mode && result.lr == lr && result.seed == seed;
         });
         if (found == results.end()) {

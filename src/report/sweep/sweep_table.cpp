@@ -224,8 +224,7 @@ void put_plan(StoreWriter& store, const SweepResults& results) {
               [&](const auto& mode) { return flag(mode.reference); });
     put_lines(store, "/modes/versus", modes, [&](const auto& mode) { return flag(mode.versus); });
     put_lines(store, "/modes/waiting", modes, [&](const auto& mode) {
-        return flag(std::find(results.waiting.begin(), results.waiting.end(), mode.name) !=
-                    results.waiting.end());
+        return flag(std::ranges::find(results.waiting, mode.name) != results.waiting.end());
     });
     put_lines(store, "/patterns/name", results.patterns, [](const auto& name) { return name; });
     std::vector<std::uint64_t> seeds;

@@ -27,7 +27,7 @@ WorkerLoad load_of(const TelemetryHistory& history, int worker) {
         const auto blend = [weight](double& mean, double value) {
             mean += weight * (value - mean);
         };
-        blend(load.own_s, history.scaled_own_s(record));
+        blend(load.own_s, record.own_s(history.batch()));
         blend(load.input_s, record.input_s * scale);
         blend(load.compute_s, record.compute_s * scale);
         blend(load.push_s, record.push_s);

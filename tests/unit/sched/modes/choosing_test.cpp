@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "cohort/sched/rate_regressor.hpp"
-#include "sched/modes/adaptive/plan_rates.hpp"
+#include "sched/modes/adaptive/plan_ranking.hpp"
 #include "sched/modes/adaptive/plan_space.hpp"
 #include "sched/modes/batch_balance.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "cohort/core/error.hpp"
 #include "sched/modes/batch_balance.hpp"
-#include "sched/modes/policies.hpp"
+#include "sched/modes/policy_base.hpp"
 #include "support/sched/scalar_training.hpp"
 
 namespace cohort {
