@@ -28,15 +28,6 @@ void RateFeatures::set_times(std::vector<double> own_s) {
     }
 }
 
-const std::array<std::string_view, RateFeatures::kTerms>& RateFeatures::names() noexcept {
-    static constexpr std::array<std::string_view, kTerms> kNames{
-        "one",        "timed_pace",    "sample_worth", "spread",     "quartile_0",
-        "quartile_1", "quartile_2",    "quartile_3",   "quartile_4", "mean_lag",
-        "most_lag",   "waited_for",    "cohorts",      "balanced",   "parameters",
-        "operations", "learning_rate", "progress",     "noise_scale"};
-    return kNames;
-}
-
 RateRegressor::RateRegressor(const Weights& weights) : weights_(weights) {
     for (std::size_t i = 0; i < kTerms; ++i) {
         covariance_[i][i] = kDoubt;
@@ -52,7 +43,7 @@ RateRegressor::Weights RateRegressor::start_weights() noexcept {
 
 RateRegressor::Weights RateRegressor::weights_of(const NamedWeights& named,
                                                  std::string_view where) {
-    const auto& names = RateFeatures::names();
+    const auto& names = RateFeatures::kNames;
     Weights weights{};
     std::array<bool, kTerms> known{};
     for (std::size_t i = 0; i < named.terms.size(); ++i) {

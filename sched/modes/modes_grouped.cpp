@@ -139,7 +139,7 @@ private:
         const double counted = sorted[static_cast<std::size_t>(best_quorum(sorted)) - 1];
         for (const int worker : live()) {
             const auto i = static_cast<std::size_t>(worker);
-            const double last = telemetry.workers[i].last_seconds;
+            const double last = telemetry.workers[i].last_own_s;
             if (seconds[i] > counted && last > 0) {
                 seconds[i] = std::min(seconds[i], last);
             }

@@ -93,10 +93,10 @@ bool PolicyBase::note(const Telemetry& telemetry) {
     bool changed = false;
     const std::int64_t before = std::exchange(pushes_, 0);
     for (std::size_t i = 0; i < telemetry.workers.size(); ++i) {
-        const WorkerTelemetry& worker = telemetry.workers[i];
+        const WorkerReport& worker = telemetry.workers[i];
         changed = changed || setting_.live[i] != worker.live;
         setting_.live[i] = worker.live;
-        setting_.own_seconds[i] = worker.own_seconds;
+        setting_.own_seconds[i] = worker.own_s;
         pushes_ += worker.pushes;
     }
     next_look_ += std::min<std::int64_t>(pushes_ - before,

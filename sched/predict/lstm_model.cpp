@@ -124,42 +124,6 @@ std::int64_t LstmModel::parameter_count() {
     return count;
 }
 
-/// Reads parameters one after the other.
-class LstmNetwork::Reader {
-public:
-    explicit Reader(std::span<const float> parameters) : left_(parameters) {}
-
-    /// W [out,in], transposed, followed by the bias if there is one.
-    [[nodiscard]] Dense dense(int in, int out, bool with_bias = true) {
-        Dense one{.in = in, .out = out, .weights = {}, .bias = {}};
-        const auto inputs = static_cast<std::size_t>(in);
-        const auto outputs = static_cast<std::size_t>(out);
-        const std::span<const float> from = take(inputs * outputs);
-        one.weights.resize(inputs * outputs);
-        for (std::size_t o = 0; o < outputs; ++o) {
-            for (std::size_t i = 0; i < inputs; ++i) {
-                one.weights[i * outputs + o] = from[o * inputs + i];
-            }
-        }
-        if (with_bias) {
-            one.bias = bias(out);
-        }
-        return one;
-    }
-    [[nodiscard]] std::vector<float> bias(int out) {
-        const std::span<const float> from = take(static_cast<std::size_t>(out));
-        return {from.begin(), from.end()};
-    }
-
-private:
-    std::span<const float> take(std::size_t count) {
-        const std::span<const float> front = left_.first(count);
-        left_ = left_.subspan(count);
-        return front;
-    }
-    std::span<const float> left_;
-};
-
 LstmNetwork::LstmNetwork(const LstmModel& model) : scaling_(model) {
     scaling_.parameters = {};
     if (static_cast<std::int64_t>(model.parameters.size()) != LstmModel::parameter_count()) {
@@ -168,16 +132,36 @@ LstmNetwork::LstmNetwork(const LstmModel& model) : scaling_(model) {
                           .expected = std::to_string(LstmModel::parameter_count()),
                           .got = std::to_string(model.parameters.size())});
     }
-    Reader read(model.parameters);
+    std::span<const float> left(model.parameters);
+    const auto take = [&left](int count) {
+        const std::span<const float> front = left.first(static_cast<std::size_t>(count));
+        left = left.subspan(front.size());
+        return front;
+    };
+    const auto read = [&take](Dense& one, int in, int out) {  // [out,in], transposed
+        one = {.in = in, .out = out, .weights = {}, .bias = {}};
+        const std::span<const float> from = take(in * out);
+        for (int i = 0; i < in; ++i) {
+            for (int o = 0; o < out; ++o) {
+                one.weights.push_back(from[static_cast<std::size_t>(o * in + i)]);
+            }
+        }
+    };
+    const auto read_bias = [&take](Dense& one) {
+        const std::span<const float> from = take(one.out);
+        one.bias.assign(from.begin(), from.end());
+    };
     for (std::size_t layer = 0; layer < cells_.size(); ++layer) {
         Cell& cell = cells_.at(layer);
-        cell.input = read.dense(layer == 0 ? LstmModel::kFeatures : kHidden, kGates, false);
-        cell.hidden = read.dense(kHidden, kGates, false);
-        cell.input.bias = read.bias(kGates);
+        read(cell.input, layer == 0 ? LstmModel::kFeatures : kHidden, kGates);
+        read(cell.hidden, kHidden, kGates);
+        read_bias(cell.input);
     }
-    resources_ = read.dense(kHidden, LstmModel::kFeatures);
+    read(resources_, kHidden, LstmModel::kFeatures);
+    read_bias(resources_);
     for (std::size_t i = 0; i < time_.size(); ++i) {
-        time_.at(i) = read.dense(LstmModel::kTimeNetwork.at(i), LstmModel::kTimeNetwork.at(i + 1));
+        read(time_.at(i), LstmModel::kTimeNetwork.at(i), LstmModel::kTimeNetwork.at(i + 1));
+        read_bias(time_.at(i));
     }
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <optional>
 #include <utility>
 
 #include "cohort/sched/predictor.hpp"

@@ -77,12 +77,6 @@ StragglerCause cause_of(const Parts& slow, const Parts& usual) {
 
 }  // namespace
 
-std::string_view to_string(StragglerCause cause) noexcept {
-    constexpr std::array<std::string_view, kStragglerCauses> kNames{"cpu", "bandwidth", "input",
-                                                                    "device", "lag"};
-    return kNames.at(static_cast<std::size_t>(cause));
-}
-
 struct StragglerDetector::Impl {
     Impl(int workers, std::int64_t samples, double bound)
         : batch(samples),

@@ -11,9 +11,9 @@
 
 namespace cohort {
 
-/// Which workers are at an iteration, and since when, as the coordinator sees it: a worker that has
-/// something to compute and has parameters for it, or gets them now. A worker that waits for others
-/// is at none.
+/// Which workers compute an iteration, and since when, as the coordinator sees it: a worker
+/// computes one when it has a mini-batch and has the parameters for it, or is receiving them. A
+/// worker that waits for others computes none.
 ///
 /// Seen from the coordinator an iteration takes longer than the local step time: servers work on
 /// the update that it begins with, others use the network. How much longer is measured with every
@@ -27,13 +27,13 @@ public:
     void begun(int worker, double now_s, std::int64_t samples);
     /// The worker is in no iteration: it gave up its mini-batch and has no other.
     void stopped(int worker) { row(worker).begun_s.reset(); }
-    /// Its push was received, with this record: it is at none.
+    /// The worker's push was received, with this record: its iteration is over.
     void ended(const IterationRecord& record);
-    /// It has left, or restarts: what its iterations took counts no more.
+    /// The worker was lost or restarts: its earlier iterations no longer count.
     void forget(int worker) { row(worker) = {}; }
 
     [[nodiscard]] int workers() const noexcept { return static_cast<int>(rows_.size()); }
-    /// Begin of the worker's present iteration, seconds of training; none: it is in no iteration.
+    /// Begin of the worker's present iteration, seconds of training; none: it computes none.
     [[nodiscard]] std::optional<double> begun_s(int worker) const {
         return rows_.at(static_cast<std::size_t>(worker)).begun_s;
     }
@@ -76,8 +76,8 @@ struct GradientFacts {
 struct LoadView {
     const TelemetryHistory* history = nullptr;
     const StragglerDetector* stragglers = nullptr;
-    const ActiveIterations* running = nullptr;  ///< null: nobody says who is at one
-    Forecast forecast;  ///< empty while the mode in charge looks at none, see ModePolicy
+    const ActiveIterations* running = nullptr;  ///< null: not known
+    Forecast forecast;  ///< empty while the mode in charge uses none, see ModePolicy
     GradientFacts gradients;
 };
 

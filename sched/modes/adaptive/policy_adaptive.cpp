@@ -1,9 +1,6 @@
 #include "sched/modes/adaptive/policy_adaptive.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -122,7 +119,7 @@ bool AdaptivePolicy::observe(const Telemetry& telemetry) {
     paces_.went(current_.shape.waits(), seconds, samples, predicted_samples_s_);
     const LoadView& view = *telemetry.load;
     std::int64_t pushes = 0;
-    for (const WorkerTelemetry& worker : telemetry.workers) {
+    for (const WorkerReport& worker : telemetry.workers) {
         pushes += worker.pushes;
     }
     const std::optional<double> wake_s =

@@ -40,7 +40,7 @@ void check_window(const RateWindow& window, const std::string& where) {
     };
     check(window.log_rate, "log_rate");
     for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
-        check(window.features.values[term], RateFeatures::names()[term]);
+        check(window.features.values[term], RateFeatures::kNames[term]);
     }
 }
 
@@ -64,7 +64,7 @@ RateWindow window_of(const Json& line) {
                       .log_rate = line.at("log_rate").get<double>()};
     for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
         window.features.values[term] =
-            line.at("features").at(std::string(RateFeatures::names()[term])).get<double>();
+            line.at("features").at(std::string(RateFeatures::kNames[term])).get<double>();
     }
     return window;
 }
@@ -235,7 +235,7 @@ NamedWeights fit_rates(const std::vector<RateRun>& runs) {
     const RateRegressor::Weights weights = fit(all);
     return {.trained_on = fmt::format("{} windows of {} runs, {} patterns", windows, runs.size(),
                                       patterns.size()),
-            .terms = {RateFeatures::names().begin(), RateFeatures::names().end()},
+            .terms = {RateFeatures::kNames.begin(), RateFeatures::kNames.end()},
             .weights = {weights.begin(), weights.end()}};
 }
 

@@ -228,7 +228,7 @@ void add_episodes(Picture& picture, const RunFrame& frame) {
         const std::string what =
             fmt::format("worker {}, {:.2f} to {:.2f} s: {:.2f} times as long as the fastest{}; {}",
                         episode.worker, episode.begin_s, episode.end_s, episode.slowdown,
-                        episode.by_lag ? ", seen by its lag" : "", to_string(episode.cause));
+                        episode.by_lag ? ", seen by its lag" : "", word_of(episode.cause));
         picture.add(fmt::format(
             "<rect class=\"e{}\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" "
             "height=\"{}\"><title>{}</title></rect>",
@@ -296,11 +296,8 @@ std::string lane_legend() {
 }
 
 std::string cause_legend() {
-    std::vector<std::string_view> causes;
-    for (int cause = 0; cause < kStragglerCauses; ++cause) {
-        causes.push_back(to_string(static_cast<StragglerCause>(cause)));
-    }
-    return swatch_legend('e', causes);
+    const auto& causes = kWords<StragglerCause>;
+    return swatch_legend('e', {causes.begin(), causes.end()});
 }
 
 }  // namespace cohort

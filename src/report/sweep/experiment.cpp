@@ -194,6 +194,13 @@ private:
         return pairs;
     }
 
+    [[nodiscard]] ExperimentPattern generated_pattern(const toml::node& node,
+                                                      std::string_view key) const {
+        const std::string name = string(node, key);
+        check_option("pattern", name, where(node, key));
+        return {.name = name, .options = {{"pattern", name}}};
+    }
+
     void read_patterns(const toml::table& file, Experiment& experiment) const {
         if (const toml::node* list = file.get("patterns")) {
             const toml::array* names = list->as_array();
@@ -202,9 +209,7 @@ private:
                        text_of(*list).value_or("a table"));
             }
             for (const toml::node& entry : *names) {
-                const std::string name = string(entry, "patterns");
-                check_option("pattern", name, where(entry, "patterns"));
-                add_pattern(experiment, {.name = name, .options = {{"pattern", name}}}, entry);
+                add_pattern(experiment, generated_pattern(entry, "patterns"), entry);
             }
         }
         for (const toml::table* table : tables(file, "pattern")) {
@@ -325,9 +330,7 @@ private:
                     mode.lr = mode.lr.empty() ? grid : mode.lr;
                 }
             } else if (key.str() == "pattern") {
-                const std::string name = string(entry, "pattern");
-                check_option("pattern", name, where(entry, "pattern"));
-                experiment.tuning.pattern = {.name = name, .options = {{"pattern", name}}};
+                experiment.tuning.pattern = generated_pattern(entry, "pattern");
             } else if (!one_of(key.str(), {"seeds", "pattern-seeds"})) {
                 add_option(experiment.tuning.options, std::string(key.str()), entry, kNotInTuning);
             }

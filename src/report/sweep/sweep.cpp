@@ -1,13 +1,10 @@
 #include "report/sweep/sweep.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <deque>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <map>
 
 #include "cohort/core/clock.hpp"

@@ -154,7 +154,6 @@ Learner::Job VirtualJob::job_of(const Lease& lease, Learner::Released parameters
 void VirtualJob::timed(Timed what) {
     IterationRecord& record = what.record;
     if (what.own_s <= 0) {  // not measured
-        session_.workers().timed(what.worker, 0, 0, Clock::Seconds(now()));
         return;
     }
     record.worker = what.worker;

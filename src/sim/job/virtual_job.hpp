@@ -70,7 +70,7 @@ protected:
         int worker = 0;
         std::int64_t samples = 0;
         std::int64_t version = 0;  ///< of the parameters it was computed on
-        double own_s = 0;          ///< WorkerTelemetry::own_seconds, not scaled; 0: not measured
+        double own_s = 0;          ///< WorkerReport::own_s, not scaled; 0: not measured
         IterationRecord record;    ///< its times and what it used
     };
     /// What a push says beside what the learner knows.

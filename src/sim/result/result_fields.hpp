@@ -234,7 +234,7 @@ void rate_fields(Io& io, Result& r) {
         "/rates", "plan", rows, [](auto& w) -> auto& { return w.plan; });
     for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
         io.column(
-            "/rates/" + std::string(RateFeatures::names()[term]),
+            "/rates/" + std::string(RateFeatures::kNames[term]),
             rows, [term](auto& w) -> auto& { return w.features.values[term]; });
     }
 }

@@ -85,7 +85,7 @@ TEST(RateRegressor, BeginsWithTheTimingModelAndLearnsWhatItMisses) {
 
 TEST(RateRegressor, BeginsWithWhatAnEarlierRunHasTaught) {
     NamedWeights taught{.trained_on = "", .terms = {}, .weights = {}};
-    const auto& names = RateFeatures::names();
+    const auto& names = RateFeatures::kNames;
     taught.terms = {names.begin(), names.end()};
     const RateRegressor::Weights start = RateRegressor::start_weights();
     taught.weights = {start.begin(), start.end()};
