@@ -44,12 +44,13 @@ void print_score(const std::string& name, const EfficiencyScore& score) {
                   .c_str());
 }
 
-void print_score(const std::vector<EfficiencyRow>& rows, const StalenessCost& cost) {
+void print_score(const std::vector<EfficiencyRow>& rows, const std::string& name,
+                 const EfficiencyModel& model) {
     std::vector<double> predicted;
     for (const EfficiencyRow& row : rows) {
-        predicted.push_back(cost.efficiency(row.features));
+        predicted.push_back(model.efficiency(row.features));
     }
-    print_score(std::string(cost.name()), score_efficiency(rows, predicted));
+    print_score(name, score_efficiency(rows, predicted));
 }
 
 /// What needs no training.
@@ -58,7 +59,7 @@ void print_others(const std::vector<EfficiencyRow>& rows) {
     std::puts(fmt::format("{:<36} {:>11} {:>7} {:>10.3f} {:>6.3f}", "always ssgd", "", "",
                           none.mean_regret, none.worst_regret)
                   .c_str());
-    print_score(rows, StalenessPrior());
+    print_score(rows, "prior", EfficiencyModel());
 }
 
 /// Each model by coefficients that have not seen it.
@@ -140,7 +141,7 @@ public:
         }
         print_head(rows.size());
         print_others(rows);
-        print_score(rows, model);
+        print_score(rows, "model", model);
         return ExitCode::kDone;
     }
 

@@ -184,7 +184,7 @@ private:
 
     /// Every run with whether it is there.
     void list(const Experiment& experiment, const SweepHooks& hooks) const {
-        std::vector<TuningResult> results;
+        std::vector<TuningRow> results;
         const auto show = [&](const PlannedRun& run) {
             std::optional<RunRow> row = find_run(out_, experiment, run, hooks);
             std::puts(fmt::format("{}  {}", row ? "done   " : "missing",
@@ -194,11 +194,7 @@ private:
         };
         for (const PlannedRun& run : plan_tuning(experiment)) {
             if (const std::optional<RunRow> row = show(run)) {
-                results.push_back({.mode = run.mode,
-                                   .lr = *run.lr,
-                                   .seed = run.seed,
-                                   .tta_virtual_s = row->tta_virtual_s,
-                                   .accuracy = row->accuracy});
+                results.push_back(tuning_row(run, *row));
             }
         }
         const std::vector<PlannedRun> table =

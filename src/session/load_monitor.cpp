@@ -111,15 +111,11 @@ const LoadView& LoadMonitor::view() {
 }
 
 WorkerStats::WorkerStats(int workers, std::int64_t batch)
-    : batch_(batch),
-      reports_(static_cast<std::size_t>(workers)),
-      times_(reports_.size()),
-      arrived_(reports_.size()) {
+    : batch_(batch), reports_(static_cast<std::size_t>(workers)), times_(reports_.size()) {
 }
 
-void WorkerStats::timed(int worker, std::int64_t samples, double own_s, Clock::Seconds now) {
+void WorkerStats::timed(int worker, std::int64_t samples, double own_s) {
     const auto index = static_cast<std::size_t>(worker);
-    arrived_.at(index) = now;
     if (samples <= 0) {
         return;  // it took part without samples
     }
@@ -163,22 +159,6 @@ void WorkerStats::joined(int worker) {
     report.own_s = 0;
     report.last_own_s = 0;
     times_.at(index) = OwnTime();
-}
-
-std::vector<WorkerTelemetry> WorkerStats::telemetry(Clock::Seconds now) const {
-    std::vector<WorkerTelemetry> all;
-    all.reserve(reports_.size());
-    for (std::size_t i = 0; i < reports_.size(); ++i) {
-        const WorkerReport& report = reports_[i];
-        all.push_back({.live = report.live,
-                       .own_seconds = report.own_s,
-                       .last_seconds = report.last_own_s,
-                       .pushes = report.pushes,
-                       .samples = report.samples,
-                       .lag = report.lag,
-                       .since_push_s = (now - arrived_[i].value_or(now)).count()});
-    }
-    return all;
 }
 
 double WorkerStats::slowest_own_s() const noexcept {

@@ -81,15 +81,14 @@ public:
     /// @param batch samples to which own times are scaled
     WorkerStats(int workers, std::int64_t batch);
 
-    /// A push has arrived. @param own_s  the worker's own time for it (WorkerTelemetry)
-    void timed(int worker, std::int64_t samples, double own_s, Clock::Seconds now);
+    /// A push has arrived. @param own_s  the worker's own time for it (WorkerReport)
+    void timed(int worker, std::int64_t samples, double own_s);
     void settled(const PushOutcome& outcome);
     void lost(int worker);
     void joined(int worker);
 
     /// By worker.
     [[nodiscard]] const std::vector<WorkerReport>& reports() const noexcept { return reports_; }
-    [[nodiscard]] std::vector<WorkerTelemetry> telemetry(Clock::Seconds now) const;
     /// Accepted, of all workers.
     [[nodiscard]] std::int64_t pushes() const noexcept { return pushes_; }
     /// Longest own time of the live workers, seconds; 0: none is known.
@@ -100,7 +99,6 @@ private:
     std::int64_t pushes_ = 0;
     std::vector<WorkerReport> reports_;
     std::vector<OwnTime> times_;
-    std::vector<std::optional<Clock::Seconds>> arrived_;  ///< the last push
 };
 
 }  // namespace cohort

@@ -84,7 +84,7 @@ void ModeController::refresh(const Telemetry& telemetry) {
     setting_.samples_before = telemetry.samples_applied;
     for (std::size_t i = 0; i < telemetry.workers.size(); ++i) {
         setting_.live[i] = telemetry.workers[i].live;
-        setting_.own_seconds[i] = choice_.deterministic ? 0 : telemetry.workers[i].own_seconds;
+        setting_.own_seconds[i] = choice_.deterministic ? 0 : telemetry.workers[i].own_s;
     }
 }
 
@@ -134,8 +134,8 @@ std::optional<PlanChange> ModeController::ask(const Telemetry& telemetry) {
     Telemetry known = telemetry;
     if (choice_.deterministic) {
         known.load = nullptr;
-        for (WorkerTelemetry& worker : known.workers) {
-            worker = {.live = worker.live, .pushes = worker.pushes, .samples = worker.samples};
+        for (WorkerReport& worker : known.workers) {
+            worker = {.live = worker.live, .samples = worker.samples, .pushes = worker.pushes};
         }
     }
     std::optional<Decision> decision = next(known);

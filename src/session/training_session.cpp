@@ -46,10 +46,9 @@ void TrainingSession::iteration_abandoned(int worker) {
 }
 
 void TrainingSession::iteration_timed(IterationRecord& record, double own_s) {
-    const SessionTime now = options_.now();
-    record.arrived_s = now.training_s;
+    record.arrived_s = options_.now().training_s;
     record.lag = engine_.lag_of(record.version);
-    workers_.timed(record.worker, record.samples, own_s, now.clock_s);
+    workers_.timed(record.worker, record.samples, own_s);
     if (load_) {
         load_->timed(record);
     }
@@ -143,7 +142,7 @@ std::optional<PlanChange> TrainingSession::consult() {
                        .samples_applied = counts_.samples_applied,
                        .budget_samples = options_.budget_samples,
                        .updates = counts_.updates,
-                       .workers = workers_.telemetry(now.clock_s),
+                       .workers = workers_.reports(),
                        .load = load_ ? &load_->view() : nullptr});
 }
 

@@ -97,7 +97,7 @@ public:
     /// It has given up what it did.
     void iteration_abandoned(int worker);
     /// An iteration is over. Fills in when the record arrived, and its lag.
-    /// @param own_s  the worker's own time for it (WorkerTelemetry)
+    /// @param own_s  the worker's own time for it (WorkerReport)
     void iteration_timed(IterationRecord& record, double own_s);
 
     // Gradients.

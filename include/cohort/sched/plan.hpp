@@ -84,7 +84,6 @@ struct SyncPlan {
     enum class Others : std::uint8_t { kContinue, kInterrupt };
     enum class Release : std::uint8_t { kOnFire, kOnArrival };
     enum class LagAction : std::uint8_t { kRefresh, kDrop, kDiscount };
-    using Work = cohort::Work;
     enum class LrUnit : std::uint8_t {
         kPerSample,  ///< f = sum of b / B
         kPublished,  ///< f = sum of b / published_unit

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "sched/plan/node_staging.hpp"
+#include "sched/plan/lease_work.hpp"
 #include "sim/job/servers_job_servers.hpp"
 
 // What the engine decides, and leases that the session deals.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "optim/update_cost.hpp"
-#include "sched/plan/node_staging.hpp"
+#include "sched/plan/lease_work.hpp"
 #include "sim/job/servers_job.hpp"
 
 namespace cohort {

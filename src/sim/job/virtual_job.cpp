@@ -53,7 +53,6 @@ void VirtualJob::returned(const ReturnLease& lease) {
 void VirtualJob::timed(const Arrival& arrival) {
     const VirtualLease& lease = leases_out.at(arrival.lease);
     if (arrival.own_s <= 0) {  // not measured
-        session.workers().timed(lease.worker, 0, 0, Clock::Seconds(now()));
         return;
     }
     IterationRecord record = arrival.record;

@@ -39,8 +39,7 @@ protected:
     struct Arrival {
         std::uint64_t lease = 0;
         std::int64_t version = 0;  ///< of the parameters that it was computed on
-        double own_s = 0;  ///< WorkerTelemetry::own_seconds, not scaled; 0: timed() before, or not
-                           ///< measured
+        double own_s = 0;  ///< WorkerReport::own_s, not scaled; 0: timed() before, or not measured
         IterationRecord record;  ///< its times and what it used; not looked at without own_s
     };
 

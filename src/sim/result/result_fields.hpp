@@ -127,12 +127,11 @@ void decision_fields(Io& io, Result& r) {
             Named{"samples", &RateWindow::samples}, Named{"log_rate", &RateWindow::log_rate},
             Named{"plan", &RateWindow::plan});
     for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
-        io.column("/rates", r.windows,
-                  Named{std::string(RateFeatures::names()[term]),
-                         [term](auto& row) -> auto& { return row.features.values[term];
+        const auto value = [term](auto& row) -> decltype(auto) {
+            return (row.features.values[term]);
+        };
+        io.column("/rates", r.windows, Named{std::string(RateFeatures::kNames[term]), value});
     }
-});
-}
 }
 
 template <class Io, class Result>

@@ -59,7 +59,7 @@ void add_loads(Json& line, const ClusterReport& cluster) {
     double telemetry_s = 0;
     double iteration_s = 0;
     for (const WorkerLoad& one : cluster.loads) {
-        slow.push_back(one.slow ? Json(to_string(one.slow->cause)) : Json(nullptr));
+        slow.push_back(one.slow ? Json(word_of(one.slow->cause)) : Json(nullptr));
         telemetry_s += one.telemetry_s;
         iteration_s += one.own_s + one.wait_s;
     }
@@ -130,7 +130,7 @@ public:
             {"event", news.kind == StragglerNews::Kind::kBegun ? "straggler" : "straggler_end"},
             {"samples_applied", run.progress().samples_applied},
             {"worker", slow.worker},
-            {"cause", to_string(slow.cause)},
+            {"cause", word_of(slow.cause)},
             {"by_lag", slow.by_lag},
             {"begin_s", slow.begin_s},
             {"end_s", slow.end_s},
@@ -148,7 +148,7 @@ public:
     void on_rate(TrainControl& run, const RateWindow& window) override {
         Json features = Json::object();
         for (std::size_t term = 0; term < RateFeatures::kTerms; ++term) {
-            features[std::string(RateFeatures::names()[term])] = window.features.values[term];
+            features[std::string(RateFeatures::kNames[term])] = window.features.values[term];
         }
         run.metrics().write(Json{
             {"event", "rate"},

@@ -3,7 +3,7 @@
 #include <new>
 #include <utility>
 
-#include "sched/plan/node_staging.hpp"
+#include "sched/plan/lease_work.hpp"
 
 namespace cohort {
 namespace {

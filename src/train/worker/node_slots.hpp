@@ -14,7 +14,7 @@
 
 namespace cohort {
 
-/// Nodes of a job whose workers stage pushes in shared memory, see sched/plan/node_staging.hpp;
+/// Nodes of a job whose workers stage pushes in shared memory, see sched/plan/lease_work.hpp;
 /// none with rings.
 [[nodiscard]] std::vector<bool> staging_nodes(const RankMap& map, NodeStaging choice,
                                               bool deterministic);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sched/plan/node_staging.hpp"
+#include "sched/plan/lease_work.hpp"
 
 namespace cohort {
 

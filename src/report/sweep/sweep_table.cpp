@@ -1,19 +1,168 @@
+// Tables of a sweep as CSV and as results.h5.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "cohort/core/error.hpp"
 #include "cohort/data/hdf5_thread.hpp"
+#include "cohort/report/sweep_results.hpp"
 #include "data/hdf5/store.hpp"
-#include "report/sweep/sweep_columns.hpp"
 
-// Layout: every column of results.csv is an array /runs/NAME, with NaN for no value; every column
-// of tuning.csv /tuning/NAME. Texts are bytes, UTF-8, each value ended by a line feed.
+// Layout of results.h5: every column of results.csv is an array /runs/NAME, with NaN for no value;
+// every column of tuning.csv /tuning/NAME. Texts are bytes, UTF-8, each value ended by a line feed.
 
 namespace cohort {
 namespace {
+
+/// A value of a table; NaN: none. Unsigned numbers are hashes.
+using ColumnValue = std::variant<std::string, double, std::int64_t, std::uint64_t>;
+
+/// A column of results.csv and results.h5.
+template <class Row>
+struct Column {
+    std::string name;
+    std::function<ColumnValue(const Row&)> get;
+};
+
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
+
+template <class Row, class Field>
+Column<Row> column(std::string name, Field Row::*field) {
+    return {std::move(name), [field](const Row& row) -> ColumnValue { return row.*field; }};
+}
+
+template <class Row, class Number>
+Column<Row> column(std::string name, std::optional<Number> Row::*field) {
+    return {std::move(name), [field](const Row& row) -> ColumnValue {
+                return row.*field ? static_cast<double>(*(row.*field)) : kNoValue;
+            }};
+}
+
+Column<RunRow> returned(std::string name, ReturnReason reason) {
+    return {std::move(name), [reason](const RunRow& row) -> ColumnValue {
+                return row.returned.at(static_cast<std::size_t>(reason));
+            }};
+}
+
+template <class Row>
+Column<Row> seed(std::string name, std::uint64_t ExperimentSeed::*field) {
+    return {std::move(name), [field](const Row& row) -> ColumnValue {
+                return static_cast<std::int64_t>(row.seed.*field);
+            }};
+}
+
+const std::vector<Column<RunRow>>& run_columns() {
+    static const std::vector<Column<RunRow>> columns{
+        column("mode", &RunRow::mode),
+        column("pattern", &RunRow::pattern),
+        seed<RunRow>("seed", &ExperimentSeed::seed),
+        seed<RunRow>("pattern_seed", &ExperimentSeed::pattern_seed),
+        column("lr", &RunRow::lr),
+        column("target_accuracy", &RunRow::target_accuracy),
+        column("budget_samples", &RunRow::budget_samples),
+        column("stop_reason", &RunRow::stop_reason),
+        column("tta_virtual_s", &RunRow::tta_virtual_s),
+        column("samples_to_target", &RunRow::samples_to_target),
+        column("virtual_s", &RunRow::virtual_s),
+        column("accuracy", &RunRow::accuracy),
+        column("samples", &RunRow::samples),
+        column("samples_per_s", &RunRow::samples_per_s),
+        column("ideal_samples_per_s", &RunRow::ideal_samples_per_s),
+        column("updates", &RunRow::updates),
+        column("lag_mean", &RunRow::lag_mean),
+        column("lag_max", &RunRow::lag_max),
+        returned("returned_dropped", ReturnReason::kDropped),
+        returned("returned_non_finite", ReturnReason::kNonFinite),
+        returned("returned_interrupted", ReturnReason::kInterrupted),
+        returned("returned_lost", ReturnReason::kLost),
+        returned("returned_void_round", ReturnReason::kVoidRound),
+        returned("returned_stop", ReturnReason::kStop),
+        column("worker_cpu_per_s", &RunRow::worker_cpu),
+        column("worker_bytes_per_s", &RunRow::worker_bytes),
+        column("worker_wait_share", &RunRow::worker_wait),
+        column("server_cpu_per_s", &RunRow::server_cpu),
+        column("server_rx_bytes_per_s", &RunRow::server_rx_bytes),
+        column("server_tx_bytes_per_s", &RunRow::server_tx_bytes),
+        column("server_busy_share", &RunRow::server_busy),
+        column("switches", &RunRow::switches),
+        column("regroupings", &RunRow::regroupings),
+        {"events",
+         [](const RunRow& row) -> ColumnValue { return static_cast<std::int64_t>(row.events); }},
+        column("digest", &RunRow::digest),
+        column("command", &RunRow::command),
+        column("wall_s", &RunRow::wall_s),
+        column("events_per_s", &RunRow::events_per_s),
+    };
+    return columns;
+}
+
+const std::vector<Column<TuningRow>>& tuning_columns() {
+    static const std::vector<Column<TuningRow>> columns{
+        column("mode", &TuningRow::mode),
+        column("lr", &TuningRow::lr),
+        seed<TuningRow>("seed", &ExperimentSeed::seed),
+        seed<TuningRow>("pattern_seed", &ExperimentSeed::pattern_seed),
+        column("tta_virtual_s", &TuningRow::tta_virtual_s),
+        column("accuracy", &TuningRow::accuracy),
+        {"chosen",
+         [](const TuningRow& row) -> ColumnValue { return std::int64_t{row.chosen ? 1 : 0}; }},
+        column("command", &TuningRow::command),
+    };
+    return columns;
+}
+
+/// A value in CSV: nine digits, quotes where they are needed.
+struct CsvText {
+    std::string operator()(const std::string& text) const {
+        if (text.find_first_of(",\"\n\r") == std::string::npos) {
+            return text;
+        }
+        std::string quoted = "\"";
+        for (const char c : text) {
+            quoted += c == '"' ? "\"\"" : std::string(1, c);
+        }
+        return quoted + '"';
+    }
+    std::string operator()(double number) const {
+        return std::isnan(number) ? std::string() : fmt::format("{:.9g}", number);
+    }
+    std::string operator()(std::int64_t number) const { return fmt::format("{}", number); }
+    std::string operator()(std::uint64_t hash) const { return fmt::format("{:016x}", hash); }
+};
+
+/// A header and a line per row (RFC 4180, lines end with \n).
+template <class Row>
+std::string csv_of(const std::vector<Column<Row>>& columns, const std::vector<Row>& rows) {
+    std::string text;
+    for (const Column<Row>& column : columns) {
+        text += (text.empty() ? "" : ",") + column.name;
+    }
+    text += '\n';
+    for (const Row& row : rows) {
+        std::string line;
+        for (const Column<Row>& column : columns) {
+            line +=
+                (&column == &columns.front() ? "" : ",") + std::visit(CsvText(), column.get(row));
+        }
+        text += line + '\n';
+    }
+    return text;
+}
 
 const StoreFormat kFormat{"cohort-sweep", 1};
 
@@ -26,46 +175,25 @@ std::vector<std::byte> lines_of(const std::vector<std::string>& values) {
     return {bytes.begin(), bytes.end()};
 }
 
-/// Writes the values of one column, all of one type.
-class ColumnWriter {
-public:
-    ColumnWriter(StoreWriter& store, std::string name) : store_(store), name_(std::move(name)) {}
-
-    template <class Row>
-    void put(const Column<Row>& column, const std::vector<Row>& rows) {
-        std::visit([&](const auto& first) { put_as(first, column, rows); }, column.get(Row()));
-    }
-
-private:
-    template <class T, class Row>
-    void put_as(const T& /*kind*/, const Column<Row>& column, const std::vector<Row>& rows) {
-        std::vector<T> values;
-        for (const Row& row : rows) {
-            values.push_back(std::get<T>(column.get(row)));
-        }
-        write(values);
-    }
-
-    void write(const std::vector<std::string>& values) { store_.put(name_, lines_of(values)); }
-    void write(const std::vector<double>& values) { store_.put(name_, values); }
-    void write(const std::vector<std::int64_t>& values) { store_.put(name_, values); }
-    void write(const std::vector<HashValue>& hashes) {
-        std::vector<std::uint64_t> values;
-        for (const HashValue hash : hashes) {
-            values.push_back(hash.value);
-        }
-        store_.put(name_, values);
-    }
-
-    StoreWriter& store_;
-    std::string name_;
-};
-
+/// All values of a column are of one type.
 template <class Row>
 void put_columns(StoreWriter& store, const std::string& group,
                  const std::vector<Column<Row>>& columns, const std::vector<Row>& rows) {
     for (const Column<Row>& column : columns) {
-        ColumnWriter(store, group + "/" + column.name).put(column, rows);
+        const std::string name = group + "/" + column.name;
+        std::visit(
+            [&]<class T>(const T& /*kind*/) {
+                std::vector<T> values;
+                for (const Row& row : rows) {
+                    values.push_back(std::get<T>(column.get(row)));
+                }
+                if constexpr (std::is_same_v<T, std::string>) {
+                    store.put(name, lines_of(values));
+                } else {
+                    store.put(name, values);
+                }
+            },
+            column.get(Row()));
     }
 }
 
@@ -96,8 +224,7 @@ void put_plan(StoreWriter& store, const SweepResults& results) {
               [&](const auto& mode) { return flag(mode.reference); });
     put_lines(store, "/modes/versus", modes, [&](const auto& mode) { return flag(mode.versus); });
     put_lines(store, "/modes/waiting", modes, [&](const auto& mode) {
-        return flag(std::find(results.waiting.begin(), results.waiting.end(), mode.name) !=
-                    results.waiting.end());
+        return flag(std::ranges::find(results.waiting, mode.name) != results.waiting.end());
     });
     put_lines(store, "/patterns/name", results.patterns, [](const auto& name) { return name; });
     std::vector<std::uint64_t> seeds;
@@ -206,6 +333,14 @@ SweepResults read_plan(const std::string& folder) {
 }
 
 }  // namespace
+
+std::string results_csv(const SweepResults& results) {
+    return csv_of(run_columns(), results.rows);
+}
+
+std::string tuning_csv(const SweepResults& results) {
+    return csv_of(tuning_columns(), results.tuning);
+}
 
 void write_sweep_results(const OutputFile& file, const SweepResults& results) {
     Hdf5Thread thread;
