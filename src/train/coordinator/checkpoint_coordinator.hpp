@@ -16,7 +16,7 @@ namespace cohort {
 
 /// When to write checkpoints, and the one that is under way. Steps: start() names the manifest and
 /// the owners of the shards write theirs beside it; captured() takes what the manifest
-/// will say; saved() books each shard; when all are there the manifest is written in the
+/// will say; saved() notes each shard; when all are there the manifest is written in the
 /// background, which makes the checkpoint valid. One at a time; a failure is reported, training
 /// goes on, and it is tried again after a while.
 class CheckpointCoordinator {

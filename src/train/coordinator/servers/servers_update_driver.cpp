@@ -201,8 +201,8 @@ void ServersUpdateDriver::close() {
 }
 
 std::unique_ptr<UpdateDriver> make_servers_driver(Links links, const JobParts& parts,
-                                                  UpdateObserver& run) {
-    return std::make_unique<ServersUpdateDriver>(links, parts, run);
+                                                  UpdateObserver& observer) {
+    return std::make_unique<ServersUpdateDriver>(links, parts, observer);
 }
 
 }  // namespace cohort
