@@ -12,6 +12,36 @@ Roster::Roster(Links links, int max_lost) : links_(links), losses_(links.map, ma
     }
 }
 
+void Roster::watch() {
+    if (links_.membership == nullptr) {
+        return;
+    }
+    Mailbox& mailbox = links_.messenger.mailbox(Port::kCoordinator);
+    const Address here{links_.messenger.rank(), Port::kCoordinator};
+    links_.membership->watch([&mailbox, here](const RankEvent& event) {
+        mailbox.put({.from = here,
+                     .kind = static_cast<std::uint16_t>(MessageKind::kRankEvent),
+                     .body = encode(RankNews{.rank = event.rank,
+                                             .returned = event.kind == RankEvent::Kind::kReturned,
+                                             .dead = event.dead,
+                                             .reason = event.reason})});
+    });
+}
+
+void Roster::stop_watching() {
+    if (links_.membership != nullptr) {
+        links_.membership->watch({});
+    }
+}
+
+RankReport Roster::report(const RankNews& news) const {
+    return {.rank = news.rank,
+            .worker = links_.map.worker_of_rank(news.rank),
+            .returned = news.returned,
+            .reason = news.reason.empty() ? links_.map.describe(news.rank) : news.reason,
+            .live = losses_.live()};
+}
+
 bool Roster::lost(int rank) {
     if (!losses_.lost(rank)) {
         return false;

@@ -127,7 +127,7 @@ public:
         world_.on_failure([this](ExitCode code, const std::string& reason, bool speaks) {
             if (speaks && has_folder()) {
                 if (coordinator_) {
-                    coordinator_->record_failure(code, reason);
+                    coordinator_->folder().record_failure(code, reason);
                 }
                 write_exit_code(parts_.options.out, code, reason);
             }
@@ -162,7 +162,7 @@ public:
 private:
     /// The output folder is locked by this run: rank 0 locks it before it sends kBegin to any rank.
     [[nodiscard]] bool has_folder() const {
-        return coordinator_ ? coordinator_->owns_folder() : begun();
+        return coordinator_ ? coordinator_->folder().owned() : begun();
     }
 
     /// This rank's role has been told to begin.

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/system/process_usage.hpp"
-#include "train/coordinator/evaluation.hpp"
+#include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/run/train_parts.hpp"
 
 namespace cohort {

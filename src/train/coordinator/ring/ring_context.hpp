@@ -14,12 +14,12 @@ namespace cohort {
 struct RingContext {
     Links links;
     const JobParts& parts;
-    UpdateObserver& books;
+    UpdateObserver& observer;
     Ring& ring;
     RingIds ids{};
     std::uint64_t epoch = 0;  ///< counts losses of members
 
-    [[nodiscard]] TrainingSession& session() const { return books.session(); }
+    [[nodiscard]] TrainingSession& session() const { return observer.session(); }
     [[nodiscard]] UpdateEngine& engine() const { return session().engine(); }
     [[nodiscard]] LeaseDispatcher& leases() const { return session().leases(); }
     template <class Kind, class Body>

@@ -71,7 +71,7 @@ void RingRequests::round_over(std::uint64_t round, bool counts) {
     const Asked asked = by_round_.extract(round).mapped();
     if (counts) {
         note(asked);
-        context_.books.taken(asked.extras, asked.parts);
+        context_.observer.taken(asked.extras, asked.parts);
     }
 }
 

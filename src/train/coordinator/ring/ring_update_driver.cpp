@@ -18,9 +18,9 @@ std::vector<int> nodes_of(const RankMap& map) {
 
 }  // namespace
 
-RingUpdateDriver::RingUpdateDriver(Links links, const JobParts& parts, UpdateObserver& books)
+RingUpdateDriver::RingUpdateDriver(Links links, const JobParts& parts, UpdateObserver& observer)
     : ring_(*this, nodes_of(links.map)),
-      context_{.links = links, .parts = parts, .books = books, .ring = ring_},
+      context_{.links = links, .parts = parts, .observer = observer, .ring = ring_},
       gradients_(context_),
       leases_(context_, gradients_),
       roles_(context_),
@@ -148,8 +148,8 @@ void RingUpdateDriver::switch_over() {
 }
 
 std::unique_ptr<UpdateDriver> make_ring_driver(Links links, const JobParts& parts,
-                                               UpdateObserver& books) {
-    return std::make_unique<RingUpdateDriver>(links, parts, books);
+                                               UpdateObserver& observer) {
+    return std::make_unique<RingUpdateDriver>(links, parts, observer);
 }
 
 }  // namespace cohort

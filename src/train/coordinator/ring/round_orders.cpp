@@ -8,8 +8,8 @@ void RoundOrders::send(Round& round) {
     weigh(round);
     RoundOrder order = order_of(round);
     order.question = gradients_.ask(round);
-    requests_.attach(order, context_.books.decide(context_.session().counts().samples_applied +
-                                                  context_.ring.rounds.samples()));
+    requests_.attach(order, context_.observer.decide(context_.session().counts().samples_applied +
+                                                     context_.ring.rounds.samples()));
     for (const RoundMember& member : round.members) {
         context_.send(member.worker, MessageKind::kRound, order);
     }

@@ -8,21 +8,33 @@
 
 namespace cohort {
 
-ServersUpdateDriver::ServersUpdateDriver(Links links, const JobParts& parts, UpdateObserver& run)
+ServersUpdateDriver::ServersUpdateDriver(Links links, const JobParts& parts,
+                                         UpdateObserver& observer)
     : links_(links),
       parts_(parts),
-      run_(run),
-      session_(run.session()),
+      observer_(observer),
+      session_(observer.session()),
       arrivals_(links.map.servers),
       payloads_(links,
                 staging_nodes(links.map, parts.options.node_staging, parts.options.deterministic)),
-      scheduler_(session_, *this, *this, ServerScheduler::Dealing::kAhead, parts.options.seed,
+      orders_(links, observer, payloads_),
+      scheduler_(session_, orders_, orders_, ServerScheduler::Dealing::kAhead, parts.options.seed,
                  parts.train_set->info().samples) {
+}
+
+/// Every worker that is left starts again, with the evaluation that `extras` ask for.
+FireOrder ServersUpdateDriver::release_all(const UpdateExtras& extras) {
+    for (int worker = 0; worker < links_.map.workers(); ++worker) {
+        if (payloads_.live(worker)) {
+            scheduler_.release(worker);
+        }
+    }
+    return orders_.releases_to_all(extras);
 }
 
 int ServersUpdateDriver::begin(const BeginOrder& order, const UpdateExtras& extras) {
     scheduler_.begin();
-    const FireOrder first = releases_to_all(extras);
+    const FireOrder first = release_all(extras);
     send_servers(links_, MessageKind::kBegin, order);
     for (int worker = 0; worker < links_.map.workers(); ++worker) {
         send_worker(links_, worker, MessageKind::kBegin, order);
@@ -45,7 +57,7 @@ int ServersUpdateDriver::request(const UpdateExtras& extras) {
     if (session_.stopping()) {
         close();
     }
-    FireOrder order = releases_to_all(extras);
+    FireOrder order = release_all(extras);
     const auto parts = static_cast<int>(order.releases.size());
     if (extras.evaluation == 0) {
         order.releases.clear();  // nobody shall start again
@@ -96,7 +108,7 @@ void ServersUpdateDriver::arrived(const Ticket& ticket) {
         return;
     }
     if (!ticket.given_up && !ticket.validation) {
-        run_.spent(ticket.times.compute_s, ticket.times.exchange_s, 0);
+        observer_.spent(ticket.times.compute_s, ticket.times.exchange_s, 0);
     }
     if (const auto push = arrivals_.ticket(ticket, clock_.now())) {
         complete(*push);
@@ -160,53 +172,14 @@ void ServersUpdateDriver::complete(const PushArrivals::Complete& push) {
 void ServersUpdateDriver::learn_from(const PushArrivals::Complete& push) {
     const Ticket& ticket = push.ticket;
     const double bytes = push_bytes(parts_);
-    run_.timed(record_of(ticket,
-                         {.seconds = push.sending_s,
-                          .before_s = push.before_s,
-                          .bytes = ticket.slot < 0 ? bytes : 0},
-                         bytes));
+    observer_.timed(record_of(ticket,
+                              {.seconds = push.sending_s,
+                               .before_s = push.before_s,
+                               .bytes = ticket.slot < 0 ? bytes : 0},
+                              bytes));
     if (ticket.halves && ticket.finite) {
         session_.halves(ticket.samples, {ticket.first_squares, ticket.second_squares},
                         ticket.gradient_norm);
-    }
-}
-
-FireOrder ServersUpdateDriver::releases_to_all(const UpdateExtras& extras) {
-    FireOrder order;
-    order.version = session_.engine().version();
-    order.delay_compensation = session_.engine().plan().delay_compensation;
-    order.snapshot = extras.snapshot;
-    for (int worker = 0; worker < links_.map.workers(); ++worker) {
-        if (payloads_.live(worker)) {
-            scheduler_.release(worker);
-            order.releases.push_back(release_order(worker, 0, {}));
-        }
-    }
-    const auto parts = static_cast<std::int32_t>(order.releases.size());
-    for (std::int32_t part = 0; part < parts && extras.evaluation != 0; ++part) {
-        order.releases[static_cast<std::size_t>(part)].evaluation = {
-            .id = extras.evaluation, .part = part, .parts = parts};
-    }
-    note_evaluators(order);
-    return order;
-}
-
-ReleaseOrder ServersUpdateDriver::release_order(int worker, double lag,
-                                                const EvaluationOrder& evaluation) const {
-    return {.worker = worker,
-            .lag = lag,
-            .evaluation = evaluation,
-            .incarnation = session_.engine().incarnation(worker)};
-}
-
-/// Who does which part of the evaluation that the releases bring with them.
-void ServersUpdateDriver::note_evaluators(const FireOrder& order) {
-    if (order.releases.empty() || order.releases.front().evaluation.id == 0) {
-        return;
-    }
-    evaluators_.clear();
-    for (const ReleaseOrder& release : order.releases) {
-        evaluators_.push_back(links_.map.rank_of_worker(release.worker));
     }
 }
 
@@ -228,8 +201,8 @@ void ServersUpdateDriver::close() {
 }
 
 std::unique_ptr<UpdateDriver> make_servers_driver(Links links, const JobParts& parts,
-                                                  UpdateObserver& run) {
-    return std::make_unique<ServersUpdateDriver>(links, parts, run);
+                                                  UpdateObserver& observer) {
+    return std::make_unique<ServersUpdateDriver>(links, parts, observer);
 }
 
 }  // namespace cohort

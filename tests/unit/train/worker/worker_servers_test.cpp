@@ -11,7 +11,7 @@
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
 #include "support/train/worker_rig.hpp"
-#include "train/coordinator/evaluation.hpp"
+#include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/protocol/protocol_ring.hpp"
 
 namespace cohort {

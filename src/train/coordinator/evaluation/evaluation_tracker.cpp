@@ -1,4 +1,4 @@
-#include "train/coordinator/evaluation_tracker.hpp"
+#include "train/coordinator/evaluation/evaluation_tracker.hpp"
 
 #include <algorithm>
 

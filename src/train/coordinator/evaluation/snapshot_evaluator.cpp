@@ -1,4 +1,4 @@
-#include "train/coordinator/snapshot_evaluator.hpp"
+#include "train/coordinator/evaluation/snapshot_evaluator.hpp"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 #include "cohort/model/replica.hpp"
 #include "core/log.hpp"
 #include "core/system/process_usage.hpp"
-#include "train/coordinator/evaluation.hpp"
+#include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/run/train_parts.hpp"
 
 namespace cohort {

@@ -1,13 +1,51 @@
-// Orders of the session as messages to servers and workers.
+#include "train/coordinator/servers/order_sender.hpp"
+
 #include <fmt/format.h>
 
 #include "train/coordinator/push_times.hpp"
-#include "train/coordinator/servers/servers_update_driver.hpp"
 #include "train/protocol/send_order.hpp"
 
 namespace cohort {
 
-void ServersUpdateDriver::apply(const UpdateOrder& update, const Fire& fire) {
+FireOrder OrderSender::releases_to_all(const UpdateExtras& extras) {
+    FireOrder order;
+    order.version = session_.engine().version();
+    order.delay_compensation = session_.engine().plan().delay_compensation;
+    order.snapshot = extras.snapshot;
+    for (int worker = 0; worker < links_.map.workers(); ++worker) {
+        if (payloads_.live(worker)) {
+            order.releases.push_back(release_order(worker, 0, {}));
+        }
+    }
+    const auto parts = static_cast<std::int32_t>(order.releases.size());
+    for (std::int32_t part = 0; part < parts && extras.evaluation != 0; ++part) {
+        order.releases[static_cast<std::size_t>(part)].evaluation = {
+            .id = extras.evaluation, .part = part, .parts = parts};
+    }
+    note_evaluators(order);
+    return order;
+}
+
+ReleaseOrder OrderSender::release_order(int worker, double lag,
+                                        const EvaluationOrder& evaluation) const {
+    return {.worker = worker,
+            .lag = lag,
+            .evaluation = evaluation,
+            .incarnation = session_.engine().incarnation(worker)};
+}
+
+/// Who does which part of the evaluation that the releases bring with them.
+void OrderSender::note_evaluators(const FireOrder& order) {
+    if (order.releases.empty() || order.releases.front().evaluation.id == 0) {
+        return;
+    }
+    evaluators_.clear();
+    for (const ReleaseOrder& release : order.releases) {
+        evaluators_.push_back(links_.map.rank_of_worker(release.worker));
+    }
+}
+
+void OrderSender::apply(const UpdateOrder& update, const Fire& fire) {
     FireOrder order{.version = update.version,
                     .fraction = update.fraction,
                     .lr = update.learning_rate,
@@ -18,7 +56,7 @@ void ServersUpdateDriver::apply(const UpdateOrder& update, const Fire& fire) {
         order.pushes.push_back(
             {.push = term.push, .coefficient = term.coefficient, .version = term.version});
     }
-    extras_ = run_.decide(session_.counts().samples_applied + update.samples);
+    extras_ = observer_.decide(session_.counts().samples_applied + update.samples);
     order.snapshot = extras_.snapshot;
     // With snapshots gathered for evaluation nobody else evaluates.
     const bool split = extras_.evaluation != 0 && extras_.snapshot.gather == 0;
@@ -34,12 +72,12 @@ void ServersUpdateDriver::apply(const UpdateOrder& update, const Fire& fire) {
     payloads_.send_update(order);
 }
 
-void ServersUpdateDriver::applied(const UpdateOrder& update, const Fire& /*fire*/) {
-    run_.updated(update);
-    run_.taken(extras_, evaluation_parts_);
+void OrderSender::applied(const UpdateOrder& update, const Fire& /*fire*/) {
+    observer_.updated(update);
+    observer_.taken(extras_, evaluation_parts_);
 }
 
-void ServersUpdateDriver::release(const ReleaseOne& one) {
+void OrderSender::release(const ReleaseOne& one) {
     const SyncPlan& plan = session_.engine().plan();
     FireOrder order;
     order.version = one.version;
@@ -50,7 +88,7 @@ void ServersUpdateDriver::release(const ReleaseOne& one) {
 }
 
 /// The worker gives up what it computes and starts again with newer parameters.
-void ServersUpdateDriver::interrupt(const Interrupt& interrupt, const ReturnLease* lease) {
+void OrderSender::interrupt(const Interrupt& interrupt, const ReturnLease* lease) {
     RevokeOrder order{.leases = {}, .up_to = 0, .version = interrupt.version};
     if (lease != nullptr) {
         order.leases.push_back(lease->lease);
@@ -60,19 +98,19 @@ void ServersUpdateDriver::interrupt(const Interrupt& interrupt, const ReturnLeas
         ReleaseOne{.worker = interrupt.worker, .version = interrupt.version, .lag = interrupt.lag});
 }
 
-void ServersUpdateDriver::refuse(const Refuse& refusal, const SessionPush& /*push*/,
-                                 bool /*held*/) {
+void OrderSender::refuse(const Refuse& refusal, const SessionPush& /*push*/, bool /*held*/) {
     payloads_.discard(refusal.push);
 }
 
-void ServersUpdateDriver::dropped(const SessionPush& push) {
+void OrderSender::dropped(const SessionPush& push) {
     const PushTicket& ticket = push.ticket;
-    run_.drop({.loss_sum = ticket.loss_sum, .correct = push.correct, .samples = ticket.samples},
-              fmt::format("worker {}: {}", ticket.id.worker,
-                          non_finite_reason(ticket.loss_sum, ticket.finite)));
+    observer_.drop(
+        {.loss_sum = ticket.loss_sum, .correct = push.correct, .samples = ticket.samples},
+        fmt::format("worker {}: {}", ticket.id.worker,
+                    non_finite_reason(ticket.loss_sum, ticket.finite)));
 }
 
-void ServersUpdateDriver::deal(const std::vector<DealtLease>& leases) {
+void OrderSender::deal(const std::vector<DealtLease>& leases) {
     for (DealtLease lease : leases) {
         for (std::int32_t& member : lease.order.work.group) {
             member = links_.map.rank_of_worker(member);
@@ -81,7 +119,7 @@ void ServersUpdateDriver::deal(const std::vector<DealtLease>& leases) {
     }
 }
 
-void ServersUpdateDriver::deal_validation(const ValidationSampler::Dealt& lease) {
+void OrderSender::deal_validation(const ValidationSampler::Dealt& lease) {
     send_worker(links_, lease.worker, MessageKind::kLease,
                 LeaseOrder{.lease = lease.lease,
                            .epoch = lease.epoch,
@@ -91,11 +129,11 @@ void ServersUpdateDriver::deal_validation(const ValidationSampler::Dealt& lease)
                            .validation = true});
 }
 
-void ServersUpdateDriver::revoke(int worker, const std::vector<std::uint64_t>& leases) {
+void OrderSender::revoke(int worker, const std::vector<std::uint64_t>& leases) {
     send_worker(links_, worker, MessageKind::kRevoke, RevokeOrder{.leases = leases});
 }
 
-void ServersUpdateDriver::joins(int worker) {
+void OrderSender::joins(int worker) {
     const UpdateEngine& engine = session_.engine();
     send_worker(links_, worker, MessageKind::kJoin,
                 JoinOrder{.incarnation = engine.incarnation(worker),

@@ -1,4 +1,4 @@
-#include "train/coordinator/evaluation.hpp"
+#include "train/coordinator/evaluation/evaluation.hpp"
 
 #include <fmt/ranges.h>
 
