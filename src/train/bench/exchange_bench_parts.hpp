@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "cohort/comm/world.hpp"
@@ -17,10 +18,7 @@ struct ExchangeReport {
     std::vector<double> seconds;  ///< of each timed repetition
     double cpu_s = 0;             ///< of the rank, during the timed repetitions
     bool correct = true;
-    template <class Io>
-    void fields(Io& io) {
-        io(seconds, cpu_s, correct);
-    }
+    auto fields() { return std::tie(seconds, cpu_s, correct); }
 };
 
 /// Times the parameter servers with workers that compute nothing. Collective over the world.

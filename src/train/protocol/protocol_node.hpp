@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "train/protocol/protocol.hpp"
@@ -27,40 +28,28 @@ enum class NodeMessage : std::uint16_t {
 struct NodeMemoryNote {
     std::int32_t worker = 0;
     std::int32_t descriptor = -1;
-    template <class Io>
-    void fields(Io& io) {
-        io(worker, descriptor);
-    }
+    auto fields() { return std::tie(worker, descriptor); }
 };
 
 struct NodeTerm {
     PushId push;
     std::int32_t slot = 0;
     double coefficient = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(push, slot, coefficient);
-    }
+    auto fields() { return std::tie(push, slot, coefficient); }
 };
 
 /// Order to sum these terms and to send the sum to all servers as `sum`.
 struct NodeSumOrder {
     PushId sum;
     std::vector<NodeTerm> terms;  ///< in the order in which they are summed
-    template <class Io>
-    void fields(Io& io) {
-        io(sum, terms);
-    }
+    auto fields() { return std::tie(sum, terms); }
 };
 
 /// The rank's own push in this slot is not used.
 struct NodeFreeOrder {
     PushId push;
     std::int32_t slot = 0;
-    template <class Io>
-    void fields(Io& io) {
-        io(push, slot);
-    }
+    auto fields() { return std::tie(push, slot); }
 };
 
 /// The sum of a node's pushes for one update is a push itself: its "worker" is -1 - node, its
