@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 namespace cohort {
 
 /// What those who apply an update are asked about its mean gradient.

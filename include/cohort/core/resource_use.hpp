@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 namespace cohort {
 
 /// Resources that a rank and its host used during an iteration.
