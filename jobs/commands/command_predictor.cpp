@@ -18,7 +18,7 @@
 #include "jobs/cli/output_option.hpp"
 #include "jobs/commands/commands.hpp"
 #include "sim/result/replay.hpp"
-#include "train/fit/predictor_training.hpp"
+#include "train/fit/predictor_trainer.hpp"
 
 namespace cohort {
 namespace {

@@ -12,7 +12,7 @@
 #include "cohort/tensor/device.hpp"
 #include "core/system/process_usage.hpp"
 #include "tensor/host_memory.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_parts.hpp"
 
 namespace cohort {
 namespace {

@@ -15,8 +15,7 @@
 #include "core/system/launch_env.hpp"
 #include "core/system/process_usage.hpp"
 #include "tensor/host_memory.hpp"
-#include "train/bench/exchange_bench_parts.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_parts.hpp"
 
 namespace cohort {
 namespace {

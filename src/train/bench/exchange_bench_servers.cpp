@@ -9,7 +9,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/tensor/device.hpp"
 #include "core/system/process_usage.hpp"
-#include "train/bench/exchange_bench_parts.hpp"
+#include "train/bench/exchange_bench.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/protocol/shards.hpp"
 #include "train/server/server_loop.hpp"

@@ -23,8 +23,7 @@
 #include "cohort/data/loader.hpp"
 #include "cohort/model/zoo.hpp"
 #include "core/system/process_usage.hpp"
-#include "train/bench/profile_server.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_parts.hpp"
 
 namespace cohort {
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cohort/formats/profile.hpp"
+#include "cohort/model/graph.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/tensor/element.hpp"
 
@@ -71,5 +72,12 @@ struct MeasuredExchange {
 /// MPI is started and ended inside, so once per process. Errors: UsageError for fewer than two
 /// ranks, PeerError.
 [[nodiscard]] MeasuredExchange measure_exchange(std::int64_t repetitions);
+
+/// CPU seconds of one server's thread in updates of the whole model and of an eighth of it, with
+/// different numbers of pushes; units: bytes touched, (pushes + 4 + 1 copy released) times the
+/// shard's. Medians over the repetitions. Errors: DeviceError when memory is short.
+[[nodiscard]] std::vector<CostPoint> measure_updates(const Graph& graph,
+                                                     const OptimizerOptions& optimizer,
+                                                     std::int64_t repetitions);
 
 }  // namespace cohort

@@ -1,4 +1,4 @@
-#include "train/bench/profile_server.hpp"
+#include "train/bench/profile_measure.hpp"
 
 #include <algorithm>
 

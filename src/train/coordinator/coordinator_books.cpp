@@ -11,8 +11,8 @@
 #include "train/coordinator/coordinator.hpp"
 #include "train/protocol/lease_codec.hpp"
 #include "train/protocol/send_order.hpp"
+#include "train/run/job_parts.hpp"
 #include "train/run/run_folder.hpp"
-#include "train/run/train_parts.hpp"
 
 namespace cohort {
 namespace {

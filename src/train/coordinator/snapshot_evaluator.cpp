@@ -15,7 +15,7 @@
 #include "core/log.hpp"
 #include "core/system/thread_priority.hpp"
 #include "train/coordinator/evaluation.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_parts.hpp"
 
 namespace cohort {
 namespace {

@@ -15,7 +15,6 @@
 #include "train/faults/rank_faults.hpp"
 #include "train/run/job_parts.hpp"
 #include "train/run/run_folder.hpp"
-#include "train/run/train_parts.hpp"
 #include "train/server/server_loop.hpp"
 #include "train/worker/worker_loop.hpp"
 

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "cohort/core/error.hpp"
-#include "train/run/train_parts.hpp"
-#include "train/worker/servers/announced_ranges.hpp"
+#include "train/run/job_parts.hpp"
+#include "train/worker/worker_observer.hpp"
 
 namespace cohort {
 namespace {

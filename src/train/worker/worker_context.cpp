@@ -4,7 +4,7 @@
 
 #include "core/system/process_usage.hpp"
 #include "train/coordinator/evaluation.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_parts.hpp"
 
 namespace cohort {
 namespace {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
+#include "comm/allreduce/all_reduce.hpp"
 #include "train/run/job_parts.hpp"
 #include "train/worker/coordinator_link.hpp"
 #include "train/worker/iteration_meter.hpp"
@@ -72,5 +74,15 @@ public:
     /// Of the parameters in use.
     [[nodiscard]] virtual std::int64_t version() const noexcept = 0;
 };
+
+/// A worker of parameter servers. `context` outlives it.
+/// @param rounds makes the exchanges of groups; may be empty when there are none
+[[nodiscard]] std::unique_ptr<WorkerExecutor> make_servers_executor(WorkerContext& context,
+                                                                    AllReduceFactory rounds);
+
+/// A member of a ring. `context` outlives it. @param rounds may be empty when the ring has one
+/// member: its gradient is the sum, nothing is exchanged or copied.
+[[nodiscard]] std::unique_ptr<WorkerExecutor> make_ring_executor(WorkerContext& context,
+                                                                 AllReduceFactory rounds);
 
 }  // namespace cohort

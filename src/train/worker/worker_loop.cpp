@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "train/worker/ring/worker_ring.hpp"
-#include "train/worker/servers/worker_servers.hpp"
 #include "train/worker/worker_context.hpp"
 
 namespace cohort {

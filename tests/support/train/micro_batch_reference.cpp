@@ -21,7 +21,6 @@
 #include "cohort/train/options.hpp"
 #include "train/run/job_parts.hpp"
 #include "train/run/snapshot.hpp"
-#include "train/run/train_parts.hpp"
 
 namespace cohort {
 namespace {

@@ -22,7 +22,6 @@
 #include "train/protocol/protocol.hpp"
 #include "train/protocol/shards.hpp"
 #include "train/run/job_parts.hpp"
-#include "train/run/train_parts.hpp"
 #include "train/worker/worker_loop.hpp"
 
 namespace cohort::test {

@@ -1,11 +1,148 @@
 #include "train/worker/ring/ring_model.hpp"
 
+#include <fmt/format.h>
+
+#include <string_view>
 #include <utility>
 
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
 
 namespace cohort {
+namespace {
+
+std::vector<float> host_copy(Stream& stream, std::span<const float> from) {
+    std::vector<float> to(from.size());
+    stream.copy(to.data(), from.data(), from.size_bytes());
+    return to;
+}
+
+void restore_buffer(Stream& stream, const std::string& where, std::string_view name,
+                    std::span<float> to, std::span<const float> from) {
+    if (to.size() != from.size()) {
+        fail<FileError>({.where = where,
+                         .what = fmt::format("{} in it does not fit this run", name),
+                         .expected = fmt::format("{} floats", to.size()),
+                         .got = fmt::format("{} floats", from.size())});
+    }
+    stream.copy(to.data(), from.data(), from.size_bytes());
+}
+
+/// The saved values of `name`; empty when there are none.
+std::span<const float> saved_slot(const ShardSnapshot& snapshot, const std::string& name) {
+    for (const auto& [saved, values] : snapshot.optimizer_slots) {
+        if (saved == name) {
+            return values;
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+ShardSnapshot copy_replica(Replica& replica, Optimizer& optimizer, std::int64_t version) {
+    Stream& stream = replica.stream();
+    ShardSnapshot snapshot;
+    snapshot.end = replica.graph().parameters().total();
+    snapshot.version = version;
+    snapshot.parameters = host_copy(stream, replica.parameters());
+    snapshot.state = host_copy(stream, replica.state());
+    for (const OptimizerSlot& slot : optimizer.slots()) {
+        snapshot.optimizer_slots.emplace_back(slot.name, host_copy(stream, slot.values));
+    }
+    for (const OptimizerScalar& scalar : optimizer.scalars()) {
+        snapshot.optimizer_scalars.emplace_back(scalar.name, scalar.value);
+    }
+    stream.synchronize();
+    return snapshot;
+}
+
+void restore_replica(Replica& replica, Optimizer& optimizer, const ShardSnapshot& snapshot,
+                     const std::string& where) {
+    Stream& stream = replica.stream();
+    restore_buffer(stream, where, "parameters", replica.parameters(), snapshot.parameters);
+    restore_buffer(stream, where, "state", replica.state(), snapshot.state);
+    for (const OptimizerSlot& slot : optimizer.slots()) {
+        restore_buffer(stream, where, slot.name, slot.values, saved_slot(snapshot, slot.name));
+    }
+    stream.synchronize();
+    optimizer.restore_scalars(snapshot.optimizer_scalars);
+}
+
+namespace {
+
+/// What a packed state is made of, in its order.
+std::vector<std::span<float>> packed_parts(Replica& replica, Optimizer& optimizer, bool full) {
+    std::vector<std::span<float>> parts{replica.parameters(), replica.state()};
+    if (full) {
+        for (const OptimizerSlot& slot : optimizer.slots()) {
+            parts.push_back(slot.values);
+        }
+    }
+    return parts;
+}
+
+std::size_t floats_in(const std::vector<std::span<float>>& parts) {
+    std::size_t floats = 0;
+    for (const std::span<float> part : parts) {
+        floats += part.size();
+    }
+    return floats;
+}
+
+}  // namespace
+
+PackedState pack_state(Replica& replica, Optimizer& optimizer, bool full) {
+    const auto parts = packed_parts(replica, optimizer, full);
+    PackedState packed{.values = nullptr, .floats = floats_in(parts), .scalars = {}};
+    packed.values = std::make_shared_for_overwrite<float[]>(packed.floats);
+    std::size_t at = 0;
+    for (const std::span<float> part : parts) {
+        replica.stream().copy(packed.values.get() + at, part.data(), part.size_bytes());
+        at += part.size();
+    }
+    replica.stream().synchronize();
+    if (full) {
+        for (const OptimizerScalar& scalar : optimizer.scalars()) {
+            packed.scalars.push_back(scalar.value);
+        }
+    }
+    return packed;
+}
+
+void unpack_state(Replica& replica, Optimizer& optimizer, std::span<const float> floats,
+                  const std::vector<double>& scalars, bool full) {
+    const auto parts = packed_parts(replica, optimizer, full);
+    const std::vector<OptimizerScalar> names = optimizer.scalars();
+    if (floats.size() != floats_in(parts) || scalars.size() != (full ? names.size() : 0)) {
+        fail<PeerError>({.where = "state",
+                         .what = "it does not fit this run",
+                         .expected = fmt::format("{} floats", floats_in(parts)),
+                         .got = fmt::format("{} floats", floats.size()),
+                         .hint = "the same program and options on all ranks"});
+    }
+    std::size_t at = 0;
+    for (const std::span<float> part : parts) {
+        replica.stream().copy(part.data(), floats.data() + at, part.size_bytes());
+        at += part.size();
+    }
+    replica.stream().synchronize();
+    for (std::size_t i = 0; i < scalars.size(); ++i) {
+        optimizer.set_scalar(names[i].name, scalars[i]);
+    }
+}
+
+void look_ahead_packed(Replica& replica, Optimizer& optimizer, const PackedState& packed, double lr,
+                       double lag) {
+    const std::vector<OptimizerSlot> slots = optimizer.slots();
+    if (lag == 0 || slots.empty() || slots.front().name != "momentum") {
+        return;
+    }
+    const std::vector<float> velocity = host_copy(replica.stream(), slots.front().values);
+    replica.stream().synchronize();
+    const std::span<float> theta = packed.all().first(velocity.size());
+    look_ahead(theta, velocity, lr, optimizer.momentum(), lag, theta);
+}
 
 RingModel::RingModel(WorkerContext& context)
     : context_(context),

@@ -1,6 +1,102 @@
 #include "train/worker/ring/ring_rider.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "train/protocol/protocol_ring.hpp"
+#include "train/run/job_parts.hpp"
+#include "train/worker/local_steps.hpp"
+#include "train/worker/ring/worker_ring_observer.hpp"
+
 namespace cohort {
+namespace {
+
+/// What a mini-batch came to. @param squares  |g|^2
+Ticket outcome(const BatchResult& result, double squares) {
+    return {.loss_sum = result.loss_sum,
+            .correct = result.correct,
+            .finite = std::isfinite(result.loss_sum) && std::isfinite(squares),
+            .gradient_norm = std::sqrt(squares)};
+}
+
+}  // namespace
+
+/// Memory that nothing leaves from. One is enough but for transfers to a parent that was lost,
+/// which may never end.
+RingRides::Slot& RingRides::free_slot() {
+    for (Slot& slot : slots_) {
+        if (!slot.transfer || slot.transfer->done()) {
+            return slot;
+        }
+    }
+    slots_.push_back({std::make_shared<std::vector<float>>(floats_), nullptr});
+    return slots_.back();
+}
+
+void RingRides::pulled(double seconds) {
+    if (told_) {
+        times_.exchange_s = (context_.clock().now() - *told_).count();
+        times_.pull_s = std::min(seconds, times_.exchange_s);
+    }
+}
+
+Ticket RingRides::step(const LoadedBatch& batch, const PushId& id, Address parent) {
+    Slot& slot = free_slot();
+    RiderObserver observer(context_.compute().step_parts(), context_.links(), parent, {id},
+                           slot.values);
+    const auto result = context_.compute().train_step(view_of(batch), observer);
+    observer.finish();
+    slot.transfer = observer.transfer();
+    Ticket ticket = outcome(*result, observer.sum_of_squares());
+    ticket.times.leaving_s = observer.leaving_s();
+    return ticket;
+}
+
+/// Nothing leaves before the end of the second half.
+Ticket RingRides::step_in_halves(const LoadedBatch& batch, const PushId& id, Address parent) {
+    Slot& slot = free_slot();
+    const auto step = train_split_batch(context_, batch, *slot.values, {});
+    const auto bytes = std::as_bytes(std::span<const float>(*slot.values));
+    slot.transfer = context_.links().messenger.start_transfer(
+        parent, Port::kWorker, static_cast<std::uint16_t>(MessageKind::kPush),
+        encode(PushHeader{id}), bytes, ChunkOrder::kBackward, slot.values);
+    slot.transfer->release(bytes.size());
+    Ticket ticket = outcome(step->result, step->mean_squares);
+    ticket.halves = true;
+    ticket.first_squares = step->squares[0];
+    ticket.second_squares = step->squares[1];
+    return ticket;
+}
+
+bool RingRides::run(int parent, std::int64_t version) {
+    const Clock::Seconds start = context_.clock().now();
+    const auto batch = context_.batches().next([this] { return context_.coordinator().stopped(); });
+    if (!batch) {
+        return false;
+    }
+    const Clock::Seconds loaded = context_.clock().now();
+    const PushId id{
+        .worker = context_.worker(), .incarnation = context_.incarnation(), .sequence = ++begun_};
+    const Address to{parent, Port::kWorker};
+    Ticket ticket =
+        context_.batches().order().halves ? step_in_halves(*batch, id, to) : step(*batch, id, to);
+    const double leaving_s = ticket.times.leaving_s;
+    ticket.push = id;
+    ticket.lease = batch->lease().id;
+    ticket.version = version;
+    ticket.samples = batch->size();
+    ticket.times = std::exchange(times_, {});
+    ticket.times.input_s = (loaded - start).count();
+    ticket.times.compute_s =
+        context_.compute().own_seconds((context_.clock().now() - loaded).count());
+    ticket.times.leaving_s = leaving_s;
+    ticket.times.use = context_.meter().use();
+    ticket.times.telemetry_s = context_.meter().take_cost_s();
+    context_.coordinator().tell(MessageKind::kTicket, ticket);
+    told_ = context_.clock().now();
+    return true;
+}
 
 void RingRider::follow(const RoleOrder& order, bool was_member) {
     if (was_member && order.role != RingRole::kMember) {

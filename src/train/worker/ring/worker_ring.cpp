@@ -10,7 +10,7 @@
 //  rider (ring_rider.hpp):
 //  2. parameters permit it to start one mini-batch, that of its oldest lease
 //  3. the gradient leaves for its parent while backward runs, the report follows; then 2 again
-#include "train/worker/ring/worker_ring.hpp"
+#include "train/worker/worker_context.hpp"
 
 #include <utility>
 

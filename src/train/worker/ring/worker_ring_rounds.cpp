@@ -8,7 +8,7 @@
 
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_parts.hpp"
 
 namespace cohort {
 

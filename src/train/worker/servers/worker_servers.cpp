@@ -1,4 +1,4 @@
-#include "train/worker/servers/worker_servers.hpp"
+#include "train/worker/worker_context.hpp"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 
 #include "cohort/core/error.hpp"
 #include "support/train/worker_rig.hpp"
-#include "train/worker/servers/worker_push.hpp"
+#include "train/worker/servers/push_buffers.hpp"
 
 namespace cohort {
 namespace {
