@@ -1,9 +1,14 @@
 #pragma once
 
+#include <memory>
+#include <span>
+#include <utility>
+
 #include "cohort/comm/membership.hpp"
 #include "cohort/comm/messenger.hpp"
 #include "cohort/comm/operations.hpp"
 #include "cohort/comm/rank_map.hpp"
+#include "core/bytes.hpp"
 
 namespace cohort {
 
@@ -13,6 +18,21 @@ struct Links {
     OperationBoard& operations;
     const RankMap& map;
     Membership* membership = nullptr;  ///< null: nobody is ever lost
+
+    /// Sends a protocol message.
+    template <class Kind, class Body>
+    void send(Address to, Port from, Kind kind, const Body& body) const {
+        messenger.send(to, from, static_cast<std::uint16_t>(kind), encode(body));
+    }
+    /// Announces a transfer of `values`; nothing leaves before it is released.
+    /// @param owner  keeps the values alive until they have left
+    template <class Kind, class Header>
+    [[nodiscard]] std::shared_ptr<OutgoingTransfer> start_transfer(
+        Address to, Port from, Kind kind, const Header& header, std::span<const float> values,
+        ChunkOrder order, std::shared_ptr<const void> owner) const {
+        return messenger.start_transfer(to, from, static_cast<std::uint16_t>(kind), encode(header),
+                                        std::as_bytes(values), order, std::move(owner));
+    }
 };
 
 }  // namespace cohort

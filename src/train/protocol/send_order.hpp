@@ -1,6 +1,5 @@
 #pragma once
 
-#include "core/bytes.hpp"
 #include "train/protocol/links.hpp"
 #include "train/protocol/protocol.hpp"
 
@@ -9,7 +8,7 @@ namespace cohort {
 /// Sends a protocol message from the coordinator.
 template <class Kind, class Body>
 void send_order(const Links& links, Address to, Kind kind, const Body& body) {
-    links.messenger.send(to, Port::kCoordinator, static_cast<std::uint16_t>(kind), encode(body));
+    links.send(to, Port::kCoordinator, kind, body);
 }
 
 template <class Kind, class Body>

@@ -33,8 +33,7 @@ public:
 
     template <class Kind, class T>
     void tell(Kind kind, const T& what) {
-        links_.messenger.send(address(), Port::kWorker, static_cast<std::uint16_t>(kind),
-                              encode(what));
+        links_.send(address(), Port::kWorker, kind, what);
     }
 
     /// kBegin has been received. From any thread.

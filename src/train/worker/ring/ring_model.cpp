@@ -38,8 +38,7 @@ std::span<const float> saved_slot(const ShardSnapshot& snapshot, const std::stri
     return {};
 }
 
-}  // namespace
-
+/// Everything that a replica and its optimizer hold, copied to host memory.
 ShardSnapshot copy_replica(Replica& replica, Optimizer& optimizer, std::int64_t version) {
     Stream& stream = replica.stream();
     ShardSnapshot snapshot;
@@ -57,6 +56,7 @@ ShardSnapshot copy_replica(Replica& replica, Optimizer& optimizer, std::int64_t 
     return snapshot;
 }
 
+/// The other way round. Errors: FileError when the snapshot does not fit, naming `where`.
 void restore_replica(Replica& replica, Optimizer& optimizer, const ShardSnapshot& snapshot,
                      const std::string& where) {
     Stream& stream = replica.stream();
@@ -68,8 +68,6 @@ void restore_replica(Replica& replica, Optimizer& optimizer, const ShardSnapshot
     stream.synchronize();
     optimizer.restore_scalars(snapshot.optimizer_scalars);
 }
-
-namespace {
 
 /// What a packed state is made of, in its order.
 std::vector<std::span<float>> packed_parts(Replica& replica, Optimizer& optimizer, bool full) {
@@ -90,7 +88,14 @@ std::size_t floats_in(const std::vector<std::span<float>>& parts) {
     return floats;
 }
 
-}  // namespace
+/// The same as one buffer of floats, for another rank: parameters, state and, if `full`, the
+/// optimizer's slots in their order.
+struct PackedState {
+    std::shared_ptr<float[]> values;
+    std::size_t floats = 0;
+    std::vector<double> scalars;  ///< of the optimizer in their order, if `full`
+    [[nodiscard]] std::span<float> all() const noexcept { return {values.get(), floats}; }
+};
 
 PackedState pack_state(Replica& replica, Optimizer& optimizer, bool full) {
     const auto parts = packed_parts(replica, optimizer, full);
@@ -110,6 +115,7 @@ PackedState pack_state(Replica& replica, Optimizer& optimizer, bool full) {
     return packed;
 }
 
+/// Errors: PeerError when the floats do not fit.
 void unpack_state(Replica& replica, Optimizer& optimizer, std::span<const float> floats,
                   const std::vector<double>& scalars, bool full) {
     const auto parts = packed_parts(replica, optimizer, full);
@@ -132,6 +138,8 @@ void unpack_state(Replica& replica, Optimizer& optimizer, std::span<const float>
     }
 }
 
+/// Turns packed parameters into those of after `lag` more reference batches (DANA, Hakimi 2019);
+/// sgd only, others stay as they are.
 void look_ahead_packed(Replica& replica, Optimizer& optimizer, const PackedState& packed, double lr,
                        double lag) {
     const std::vector<OptimizerSlot> slots = optimizer.slots();
@@ -143,6 +151,17 @@ void look_ahead_packed(Replica& replica, Optimizer& optimizer, const PackedState
     const std::span<float> theta = packed.all().first(velocity.size());
     look_ahead(theta, velocity, lr, optimizer.momentum(), lag, theta);
 }
+
+/// All of it leaves at once.
+template <class Kind, class Header>
+void send_state(const Links& links, Address to, Kind kind, const Header& header,
+                const PackedState& packed) {
+    const std::span<const float> all = packed.all();
+    links.start_transfer(to, Port::kWorker, kind, header, all, ChunkOrder::kForward, packed.values)
+        ->release(all.size_bytes());
+}
+
+}  // namespace
 
 RingModel::RingModel(WorkerContext& context)
     : context_(context),
@@ -205,13 +224,8 @@ void RingModel::snapshot(const SnapshotOrder& order) {
     if (order.gather != 0) {
         const PackedState packed = pack_state(replica_, *optimizer_, false);
         const GatheredHeader header{.gather = order.gather, .version = version_, .part = 0};
-        const std::span<const float> all = packed.all();
-        context_.links()
-            .messenger
-            .start_transfer(CoordinatorLink::address(), Port::kWorker,
-                            static_cast<std::uint16_t>(MessageKind::kGathered), encode(header),
-                            std::as_bytes(all), ChunkOrder::kForward, packed.values)
-            ->release(all.size_bytes());
+        send_state(context_.links(), CoordinatorLink::address(), MessageKind::kGathered, header,
+                   packed);
     }
     if (!order.checkpoint.empty()) {
         const Clock::Seconds start = context_.clock().now();
@@ -230,13 +244,9 @@ void RingModel::send(StateHeader header, int worker, double lr, double lag) {
     header.round = last_round_;
     header.giver = context_.worker();
     header.scalars = std::move(packed.scalars);
-    const Address to{context_.links().map.rank_of_worker(worker), Port::kWorker};
-    const std::span<const float> all = packed.all();
-    context_.links()
-        .messenger
-        .start_transfer(to, Port::kWorker, static_cast<std::uint16_t>(RingMessageKind::kState),
-                        encode(header), std::as_bytes(all), ChunkOrder::kForward, packed.values)
-        ->release(all.size_bytes());
+    const Links& links = context_.links();
+    send_state(links, {links.map.rank_of_worker(worker), Port::kWorker}, RingMessageKind::kState,
+               header, packed);
 }
 
 void RingModel::take(const ReceivedState& state) {

@@ -7,7 +7,6 @@
 #include "train/protocol/protocol_ring.hpp"
 #include "train/run/job_parts.hpp"
 #include "train/worker/local_steps.hpp"
-#include "train/worker/ring/worker_ring_observer.hpp"
 
 namespace cohort {
 namespace {
@@ -22,46 +21,30 @@ Ticket outcome(const BatchResult& result, double squares) {
 
 }  // namespace
 
-/// Memory that nothing leaves from. One is enough but for transfers to a parent that was lost,
-/// which may never end.
-RingRides::Slot& RingRides::free_slot() {
-    for (Slot& slot : slots_) {
-        if (!slot.transfer || slot.transfer->done()) {
-            return slot;
-        }
-    }
-    slots_.push_back({std::make_shared<std::vector<float>>(floats_), nullptr});
-    return slots_.back();
+PushRoute RingRider::route() const {
+    return {context_.links(), layout_, {{parent(), Port::kWorker}}};
 }
 
-void RingRides::pulled(double seconds) {
-    if (told_) {
-        times_.exchange_s = (context_.clock().now() - *told_).count();
-        times_.pull_s = std::min(seconds, times_.exchange_s);
-    }
-}
-
-Ticket RingRides::step(const LoadedBatch& batch, const PushId& id, Address parent) {
-    Slot& slot = free_slot();
-    RiderObserver observer(context_.compute().step_parts(), context_.links(), parent, {id},
-                           slot.values);
+Ticket RingRider::gradient(const LoadedBatch& batch, const PushId& push) {
+    const PushRoute to_parent = route();
+    const std::shared_ptr<Buffer> buffer = buffers_.free_or_new();
+    PushObserver observer(context_.compute().step_parts(), to_parent, buffer, push);
     const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
-    slot.transfer = observer.transfer();
+    buffers_.in_use(buffer, observer.transfers());
     Ticket ticket = outcome(*result, observer.sum_of_squares());
     ticket.times.leaving_s = observer.leaving_s();
     return ticket;
 }
 
 /// Nothing leaves before the end of the second half.
-Ticket RingRides::step_in_halves(const LoadedBatch& batch, const PushId& id, Address parent) {
-    Slot& slot = free_slot();
-    const auto step = train_split_batch(context_, batch, *slot.values, {});
-    const auto bytes = std::as_bytes(std::span<const float>(*slot.values));
-    slot.transfer = context_.links().messenger.start_transfer(
-        parent, Port::kWorker, static_cast<std::uint16_t>(MessageKind::kPush),
-        encode(PushHeader{id}), bytes, ChunkOrder::kBackward, slot.values);
-    slot.transfer->release(bytes.size());
+Ticket RingRider::gradient_of_halves(const LoadedBatch& batch, const PushId& push) {
+    const PushRoute to_parent = route();
+    const std::shared_ptr<Buffer> buffer = buffers_.free_or_new();
+    const auto step = train_split_batch(context_, batch, layout_.all(*buffer), {});
+    Transfers transfers = to_parent.start(push, buffer);
+    to_parent.release(transfers);
+    buffers_.in_use(buffer, std::move(transfers));
     Ticket ticket = outcome(step->result, step->mean_squares);
     ticket.halves = true;
     ticket.first_squares = step->squares[0];
@@ -69,28 +52,26 @@ Ticket RingRides::step_in_halves(const LoadedBatch& batch, const PushId& id, Add
     return ticket;
 }
 
-bool RingRides::run(int parent, std::int64_t version) {
+bool RingRider::train() {
     const Clock::Seconds start = context_.clock().now();
     const auto batch = context_.batches().next([this] { return context_.coordinator().stopped(); });
     if (!batch) {
         return false;
     }
     const Clock::Seconds loaded = context_.clock().now();
-    const PushId id{
+    const PushId push{
         .worker = context_.worker(), .incarnation = context_.incarnation(), .sequence = ++begun_};
-    const Address to{parent, Port::kWorker};
-    Ticket ticket =
-        context_.batches().order().halves ? step_in_halves(*batch, id, to) : step(*batch, id, to);
-    const double leaving_s = ticket.times.leaving_s;
-    ticket.push = id;
+    Ticket ticket = context_.batches().order().halves ? gradient_of_halves(*batch, push)
+                                                      : gradient(*batch, push);
+    times_.leaving_s = ticket.times.leaving_s;
+    ticket.push = push;
     ticket.lease = batch->lease().id;
-    ticket.version = version;
+    ticket.version = model_.version();
     ticket.samples = batch->size();
     ticket.times = std::exchange(times_, {});
     ticket.times.input_s = (loaded - start).count();
     ticket.times.compute_s =
         context_.compute().own_seconds((context_.clock().now() - loaded).count());
-    ticket.times.leaving_s = leaving_s;
     ticket.times.use = context_.meter().use();
     ticket.times.telemetry_s = context_.meter().take_cost_s();
     context_.coordinator().tell(MessageKind::kTicket, ticket);
@@ -111,7 +92,8 @@ void RingRider::follow(const RoleOrder& order, bool was_member) {
 }
 
 void RingRider::restart() {
-    rides_.restart();
+    begun_ = 0;
+    told_.reset();
     start_permit_ = false;
 }
 
@@ -126,7 +108,7 @@ bool RingRider::ready() const {
 void RingRider::step() {
     if (!start_permit_) {
         take_parameters();
-    } else if (rides_.run(parent(), model_.version())) {
+    } else if (train()) {
         start_permit_ = false;
     }
 }
@@ -148,7 +130,11 @@ void RingRider::take_parameters() {
         model_.take(*state);
         held_epoch_ = state->header.epoch;
         start_permit_ = true;
-        rides_.pulled((SteadyClock().now() - state->announced).count());
+        if (told_) {
+            times_.exchange_s = (context_.clock().now() - *told_).count();
+            times_.pull_s =
+                std::min((SteadyClock().now() - state->announced).count(), times_.exchange_s);
+        }
     }
 }
 

@@ -12,16 +12,97 @@
 //  3. the gradient leaves for its parent while backward runs, the report follows; then 2 again
 #include "train/worker/worker_context.hpp"
 
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "cohort/core/error.hpp"
 #include "train/protocol/complete_transfers.hpp"
 #include "train/worker/ring/ring_member.hpp"
-#include "train/worker/ring/ring_orders.hpp"
 #include "train/worker/ring/ring_rider.hpp"
 
 namespace cohort {
 namespace {
+
+/// What the coordinator has ordered and the worker has not carried out.
+class RingOrders {
+public:
+    using Order = std::variant<RoundOrder, RoleOrder, SendStateOrder>;
+
+    void queue(Order order);
+    /// A member was lost: orders of older epochs are void.
+    void recover(const RecoverOrder& order);
+    /// This worker was lost and joins again: all orders from before are void.
+    void join(const JoinOrder& order);
+
+    /// Epoch of the newest order.
+    [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
+    [[nodiscard]] bool empty() const noexcept { return orders_.empty(); }
+    /// A recovery or a join, which come before all other orders, is waiting.
+    [[nodiscard]] bool interrupted() const noexcept { return recover_ || join_; }
+
+    [[nodiscard]] std::optional<JoinOrder> take_join() { return std::exchange(join_, {}); }
+    [[nodiscard]] std::optional<RecoverOrder> take_recovery() {
+        return std::exchange(recover_, {});
+    }
+    /// The oldest of the others.
+    [[nodiscard]] Order take();
+
+private:
+    [[nodiscard]] bool is_void(Order& order) const;
+
+    std::deque<Order> orders_;  ///< oldest first
+    std::optional<RecoverOrder> recover_;
+    std::optional<JoinOrder> join_;
+    std::uint64_t epoch_ = 0;
+};
+
+std::uint64_t epoch_of(const RingOrders::Order& order) {
+    return std::visit([](const auto& one) { return one.epoch; }, order);
+}
+
+void RingOrders::queue(Order order) {
+    const std::uint64_t epoch = epoch_of(order);
+    epoch_ = std::max(epoch_, epoch);
+    if (epoch == epoch_) {
+        orders_.push_back(std::move(order));
+    }
+}
+
+void RingOrders::recover(const RecoverOrder& order) {
+    recover_ = order;
+    epoch_ = std::max(epoch_, order.epoch);
+    std::erase_if(orders_, [this](Order& one) { return is_void(one); });
+}
+
+void RingOrders::join(const JoinOrder& order) {
+    orders_.clear();
+    recover_.reset();
+    join_ = order;
+}
+
+RingOrders::Order RingOrders::take() {
+    Order order = std::move(orders_.front());
+    orders_.pop_front();
+    return order;
+}
+
+/// A snapshot that no round goes with stays: the model that it is taken of is complete on this
+/// worker. Evaluations are ordered again.
+bool RingOrders::is_void(Order& order) const {
+    if (epoch_of(order) >= epoch_) {
+        return false;
+    }
+    auto* round = std::get_if<RoundOrder>(&order);
+    if (round == nullptr) {
+        return true;
+    }
+    round->evaluation = 0;
+    return !round->members.empty() || round->snapshot.empty();
+}
 
 class RingExecutor final : public WorkerExecutor {
 public:
@@ -30,7 +111,7 @@ public:
           model_(context),
           member_(context, model_, std::move(rounds)),
           inbox_(member_.floats()),
-          rider_(context, model_, inbox_, member_.floats()) {
+          rider_(context, model_, inbox_) {
         context_.links().messenger.set_sink(Port::kWorker, &inbox_);
     }
     ~RingExecutor() override { context_.links().messenger.set_sink(Port::kWorker, nullptr); }
@@ -132,16 +213,12 @@ void RingExecutor::run() {
 
 /// Nobody writes into this worker's memory any more when this returns.
 void RingExecutor::end() {
-    const auto* membership = context_.links().membership;
     complete_transfers(
         context_.links(), Port::kWorker, "last gradients and parameters",
-        [this, membership] {
+        [this] {
             std::vector<int> ranks;
             for (const int worker : inbox_.coming()) {
-                const int rank = context_.links().map.rank_of_worker(worker);
-                if (membership == nullptr || !membership->excluded(rank)) {
-                    ranks.push_back(rank);
-                }
+                ranks.push_back(context_.links().map.rank_of_worker(worker));
             }
             return ranks;
         },

@@ -42,20 +42,4 @@ void RingObserver::final_from(std::int64_t low) {
     announced_ = low;
 }
 
-void RiderObserver::put_statistics(std::span<const float> batch_state) {
-    std::copy(batch_state.begin(), batch_state.end(),
-              buffer_->end() - static_cast<std::ptrdiff_t>(batch_state.size()));
-    transfer_ = links_.messenger.start_transfer(
-        parent_, Port::kWorker, static_cast<std::uint16_t>(MessageKind::kPush), encode(header_),
-        std::as_bytes(std::span<const float>(*buffer_)), ChunkOrder::kBackward, buffer_);
-}
-
-void RiderObserver::put(std::int64_t begin, std::span<const float> gradient) {
-    std::copy(gradient.begin(), gradient.end(), buffer_->begin() + begin);
-}
-
-void RiderObserver::final_from(std::int64_t low) {
-    transfer_->release((buffer_->size() - static_cast<std::size_t>(low)) * sizeof(float));
-}
-
 }  // namespace cohort

@@ -59,32 +59,4 @@ protected:
     void final_from(std::int64_t /*low*/) override {}
 };
 
-/// A rider's training step: its gradient leaves for its parent while backward runs, the batch
-/// statistics before it (they are the transfer's end, which leaves first).
-class RiderObserver final : public GradientObserver {
-public:
-    /// @param buffer  parameters and batch statistics, see RingObserver; lives as long as it leaves
-    RiderObserver(const StepParts& parts, const Links& links, Address parent, PushHeader header,
-                  std::shared_ptr<std::vector<float>> buffer)
-        : GradientObserver(parts),
-          links_(links),
-          parent_(parent),
-          header_(header),
-          buffer_(std::move(buffer)) {}
-
-    [[nodiscard]] const std::shared_ptr<OutgoingTransfer>& transfer() const { return transfer_; }
-
-protected:
-    void put(std::int64_t begin, std::span<const float> gradient) override;
-    void put_statistics(std::span<const float> batch_state) override;
-    void final_from(std::int64_t low) override;
-
-private:
-    const Links& links_;
-    Address parent_;
-    PushHeader header_;
-    std::shared_ptr<std::vector<float>> buffer_;
-    std::shared_ptr<OutgoingTransfer> transfer_;
-};
-
 }  // namespace cohort

@@ -8,45 +8,48 @@
 namespace cohort {
 namespace {
 
-using Transfers = std::vector<std::shared_ptr<OutgoingTransfer>>;
-
 bool all_done(const Transfers& transfers) {
-    return std::all_of(transfers.begin(), transfers.end(),
-                       [](const auto& transfer) { return transfer->done(); });
+    return std::ranges::all_of(transfers, [](const auto& transfer) { return transfer->done(); });
+}
+
+std::vector<Address> servers_of(const ShardedLayout& layout, const RankMap& map) {
+    std::vector<Address> owners;
+    for (const ShardRange& shard : layout.shards()) {
+        owners.push_back({map.rank_of_server(shard.part), Port::kServer});
+    }
+    return owners;
 }
 
 }  // namespace
 
-SendBuffers::SendBuffers(const ShardedLayout& layout, Device& device) {
-    constexpr int kBuffers = 2;
-    const auto bytes = static_cast<std::size_t>(layout.floats()) * sizeof(float);
-    for (int i = 0; i < kBuffers; ++i) {
-        slots_.push_back({std::make_shared<Buffer>(device.allocate_host(bytes)), {}, 0});
+SendBuffers::SendBuffers(const ShardedLayout& layout, Device& device, int buffers)
+    : device_(device), bytes_(static_cast<std::size_t>(layout.floats()) * sizeof(float)) {
+    for (int i = 0; i < buffers; ++i) {
+        slots_.push_back({std::make_shared<Buffer>(device_.allocate_host(bytes_)), {}, 0});
     }
 }
 
-std::shared_ptr<Buffer> SendBuffers::free() {
-    for (const Slot& slot : slots_) {
-        if (all_done(slot.transfers)) {
-            return slot.buffer;
-        }
+std::shared_ptr<Buffer> SendBuffers::free() const {
+    const auto slot = std::ranges::find_if(slots_, all_done, &Slot::transfers);
+    return slot == slots_.end() ? nullptr : slot->buffer;
+}
+
+std::shared_ptr<Buffer> SendBuffers::free_or_new() {
+    if (std::shared_ptr<Buffer> buffer = free()) {
+        return buffer;
     }
-    return nullptr;
+    slots_.push_back({std::make_shared<Buffer>(device_.allocate_host(bytes_)), {}, 0});
+    return slots_.back().buffer;
 }
 
 void SendBuffers::in_use(const std::shared_ptr<Buffer>& buffer, Transfers transfers) {
-    for (Slot& slot : slots_) {
-        if (slot.buffer == buffer) {
-            slot.transfers.swap(transfers);
-            slot.use = ++uses_;
-        }
-    }
+    Slot& slot = *std::ranges::find(slots_, buffer, &Slot::buffer);
+    slot.transfers = std::move(transfers);
+    slot.use = ++uses_;
 }
 
 const Transfers& SendBuffers::oldest() const noexcept {
-    return std::min_element(slots_.begin(), slots_.end(),
-                            [](const Slot& a, const Slot& b) { return a.use < b.use; })
-        ->transfers;
+    return std::ranges::min_element(slots_, {}, &Slot::use)->transfers;
 }
 
 std::vector<int> SendBuffers::missing(const Transfers& transfers) {
@@ -59,32 +62,30 @@ std::vector<int> SendBuffers::missing(const Transfers& transfers) {
     return servers;
 }
 
-PushObserver::PushObserver(const StepParts& parts, const Links& links, const ShardedLayout& layout,
-                           std::shared_ptr<Buffer> buffer, PushHeader header,
-                           std::function<bool()> give_up)
-    : GradientObserver(parts, std::move(give_up)),
-      links_(links),
-      layout_(layout),
-      buffer_(std::move(buffer)),
-      header_(header) {
+Transfers PushRoute::start(const PushId& push, const std::shared_ptr<Buffer>& buffer) const {
+    Transfers transfers;
+    for (std::size_t shard = 0; shard < owners.size(); ++shard) {
+        transfers.push_back(links.start_transfer(
+            owners[shard], Port::kWorker, MessageKind::kPush, PushHeader{push},
+            layout.part(buffer->floats(), layout.shards()[shard]), ChunkOrder::kBackward, buffer));
+    }
+    return transfers;
 }
 
-void PushObserver::put_statistics(std::span<const float> batch_state) {
-    layout_.put_state(buffer_->floats(), batch_state);
-    for (const ShardRange& shard : layout_.shards()) {
-        transfers_.push_back(links_.messenger.start_transfer(
-            {links_.map.rank_of_server(shard.part), Port::kServer}, Port::kWorker,
-            static_cast<std::uint16_t>(MessageKind::kPush), encode(header_),
-            std::as_bytes(layout_.part(buffer_->floats(), shard)), ChunkOrder::kBackward, buffer_));
+void PushRoute::release(const Transfers& transfers) const {
+    for (std::size_t shard = 0; shard < transfers.size(); ++shard) {
+        const auto floats = static_cast<std::uint64_t>(layout.shards()[shard].floats());
+        transfers[shard]->release(floats * sizeof(float));
     }
 }
 
-void PushObserver::put(std::int64_t begin, std::span<const float> gradient) {
-    layout_.put(buffer_->floats(), begin, gradient);
+void PushObserver::put_statistics(std::span<const float> batch_state) {
+    LayoutObserver::put_statistics(batch_state);
+    transfers_ = route_.start(push_, buffer_);
 }
 
 void PushObserver::final_from(std::int64_t low) {
-    for (const ShardRange& shard : layout_.shards()) {
+    for (const ShardRange& shard : route_.layout.shards()) {
         if (low < shard.end) {
             const std::int64_t floats = shard.end - std::max(low, shard.begin) + shard.state;
             transfers_[static_cast<std::size_t>(shard.part)]->release(
@@ -93,16 +94,9 @@ void PushObserver::final_from(std::int64_t low) {
     }
 }
 
-void SlotObserver::put(std::int64_t begin, std::span<const float> gradient) {
-    layout_.put(slot_.data(), begin, gradient);
-}
-
-void SlotObserver::put_statistics(std::span<const float> batch_state) {
-    layout_.put_state(slot_.data(), batch_state);
-}
-
 PushBuffers::PushBuffers(WorkerContext& context, const ShardedLayout& layout)
-    : context_(context), layout_(layout) {
+    : context_(context),
+      route_{context.links(), layout, servers_of(layout, context.links().map)} {
     renew();
     const Links& links = context.links();
     const TrainOptions& options = context.job().options;
@@ -124,7 +118,7 @@ std::optional<PushBuffer> PushBuffers::find_free(const LeaseOrder& lease, std::i
     if (!buffer) {
         return std::nullopt;
     }
-    const std::span<float> floats(buffer->floats(), static_cast<std::size_t>(layout_.floats()));
+    const std::span<float> floats = route_.layout.all(*buffer);
     return PushBuffer{.buffer = std::move(buffer), .slot = -1, .floats = floats};
 }
 
@@ -145,7 +139,7 @@ void PushBuffers::leaves(const PushBuffer& place, Transfers transfers) {
 }
 
 void PushBuffers::renew() {
-    buffers_.emplace(layout_, context_.replica().device());
+    buffers_.emplace(route_.layout, context_.replica().device());
 }
 
 void PushBuffers::check() const {
@@ -155,23 +149,15 @@ void PushBuffers::check() const {
 }
 
 void PushBuffers::put(const PushBuffer& place, const PushId& push, std::span<const float> values) {
-    const auto parameters = static_cast<std::size_t>(layout_.floats() - layout_.state());
-    layout_.put(place.floats.data(), 0, values.first(parameters));
-    layout_.put_state(place.floats.data(), values.subspan(parameters));
-    if (!place.buffer) {
-        return;
+    const ShardedLayout& layout = route_.layout;
+    const auto parameters = static_cast<std::size_t>(layout.floats() - layout.state());
+    layout.put(place.floats.data(), 0, values.first(parameters));
+    layout.put_state(place.floats.data(), values.subspan(parameters));
+    if (place.buffer) {
+        Transfers transfers = route_.start(push, place.buffer);
+        route_.release(transfers);
+        leaves(place, std::move(transfers));
     }
-    const Links& links = context_.links();
-    Transfers transfers;
-    for (const ShardRange& shard : layout_.shards()) {
-        const std::span<const float> part = layout_.part(place.floats.data(), shard);
-        transfers.push_back(links.messenger.start_transfer(
-            {links.map.rank_of_server(shard.part), Port::kServer}, Port::kWorker,
-            static_cast<std::uint16_t>(MessageKind::kPush), encode(PushHeader{push}),
-            std::as_bytes(part), ChunkOrder::kBackward, place.buffer));
-        transfers.back()->release(part.size_bytes());
-    }
-    leaves(place, std::move(transfers));
 }
 
 }  // namespace cohort

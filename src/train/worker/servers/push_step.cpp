@@ -84,8 +84,8 @@ void PushStep::run(const PushJob& job) {
 }
 
 void PushStep::gradient(const PushJob& job) {
-    PushObserver observer(context_.compute().step_parts(), context_.links(), layout_,
-                          job.place.buffer, {job.id}, [&] { return give_up(job); });
+    PushObserver observer(context_.compute().step_parts(), places_.route(), job.place.buffer, job.id,
+                          [&] { return give_up(job); });
     const auto result = context_.compute().train_step(view_of(job.batch), observer);
     if (result) {
         observer.finish();
@@ -96,13 +96,9 @@ void PushStep::gradient(const PushJob& job) {
         return;
     }
     times_.skip();
-    const auto transfers = observer.transfers();
-    for (std::size_t server = 0; server < transfers.size(); ++server) {
-        const auto floats = static_cast<std::uint64_t>(layout_.shards()[server].floats());
-        transfers[server]->release(floats * sizeof(float));  // to the end, whatever is in it
-    }
-    places_.leaves(job.place, transfers);
-    if (!transfers.empty()) {
+    places_.route().release(observer.transfers());
+    places_.leaves(job.place, observer.transfers());
+    if (!observer.transfers().empty()) {
         send({.push = job.id,
               .lease = job.order.lease,
               .version = job.version,
@@ -113,7 +109,7 @@ void PushStep::gradient(const PushJob& job) {
 
 /// The payload stays here; the node's head sums it with others when its update is decided.
 void PushStep::gradient_in_slot(const PushJob& job) {
-    SlotObserver observer(context_.compute().step_parts(), layout_, job.place.floats,
+    LayoutObserver observer(context_.compute().step_parts(), layout_, job.place.floats,
                           [&] { return give_up(job); });
     const auto result = context_.compute().train_step(view_of(job.batch), observer);
     if (!result) {

@@ -30,6 +30,10 @@ public:
     [[nodiscard]] std::int64_t position(std::int64_t at) const noexcept {
         return at < shards_.front().end ? at : at + state();
     }
+    /// All floats of a buffer that has this layout.
+    [[nodiscard]] std::span<float> all(const Buffer& buffer) const noexcept {
+        return {buffer.floats(), static_cast<std::size_t>(floats_)};
+    }
     /// All floats of a shard in `buffer`.
     [[nodiscard]] std::span<float> part(float* buffer, const ShardRange& shard) const noexcept {
         return {buffer + position(shard.begin), static_cast<std::size_t>(shard.floats())};
