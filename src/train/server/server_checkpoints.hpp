@@ -1,8 +1,12 @@
 #pragma once
 
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
 #include <functional>
-#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 
 #include "cohort/comm/operations.hpp"
 #include "cohort/data/hdf5_thread.hpp"
@@ -28,8 +32,23 @@ public:
     void write(std::string manifest, ShardSnapshot snapshot, double pause_s);
 
 private:
-    struct State;
-    std::unique_ptr<State> state_;
+    struct Job {
+        std::string manifest;
+        ShardSnapshot snapshot;
+        double pause_s = 0;
+    };
+    void work();
+    [[nodiscard]] SavedPart save(const Job& job);
+
+    Hdf5Thread& hdf5_;
+    OperationBoard& operations_;
+    std::function<void(const SavedPart&)> report_;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<Job> jobs_;
+    bool ending_ = false;
+    std::uint64_t written_ = 0;
+    std::thread thread_;  ///< last member: starts when the others exist
 };
 
 }  // namespace cohort

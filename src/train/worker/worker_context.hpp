@@ -30,7 +30,9 @@ public:
     [[nodiscard]] int worker() const noexcept { return worker_; }
     [[nodiscard]] IterationMeter& meter() noexcept { return meter_; }
     [[nodiscard]] CoordinatorLink& coordinator() noexcept { return coordinator_; }
+    [[nodiscard]] const CoordinatorLink& coordinator() const noexcept { return coordinator_; }
     [[nodiscard]] WorkerCompute& compute() noexcept { return compute_; }
+    [[nodiscard]] const WorkerCompute& compute() const noexcept { return compute_; }
     [[nodiscard]] Replica& replica() noexcept { return compute_.replica(); }
     [[nodiscard]] LeasedBatches& batches() noexcept { return batches_; }
 

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "comm/allreduce/all_reduce.hpp"
-#include "train/protocol/links.hpp"
-#include "train/protocol/protocol.hpp"
 #include "train/worker/worker_observer.hpp"
 
 namespace cohort {
@@ -24,8 +24,8 @@ struct AddedPush {
 class RingObserver final : public GradientObserver {
 public:
     RingObserver(const StepParts& parts, AllReduce& exchange, std::span<float> buffer, float weight,
-                 std::span<const AddedPush> added = {})
-        : GradientObserver(parts, {}, false,
+                 std::span<const AddedPush> added = {}, std::function<bool()> give_up = {})
+        : GradientObserver(parts, std::move(give_up), false,
                            exchange.on_device() ? Pieces::kDevice : Pieces::kHost),
           exchange_(exchange),
           buffer_(buffer),
@@ -50,8 +50,8 @@ private:
 /// A training step of a ring of one: the gradient stays where it is.
 class AloneObserver final : public GradientObserver {
 public:
-    explicit AloneObserver(const StepParts& parts)
-        : GradientObserver(parts, {}, false, Pieces::kDevice) {}
+    explicit AloneObserver(const StepParts& parts, std::function<bool()> give_up = {})
+        : GradientObserver(parts, std::move(give_up), false, Pieces::kDevice) {}
 
 protected:
     void put(std::int64_t /*begin*/, std::span<const float> /*gradient*/) override {}

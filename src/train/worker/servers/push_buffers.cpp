@@ -95,8 +95,7 @@ void PushObserver::final_from(std::int64_t low) {
 }
 
 PushBuffers::PushBuffers(WorkerContext& context, const ShardedLayout& layout)
-    : context_(context),
-      route_{context.links(), layout, servers_of(layout, context.links().map)} {
+    : context_(context), route_{context.links(), layout, servers_of(layout, context.links().map)} {
     renew();
     const Links& links = context.links();
     const TrainOptions& options = context.job().options;
