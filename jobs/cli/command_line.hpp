@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cohort/core/error.hpp"
@@ -25,6 +27,12 @@ struct CommandContext {
     LaunchEnv env;
     std::vector<EffectiveOption> options;
     std::string config;  ///< the config file that was read; empty: none
+
+    /// Where the value of an option comes from, see EffectiveOption.
+    [[nodiscard]] std::string origin(std::string_view name) const {
+        const auto found = std::ranges::find(options, name, &EffectiveOption::name);
+        return found == options.end() ? "" : found->origin;
+    }
 };
 
 /// One leaf of the command tree, e.g. `cohort train`. Each option fills a field of the command.

@@ -7,7 +7,6 @@
 #include "cohort/sched/job_limits.hpp"
 #include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"
-#include "jobs/cli/option_value.hpp"
 #include "jobs/commands/commands.hpp"
 #include "tensor/option_list.hpp"
 #include "train/bench/engine_bench.hpp"
@@ -56,20 +55,17 @@ void print_profile(const EngineBenchResult& result) {
         convolutions += layer.is_convolution ? total(layer) : 0;
     }
     const double steps = static_cast<double>(result.steps);
-    std::puts(fmt::format("{:<32} {:<16} {:>11} {:>11} {:>7}", "layer", "kind", "forward ms",
-                          "backward ms", "share")
-                  .c_str());
+    print_line("{:<32} {:<16} {:>11} {:>11} {:>7}", "layer", "kind", "forward ms", "backward ms",
+               "share");
     for (const LayerProfile& layer : layers) {
-        std::puts(fmt::format("{:<32} {:<16} {:>11.3f} {:>11.3f} {:>5.1f} %", layer.name,
-                              layer.kind, 1e3 * layer.forward_s / steps,
-                              1e3 * layer.backward_s / steps, 100 * total(layer) / all)
-                      .c_str());
+        print_line("{:<32} {:<16} {:>11.3f} {:>11.3f} {:>5.1f} %", layer.name, layer.kind,
+                   1e3 * layer.forward_s / steps, 1e3 * layer.backward_s / steps,
+                   100 * total(layer) / all);
     }
-    std::puts(fmt::format("convolutions {:.1f} %, other layers {:.1f} % of {:.2f} ms per step "
-                          "inside layers",
-                          100 * convolutions / all, 100 - 100 * convolutions / all,
-                          1e3 * all / steps)
-                  .c_str());
+    print_line(
+        "convolutions {:.1f} %, other layers {:.1f} % of {:.2f} ms per step "
+        "inside layers",
+        100 * convolutions / all, 100 - 100 * convolutions / all, 1e3 * all / steps);
 }
 
 class BenchEngineCommand final : public Command {
@@ -98,15 +94,15 @@ public:
         options_.tuning_file = tuning_file(context.env);
         const EngineBenchResult result = bench_engine(options_);
         if (json_) {
-            std::puts(to_json(options_, result).dump().c_str());
+            print_line("{}", to_json(options_, result).dump());
             return ExitCode::kDone;
         }
-        std::puts(fmt::format("{}, batch {}, {} thread(s): {:.1f} samples/s, step {:.2f} ms "
-                              "(fastest {:.2f} ms) over {} steps; peak {}, activations {}",
-                              options_.model, options_.batch, options_.threads, result.per_second,
-                              1e3 * result.median_s, 1e3 * result.min_s, result.steps,
-                              format_bytes(result.peak_bytes), format_bytes(result.arena_bytes))
-                      .c_str());
+        print_line(
+            "{}, batch {}, {} thread(s): {:.1f} samples/s, step {:.2f} ms "
+            "(fastest {:.2f} ms) over {} steps; peak {}, activations {}",
+            options_.model, options_.batch, options_.threads, result.per_second,
+            1e3 * result.median_s, 1e3 * result.min_s, result.steps,
+            format_bytes(result.peak_bytes), format_bytes(result.arena_bytes));
         if (options_.profile) {
             print_profile(result);
         }

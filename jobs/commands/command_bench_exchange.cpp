@@ -6,7 +6,7 @@
 #include "cohort/core/error.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "core/units.hpp"
-#include "jobs/cli/option_value.hpp"
+#include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "train/bench/exchange_bench.hpp"
 
@@ -79,16 +79,15 @@ public:
 private:
     void print(const ExchangeBenchResult& result) const {
         if (json_) {
-            std::puts(to_json(options_, result).dump().c_str());
+            print_line("{}", to_json(options_, result).dump());
             return;
         }
-        std::puts(fmt::format("{}, {} ranks, {}: {:.3f} ms (fastest {:.3f} ms), bus {:.2f} GB/s, "
-                              "CPU {:.3f} ms on all ranks together, sums {}",
-                              options_.op, result.ranks,
-                              format_bytes(static_cast<std::uint64_t>(result.bytes)),
-                              1e3 * result.median_s, 1e3 * result.min_s, result.bus_gb_per_s,
-                              1e3 * result.cpu_s, result.correct ? "correct" : "WRONG")
-                      .c_str());
+        print_line(
+            "{}, {} ranks, {}: {:.3f} ms (fastest {:.3f} ms), bus {:.2f} GB/s, "
+            "CPU {:.3f} ms on all ranks together, sums {}",
+            options_.op, result.ranks, format_bytes(static_cast<std::uint64_t>(result.bytes)),
+            1e3 * result.median_s, 1e3 * result.min_s, result.bus_gb_per_s, 1e3 * result.cpu_s,
+            result.correct ? "correct" : "WRONG");
     }
 
     ExchangeBenchOptions options_;

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,7 +8,7 @@
 #include "data/dataset/text_file.hpp"
 #include "formats/chooser_file.hpp"
 #include "formats/efficiency_file.hpp"
-#include "jobs/cli/output_option.hpp"
+#include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "report/fit/chooser_training.hpp"
 
@@ -23,29 +22,20 @@ void declare_chooser_runs(CLI::App& app, std::vector<std::string>& runs) {
         ->type_name("DIR...");
 }
 
-void require_chooser_runs(const std::vector<std::string>& folders) {
-    if (folders.empty()) {
-        fail<UsageError>({.where = "--runs", .what = "no run is given", .expected = "folders"});
-    }
-}
-
 void print_score(const std::string& name, const RateScore& score) {
-    std::puts(fmt::format("{:<20} {:>5} {:>13.2f} {:>8.2f} {:>8.2f} {:>10.2f} {:>10.2f} {:>10.2f}",
-                          name, score.runs, 100 * score.timing_model, 100 * score.fixed,
-                          100 * score.anew, 100 * score.continued, 100 * score.anew_first,
-                          100 * score.continued_first)
-                  .c_str());
+    print_line("{:<20} {:>5} {:>13.2f} {:>8.2f} {:>8.2f} {:>10.2f} {:>10.2f} {:>10.2f}", name,
+               score.runs, 100 * score.timing_model, 100 * score.fixed, 100 * score.anew,
+               100 * score.continued, 100 * score.anew_first, 100 * score.continued_first);
 }
 
 void print_scores(const std::map<std::string, RateScore>& scores, const std::string& weights) {
-    std::puts(fmt::format("error of the predicted rate, %, mean over runs: of the timing model, "
-                          "of {},\nof a regressor that learns anew in each run, or begins with the "
-                          "weights; then of these two in the first {} windows",
-                          weights, RateScore::kFirst)
-                  .c_str());
-    std::puts(fmt::format("{:<20} {:>5} {:>13} {:>8} {:>8} {:>10} {:>10} {:>10}", "pattern", "runs",
-                          "timing model", "weights", "anew", "with them", "anew, 8", "with, 8")
-                  .c_str());
+    print_line(
+        "error of the predicted rate, %, mean over runs: of the timing model, "
+        "of {},\nof a regressor that learns anew in each run, or begins with the "
+        "weights; then of these two in the first {} windows",
+        weights, RateScore::kFirst);
+    print_line("{:<20} {:>5} {:>13} {:>8} {:>8} {:>10} {:>10} {:>10}", "pattern", "runs",
+               "timing model", "weights", "anew", "with them", "anew, 8", "with, 8");
     RateScore all;
     for (const auto& [pattern, score] : scores) {
         print_score(pattern, score);
@@ -62,18 +52,15 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        if (!out_.given()) {
-            fail<UsageError>({.where = "cohort chooser train",
-                              .what = "a file for the weights is needed",
-                              .expected = "--out FILE"});
-        }
-        require_chooser_runs(runs_);
+        need(out_.given(), "cohort chooser train", "a file for the weights is needed",
+             "--out FILE");
+        need(!runs_.empty(), "--runs", "no run is given", "folders");
         const OutputFile file = out_.check(context, files_of_runs(runs_));
         const std::vector<RateRun> runs = rate_runs(runs_);
         const NamedWeights found = fit_rates(runs);
         print_scores(score_held_out(runs), "weights fitted without the pattern's runs");
         replace_text_file(file, to_toml(found));
-        std::puts(fmt::format("{}: {}", out_.path(), found.trained_on).c_str());
+        print_line("{}: {}", out_.path(), found.trained_on);
         return ExitCode::kDone;
     }
 
@@ -90,7 +77,7 @@ public:
     }
 
     ExitCode run(const CommandContext& /*context*/) override {
-        require_chooser_runs(runs_);
+        need(!runs_.empty(), "--runs", "no run is given", "folders");
         const std::vector<RateRun> runs = rate_runs(runs_);
         const auto named = load_rate_weights(model_);
         const RateRegressor::Weights weights =

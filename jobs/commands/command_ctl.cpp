@@ -2,7 +2,7 @@
 
 #include "cohort/sched/job_limits.hpp"
 #include "core/log.hpp"
-#include "jobs/cli/option_value.hpp"
+#include "jobs/cli/job_options.hpp"
 #include "jobs/commands/commands.hpp"
 #include "train/run/control.hpp"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
 
 #include "cohort/core/clock.hpp"
 #include "core/log.hpp"
@@ -107,11 +106,8 @@ public:
     }
 
     ExitCode run(const CommandContext& context) override {
-        if (experiment_.empty() || out_.empty()) {
-            fail<UsageError>({.where = "cohort sweep",
-                              .what = "an experiment and a folder are needed",
-                              .expected = "cohort sweep FILE --out DIR"});
-        }
+        need(!experiment_.empty() && !out_.empty(), "cohort sweep",
+             "an experiment and a folder are needed", "cohort sweep FILE --out DIR");
         const Experiment experiment =
             read_experiment(experiment_, overrides_of(set_), check_simulate_option);
         SweepHooks hooks;
@@ -188,9 +184,7 @@ private:
         std::vector<TuningResult> results;
         const auto show = [&](const PlannedRun& run) {
             std::optional<RunRow> row = find_run(out_, experiment, run, hooks);
-            std::puts(fmt::format("{}  {}", row ? "done   " : "missing",
-                                  command_text(options_of_run(run)))
-                          .c_str());
+            print_line("{}  {}", row ? "done   " : "missing", command_text(options_of_run(run)));
             return row;
         };
         for (const PlannedRun& run : plan_tuning(experiment)) {
