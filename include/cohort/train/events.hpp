@@ -144,24 +144,24 @@ public:
     TrainHook(const TrainHook&) = delete;
     TrainHook& operator=(const TrainHook&) = delete;
     virtual ~TrainHook() = default;
-    virtual void on_start(TrainControl& run);
-    virtual void on_step(TrainControl& run, const StepReport& step);
-    virtual void on_evaluation(TrainControl& run, const EvaluationReport& evaluation);
-    virtual void on_checkpoint(TrainControl& run, const CheckpointReport& checkpoint);
-    virtual void on_switch(TrainControl& run, const SwitchReport& change);
+    virtual void on_start(TrainControl& /*run*/) {}
+    virtual void on_step(TrainControl& /*run*/, const StepReport& /*step*/) {}
+    virtual void on_evaluation(TrainControl& /*run*/, const EvaluationReport& /*evaluation*/) {}
+    virtual void on_checkpoint(TrainControl& /*run*/, const CheckpointReport& /*checkpoint*/) {}
+    virtual void on_switch(TrainControl& /*run*/, const SwitchReport& /*change*/) {}
     /// A decision of a chooser, once its outcome is known.
-    virtual void on_decision(TrainControl& run, const DecisionRecord& decision);
+    virtual void on_decision(TrainControl& /*run*/, const DecisionRecord& /*decision*/) {}
     /// The rate that a plan achieved over a window.
-    virtual void on_rate(TrainControl& run, const RateWindow& window);
-    virtual void on_rank(TrainControl& run, const RankReport& rank);
+    virtual void on_rate(TrainControl& /*run*/, const RateWindow& /*window*/) {}
+    virtual void on_rank(TrainControl& /*run*/, const RankReport& /*rank*/) {}
     /// A push is complete; its outcome is not known yet.
-    virtual void on_push(TrainControl& run, const IterationRecord& record);
+    virtual void on_push(TrainControl& /*run*/, const IterationRecord& /*record*/) {}
     /// A worker has become slow, or is no longer.
-    virtual void on_straggler(TrainControl& run, const StragglerNews::Item& news);
+    virtual void on_straggler(TrainControl& /*run*/, const StragglerNews::Item& /*news*/) {}
     /// After the last step and evaluation, before checkpoint, model and summary are written.
-    virtual void on_end(TrainControl& run, StopReason reason);
+    virtual void on_end(TrainControl& /*run*/, StopReason /*reason*/) {}
     /// The run ends because of an error. Must not throw.
-    virtual void on_failure(TrainControl& run);
+    virtual void on_failure(TrainControl& /*run*/) {}
 };
 
 }  // namespace cohort
