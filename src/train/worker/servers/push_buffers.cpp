@@ -12,14 +12,6 @@ bool all_done(const Transfers& transfers) {
     return std::ranges::all_of(transfers, [](const auto& transfer) { return transfer->done(); });
 }
 
-std::vector<Address> servers_of(const ShardedLayout& layout, const RankMap& map) {
-    std::vector<Address> owners;
-    for (const ShardRange& shard : layout.shards()) {
-        owners.push_back({map.rank_of_server(shard.part), Port::kServer});
-    }
-    return owners;
-}
-
 }  // namespace
 
 SendBuffers::SendBuffers(const ShardedLayout& layout, Device& device, int buffers)
@@ -62,6 +54,14 @@ std::vector<int> SendBuffers::missing(const Transfers& transfers) {
     return servers;
 }
 
+PushRoute PushRoute::to_servers(const Links& links, const ShardedLayout& layout) {
+    PushRoute route{links, layout, {}};
+    for (const ShardRange& shard : layout.shards()) {
+        route.owners.push_back({links.map.rank_of_server(shard.part), Port::kServer});
+    }
+    return route;
+}
+
 Transfers PushRoute::start(const PushId& push, const std::shared_ptr<Buffer>& buffer) const {
     Transfers transfers;
     for (std::size_t shard = 0; shard < owners.size(); ++shard) {
@@ -95,7 +95,7 @@ void PushObserver::final_from(std::int64_t low) {
 }
 
 PushBuffers::PushBuffers(WorkerContext& context, const ShardedLayout& layout)
-    : context_(context), route_{context.links(), layout, servers_of(layout, context.links().map)} {
+    : context_(context), route_(PushRoute::to_servers(context.links(), layout)) {
     renew();
     const Links& links = context.links();
     const TrainOptions& options = context.job().options;

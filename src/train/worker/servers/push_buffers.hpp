@@ -55,6 +55,7 @@ struct PushRoute {
     const ShardedLayout& layout;
     std::vector<Address> owners;  ///< by shard
 
+    [[nodiscard]] static PushRoute to_servers(const Links& links, const ShardedLayout& layout);
     /// One transfer per shard from `buffer`; nothing leaves before it is released.
     [[nodiscard]] Transfers start(const PushId& push, const std::shared_ptr<Buffer>& buffer) const;
     /// All of them may leave, whatever is in their buffer.

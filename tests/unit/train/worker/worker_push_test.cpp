@@ -74,10 +74,7 @@ TEST_P(PushTest, BytesAreFinalWhenTheyAreReleasedAndLeaveWhileBackwardRuns) {
     lone.replica.initialise(5);
     auto buffer = std::make_shared<Buffer>(
         lone.device->allocate_host(static_cast<std::size_t>(layout.floats()) * sizeof(float)));
-    PushRoute route{links, layout, {}};
-    for (int server = 0; server < GetParam(); ++server) {
-        route.owners.push_back({server, Port::kServer});
-    }
+    const PushRoute route = PushRoute::to_servers(links, layout);
     PushObserver observer({lone.replica, injector}, route, buffer, {});
     const LoadedBatch batch = rig.batch(0, 8);
     ASSERT_TRUE(lone.replica.train_step(view_of(batch), 1, observer));
