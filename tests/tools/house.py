@@ -37,7 +37,6 @@ CLASS_EXCEPTIONS = {
     "ServersJob": ((52, 15), APART),
     "TrainingSession": ((38, 11), "hands out its parts, const and not"),
     "ServerScheduler": ((36, 14), APART),
-    "RunReporter": ((25, 13), "nine of them are TrainControl"),
     "TestRun": ((15, 13), RIG),
     "RandomRun": ((27, 23), RIG),
     "SimulationResult": ((0, 40), "all that a virtual run reports"),
