@@ -167,11 +167,6 @@ void check(const ExchangeBenchOptions& options) {
                           .expected = "allreduce, push-pull, mpi-allreduce or streams",
                           .got = options.op});
     }
-    if (options.bytes < 4 || options.repetitions < 1 || options.servers < 1) {
-        fail<UsageError>({.where = "bench exchange",
-                          .what = "a count is too small",
-                          .expected = "--bytes >= 4, --repetitions and --servers >= 1"});
-    }
     (void)parse_all_reduce(options.algorithm);
 }
 

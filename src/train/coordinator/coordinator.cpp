@@ -12,11 +12,11 @@
 #include "formats/chooser_file.hpp"
 #include "formats/efficiency_file.hpp"
 #include "formats/predictor_file.hpp"
-#include "train/protocol/lease_codec.hpp"
 #include "train/run/job_parts.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
 #include "train/run/run_space.hpp"
+#include "train/run/snapshot.hpp"
 #include "train/worker/sleep_compute.hpp"
 
 namespace cohort {

@@ -9,10 +9,10 @@
 #include "cohort/sched/modes.hpp"
 #include "core/log.hpp"
 #include "train/coordinator/coordinator.hpp"
-#include "train/protocol/lease_codec.hpp"
 #include "train/protocol/send_order.hpp"
 #include "train/run/job_parts.hpp"
 #include "train/run/run_folder.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {

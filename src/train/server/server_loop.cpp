@@ -225,7 +225,7 @@ void ServerLoop::save(const std::string& checkpoint) {
 
 void ServerLoop::receive_last_pushes() {
     complete_transfers(
-        links_, Port::kServer, "last pushes", [this] { return shard_.staging().coming_from(); },
+        links_, Port::kServer, "last pushes", [this] { return shard_.staging().coming(); },
         [this](const Message& message) {
             if (static_cast<MessageKind>(message.kind) == MessageKind::kPush) {
                 shard_.staging().forget(decode<PushHeader>(message.body).push);

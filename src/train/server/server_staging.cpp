@@ -93,18 +93,7 @@ void PushStaging::discard_sums(std::int64_t version) {
     }
 }
 
-std::vector<PushId> PushStaging::coming() const {
-    const std::lock_guard lock(mutex_);
-    std::vector<PushId> coming;
-    for (const auto& [push, entry] : pushes_) {
-        if (entry.data != nullptr && !entry.here) {
-            coming.push_back(push);
-        }
-    }
-    return coming;
-}
-
-std::vector<int> PushStaging::coming_from() const {
+std::vector<int> PushStaging::coming() const {
     const std::lock_guard lock(mutex_);
     std::vector<int> ranks;
     for (const auto& [push, entry] : pushes_) {

@@ -34,10 +34,8 @@ public:
     [[nodiscard]] bool arrived(PushId push);
     /// Forgets a push, whether it is received, in flight or still to come.
     void discard(PushId push);
-    /// Pushes that have memory and are not completely received.
-    [[nodiscard]] std::vector<PushId> coming() const;
-    /// World ranks that announced them, one for each.
-    [[nodiscard]] std::vector<int> coming_from() const;
+    /// World ranks of the pushes that have memory and are not completely received, one for each.
+    [[nodiscard]] std::vector<int> coming() const;
     [[nodiscard]] bool is_here(const PushId& push) const;
     /// Forgets all sums of nodes for updates up to this version.
     void discard_sums(std::int64_t version);

@@ -13,30 +13,11 @@
 
 namespace cohort {
 
-/// What the coordinator asks about the mean gradients of rounds.
-class GradientAnswers {
-public:
-    explicit GradientAnswers(WorkerContext& context) : context_(context) {}
-
-    /// The answer of the round's reporter; of any other member a kept gradient would be outdated
-    /// when it reports again, so it is dropped.
-    [[nodiscard]] GradientAnswer answer(const RoundOrder& order, const MemberRounds::Sum& sum);
-    /// Drops the gradient that was kept to be compared.
-    void forget() { kept_.clear(); }
-
-private:
-    WorkerContext& context_;
-    std::vector<float> kept_;  ///< mean gradient of a round; empty: none
-};
-
 /// A worker's part in rounds, as long as it is a member of the ring.
 class RingMember {
 public:
     RingMember(WorkerContext& context, RingModel& model, AllReduceFactory rounds)
-        : context_(context),
-          model_(model),
-          rounds_(context, std::move(rounds)),
-          answers_(context) {}
+        : context_(context), model_(model), rounds_(context, std::move(rounds)) {}
 
     /// A granted round, to its end, with the snapshot and the evaluation that follow it. False when
     /// a member was lost before the round was over on this worker.
@@ -75,15 +56,16 @@ private:
     void report(const RoundOrder& order, const MemberRounds::Sum& sum,
                 const GradientAnswer& answer);
     void evaluate(const RoundOrder& order);
+    [[nodiscard]] GradientAnswer answer(const RoundOrder& order, const MemberRounds::Sum& sum);
 
     WorkerContext& context_;
     RingModel& model_;
     MemberRounds rounds_;
-    GradientAnswers answers_;
     std::map<PushId, std::shared_ptr<const float>> staged_;  ///< of this worker's riders
     std::uint64_t done_ = 0;
     std::uint64_t skip_ = 0;   ///< rounds up to this one do not begin
     RoundReport last_report_;  ///< of the model's last round
+    std::vector<float> kept_;  ///< mean gradient of a round, to be compared; empty: none
 };
 
 }  // namespace cohort

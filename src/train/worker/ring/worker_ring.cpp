@@ -215,13 +215,7 @@ void RingExecutor::run() {
 void RingExecutor::end() {
     complete_transfers(
         context_.links(), Port::kWorker, "last gradients and parameters",
-        [this] {
-            std::vector<int> ranks;
-            for (const int worker : inbox_.coming()) {
-                ranks.push_back(context_.links().map.rank_of_worker(worker));
-            }
-            return ranks;
-        },
+        [this] { return inbox_.coming(); },
         [this](const Message& message) { inbox_.forget(message); });
 }
 
