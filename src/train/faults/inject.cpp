@@ -1,5 +1,6 @@
 #include "train/faults/inject.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -88,36 +89,34 @@ void parse_freeze(Injection& injection, std::string_view text, const std::string
     }
 }
 
-void set_field(Injection& injection, std::string_view name, std::string_view value,
-               const std::string& entry) {
-    if (name == "rank") {
-        const auto rank = number<int>(value);
-        if (!rank || *rank < 0) {
-            refuse_fault("'" + std::string(value) + "' is no rank", entry);
-        }
-        injection.rank = *rank;
-    } else if (name == "cpu") {
-        injection.cpu = parse_share(value, entry);
-    } else if (name == "bw") {
-        injection.bytes_per_second = parse_bandwidth(value, entry);
-    } else if (name == "delay") {
-        injection.delay_s = parse_time(value, entry);
-    } else if (name == "sample") {
-        injection.sample_s = parse_time(value, entry);
-    } else if (name == "p") {
-        injection.probability = parse_share(value, entry);
-    } else if (name == "kill") {
-        injection.kill_s = parse_time(value, entry);
-    } else if (name == "freeze") {
-        parse_freeze(injection, value, entry);
-    } else if (name == "from") {
-        injection.from_s = parse_time(value, entry);
-    } else if (name == "to") {
-        injection.to_s = parse_time(value, entry);
-    } else {
-        refuse_fault("'" + std::string(name) + "' is unknown", entry);
+void parse_rank(Injection& injection, std::string_view text, const std::string& entry) {
+    const auto rank = number<int>(text);
+    if (!rank || *rank < 0) {
+        refuse_fault("'" + std::string(text) + "' is no rank", entry);
     }
+    injection.rank = *rank;
 }
+
+/// Sets a field of an injection to what a text says by this rule.
+template <auto kField, double (*kParse)(std::string_view, const std::string&)>
+void set(Injection& injection, std::string_view text, const std::string& entry) {
+    injection.*kField = kParse(text, entry);
+}
+
+struct Field {
+    std::string_view name;
+    void (*set)(Injection& injection, std::string_view text, const std::string& entry);
+};
+constexpr std::array<Field, 10> kFields{{{"rank", parse_rank},
+                                         {"cpu", set<&Injection::cpu, parse_share>},
+                                         {"bw", set<&Injection::bytes_per_second, parse_bandwidth>},
+                                         {"delay", set<&Injection::delay_s, parse_time>},
+                                         {"sample", set<&Injection::sample_s, parse_time>},
+                                         {"p", set<&Injection::probability, parse_share>},
+                                         {"kill", set<&Injection::kill_s, parse_time>},
+                                         {"freeze", parse_freeze},
+                                         {"from", set<&Injection::from_s, parse_time>},
+                                         {"to", set<&Injection::to_s, parse_time>}}};
 
 /// Checks for names that must not stand alone.
 void check_entry(const Injection& injection, const std::set<std::string>& names,
@@ -148,7 +147,11 @@ Injection parse_entry(const std::string& entry) {
             refuse_fault("'" + field + "' is not NAME=VALUE", entry);
         }
         const std::string name = field.substr(0, equals);
-        set_field(injection, name, std::string_view(field).substr(equals + 1), entry);
+        const auto* const known = std::ranges::find(kFields, name, &Field::name);
+        if (known == kFields.end()) {
+            refuse_fault("'" + name + "' is unknown", entry);
+        }
+        known->set(injection, std::string_view(field).substr(equals + 1), entry);
         if (!seen.insert(name).second) {
             refuse_fault("names " + name + " twice", entry);
         }

@@ -1,10 +1,7 @@
 #include "train/run/run_folder.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <system_error>
@@ -63,21 +60,16 @@ void remove_torn_files(const RunFolder& folder) {
 
 /// False when the file exists already or cannot be written whole.
 bool write_new_file(const std::string& path, const std::string& text) {
-    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file < 0) {
+    std::FILE* const file = std::fopen(path.c_str(), "wxe");  // exclusively, closed on exec
+    if (file == nullptr) {
         return false;
     }
-    std::size_t written = 0;
-    while (written < text.size()) {
-        const ssize_t put = write(file, text.data() + written, text.size() - written);
-        if (put < 0 && errno != EINTR) {
-            unlink(path.c_str());
-            break;
-        }
-        written += static_cast<std::size_t>(std::max<ssize_t>(put, 0));
+    const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    const bool whole = std::fclose(file) == 0 && written;
+    if (!whole) {
+        std::remove(path.c_str());
     }
-    close(file);
-    return written == text.size();
+    return whole;
 }
 
 void remove_results(const RunFolder& run, const std::vector<std::string>& paths) {

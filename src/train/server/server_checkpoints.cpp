@@ -12,16 +12,7 @@ ShardWriter::ShardWriter(Hdf5Thread& thread, OperationBoard& operations,
     : hdf5_(thread),
       operations_(operations),
       report_(std::move(report)),
-      thread_([this] { work(); }) {
-}
-
-ShardWriter::~ShardWriter() {
-    {
-        const std::lock_guard lock(mutex_);
-        ending_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
+      thread_([this](const std::stop_token& stop) { work(stop); }) {
 }
 
 void ShardWriter::write(std::string manifest, ShardSnapshot snapshot, double pause_s) {
@@ -32,13 +23,9 @@ void ShardWriter::write(std::string manifest, ShardSnapshot snapshot, double pau
     wake_.notify_one();
 }
 
-void ShardWriter::work() {
+void ShardWriter::work(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    while (true) {
-        wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
-        if (jobs_.empty()) {
-            return;
-        }
+    while (wake_.wait(lock, stop, [this] { return !jobs_.empty(); })) {
         const Job job = std::move(jobs_.front());
         jobs_.pop_front();
         lock.unlock();
