@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 
 #include "cohort/core/version.hpp"
 #include "jobs/cli/config_file.hpp"

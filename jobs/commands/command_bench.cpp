@@ -1,7 +1,5 @@
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cohort/sched/job_limits.hpp"

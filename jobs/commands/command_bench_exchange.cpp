@@ -1,6 +1,4 @@
-#include <fmt/format.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cohort/core/error.hpp"

@@ -1,7 +1,5 @@
-#include <fmt/format.h>
 
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cohort/core/error.hpp"

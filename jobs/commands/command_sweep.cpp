@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 #include "cohort/core/clock.hpp"
 #include "core/log.hpp"

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "cohort/sched/chooser.hpp"
-#include "cohort/sched/policy.hpp"
 #include "cohort/train/events.hpp"
 #include "core/units.hpp"
 #include "jobs/commands/facts.hpp"

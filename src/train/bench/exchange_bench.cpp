@@ -1,7 +1,5 @@
 #include "train/bench/exchange_bench.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <numeric>

@@ -1,13 +1,11 @@
 // Between two ranks: a small message there and back for the latency, then large transfers, each
 // answered by a small message, for the rate.
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "cohort/comm/world.hpp"
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
-#include "cohort/core/statistics.hpp"
 #include "train/bench/profile_measure.hpp"
 
 namespace cohort {
@@ -16,7 +14,7 @@ namespace {
 constexpr std::uint16_t kPing = 1;
 constexpr std::uint16_t kBulk = 2;
 constexpr std::size_t kBulkBytes = std::size_t{16} << 20;
-constexpr std::int64_t kWarmup = 3;
+constexpr int kWarmup = 3;
 constexpr Clock::Seconds kPeerWait{60};
 
 /// One end of the two; rank 0 asks, the other answers.
@@ -35,8 +33,7 @@ public:
     /// Median seconds from the question to its answer.
     double ask(std::uint16_t kind, std::int64_t repetitions) {
         const SteadyClock clock;
-        std::vector<double> seconds;
-        for (std::int64_t i = -kWarmup; i < repetitions; ++i) {
+        const auto there_and_back = [&] {
             const Clock::Seconds before = clock.now();
             if (kind == kBulk) {
                 world_.messenger()
@@ -47,11 +44,9 @@ public:
                 send();
             }
             receive();
-            if (i >= 0) {
-                seconds.push_back((clock.now() - before).count());
-            }
-        }
-        return median(std::move(seconds));
+            return (clock.now() - before).count();
+        };
+        return median_of(repetitions, there_and_back, kWarmup);
     }
     void answer(std::int64_t repetitions) {
         for (std::int64_t i = -kWarmup; i < repetitions; ++i) {

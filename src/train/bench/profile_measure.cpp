@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -112,18 +111,6 @@ std::vector<std::int64_t> batch_sizes(std::int64_t batch) {
                                     std::max<std::int64_t>(batch / 2, 1), batch, 2 * batch};
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     return sizes;
-}
-
-/// Median of what `measure` gives, after two calls that do not count.
-double median_of(std::int64_t repetitions, const std::function<double()>& measure) {
-    for (int i = 0; i < 2; ++i) {
-        (void)measure();
-    }
-    std::vector<double> seconds;
-    for (std::int64_t i = 0; i < repetitions; ++i) {
-        seconds.push_back(measure());
-    }
-    return median(std::move(seconds));
 }
 
 /// A worker: device, network, input.
@@ -247,6 +234,17 @@ struct Sums {
 };
 
 }  // namespace
+
+double median_of(std::int64_t repetitions, const std::function<double()>& measure, int warmup) {
+    for (int i = 0; i < warmup; ++i) {
+        (void)measure();
+    }
+    std::vector<double> seconds;
+    for (std::int64_t i = 0; i < repetitions; ++i) {
+        seconds.push_back(measure());
+    }
+    return median(std::move(seconds));
+}
 
 CostFit fit_costs(std::span<const CostPoint> points) {
     Sums sums;

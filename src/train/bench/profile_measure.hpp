@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,6 +44,10 @@ struct CostFit {
 /// through the origin, and if it fell, the best constant. Errors: UsageError for fewer than two
 /// points or seconds not above 0.
 [[nodiscard]] CostFit fit_costs(std::span<const CostPoint> points);
+
+/// Median of what `measure` gives, after `warmup` calls that do not count.
+[[nodiscard]] double median_of(std::int64_t repetitions, const std::function<double()>& measure,
+                               int warmup = 2);
 
 /// Medians over the repetitions.
 struct MeasuredProfile {

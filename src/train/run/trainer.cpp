@@ -7,7 +7,6 @@
 #include <new>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"

@@ -1,6 +1,5 @@
 #include "train/server/order_line.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "train/protocol/protocol_node.hpp"

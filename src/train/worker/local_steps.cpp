@@ -170,12 +170,7 @@ RoundSummary LocalSteps::compute(const BatchView& piece, GradientObserver& obser
     summary.finite = false;
     if (result) {
         observer.finish();
-        summary.samples = piece.size;
-        summary.loss_sum = result->loss_sum;
-        summary.correct = result->correct;
-        summary.finite =
-            std::isfinite(result->loss_sum) && std::isfinite(observer.sum_of_squares());
-        summary.gradient_norm = std::sqrt(observer.sum_of_squares());
+        note_result(summary, *result, observer.sum_of_squares());
         run_.result.loss_sum += result->loss_sum;
         run_.result.correct += result->correct;
         run_.result.samples += piece.size;

@@ -2,7 +2,6 @@
 #include "train/worker/node_agent.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "cohort/core/error.hpp"
 

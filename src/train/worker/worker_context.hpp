@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 
@@ -61,6 +62,16 @@ private:
     IterationMeter meter_;
     std::uint32_t incarnation_ = 0;
 };
+
+/// What a mini-batch came to, in a report on it. @param squares  of the gradient
+template <class Report>
+void note_result(Report& report, const BatchResult& result, double squares) {
+    report.samples = result.samples;
+    report.loss_sum = result.loss_sum;
+    report.correct = result.correct;
+    report.finite = std::isfinite(result.loss_sum) && std::isfinite(squares);
+    report.gradient_norm = std::sqrt(squares);
+}
 
 /// One way of exchanging gradients, from a worker's side.
 class WorkerExecutor {

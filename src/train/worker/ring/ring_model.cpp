@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {

@@ -1,16 +1,12 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "cohort/model/replica.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "train/protocol/protocol_ring.hpp"
-#include "train/run/snapshot.hpp"
 #include "train/server/server_checkpoints.hpp"
 #include "train/worker/ring/worker_ring_inbox.hpp"
 #include "train/worker/ring/worker_ring_rounds.hpp"

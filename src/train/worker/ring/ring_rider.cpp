@@ -1,7 +1,6 @@
 #include "train/worker/ring/ring_rider.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "train/protocol/protocol_ring.hpp"
@@ -9,17 +8,6 @@
 #include "train/worker/local_steps.hpp"
 
 namespace cohort {
-namespace {
-
-/// What a mini-batch came to. @param squares  |g|^2
-Ticket outcome(const BatchResult& result, double squares) {
-    return {.loss_sum = result.loss_sum,
-            .correct = result.correct,
-            .finite = std::isfinite(result.loss_sum) && std::isfinite(squares),
-            .gradient_norm = std::sqrt(squares)};
-}
-
-}  // namespace
 
 PushRoute RingRider::route() const {
     return {context_.links(), layout_, {{parent(), Port::kWorker}}};
@@ -32,7 +20,8 @@ Ticket RingRider::gradient(const LoadedBatch& batch, const PushId& push) {
     const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
     buffers_.in_use(buffer, observer.transfers());
-    Ticket ticket = outcome(*result, observer.sum_of_squares());
+    Ticket ticket;
+    note_result(ticket, *result, observer.sum_of_squares());
     ticket.times.leaving_s = observer.leaving_s();
     return ticket;
 }
@@ -45,7 +34,8 @@ Ticket RingRider::gradient_of_halves(const LoadedBatch& batch, const PushId& pus
     Transfers transfers = to_parent.start(push, buffer);
     to_parent.release(transfers);
     buffers_.in_use(buffer, std::move(transfers));
-    Ticket ticket = outcome(step->result, step->mean_squares);
+    Ticket ticket;
+    note_result(ticket, step->result, step->mean_squares);
     ticket.halves = true;
     ticket.first_squares = step->squares[0];
     ticket.second_squares = step->squares[1];
@@ -67,7 +57,6 @@ bool RingRider::train() {
     ticket.push = push;
     ticket.lease = batch->lease().id;
     ticket.version = model_.version();
-    ticket.samples = batch->size();
     ticket.times = std::exchange(times_, {});
     ticket.times.input_s = (loaded - start).count();
     ticket.times.compute_s =

@@ -1,7 +1,5 @@
 #include "train/worker/ring/worker_ring_observer.hpp"
 
-#include <algorithm>
-
 #include "optim/vector_math.hpp"
 
 namespace cohort {

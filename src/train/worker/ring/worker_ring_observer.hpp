@@ -5,7 +5,6 @@
 #include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "comm/allreduce/all_reduce.hpp"
 #include "train/worker/worker_observer.hpp"

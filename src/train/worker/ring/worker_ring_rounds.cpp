@@ -161,14 +161,9 @@ RoundSummary MemberRounds::train(const LoadedBatch& batch, GradientObserver& obs
     const Clock::Seconds start = context_.clock().now();
     const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
-    const double squares = observer.sum_of_squares();
     RoundSummary summary;
-    summary.samples = batch.size();
-    summary.loss_sum = result->loss_sum;
-    summary.correct = result->correct;
-    summary.finite = std::isfinite(result->loss_sum) && std::isfinite(squares);
+    note_result(summary, *result, observer.sum_of_squares());
     summary.compute_s = context_.compute().own_seconds((context_.clock().now() - start).count());
-    summary.gradient_norm = std::sqrt(squares);
     return summary;
 }
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cohort/core/error.hpp"
-
 namespace cohort {
 namespace {
 
