@@ -96,12 +96,12 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_chooser_train_command() {
-    return std::make_unique<ChooserTrainCommand>();
-}
-
-std::unique_ptr<Command> make_chooser_score_command() {
-    return std::make_unique<ChooserScoreCommand>();
+void add_chooser_commands(const CommandGroup& all) {
+    const CommandGroup chooser =
+        all.group("chooser", "The regressor of star-ml: training from runs, scores");
+    chooser.add<ChooserTrainCommand>(
+        "train", "Fit the regressor's weights to what runs measured, and say how well");
+    chooser.add<ChooserScoreCommand>("score", "Apply weights to what runs measured");
 }
 
 }  // namespace cohort

@@ -47,8 +47,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_ctl_command() {
-    return std::make_unique<CtlCommand>();
+void add_ctl_command(const CommandGroup& all) {
+    all.add<CtlCommand>("ctl", "Change the mode of a running job, ask how it stands, or stop it");
 }
 
 }  // namespace cohort

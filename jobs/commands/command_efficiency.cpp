@@ -137,12 +137,12 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_efficiency_train_command() {
-    return std::make_unique<EfficiencyTrainCommand>();
-}
-
-std::unique_ptr<Command> make_efficiency_score_command() {
-    return std::make_unique<EfficiencyScoreCommand>();
+void add_efficiency_commands(const CommandGroup& all) {
+    const CommandGroup efficiency =
+        all.group("efficiency", "What stale gradients cost: training from sweeps, scores");
+    efficiency.add<EfficiencyTrainCommand>(
+        "train", "Fit the efficiency model to sweeps, and say how well it does");
+    efficiency.add<EfficiencyScoreCommand>("score", "Apply an efficiency model to sweeps");
 }
 
 }  // namespace cohort

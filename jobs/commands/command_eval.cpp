@@ -67,8 +67,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_eval_command() {
-    return std::make_unique<EvalCommand>();
+void add_eval_command(const CommandGroup& all) {
+    all.add<EvalCommand>("eval", "Accuracy and loss of a trained model on a dataset");
 }
 
 }  // namespace cohort

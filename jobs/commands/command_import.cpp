@@ -86,8 +86,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_import_command() {
-    return std::make_unique<ImportCommand>();
+void add_import_command(const CommandGroup& all) {
+    all.add<ImportCommand>("import", "Convert data to the HDF5 layout that training reads");
 }
 
 }  // namespace cohort

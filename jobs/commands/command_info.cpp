@@ -72,8 +72,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_info_command() {
-    return std::make_unique<InfoCommand>();
+void add_info_command(const CommandGroup& all) {
+    all.add<InfoCommand>(
+        "info", "Versions and machine; on request also a dataset and the layers of a model");
 }
 
 }  // namespace cohort

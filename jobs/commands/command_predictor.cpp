@@ -213,11 +213,12 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_predictor_train_command() {
-    return std::make_unique<PredictorTrainCommand>();
-}
-std::unique_ptr<Command> make_predictor_score_command() {
-    return std::make_unique<PredictorScoreCommand>();
+void add_predictor_commands(const CommandGroup& all) {
+    const CommandGroup predictor =
+        all.group("predictor", "Predictors of workers' times: training, scores");
+    predictor.add<PredictorTrainCommand>("train", "Train the LSTM predictor from recorded runs");
+    predictor.add<PredictorScoreCommand>(
+        "score", "Replay recorded runs through predictors: how good they are");
 }
 
 }  // namespace cohort

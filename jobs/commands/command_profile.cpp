@@ -155,8 +155,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_profile_command() {
-    return std::make_unique<ProfileCommand>();
+void add_profile_command(const CommandGroup& all) {
+    all.add<ProfileCommand>("profile",
+                            "Measure what a model costs on this machine, for simulations");
 }
 
 }  // namespace cohort

@@ -96,8 +96,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_report_command() {
-    return std::make_unique<ReportCommand>();
+void add_report_command(const CommandGroup& all) {
+    all.add<ReportCommand>("report",
+                           "Tables and pictures of a sweep or of simulations, as one HTML page");
 }
 
 }  // namespace cohort

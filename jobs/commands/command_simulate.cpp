@@ -168,8 +168,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_simulate_command() {
-    return std::make_unique<SimulateCommand>();
+void add_simulate_command(const CommandGroup& all) {
+    all.add<SimulateCommand>("simulate",
+                             "Train on a virtual cluster, to see what each mode would do there");
 }
 
 }  // namespace cohort

@@ -218,8 +218,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_sweep_command() {
-    return std::make_unique<SweepCommand>();
+void add_sweep_command(const CommandGroup& all) {
+    all.add<SweepCommand>("sweep",
+                          "Simulate many runs: modes, patterns and seeds of an experiment");
 }
 
 }  // namespace cohort

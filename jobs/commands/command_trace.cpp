@@ -221,11 +221,10 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_trace_make_command() {
-    return std::make_unique<TraceMakeCommand>();
-}
-std::unique_ptr<Command> make_trace_show_command() {
-    return std::make_unique<TraceShowCommand>();
+void add_trace_commands(const CommandGroup& all) {
+    const CommandGroup trace = all.group("trace", "What slows workers down, and when");
+    trace.add<TraceMakeCommand>("make", "Write a pattern as a trace");
+    trace.add<TraceShowCommand>("show", "A picture of a pattern or a trace: workers, time, speed");
 }
 
 }  // namespace cohort

@@ -170,8 +170,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Command> make_train_command() {
-    return std::make_unique<TrainCommand>();
+void add_train_command(const CommandGroup& all) {
+    all.add<TrainCommand>("train", "Train a model on a dataset file");
 }
 
 }  // namespace cohort
