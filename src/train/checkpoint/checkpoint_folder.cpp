@@ -1,4 +1,4 @@
-#include "train/checkpoint/checkpoint_folder.hpp"
+#include "train/checkpoint/checkpoint_format.hpp"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,6 @@
 
 #include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
-#include "train/checkpoint/checkpoint_folder.hpp"
 #include "train/checkpoint/checkpoint_format.hpp"
 #include "train/run/snapshot.hpp"
 

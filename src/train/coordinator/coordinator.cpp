@@ -15,7 +15,6 @@
 #include "train/run/job_parts.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
-#include "train/run/run_space.hpp"
 #include "train/run/snapshot.hpp"
 #include "train/worker/sleep_compute.hpp"
 

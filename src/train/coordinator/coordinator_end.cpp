@@ -9,7 +9,6 @@
 #include "train/protocol/send_order.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
-#include "train/run/run_space.hpp"
 
 namespace cohort {
 namespace {

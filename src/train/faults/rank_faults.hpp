@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "train/faults/inject.hpp"
+#include "train/faults/injection.hpp"
 
 namespace cohort {
 

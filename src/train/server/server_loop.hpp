@@ -9,9 +9,9 @@
 
 #include "train/protocol/links.hpp"
 #include "train/run/job_parts.hpp"
-#include "train/server/order_line.hpp"
 #include "train/server/server_checkpoints.hpp"
 #include "train/server/server_shard.hpp"
+#include "train/server/server_staging.hpp"
 
 namespace cohort {
 

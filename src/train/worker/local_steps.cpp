@@ -12,7 +12,6 @@
 #include "session/gradient_statistics.hpp"
 #include "train/protocol/protocol_ring.hpp"
 #include "train/run/job_parts.hpp"
-#include "train/worker/ring/worker_ring_observer.hpp"
 #include "train/worker/worker_observer.hpp"
 
 namespace cohort {

@@ -4,7 +4,7 @@
 
 #include "train/coordinator/push_times.hpp"
 #include "train/protocol/send_order.hpp"
-#include "train/worker/node_slots.hpp"
+#include "train/worker/node_staging.hpp"
 
 namespace cohort {
 

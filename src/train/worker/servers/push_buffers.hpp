@@ -10,8 +10,7 @@
 
 #include "train/protocol/links.hpp"
 #include "train/protocol/protocol.hpp"
-#include "train/worker/node_agent.hpp"
-#include "train/worker/node_slots.hpp"
+#include "train/worker/node_staging.hpp"
 #include "train/worker/servers/worker_parameters.hpp"
 #include "train/worker/worker_context.hpp"
 #include "train/worker/worker_observer.hpp"

@@ -13,8 +13,7 @@
 #include "support/train/local_network.hpp"
 #include "support/train/server_pushes.hpp"
 #include "train/coordinator/servers/node_desk.hpp"
-#include "train/worker/node_agent.hpp"
-#include "train/worker/node_slots.hpp"
+#include "train/worker/node_staging.hpp"
 
 namespace cohort {
 namespace {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "support/train/worker_rig.hpp"
-#include "train/worker/ring/worker_ring_observer.hpp"
 #include "train/worker/servers/push_buffers.hpp"
 #include "train/worker/servers/worker_times.hpp"
 #include "train/worker/worker_observer.hpp"
