@@ -1,6 +1,7 @@
 // Between two ranks: a small message there and back for the latency, then large transfers, each
 // answered by a small message, for the rate.
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "cohort/comm/world.hpp"
@@ -75,23 +76,21 @@ MeasuredExchange measure(World& world, std::int64_t repetitions) {
     MeasuredExchange result{.rank = world.rank(),
                             .same_host = ranks.front().node == ranks.back().node};
     std::string met;
+    std::optional<End> end;
     if (world.rank() == 0 || world.rank() == last) {
-        End end(world, last - world.rank());
-        (void)world.agree(ExitCode::kDone, met);
-        if (world.rank() == 0) {
-            const double small_s = end.ask(kPing, repetitions);
-            const double bulk_s = end.ask(kBulk, repetitions);
-            result.latency_s = small_s / 2;
-            result.bytes_per_s =
-                static_cast<double>(kBulkBytes) / std::max(bulk_s - small_s, bulk_s / 2);
-        } else {
-            end.answer(repetitions);
-            end.answer(repetitions);
-        }
-        (void)world.agree(ExitCode::kDone, met);
-        return result;
+        end.emplace(world, last - world.rank());
     }
     (void)world.agree(ExitCode::kDone, met);
+    if (world.rank() == 0) {
+        const double small_s = end->ask(kPing, repetitions);
+        const double bulk_s = end->ask(kBulk, repetitions);
+        result.latency_s = small_s / 2;
+        result.bytes_per_s =
+            static_cast<double>(kBulkBytes) / std::max(bulk_s - small_s, bulk_s / 2);
+    } else if (end) {
+        end->answer(repetitions);
+        end->answer(repetitions);
+    }
     (void)world.agree(ExitCode::kDone, met);
     return result;
 }

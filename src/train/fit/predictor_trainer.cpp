@@ -277,11 +277,4 @@ LstmModel train_predictor(std::span<const PredictorSeries> series,
     return best;
 }
 
-PredictorError predictor_error(const LstmModel& model, std::span<const PredictorSeries> series) {
-    const std::vector<PredictorSeries> usable = long_enough(series);
-    PredictorTrainer trainer(1);
-    trainer.load(model);
-    return trainer.error(cut_windows(usable, LstmModel::kWindow, 0));
-}
-
 }  // namespace cohort

@@ -53,11 +53,6 @@ struct PredictorProgress {
     std::span<const PredictorSeries> series, const PredictorTrainingOptions& options,
     const std::function<void(const PredictorProgress&)>& progress = {});
 
-/// Errors of a model one record ahead, over adjacent windows of these series.
-/// Errors: UsageError when no series has more than kWindow records.
-[[nodiscard]] PredictorError predictor_error(const LstmModel& model,
-                                             std::span<const PredictorSeries> series);
-
 /// kWindow + 1 consecutive records of a series.
 struct PredictorWindow {
     const LstmFeatures* first = nullptr;

@@ -53,10 +53,7 @@ public:
     /// cannot be written: both end the run at its start.
     void on_start(TrainControl& run) override {
         const TrainOptions& options = run.options();
-        const OutputFile file = check_output({.option = option_,
-                                              .path = options.*path_of_,
-                                              .overwrite = options.overwrite || options.resume,
-                                              .inputs = input_files(options)});
+        const OutputFile file = check_record(option_, options.*path_of_, options);
         check_folder_of(file);
         path_ = file.path;
         keep_ = !options.overwrite;

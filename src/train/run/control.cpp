@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
+#include "cohort/core/output.hpp"
 #include "train/run/run_folder.hpp"
 
 namespace cohort {
@@ -69,20 +70,6 @@ ControlFolder::Content read_all(int file, std::size_t limit) {
         size += static_cast<std::size_t>(got);
     }
     return {.text = "", .refused = fmt::format("longer than {} bytes", limit)};
-}
-
-bool write_all(int file, std::string_view text) {
-    while (!text.empty()) {
-        const ssize_t put = ::write(file, text.data(), text.size());
-        if (put < 0 && errno == EINTR) {
-            continue;
-        }
-        if (put <= 0) {
-            return false;
-        }
-        text.remove_prefix(static_cast<std::size_t>(put));
-    }
-    return true;
 }
 
 constexpr Clock::Seconds kPoll{0.05};
@@ -185,10 +172,10 @@ void ControlFolder::put(const std::string& name, std::string_view text) const {
     if (file < 0) {
         refuse_file(path_ + "/" + name, "cannot be written", errno_text(errno));
     }
-    const bool written = write_all(file, text);
-    const bool whole = ::close(file) == 0 && written;
-    if (!whole || ::renameat(folder_, temporary.c_str(), folder_, name.c_str()) != 0) {
-        const std::string reason = errno_text(errno);
+    int error = write_all(file, text);
+    error = ::close(file) == 0 || error != 0 ? error : errno;
+    if (error != 0 || ::renameat(folder_, temporary.c_str(), folder_, name.c_str()) != 0) {
+        const std::string reason = errno_text(error != 0 ? error : errno);
         ::unlinkat(folder_, temporary.c_str(), 0);
         refuse_file(path_ + "/" + name, "cannot be written", reason);
     }

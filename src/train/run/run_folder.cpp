@@ -1,11 +1,11 @@
 #include "train/run/run_folder.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -27,20 +27,6 @@ namespace fs = std::filesystem;
 
 /// Limit of the reason in an exit code file.
 constexpr std::size_t kReasonBytes = 2000;
-
-/// Checks the files that the run records outside its output folder: a resumed run keeps those of
-/// the earlier part.
-void check_records(const TrainOptions& options) {
-    for (const auto& [option, path] : {std::pair("--record-trace", options.record_trace),
-                                       std::pair("--record-load", options.record_load)}) {
-        if (!path.empty()) {
-            (void)check_output({.option = option,
-                                .path = path,
-                                .overwrite = options.overwrite || options.resume,
-                                .inputs = input_files(options)});
-        }
-    }
-}
 
 std::vector<std::string> existing_results(const std::string& out) {
     const RunFolder folder(out);
@@ -68,30 +54,29 @@ void remove_torn_files(const RunFolder& folder) {
 
 /// False when the file exists already or cannot be written whole.
 bool write_new_file(const std::string& path, const std::string& text) {
-    std::FILE* const file = std::fopen(path.c_str(), "wxe");  // exclusively, closed on exec
-    if (file == nullptr) {
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0) {
         return false;
     }
-    const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-    const bool whole = std::fclose(file) == 0 && written;
-    if (!whole) {
-        std::remove(path.c_str());
+    const bool written = write_all(file, text) == 0;
+    if (!written) {
+        unlink(path.c_str());
     }
-    return whole;
+    close(file);
+    return written;
 }
 
-void remove_results(const RunFolder& run, const std::vector<std::string>& paths) {
+/// @param checkpoints  a folder of the run's own, which is no link
+void remove_results(const std::string& checkpoints, const std::vector<std::string>& paths) {
     for (const std::string& path : paths) {
         const std::string parent = fs::path(path).parent_path().string();
-        const OutputFolder folder(
-            parent, parent == run.checkpoints ? FolderRule::kOwnReal : FolderRule::kOwn);
+        const OutputFolder folder(parent,
+                                  parent == checkpoints ? FolderRule::kOwnReal : FolderRule::kOwn);
         if (const int error = folder.remove(fs::path(path).filename().string()); error != 0) {
             fail_errno(path, "cannot be deleted", error);
         }
     }
 }
-
-namespace fs = std::filesystem;
 
 /// Space for metrics, and for HDF5's own structures.
 constexpr std::uint64_t kBeside = std::uint64_t{1} << 20U;
@@ -139,26 +124,35 @@ std::uint64_t size_of_replaced(const TrainOptions& options, const RunBytes& byte
 
 /// Manifest first, so that the rest of an interrupted deletion is no checkpoint.
 void remove_checkpoint(const std::string& manifest) {
-    const OutputFolder folder(fs::path(manifest).parent_path().string(), FolderRule::kOwnReal);
     std::vector<std::string> files = shard_files(manifest);
     files.insert(files.begin(), manifest);
-    for (const std::string& file : files) {
-        if (const int error = folder.remove(fs::path(file).filename().string()); error != 0) {
-            fail_errno(file, "cannot be deleted", error);
-        }
-    }
+    remove_results(fs::path(manifest).parent_path().string(), files);
+}
+
+/// Files that the options name for the run to read; some names may be empty.
+std::vector<std::string> input_files(const TrainOptions& options) {
+    return {options.data, options.predictor_file, options.efficiency_file, options.chooser_file};
 }
 
 }  // namespace
 
-std::vector<std::string> input_files(const TrainOptions& options) {
-    return {options.data, options.predictor_file, options.efficiency_file, options.chooser_file};
+OutputFile check_record(const std::string& option, const std::string& path,
+                        const TrainOptions& options) {
+    return check_output({.option = option,
+                         .path = path,
+                         .overwrite = options.overwrite || options.resume,
+                         .inputs = input_files(options)});
 }
 
 void check_run_folder(const TrainOptions& options) {
     check_output_folder(options.out, {"run.lock", "metrics.jsonl", "model.h5", "exit_code"},
                         {"checkpoints", "ctl"});
-    check_records(options);
+    for (const auto& [option, path] : {std::pair("--record-trace", options.record_trace),
+                                       std::pair("--record-load", options.record_load)}) {
+        if (!path.empty()) {
+            (void)check_record(option, path, options);
+        }
+    }
     const std::vector<std::string> found = existing_results(options.out);
     if (!found.empty() && !options.resume && !options.overwrite) {
         fail<UsageError>({.where = "--out " + options.out,
@@ -174,11 +168,11 @@ RunLock prepare_run_folder(const TrainOptions& options) {
     check_run_folder(options);
     const RunFolder folder(options.out);
     if (options.overwrite) {
-        remove_results(folder, existing_results(options.out));
+        remove_results(folder.checkpoints, existing_results(options.out));
     }
     remove_torn_files(folder);
     remove_orphan_shards(folder.checkpoints);
-    remove_results(folder, {folder.exit_code});
+    remove_results(folder.checkpoints, {folder.exit_code});
     return lock;
 }
 

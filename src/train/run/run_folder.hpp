@@ -32,8 +32,10 @@ struct RunFolder {
     std::string control;  ///< folder of requests, exists while the job runs
 };
 
-/// Files that the options name for the run to read; some names may be empty.
-[[nodiscard]] std::vector<std::string> input_files(const TrainOptions& options);
+/// A file that the run records outside its folder; a resumed run keeps that of the part before.
+/// Errors: UsageError, FileError, see check_output.
+[[nodiscard]] OutputFile check_record(const std::string& option, const std::string& path,
+                                      const TrainOptions& options);
 
 /// Checks the folder, and the files to record, without changing them. Errors: UsageError when
 /// results exist and neither `resume` nor `overwrite` is set; FileError when the folder cannot be
