@@ -211,8 +211,8 @@ void Coordinator::open_session(const LeaseState& leases, const SampleAccounts& a
         LeaseLedger(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),
         accounts, start);
     consultation_.emplace(*session_, reporter_.clock(), model);
-    flow_ = links_.map.servers == 0 ? make_ring_flow(links_, parts_, *this)
-                                    : make_servers_flow(links_, parts_, *this);
+    flow_ = links_.map.servers == 0 ? make_ring_driver(links_, parts_, *this)
+                                    : make_servers_driver(links_, parts_, *this);
 }
 
 void Coordinator::train() {

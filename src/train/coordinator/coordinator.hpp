@@ -12,16 +12,16 @@
 #include "cohort/train/trainer.hpp"
 #include "core/system/run_lock.hpp"
 #include "session/training_session.hpp"
-#include "train/coordinator/checkpoint_desk.hpp"
-#include "train/coordinator/control_desk.hpp"
-#include "train/coordinator/evaluation_desk.hpp"
+#include "train/coordinator/checkpoint_coordinator.hpp"
+#include "train/coordinator/control_server.hpp"
+#include "train/coordinator/evaluation_tracker.hpp"
 #include "train/coordinator/gathering.hpp"
 #include "train/coordinator/modes/mode_consultation.hpp"
 #include "train/coordinator/roster.hpp"
 #include "train/coordinator/run_reporter.hpp"
 #include "train/coordinator/run_wait.hpp"
 #include "train/coordinator/snapshot_evaluator.hpp"
-#include "train/coordinator/update_flow.hpp"
+#include "train/coordinator/update_driver.hpp"
 #include "train/protocol/links.hpp"
 #include "train/run/job_parts.hpp"
 
@@ -30,7 +30,7 @@ namespace cohort {
 /// Owns a run: the mode, its plan and engine, the leases, evaluations, checkpoints, metrics, who
 /// takes part, and when it ends. Lives on a thread of rank 0 and is told of everything by messages
 /// (protocol.hpp).
-class Coordinator final : private RunBooks {
+class Coordinator final : private UpdateObserver {
 public:
     /// @param links, parts, environment outlive it  @param device described in the metrics
     /// To be made before anybody can send to the coordinator's port.
@@ -51,7 +51,7 @@ public:
     void cancel(std::exception_ptr error);
 
 private:
-    // RunBooks
+    // UpdateObserver
     [[nodiscard]] TrainingSession& session() override { return *session_; }
     [[nodiscard]] UpdateExtras decide(std::int64_t samples) override;
     void updated(const UpdateOrder& update) override;
@@ -115,7 +115,7 @@ private:
     std::vector<ShardRange> shards_;
     Gathering gathering_;
     std::optional<TrainingSession> session_;
-    std::unique_ptr<UpdateFlow> flow_;
+    std::unique_ptr<UpdateDriver> flow_;
     bool flow_begun_ = false;  ///< the roles have been told to begin
     bool training_ = false;    ///< updates are waited for
 
@@ -125,9 +125,9 @@ private:
     Roster roster_;
     RunReporter reporter_;
     RunWait wait_;
-    std::optional<ControlDesk> control_;
-    std::optional<EvaluationDesk> evaluations_;
-    std::optional<CheckpointDesk> checkpoints_;
+    std::optional<ControlServer> control_;
+    std::optional<EvaluationTracker> evaluations_;
+    std::optional<CheckpointCoordinator> checkpoints_;
     std::unique_ptr<SnapshotEvaluator> evaluator_;  ///< once a mode that does not wait needed it
     std::optional<StopReason> stop_;
     std::string failure_;            ///< of a worker's device, that ends the run

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cohort/train/trainer.hpp"
-#include "train/coordinator/loss_desk.hpp"
+#include "train/coordinator/lost_workers.hpp"
 #include "train/protocol/links.hpp"
 #include "train/protocol/protocol.hpp"
 
@@ -20,7 +20,7 @@ public:
     [[nodiscard]] bool lost(int rank);
     /// A lost rank takes part again. False when it was not lost.
     [[nodiscard]] bool returned(int rank);
-    [[nodiscard]] const LossDesk& losses() const noexcept { return losses_; }
+    [[nodiscard]] const LostWorkers& losses() const noexcept { return losses_; }
     /// All workers are told to stop. Nothing happens the second time.
     void stop_workers();
     [[nodiscard]] bool workers_stopped() const noexcept { return workers_stopped_; }
@@ -36,7 +36,7 @@ public:
 
 private:
     Links links_;
-    LossDesk losses_;
+    LostWorkers losses_;
     std::vector<int> at_work_;
     std::vector<Farewell> reports_;
     bool workers_stopped_ = false;

@@ -33,7 +33,7 @@ class PartObserver final : public GradientObserver {
 public:
     PartObserver(WorkerContext& context, std::span<float> sum, float share, bool first,
                  std::function<bool()> give_up)
-        : GradientObserver(context.compute().step_parts(), std::move(give_up), !first),
+        : GradientObserver(context.compute().step_context(), std::move(give_up), !first),
           parameters_(context.replica().gradients().size()),
           sum_(sum),
           share_(share),
@@ -114,7 +114,7 @@ std::optional<LocalSteps::Result> LocalSteps::run(const LoadedBatch& batch, cons
 
 LocalSteps::End LocalSteps::step(const BatchView& piece, double lr,
                                  const std::function<bool()>& give_up) {
-    AloneObserver observer(context_.compute().step_parts(), give_up);
+    AloneObserver observer(context_.compute().step_context(), give_up);
     const RoundSummary summary = compute(piece, observer);
     if (summary.samples == 0) {
         return End::kGivenUp;
@@ -138,7 +138,7 @@ LocalSteps::End LocalSteps::group_step(const BatchView& piece, double lr, AllRed
     check_invariant(buffer.size() == average_.size(), "a group sums what a delta holds");
     RoundSummary summary;
     if (piece.size > 0) {
-        RingObserver observer(context_.compute().step_parts(), group, buffer,
+        RingObserver observer(context_.compute().step_context(), group, buffer,
                               static_cast<float>(piece.size), {}, give_up);
         summary = compute(piece, observer);
     } else {

@@ -27,7 +27,7 @@ public:
     /// Of a replica that does not lie in host memory.
     [[nodiscard]] WorkerDevice& worker_device() { return worker_device_.value(); }
     /// What training steps are observed with.
-    [[nodiscard]] StepParts step_parts() noexcept {
+    [[nodiscard]] StepContext step_context() noexcept {
         return {replica_, injector_, worker_device_ ? &*worker_device_ : nullptr};
     }
     /// The scope of an exchange whose buffer may lie where the replica does.

@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-GradientObserver::GradientObserver(const StepParts& parts, std::function<bool()> give_up,
+GradientObserver::GradientObserver(const StepContext& parts, std::function<bool()> give_up,
                                    bool goes_on, Pieces pieces)
     : parts_(parts),
       give_up_(std::move(give_up)),

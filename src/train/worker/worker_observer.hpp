@@ -31,7 +31,7 @@ public:
     /// @param give_up  asked between groups of layers; true gives the step up. None: never
     /// @param goes_on  the mini-batch has begun with another step
     /// @param pieces   means nothing when the replica lies in host memory
-    explicit GradientObserver(const StepParts& parts, std::function<bool()> give_up = {},
+    explicit GradientObserver(const StepContext& parts, std::function<bool()> give_up = {},
                               bool goes_on = false, Pieces pieces = Pieces::kHost);
 
     void gradient_ready(std::int64_t begin, std::int64_t end) final;
@@ -67,7 +67,7 @@ private:
     void take(std::int64_t begin, std::int64_t end, std::span<const float> gradients);
     void take_copies(bool all);
 
-    StepParts parts_;
+    StepContext parts_;
     std::function<bool()> give_up_;
     Place place_;
     bool begun_ = false;                ///< a range was announced
@@ -121,8 +121,9 @@ struct AddedPush {
 /// by piece, in their order. Where the buffer is the device's memory all of that is done there.
 class RingObserver final : public GradientObserver {
 public:
-    RingObserver(const StepParts& parts, AllReduce& exchange, std::span<float> buffer, float weight,
-                 std::span<const AddedPush> added = {}, std::function<bool()> give_up = {})
+    RingObserver(const StepContext& parts, AllReduce& exchange, std::span<float> buffer,
+                 float weight, std::span<const AddedPush> added = {},
+                 std::function<bool()> give_up = {})
         : GradientObserver(parts, std::move(give_up), false,
                            exchange.on_device() ? Pieces::kDevice : Pieces::kHost),
           exchange_(exchange),
@@ -148,7 +149,7 @@ private:
 /// A training step of a ring of one: the gradient stays where it is.
 class AloneObserver final : public GradientObserver {
 public:
-    explicit AloneObserver(const StepParts& parts, std::function<bool()> give_up = {})
+    explicit AloneObserver(const StepContext& parts, std::function<bool()> give_up = {})
         : GradientObserver(parts, std::move(give_up), false, Pieces::kDevice) {}
 
 protected:

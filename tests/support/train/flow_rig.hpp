@@ -19,7 +19,7 @@
 #include "support/data/tiny_dataset.hpp"
 #include "support/train/local_network.hpp"
 #include "support/train/test_run.hpp"
-#include "train/coordinator/update_flow.hpp"
+#include "train/coordinator/update_driver.hpp"
 #include "train/run/job_parts.hpp"
 #include "train/worker/servers/start_permit.hpp"
 
@@ -34,8 +34,8 @@ public:
         : job((write_data(folder_), options(folder_, server_ranks, batch)), worker_ranks),
           network(server_ranks + worker_ranks, server_ranks),
           run(job, worker_ranks, samples, plan, Architecture::kServers, measure_gradients),
-          flow(make_servers_flow(Links{network.messenger(0), network.operations(0), network.map()},
-                                 job, run)) {
+          flow(make_servers_driver(
+              Links{network.messenger(0), network.operations(0), network.map()}, job, run)) {
         for (int server = 0; server < server_ranks; ++server) {
             servers.emplace_back();
             servers.back().down.resize(static_cast<std::size_t>(worker_ranks));
@@ -177,7 +177,7 @@ public:
     JobParts job;
     LocalNetwork network;
     TestRun run;
-    std::unique_ptr<UpdateFlow> flow;
+    std::unique_ptr<UpdateDriver> flow;
     std::vector<Server> servers;
     std::vector<Worker> workers;
 };

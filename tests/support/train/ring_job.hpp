@@ -80,7 +80,7 @@ public:
         : WorkerRig(model, workers, 0),
           messenger(network.messenger(0)),
           books(job, workers, samples, std::move(plan), Architecture::kRing, measure_gradients),
-          flow(make_ring_flow({messenger, network.operations(0), network.map()}, job, books)) {
+          flow(make_ring_driver({messenger, network.operations(0), network.map()}, job, books)) {
         network.messenger(0).set_sink(Port::kCoordinator, this);
     }
     RingJob(const RingJob&) = delete;
@@ -167,7 +167,7 @@ public:
     LocalRounds rounds;
     RecordingMessenger messenger;
     TestRun books;
-    std::unique_ptr<UpdateFlow> flow;
+    std::unique_ptr<UpdateDriver> flow;
     std::set<int> lost;
     int begin_parts = 0;                      ///< of the evaluation to begin with
     std::map<std::uint64_t, Ticket> tickets;  ///< of riders, by lease

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/coordinator/update_flow.hpp"
+#include "train/coordinator/update_driver.hpp"
 
 namespace cohort::test {
 
@@ -17,7 +17,7 @@ struct AppliedUpdate : UpdateOrder {
 };
 
 /// A run without hooks, files or a clock, that keeps what it is told.
-class TestRun final : public RunBooks, private SessionObserver {
+class TestRun final : public UpdateObserver, private SessionObserver {
 public:
     /// @param samples  budget @param measure_gradients  see SessionOptions
     TestRun(const JobParts& job, int workers, std::int64_t samples, SyncPlan plan,

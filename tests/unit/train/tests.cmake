@@ -2,7 +2,7 @@ cohort_add_unit_tests(train LIBS cohort::train nlohmann_json::nlohmann_json fmt:
   PROPERTIES TIMEOUT 120 TOPICS
   bench/profile
   coordinator/control coordinator/desks coordinator/evaluation coordinator/modes coordinator/node
-  coordinator/refiner coordinator/ring_flow coordinator/ring_losses coordinator/servers_desks
+  coordinator/refiner coordinator/ring_driver coordinator/ring_losses coordinator/servers_desks
   faults/inject
   fit/predictor fit/predictor_scores
   hooks/hooks hooks/trace
@@ -10,6 +10,6 @@ cohort_add_unit_tests(train LIBS cohort::train nlohmann_json::nlohmann_json fmt:
   server/server_line server/server_loop server/server_math server/server_shard
   worker/load worker/local_steps worker/sleep_compute worker/times worker/window
   worker/worker_orders worker/worker_push worker/worker_ring worker/worker_servers)
-cohort_add_unit_test(NAME train_flow_servers_test
-  SOURCES unit/train/coordinator/flow_servers_test.cpp support/train/flow_rig.cpp
+cohort_add_unit_test(NAME train_servers_driver_test
+  SOURCES unit/train/coordinator/servers_driver_test.cpp support/train/flow_rig.cpp
   LIBS cohort::train fmt::fmt TIMEOUT 120)

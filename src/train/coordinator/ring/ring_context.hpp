@@ -4,7 +4,7 @@
 
 #include "session/ring/ring.hpp"
 #include "train/coordinator/ring/ring_ids.hpp"
-#include "train/coordinator/update_flow.hpp"
+#include "train/coordinator/update_driver.hpp"
 #include "train/protocol/protocol_ring.hpp"
 #include "train/protocol/send_order.hpp"
 
@@ -14,7 +14,7 @@ namespace cohort {
 struct RingContext {
     Links links;
     const JobParts& parts;
-    RunBooks& books;
+    UpdateObserver& books;
     Ring& ring;
     RingIds ids{};
     std::uint64_t epoch = 0;  ///< counts losses of members

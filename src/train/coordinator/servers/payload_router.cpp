@@ -25,12 +25,12 @@ void PayloadRouter::discard(const PushId& push) {
 }
 
 void PayloadRouter::send_update(FireOrder& order) {
-    const NodeDesk::Orders orders = nodes_.split(order);
+    const NodeAggregation::Orders orders = nodes_.split(order);
     send_servers(links_, MessageKind::kFire, order);
     send_node_orders(orders);
 }
 
-void PayloadRouter::send_node_orders(const NodeDesk::Orders& orders) {
+void PayloadRouter::send_node_orders(const NodeAggregation::Orders& orders) {
     for (const auto& [rank, order] : orders.sums) {
         send_order(links_, {rank, Port::kNode}, NodeMessage::kSum, order);
     }
@@ -48,7 +48,7 @@ std::vector<PushId> PayloadRouter::worker_lost(int worker, const std::vector<Pus
     for (const PushId& push : incomplete) {
         discard(push);
     }
-    const NodeDesk::Orders orders = nodes_.lost(worker);
+    const NodeAggregation::Orders orders = nodes_.lost(worker);
     send_node_orders(orders);
     return orders.stranded;
 }

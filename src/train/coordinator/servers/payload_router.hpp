@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "train/coordinator/servers/node_desk.hpp"
+#include "train/coordinator/servers/node_aggregation.hpp"
 #include "train/protocol/links.hpp"
 
 namespace cohort {
@@ -37,10 +37,10 @@ public:
     void send_frees(int worker);
 
 private:
-    void send_node_orders(const NodeDesk::Orders& orders);
+    void send_node_orders(const NodeAggregation::Orders& orders);
 
     Links links_;
-    NodeDesk nodes_;
+    NodeAggregation nodes_;
     std::vector<bool> live_;            ///< by worker
     std::vector<NodeFreeOrder> frees_;  ///< for lost workers: sent when they join
 };

@@ -218,7 +218,7 @@ void RingModel::apply(const RoundOrder& order, const MemberRounds::Sum& sum) {
 
 /// The mean change that the members' local steps made; the optimizer's state stays as it is.
 void RingModel::add_delta(std::span<const float> delta) {
-    if (const StepParts parts = context_.compute().step_parts(); parts.device != nullptr) {
+    if (const StepContext parts = context_.compute().step_context(); parts.device != nullptr) {
         parts.device->math->add_scaled(replica_.parameters(), delta, 1);
     } else {
         add_scaled(replica_.parameters(), delta, 1);

@@ -16,7 +16,7 @@ PushRoute RingRider::route() const {
 Ticket RingRider::gradient(const LoadedBatch& batch, const PushId& push) {
     const PushRoute to_parent = route();
     const std::shared_ptr<Buffer> buffer = buffers_.free_or_new();
-    PushObserver observer(context_.compute().step_parts(), to_parent, buffer, push);
+    PushObserver observer(context_.compute().step_context(), to_parent, buffer, push);
     const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
     buffers_.in_use(buffer, observer.transfers());

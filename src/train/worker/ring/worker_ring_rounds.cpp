@@ -87,7 +87,7 @@ void MemberRounds::keep_only(const std::vector<std::uint64_t>& rings) {
 }
 
 MemberRounds::Sum MemberRounds::alone(const RoundMember& mine, std::uint64_t round) {
-    AloneObserver observer(context_.compute().step_parts());
+    AloneObserver observer(context_.compute().step_context());
     const RoundSummary summary = train(*batch_of(mine), observer);
     return {{complete(summary, round)}, {}, {}};
 }
@@ -105,7 +105,7 @@ RoundSummary MemberRounds::complete(RoundSummary summary, std::uint64_t round) {
 
 RoundSummary MemberRounds::train_into(const LoadedBatch& batch, float weight, AllReduce& sum,
                                       std::span<float> buffer, std::span<const AddedPush> added) {
-    RingObserver observer(context_.compute().step_parts(), sum, buffer, weight, added);
+    RingObserver observer(context_.compute().step_context(), sum, buffer, weight, added);
     return train(batch, observer);
 }
 

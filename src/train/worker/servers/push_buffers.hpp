@@ -65,7 +65,7 @@ struct PushRoute {
 /// of pushes.
 class LayoutObserver : public GradientObserver {
 public:
-    LayoutObserver(const StepParts& parts, const ShardedLayout& layout, std::span<float> to,
+    LayoutObserver(const StepContext& parts, const ShardedLayout& layout, std::span<float> to,
                    std::function<bool()> give_up)
         : GradientObserver(parts, std::move(give_up)), layout_(layout), to_(to.data()) {}
 
@@ -88,7 +88,7 @@ private:
 class PushObserver final : public LayoutObserver {
 public:
     /// @param route  outlives it
-    PushObserver(const StepParts& parts, const PushRoute& route, std::shared_ptr<Buffer> buffer,
+    PushObserver(const StepContext& parts, const PushRoute& route, std::shared_ptr<Buffer> buffer,
                  const PushId& push, std::function<bool()> give_up = {})
         : LayoutObserver(parts, route.layout, route.layout.all(*buffer), std::move(give_up)),
           route_(route),

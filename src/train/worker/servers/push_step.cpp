@@ -84,7 +84,7 @@ void PushStep::run(const PushJob& job) {
 }
 
 void PushStep::gradient(const PushJob& job) {
-    PushObserver observer(context_.compute().step_parts(), places_.route(), job.place.buffer,
+    PushObserver observer(context_.compute().step_context(), places_.route(), job.place.buffer,
                           job.id, [&] { return give_up(job); });
     const auto result = context_.compute().train_step(view_of(job.batch), observer);
     if (result) {
@@ -109,7 +109,7 @@ void PushStep::gradient(const PushJob& job) {
 
 /// The payload stays here; the node's head sums it with others when its update is decided.
 void PushStep::gradient_in_slot(const PushJob& job) {
-    LayoutObserver observer(context_.compute().step_parts(), layout_, job.place.floats,
+    LayoutObserver observer(context_.compute().step_context(), layout_, job.place.floats,
                             [&] { return give_up(job); });
     const auto result = context_.compute().train_step(view_of(job.batch), observer);
     if (!result) {

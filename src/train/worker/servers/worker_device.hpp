@@ -89,7 +89,7 @@ private:
 };
 
 /// What a training step is observed with; all of it outlives the observer.
-struct StepParts {
+struct StepContext {
     Replica& replica;
     Injector& injector;
     WorkerDevice* device = nullptr;  ///< null: the replica lies in host memory

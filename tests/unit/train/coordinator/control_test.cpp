@@ -16,7 +16,7 @@
 
 #include "cohort/core/error.hpp"
 #include "support/core/temp_folder.hpp"
-#include "train/coordinator/control_desk.hpp"
+#include "train/coordinator/control_server.hpp"
 
 namespace cohort {
 namespace {
@@ -29,8 +29,8 @@ using testing::IsEmpty;
 class Control : public testing::Test {
 protected:
     /// A job that takes requests; accepts all but "mode wrong".
-    std::unique_ptr<ControlDesk> job() {
-        return std::make_unique<ControlDesk>(ctl, [this](const std::string& words) {
+    std::unique_ptr<ControlServer> job() {
+        return std::make_unique<ControlServer>(ctl, [this](const std::string& words) {
             taken.push_back(words);
             if (words == "mode wrong") {
                 fail<UsageError>({.where = "--mode", .what = "unknown"});
@@ -39,7 +39,7 @@ protected:
         });
     }
     /// Looks once, as if enough time had passed.
-    void look(ControlDesk& desk) { desk.look(now += ControlDesk::kLook); }
+    void look(ControlServer& desk) { desk.look(now += ControlServer::kLook); }
     std::string token() const {
         std::ifstream file(ctl + "/run");
         std::string text;

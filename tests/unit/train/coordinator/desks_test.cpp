@@ -9,8 +9,8 @@
 
 #include "cohort/core/error.hpp"
 #include "support/core/temp_folder.hpp"
-#include "train/coordinator/checkpoint_desk.hpp"
-#include "train/coordinator/evaluation_desk.hpp"
+#include "train/coordinator/checkpoint_coordinator.hpp"
+#include "train/coordinator/evaluation_tracker.hpp"
 #include "train/coordinator/gathering.hpp"
 
 namespace cohort {
@@ -27,8 +27,8 @@ TrainProgress at(std::int64_t samples) {
     return progress;
 }
 
-TEST(EvaluationDesk, IsDueOncePerPeriodEvenWhenUpdatesStraddle) {
-    EvaluationDesk desk(100, 0);
+TEST(EvaluationTracker, IsDueOncePerPeriodEvenWhenUpdatesStraddle) {
+    EvaluationTracker desk(100, 0);
     EXPECT_FALSE(desk.due(90));
     EXPECT_TRUE(desk.due(120));
     const std::uint64_t id = desk.start();
@@ -37,11 +37,11 @@ TEST(EvaluationDesk, IsDueOncePerPeriodEvenWhenUpdatesStraddle) {
     EXPECT_TRUE(desk.part({.id = id, .part = 0, .samples = 1}));
     EXPECT_FALSE(desk.due(180));
     EXPECT_TRUE(desk.due(230));
-    EXPECT_TRUE(EvaluationDesk(100, 90).due(130)) << "the run stopped before it could be done";
+    EXPECT_TRUE(EvaluationTracker(100, 90).due(130)) << "the run stopped before it could be done";
 }
 
-TEST(EvaluationDesk, PartsAddUpInAnyOrder) {
-    EvaluationDesk desk(100, 0);
+TEST(EvaluationTracker, PartsAddUpInAnyOrder) {
+    EvaluationTracker desk(100, 0);
     const std::uint64_t id = desk.start();
     desk.taken(at(110), 110, 2, true);
     EXPECT_THAT(desk.missing(), ElementsAre(0, 1));
@@ -61,8 +61,8 @@ TEST(EvaluationDesk, PartsAddUpInAnyOrder) {
     EXPECT_FALSE(desk.running());
 }
 
-TEST(EvaluationDesk, KeepsPartsThatOvertakeTheNewsOfTheirRound) {
-    EvaluationDesk desk(100, 0);
+TEST(EvaluationTracker, KeepsPartsThatOvertakeTheNewsOfTheirRound) {
+    EvaluationTracker desk(100, 0);
     const std::uint64_t id = desk.start();
     EXPECT_FALSE(desk.part({.id = id, .part = 1, .correct = 10, .samples = 20}));
     desk.taken(at(110), 110, 3, true);
@@ -74,8 +74,8 @@ TEST(EvaluationDesk, KeepsPartsThatOvertakeTheNewsOfTheirRound) {
     EXPECT_EQ(report->samples_applied, 110);
 }
 
-TEST(EvaluationDesk, IsDueAgainWhenItIsGivenUp) {
-    EvaluationDesk desk(100, 0);
+TEST(EvaluationTracker, IsDueAgainWhenItIsGivenUp) {
+    EvaluationTracker desk(100, 0);
     const std::uint64_t id = desk.start();
     EXPECT_TRUE(desk.pausing());
     desk.taken(at(110), 110, 2, true);
@@ -92,7 +92,7 @@ TEST(EvaluationDesk, IsDueAgainWhenItIsGivenUp) {
     EXPECT_FALSE(desk.pausing()) << "somebody does it beside training";
 }
 
-class CheckpointDeskTest : public testing::Test {
+class CheckpointCoordinatorTest : public testing::Test {
 protected:
     /// A shard of a run of 8 parameters, as its owner writes it.
     SavedPart save(const std::string& path, std::int32_t part, int parts) {
@@ -116,7 +116,7 @@ protected:
         return run;
     }
 
-    std::optional<CheckpointReport> wait(CheckpointDesk& desk, double now) {
+    std::optional<CheckpointReport> wait(CheckpointCoordinator& desk, double now) {
         for (int tries = 0; tries < 1000; ++tries) {
             if (auto report = desk.collect(Clock::Seconds(now))) {
                 return report;
@@ -131,10 +131,10 @@ protected:
     TrainOptions options;
 };
 
-TEST_F(CheckpointDeskTest, ManifestComesWhenTheLastShardIsThere) {
+TEST_F(CheckpointCoordinatorTest, ManifestComesWhenTheLastShardIsThere) {
     options.checkpoint_every_s = 0;
     options.checkpoint_every_samples = 100;
-    CheckpointDesk desk(options, folder.file("c"), 2, hdf5);
+    CheckpointCoordinator desk(options, folder.file("c"), 2, hdf5);
     desk.begin(0, Clock::Seconds(0));
     EXPECT_FALSE(desk.due(99, Clock::Seconds(1)));
     ASSERT_TRUE(desk.due(100, Clock::Seconds(1)));
@@ -155,9 +155,9 @@ TEST_F(CheckpointDeskTest, ManifestComesWhenTheLastShardIsThere) {
     EXPECT_TRUE(desk.wanted_at_end(StopReason::kBudget, 120));
 }
 
-TEST_F(CheckpointDeskTest, AShardThatFailsIsReportedAndTriedAgain) {
+TEST_F(CheckpointCoordinatorTest, AShardThatFailsIsReportedAndTriedAgain) {
     options.checkpoint_every_s = 10;
-    CheckpointDesk desk(options, folder.file("c"), 2, hdf5);
+    CheckpointCoordinator desk(options, folder.file("c"), 2, hdf5);
     desk.begin(0, Clock::Seconds(0));
     EXPECT_FALSE(desk.due(50, Clock::Seconds(9)));
     ASSERT_TRUE(desk.due(50, Clock::Seconds(10)));
@@ -175,10 +175,10 @@ TEST_F(CheckpointDeskTest, AShardThatFailsIsReportedAndTriedAgain) {
     EXPECT_TRUE(desk.wanted_at_end(StopReason::kBudget, 50));
 }
 
-TEST_F(CheckpointDeskTest, AwaitsTheCaptureOfItsOwnPathOnce) {
+TEST_F(CheckpointCoordinatorTest, AwaitsTheCaptureOfItsOwnPathOnce) {
     options.checkpoint_every_s = 0;
     options.checkpoint_every_samples = 100;
-    CheckpointDesk desk(options, folder.file("c"), 1, hdf5);
+    CheckpointCoordinator desk(options, folder.file("c"), 1, hdf5);
     desk.begin(0, Clock::Seconds(0));
     EXPECT_FALSE(desk.awaits(""));
     const std::string path = desk.start(100);

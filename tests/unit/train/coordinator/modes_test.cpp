@@ -7,7 +7,7 @@
 #include "cohort/train/options.hpp"
 #include "session/mode_controller.hpp"
 #include "session/worker_stats.hpp"
-#include "train/coordinator/loss_desk.hpp"
+#include "train/coordinator/lost_workers.hpp"
 
 namespace cohort {
 namespace {
@@ -283,9 +283,9 @@ RankMap ranks(int workers, int server_ranks) {
     return map;
 }
 
-TEST(LossDesk, CountsEachLossOnceAndKnowsTheLimit) {
+TEST(LostWorkers, CountsEachLossOnceAndKnowsTheLimit) {
     const RankMap map = ranks(4, 1);
-    LossDesk losses(map, 1);
+    LostWorkers losses(map, 1);
     EXPECT_TRUE(losses.lost(2));
     EXPECT_FALSE(losses.lost(2));
     EXPECT_FALSE(losses.too_many());
@@ -302,17 +302,17 @@ TEST(LossDesk, CountsEachLossOnceAndKnowsTheLimit) {
     EXPECT_THAT(losses.story(), HasSubstr("rank 2 (host h, pid 102)"));
 }
 
-TEST(LossDesk, AllOfThemAreAlwaysTooMany) {
+TEST(LostWorkers, AllOfThemAreAlwaysTooMany) {
     const RankMap map = ranks(2, 1);
     for (const int most : {-1, 1, 2, 100}) {
-        LossDesk losses(map, most);
+        LostWorkers losses(map, most);
         EXPECT_EQ(losses.story(), "");
         EXPECT_TRUE(losses.lost(1));
         EXPECT_FALSE(losses.too_many()) << most;
         EXPECT_TRUE(losses.lost(2));
         EXPECT_TRUE(losses.too_many()) << most;
     }
-    LossDesk none(map, 0);
+    LostWorkers none(map, 0);
     EXPECT_TRUE(none.lost(1));
     EXPECT_TRUE(none.too_many());
 }

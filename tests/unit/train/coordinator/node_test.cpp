@@ -12,7 +12,7 @@
 #include "cohort/core/error.hpp"
 #include "support/train/local_network.hpp"
 #include "support/train/server_pushes.hpp"
-#include "train/coordinator/servers/node_desk.hpp"
+#include "train/coordinator/servers/node_aggregation.hpp"
 #include "train/worker/node_staging.hpp"
 
 namespace cohort {
@@ -82,11 +82,11 @@ TEST(NodeSlots, AreUsedAgainWhenNoServerNeedsTheSum) {
     EXPECT_EQ(slots.find_free(0), 0);
 }
 
-class Desk : public testing::Test {
+class Aggregation : public testing::Test {
 protected:
     /// Workers 0, 1, 2 on node 1, worker 3 on node 2.
     RankMap map_ = map_of(1, {0, 1, 1, 1, 2});
-    NodeDesk desk_{map_, {false, true, false}};
+    NodeAggregation desk_{map_, {false, true, false}};
 
     /// @param slot -1: straight to the servers
     WeightedPush push(int worker, std::uint64_t sequence, double coefficient, int slot,
@@ -97,7 +97,7 @@ protected:
     }
 };
 
-TEST_F(Desk, StagesWhereSeveralPushesMakeAnUpdate) {
+TEST_F(Aggregation, StagesWhereSeveralPushesMakeAnUpdate) {
     EXPECT_TRUE(desk_.stages(0, plan_of(4, 4)));
     EXPECT_TRUE(desk_.stages(2, plan_of(4, 2)));
     EXPECT_FALSE(desk_.stages(3, plan_of(4, 4))) << "alone on its node";
@@ -119,10 +119,10 @@ TEST_F(Desk, StagesWhereSeveralPushesMakeAnUpdate) {
     EXPECT_TRUE(desk_.stages(1, plan_of(4, 4)));
 }
 
-TEST_F(Desk, PutsAMeanOfTheWeightOfItsPartsInTheirPlace) {
+TEST_F(Aggregation, PutsAMeanOfTheWeightOfItsPartsInTheirPlace) {
     FireOrder order{.version = 7};
     order.pushes = {push(0, 1, 0.125, 1), push(3, 1, 0.5, -1), push(2, 1, 0.375, 0)};
-    const NodeDesk::Orders orders = desk_.split(order);
+    const NodeAggregation::Orders orders = desk_.split(order);
     ASSERT_EQ(order.pushes.size(), 2U);
     EXPECT_EQ(order.pushes[0].push, (PushId{3, 0, 1}));
     EXPECT_EQ(order.pushes[1].push, node_sum(1, 7));
@@ -140,15 +140,15 @@ TEST_F(Desk, PutsAMeanOfTheWeightOfItsPartsInTheirPlace) {
     EXPECT_EQ(sum.terms[1].coefficient, 0.75);
 }
 
-TEST_F(Desk, UpdatesWithoutStagedPushesStayAsTheyAre) {
+TEST_F(Aggregation, UpdatesWithoutStagedPushesStayAsTheyAre) {
     FireOrder order{.version = 1};
     order.pushes = {push(0, 1, 0.5, -1), push(3, 1, 0.5, -1)};
-    const NodeDesk::Orders orders = desk_.split(order);
+    const NodeAggregation::Orders orders = desk_.split(order);
     EXPECT_THAT(orders.sums, IsEmpty());
     EXPECT_EQ(order.pushes.size(), 2U);
 }
 
-TEST_F(Desk, ARefusedPushFreesItsSlot) {
+TEST_F(Aggregation, ARefusedPushFreesItsSlot) {
     const WeightedPush staged = push(1, 4, 1, 1);
     const auto order = desk_.discard(staged.push);
     ASSERT_TRUE(order);
@@ -158,32 +158,32 @@ TEST_F(Desk, ARefusedPushFreesItsSlot) {
     EXPECT_FALSE(desk_.discard(push(1, 5, 1, -1).push)) << "on the servers";
 }
 
-TEST_F(Desk, AnotherWorkerMakesWhatALostHeadMayNotHaveMade) {
+TEST_F(Aggregation, AnotherWorkerMakesWhatALostHeadMayNotHaveMade) {
     for (std::uint64_t round = 1; round <= 3; ++round) {
         FireOrder order{.version = static_cast<std::int64_t>(round)};
         order.pushes = {push(1, round, 1, 0)};
         EXPECT_EQ(desk_.split(order).sums.at(0).first, 1);
     }
     (void)push(3, 9, 1, -1, 1);  // computed on version 1: no server lacks a sum for it
-    NodeDesk::Orders again = desk_.lost(0);
+    NodeAggregation::Orders again = desk_.lost(0);
     ASSERT_EQ(again.sums.size(), 2U);
     EXPECT_EQ(again.sums[0].first, 2);
     EXPECT_EQ(again.sums[0].second.sum, node_sum(1, 2, 1));
     EXPECT_EQ(again.sums[1].second.sum, node_sum(1, 3, 1));
     EXPECT_EQ(again.sums[1].second.terms.at(0).push, (PushId{1, 0, 3}));
     EXPECT_THAT(desk_.lost(2).sums, IsEmpty()) << "it had none to make";
-    const NodeDesk::Orders gone = desk_.lost(1);
+    const NodeAggregation::Orders gone = desk_.lost(1);
     EXPECT_THAT(gone.sums, IsEmpty());
     EXPECT_THAT(gone.gone, ElementsAre(node_sum(1, 2, 2), node_sum(1, 3, 2)));
 }
 
-TEST_F(Desk, WhatLiesOnALostNodeIsGone) {
+TEST_F(Aggregation, WhatLiesOnALostNodeIsGone) {
     FireOrder order{.version = 1};
     order.pushes = {push(0, 1, 0.5, 0), push(3, 1, 0.5, -1)};
     for (const int worker : {0, 1, 2}) {
         (void)desk_.lost(worker);
     }
-    const NodeDesk::Orders orders = desk_.split(order);
+    const NodeAggregation::Orders orders = desk_.split(order);
     EXPECT_THAT(orders.gone, ElementsAre(node_sum(1, 1)));
     EXPECT_EQ(order.pushes.size(), 2U) << "it is ordered, and discarded: the version counts";
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "session/validation_sampler.hpp"
-#include "train/coordinator/servers/node_desk.hpp"
+#include "train/coordinator/servers/node_aggregation.hpp"
 #include "train/coordinator/servers/push_arrivals.hpp"
 
 namespace cohort {
@@ -18,13 +18,13 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 /// Node 1 has ranks 1 and 3, the workers 0 and 2; node 0 the server and the workers 1 and 3.
-TEST(NodeDesk, SaysWhatIsLostWithTheLastWorkerOfANode) {
+TEST(NodeAggregation, SaysWhatIsLostWithTheLastWorkerOfANode) {
     RankMap map{.servers = 1};
     for (int rank = 0; rank < 5; ++rank) {
         map.ranks.push_back(
             {.rank = rank, .node = rank % 2, .role = rank == 0 ? Role::kServer : Role::kWorker});
     }
-    NodeDesk desk(map, {false, true});
+    NodeAggregation desk(map, {false, true});
     const PushId pending{.worker = 0, .incarnation = 0, .sequence = 2};
     const PushId fired{.worker = 2, .incarnation = 0, .sequence = 1};
     desk.arrived({.push = pending, .times = {}, .slot = 0});
@@ -34,13 +34,13 @@ TEST(NodeDesk, SaysWhatIsLostWithTheLastWorkerOfANode) {
     order.pushes = {{.push = fired, .coefficient = 1, .version = 0}};
     ASSERT_EQ(desk.split(order).sums.size(), 1U);
 
-    const NodeDesk::Orders first = desk.lost(0);
+    const NodeAggregation::Orders first = desk.lost(0);
     EXPECT_EQ(first.sums.size(), 1U) << "worker 2 makes it again";
     EXPECT_THAT(first.gone, IsEmpty());
     EXPECT_THAT(first.stranded, IsEmpty());
-    NodeDesk at_the_end = desk;
+    NodeAggregation at_the_end = desk;
     EXPECT_EQ(at_the_end.lost_at_the_end(2).gone.size(), 1U);
-    const NodeDesk::Orders last = desk.lost(2);
+    const NodeAggregation::Orders last = desk.lost(2);
     EXPECT_THAT(last.sums, IsEmpty());
     ASSERT_EQ(last.gone.size(), 1U);
     EXPECT_TRUE(same_push(last.gone.front(), node_sum(1, 1)));

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/core/clock.hpp"
-#include "train/coordinator/update_flow.hpp"
+#include "train/coordinator/update_driver.hpp"
 #include "train/worker/servers/worker_times.hpp"
 
 namespace cohort {

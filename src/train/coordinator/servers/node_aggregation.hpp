@@ -13,7 +13,7 @@ namespace cohort {
 
 /// The coordinator's side of node staging: which pushes lie in which slots, and who sums them.
 /// Pure.
-class NodeDesk {
+class NodeAggregation {
 public:
     /// What is to be sent: orders to ranks (Port::kNode), and sums that nobody can make any more,
     /// to be discarded on all servers.
@@ -24,7 +24,7 @@ public:
     };
 
     /// @param nodes see staging_nodes
-    NodeDesk(const RankMap& map, std::vector<bool> nodes);
+    NodeAggregation(const RankMap& map, std::vector<bool> nodes);
 
     /// Whether a lease's payload should stay on its worker's node: where several workers of it live
     /// and updates are made of several pushes that wait for each other. Compensated and compared

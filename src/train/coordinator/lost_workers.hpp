@@ -9,11 +9,11 @@
 namespace cohort {
 
 /// Which workers are lost, and how many may be. Pure.
-class LossDesk {
+class LostWorkers {
 public:
     /// @param max_lost workers that may be lost at a time; never all of them;
     ///        negative: all but one
-    LossDesk(const RankMap& map, int max_lost);
+    LostWorkers(const RankMap& map, int max_lost);
 
     /// Notes that a worker's rank is lost; false when that is known.
     [[nodiscard]] bool lost(int rank);

@@ -1,4 +1,4 @@
-#include "train/coordinator/ring/flow_ring.hpp"
+#include "train/coordinator/ring/ring_update_driver.hpp"
 
 #include <utility>
 #include <variant>
@@ -18,7 +18,7 @@ std::vector<int> nodes_of(const RankMap& map) {
 
 }  // namespace
 
-RingFlow::RingFlow(Links links, const JobParts& parts, RunBooks& books)
+RingUpdateDriver::RingUpdateDriver(Links links, const JobParts& parts, UpdateObserver& books)
     : ring_(*this, nodes_of(links.map)),
       context_{.links = links, .parts = parts, .books = books, .ring = ring_},
       gradients_(context_),
@@ -31,7 +31,7 @@ RingFlow::RingFlow(Links links, const JobParts& parts, RunBooks& books)
       losses_(context_, leases_, roles_, riders_, requests_, results_) {
 }
 
-int RingFlow::begin(const BeginOrder& order, const UpdateExtras& extras) {
+int RingUpdateDriver::begin(const BeginOrder& order, const UpdateExtras& extras) {
     for (int worker = 0; worker < ring_.roster.workers(); ++worker) {
         context_.send(worker, MessageKind::kBegin, order);
     }
@@ -43,7 +43,7 @@ int RingFlow::begin(const BeginOrder& order, const UpdateExtras& extras) {
     return parts;
 }
 
-bool RingFlow::handle(const Message& message) {
+bool RingUpdateDriver::handle(const Message& message) {
     switch (static_cast<MessageKind>(message.kind)) {
         case MessageKind::kRoundDone: reported(decode<RoundReport>(message.body)); return true;
         case MessageKind::kTicket: riders_.take_ticket(decode<Ticket>(message.body)); break;
@@ -61,7 +61,7 @@ bool RingFlow::handle(const Message& message) {
     return true;
 }
 
-bool RingFlow::handle_ring(const Message& message) {
+bool RingUpdateDriver::handle_ring(const Message& message) {
     switch (static_cast<RingMessageKind>(message.kind)) {
         case RingMessageKind::kRoleTaken:
             losses_.role_taken(decode<RoleTaken>(message.body));
@@ -74,36 +74,36 @@ bool RingFlow::handle_ring(const Message& message) {
 }
 
 /// While a member is being brought up its parameters may be old.
-int RingFlow::request(const UpdateExtras& extras) {
+int RingUpdateDriver::request(const UpdateExtras& extras) {
     return requests_.request(extras, !losses_.recovering());
 }
 
-void RingFlow::install(PlanChange change) {
+void RingUpdateDriver::install(PlanChange change) {
     ring_.plans.install(std::move(change), !losses_.recovering());
     go_on();
 }
 
-void RingFlow::lost(int worker) {
+void RingUpdateDriver::lost(int worker) {
     losses_.lost(worker);
     go_on();
 }
 
-void RingFlow::joined(int worker) {
+void RingUpdateDriver::joined(int worker) {
     losses_.joined(worker);
     go_on();
 }
 
-void RingFlow::give_role(int worker, RingRole role, int parent) {
+void RingUpdateDriver::give_role(int worker, RingRole role, int parent) {
     roles_.move(worker, role, parent);
 }
 
-void RingFlow::enter(int worker, int giver) {
+void RingUpdateDriver::enter(int worker, int giver) {
     roles_.bring(worker, giver);
 }
 
 /// 1. A plan that waits is put in force when the fence is reached; until then the ring goes on for
 /// as long as others hand in what they work on. 2. Leases. 3. Grants.
-void RingFlow::go_on() {
+void RingUpdateDriver::go_on() {
     if (context_.session().stopping() || losses_.recovering()) {
         return;
     }
@@ -122,7 +122,7 @@ void RingFlow::go_on() {
     }
 }
 
-void RingFlow::reported(const RoundReport& report) {
+void RingUpdateDriver::reported(const RoundReport& report) {
     if (ring_.rounds.empty() || ring_.rounds.rounds().front().number != report.round) {
         check_invariant(report.round <= results_.last(), "rounds end in the order of their grants");
         return;  // of a round that was settled in a recovery
@@ -132,7 +132,7 @@ void RingFlow::reported(const RoundReport& report) {
     go_on();
 }
 
-void RingFlow::switch_over() {
+void RingUpdateDriver::switch_over() {
     PlanChange next = ring_.plans.take();
     losses_.note_departures();
     UpdateEngine& engine = context_.engine();
@@ -147,8 +147,9 @@ void RingFlow::switch_over() {
     context_.session().installed();
 }
 
-std::unique_ptr<UpdateFlow> make_ring_flow(Links links, const JobParts& parts, RunBooks& books) {
-    return std::make_unique<RingFlow>(links, parts, books);
+std::unique_ptr<UpdateDriver> make_ring_driver(Links links, const JobParts& parts,
+                                               UpdateObserver& books) {
+    return std::make_unique<RingUpdateDriver>(links, parts, books);
 }
 
 }  // namespace cohort

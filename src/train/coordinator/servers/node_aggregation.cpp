@@ -1,4 +1,4 @@
-#include "train/coordinator/servers/node_desk.hpp"
+#include "train/coordinator/servers/node_aggregation.hpp"
 
 #include <algorithm>
 
@@ -6,15 +6,15 @@
 
 namespace cohort {
 
-NodeDesk::NodeDesk(const RankMap& map, std::vector<bool> nodes)
+NodeAggregation::NodeAggregation(const RankMap& map, std::vector<bool> nodes)
     : map_(map), nodes_(std::move(nodes)), live_(static_cast<std::size_t>(map.workers()), true) {
 }
 
-int NodeDesk::node_of(int worker) const {
+int NodeAggregation::node_of(int worker) const {
     return map_.ranks.at(static_cast<std::size_t>(map_.rank_of_worker(worker))).node;
 }
 
-std::optional<int> NodeDesk::head(int node) const {
+std::optional<int> NodeAggregation::head(int node) const {
     for (std::size_t worker = 0; worker < live_.size(); ++worker) {
         if (live_[worker] && node_of(static_cast<int>(worker)) == node) {
             return map_.rank_of_worker(static_cast<int>(worker));
@@ -23,7 +23,7 @@ std::optional<int> NodeDesk::head(int node) const {
     return std::nullopt;
 }
 
-bool NodeDesk::stages(int worker, const SyncPlan& plan) const {
+bool NodeAggregation::stages(int worker, const SyncPlan& plan) const {
     const int node = node_of(worker);
     if (!nodes_.at(static_cast<std::size_t>(node)) || !stages_pushes(plan, worker)) {
         return false;
@@ -36,7 +36,7 @@ bool NodeDesk::stages(int worker, const SyncPlan& plan) const {
 }
 
 /// Who computes on a version has it from all servers: none lacks a sum for it.
-void NodeDesk::arrived(const Ticket& ticket) {
+void NodeAggregation::arrived(const Ticket& ticket) {
     if (ticket.slot >= 0) {
         slots_[ticket.push] = ticket.slot;
     }
@@ -45,7 +45,7 @@ void NodeDesk::arrived(const Ticket& ticket) {
     });
 }
 
-NodeDesk::Orders NodeDesk::split(FireOrder& order) {
+NodeAggregation::Orders NodeAggregation::split(FireOrder& order) {
     std::map<int, NodeSumOrder> parts;  // by node
     std::vector<WeightedPush> pushes;
     for (const WeightedPush& push : order.pushes) {
@@ -74,7 +74,7 @@ NodeDesk::Orders NodeDesk::split(FireOrder& order) {
     return orders;
 }
 
-void NodeDesk::order_sum(int node, NodeSumOrder order, Orders& orders) {
+void NodeAggregation::order_sum(int node, NodeSumOrder order, Orders& orders) {
     if (const std::optional<int> rank = head(node)) {
         sums_.push_back({*rank, order});
         orders.sums.emplace_back(*rank, std::move(order));
@@ -83,7 +83,7 @@ void NodeDesk::order_sum(int node, NodeSumOrder order, Orders& orders) {
     }
 }
 
-std::optional<std::pair<int, NodeFreeOrder>> NodeDesk::discard(const PushId& push) {
+std::optional<std::pair<int, NodeFreeOrder>> NodeAggregation::discard(const PushId& push) {
     const auto slot = slots_.extract(push);
     if (slot.empty()) {
         return std::nullopt;
@@ -93,7 +93,7 @@ std::optional<std::pair<int, NodeFreeOrder>> NodeDesk::discard(const PushId& pus
 }
 
 /// Those that it was to make and may not have made.
-std::vector<NodeDesk::Sum> NodeDesk::take_sums(int worker) {
+std::vector<NodeAggregation::Sum> NodeAggregation::take_sums(int worker) {
     const int rank = map_.rank_of_worker(worker);
     const auto others = std::stable_partition(sums_.begin(), sums_.end(),
                                               [rank](const Sum& sum) { return sum.rank != rank; });
@@ -102,7 +102,7 @@ std::vector<NodeDesk::Sum> NodeDesk::take_sums(int worker) {
     return left;
 }
 
-NodeDesk::Orders NodeDesk::lost(int worker) {
+NodeAggregation::Orders NodeAggregation::lost(int worker) {
     live_.at(static_cast<std::size_t>(worker)) = false;
     const int node = node_of(worker);
     Orders orders;
@@ -118,7 +118,7 @@ NodeDesk::Orders NodeDesk::lost(int worker) {
     return orders;
 }
 
-NodeDesk::Orders NodeDesk::lost_at_the_end(int worker) {
+NodeAggregation::Orders NodeAggregation::lost_at_the_end(int worker) {
     live_.at(static_cast<std::size_t>(worker)) = false;
     Orders orders;
     for (const Sum& sum : take_sums(worker)) {
@@ -127,7 +127,7 @@ NodeDesk::Orders NodeDesk::lost_at_the_end(int worker) {
     return orders;
 }
 
-void NodeDesk::joined(int worker) {
+void NodeAggregation::joined(int worker) {
     live_.at(static_cast<std::size_t>(worker)) = true;
 }
 

@@ -19,11 +19,12 @@ namespace cohort {
 /// will say; saved() books each shard; when all are there the manifest is written in the
 /// background, which makes the checkpoint valid. One at a time; a failure is reported, training
 /// goes on, and it is tried again after a while.
-class CheckpointDesk {
+class CheckpointCoordinator {
 public:
     /// @param parts shards of a checkpoint
-    CheckpointDesk(const TrainOptions& options, std::string folder, int parts, Hdf5Thread& thread);
-    ~CheckpointDesk() = default;  // waits for a manifest that is being written
+    CheckpointCoordinator(const TrainOptions& options, std::string folder, int parts,
+                          Hdf5Thread& thread);
+    ~CheckpointCoordinator() = default;  // waits for a manifest that is being written
 
     /// Where the run begins: nothing is due before something was trained.
     void begin(std::int64_t samples, Clock::Seconds now);

@@ -8,7 +8,7 @@
 #include "session/server_scheduler.hpp"
 #include "train/coordinator/servers/payload_router.hpp"
 #include "train/coordinator/servers/push_arrivals.hpp"
-#include "train/coordinator/update_flow.hpp"
+#include "train/coordinator/update_driver.hpp"
 
 namespace cohort {
 
@@ -21,9 +21,9 @@ namespace cohort {
 ///     through the same versions, and no message of one needs to wait for another
 /// Interrupts, losses and other plans take leases back: the worker is told which (kRevoke), and
 /// gets others.
-class ServersFlow final : public UpdateFlow, private EffectHandler, private ServerOrders {
+class ServersUpdateDriver final : public UpdateDriver, private EffectHandler, private ServerOrders {
 public:
-    ServersFlow(Links links, const JobParts& parts, RunBooks& run);
+    ServersUpdateDriver(Links links, const JobParts& parts, UpdateObserver& run);
 
     int begin(const BeginOrder& order, const UpdateExtras& extras) override;
     bool handle(const Message& message) override;
@@ -76,7 +76,7 @@ private:
 
     Links links_;
     const JobParts& parts_;
-    RunBooks& run_;
+    UpdateObserver& run_;
     TrainingSession& session_;
     SteadyClock clock_;
     PushArrivals arrivals_;

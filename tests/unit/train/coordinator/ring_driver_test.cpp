@@ -24,7 +24,7 @@ int applied_of(const RingJob& job, int worker) {
 }
 
 /// As many parts are waited for as are sent: a rider does none.
-TEST(RingFlow, MembersEvaluateBeforeTheFirstRound) {
+TEST(RingUpdateDriver, MembersEvaluateBeforeTheFirstRound) {
     RingJob job("smallcnn", 3, ring_plan({0, 2}, {1}), 192);
     std::vector<EvaluatedPart> parts;
     job.on_other = [&parts](const Message& message) {
@@ -40,7 +40,7 @@ TEST(RingFlow, MembersEvaluateBeforeTheFirstRound) {
     expect_accounts(job, 192);
 }
 
-TEST(RingFlow, RidersAndMembersEqualOneProcess) {
+TEST(RingUpdateDriver, RidersAndMembersEqualOneProcess) {
     RingJob job("resnet20", 3, ring_plan({0, 1}, {2}), 192);
     job.begin();
     job.finish();
@@ -51,7 +51,7 @@ TEST(RingFlow, RidersAndMembersEqualOneProcess) {
               192);
 }
 
-TEST(RingFlow, ARiderLagsByTheRoundsThatDidNotWaitForIt) {
+TEST(RingUpdateDriver, ARiderLagsByTheRoundsThatDidNotWaitForIt) {
     RingJob job("smallcnn", 3, ring_plan({0, 1}, {2}), 960);
     job.job.options.inject = "rank=2,cpu=0.1";
     job.begin();
@@ -67,7 +67,7 @@ TEST(RingFlow, ARiderLagsByTheRoundsThatDidNotWaitForIt) {
     expect_accounts(job, 960);
 }
 
-TEST(RingFlow, ARingOfOneTakesGradientsOfRiders) {
+TEST(RingUpdateDriver, ARingOfOneTakesGradientsOfRiders) {
     RingJob job("smallcnn", 2, ring_plan({1}, {0}), 288);
     job.begin();
     job.finish();
@@ -76,7 +76,7 @@ TEST(RingFlow, ARingOfOneTakesGradientsOfRiders) {
     expect_accounts(job, 288);
 }
 
-TEST(RingFlow, LookAheadIsWhatTheParentSends) {
+TEST(RingUpdateDriver, LookAheadIsWhatTheParentSends) {
     SyncPlan plan = ring_plan({0, 1}, {2});
     plan.look_ahead = true;
     RingJob job("smallcnn", 3, plan, 480);
@@ -92,7 +92,7 @@ TEST(RingFlow, LookAheadIsWhatTheParentSends) {
 }
 
 /// ring <-> ring:2 <-> ring:3 in mid-run, with a rider at a fifth of the speed.
-TEST(RingFlow, SwitchesInBothDirectionsLoseNothing) {
+TEST(RingUpdateDriver, SwitchesInBothDirectionsLoseNothing) {
     RingJob job("smallcnn", 4, ring_plan({0, 1, 2, 3}), 96 * 1000);
     job.job.options.inject = "rank=3,cpu=0.2";
     job.begin();
@@ -117,7 +117,7 @@ TEST(RingFlow, SwitchesInBothDirectionsLoseNothing) {
     EXPECT_EQ(job.rounds.made(), 4 + 3 + 2 + 2);
 }
 
-TEST(RingFlow, OnlyTheNewestQueuedPlanCounts) {
+TEST(RingUpdateDriver, OnlyTheNewestQueuedPlanCounts) {
     RingJob job("smallcnn", 4, ring_plan({0, 1}, {2, 3}), 960);
     job.begin();
     job.until_updates(2);
@@ -135,7 +135,7 @@ TEST(RingFlow, OnlyTheNewestQueuedPlanCounts) {
 
 /// A rider's gradient is on its way to the only member while another worker takes over; who was the
 /// member says that it has it just before the rider answers that it has a new parent.
-TEST(RingFlow, AGradientThatReachesAMemberThatHasLeftIsVoid) {
+TEST(RingUpdateDriver, AGradientThatReachesAMemberThatHasLeftIsVoid) {
     RingJob job("smallcnn", 3, ring_plan({0}, {1, 2}), 16 * 100'000);
     constexpr auto kStaged = static_cast<std::uint16_t>(MessageKind::kStaged);
     constexpr auto kTaken = static_cast<std::uint16_t>(RingMessageKind::kRoleTaken);
@@ -162,7 +162,7 @@ TEST(RingFlow, AGradientThatReachesAMemberThatHasLeftIsVoid) {
     expect_accounts(job, job.books.applied());
 }
 
-TEST(RingFlow, BatchesOfUnequalSizeFollowThePlan) {
+TEST(RingUpdateDriver, BatchesOfUnequalSizeFollowThePlan) {
     RingJob job("smallcnn", 2, ring_plan({0, 1}), 960);
     job.begin();
     job.until_updates(3);
@@ -197,7 +197,7 @@ SyncPlan delta_plan(const std::vector<int>& members, int steps, int group) {
 }
 
 /// All members hold the same after deltas, in groups too, and every sample counts once.
-TEST(RingFlow, MembersAgreeOnDeltas) {
+TEST(RingUpdateDriver, MembersAgreeOnDeltas) {
     for (const int group : {1, 2}) {
         RingJob job("smallcnn", 3, delta_plan({0, 1, 2}, 3, group), 960);
         job.begin();
@@ -211,7 +211,7 @@ TEST(RingFlow, MembersAgreeOnDeltas) {
 }
 
 /// One local step without momentum is a plain step: the mean of deltas is what one update does.
-TEST(RingFlow, OneLocalStepWithoutMomentumIsAnUpdate) {
+TEST(RingUpdateDriver, OneLocalStepWithoutMomentumIsAnUpdate) {
     const auto result = [](const SyncPlan& plan) {
         RingJob job("smallcnn", 2, plan, 96);
         job.job.optimizer.momentum = 0;
@@ -229,7 +229,7 @@ TEST(RingFlow, OneLocalStepWithoutMomentumIsAnUpdate) {
 
 /// To deltas and back, with a rider whose gradient is on its way, and one that comes back
 /// meanwhile.
-TEST(RingFlow, GradientsAndDeltasFollowOneAnother) {
+TEST(RingUpdateDriver, GradientsAndDeltasFollowOneAnother) {
     RingJob job("smallcnn", 3, ring_plan({0, 1}, {2}), 96 * 1000);
     job.job.options.inject = "rank=2,cpu=0.2";
     job.begin();
@@ -262,7 +262,7 @@ TEST(RingFlow, GradientsAndDeltasFollowOneAnother) {
     EXPECT_EQ(job.gather(2), first);
 }
 
-TEST(RingFlow, WaitingForInputIsAMembersOwnTime) {
+TEST(RingUpdateDriver, WaitingForInputIsAMembersOwnTime) {
     constexpr double kInput = 1000;
     RingJob job("smallcnn", 2, ring_plan({0, 1}), 96);
     job.rounds.on_summary = [](std::uint64_t /*round*/, int rank, RoundSummary& summary) {
@@ -276,7 +276,7 @@ TEST(RingFlow, WaitingForInputIsAMembersOwnTime) {
 
 /// As with servers: the norm now and then, two gradients a reference batch apart, halves of riders'
 /// mini-batches where updates mix versions.
-TEST(RingFlow, MeasuresGradientsOnlyWhereSomebodyWantsThem) {
+TEST(RingUpdateDriver, MeasuresGradientsOnlyWhereSomebodyWantsThem) {
     for (const bool wants : {false, true}) {
         RingJob job("smallcnn", 2, ring_plan({0, 1}), 32 * 120, wants);
         job.begin();
@@ -295,7 +295,7 @@ TEST(RingFlow, MeasuresGradientsOnlyWhereSomebodyWantsThem) {
     }
 }
 
-TEST(RingFlow, RidersHalveTheirMiniBatchesWhereNoUpdateIsOfOneVersion) {
+TEST(RingUpdateDriver, RidersHalveTheirMiniBatchesWhereNoUpdateIsOfOneVersion) {
     RingJob job("smallcnn", 2, ring_plan({0}, {1}), 16 * 300, true);
     job.begin();
     job.finish();
@@ -307,7 +307,7 @@ TEST(RingFlow, RidersHalveTheirMiniBatchesWhereNoUpdateIsOfOneVersion) {
 }
 
 /// Half a reference batch is worth more than half an update, once the noise scale is known.
-TEST(RingFlow, AdaScaleUsesTheNoiseScaleThatIsMeasured) {
+TEST(RingUpdateDriver, AdaScaleUsesTheNoiseScaleThatIsMeasured) {
     SyncPlan plan = ring_plan({0, 1});
     plan.lr_unit = SyncPlan::LrUnit::kAdaScale;
     RingJob job("smallcnn", 2, plan, 32 * 60);
@@ -324,7 +324,7 @@ TEST(RingFlow, AdaScaleUsesTheNoiseScaleThatIsMeasured) {
 }
 
 /// Rounds that come to nothing are asked about anew.
-TEST(RingFlow, VoidAndLostRoundsAreNotMeasured) {
+TEST(RingUpdateDriver, VoidAndLostRoundsAreNotMeasured) {
     RingJob job("smallcnn", 3, ring_plan({0, 1, 2}), 48 * 200, true);
     job.rounds.on_summary = [](std::uint64_t round, int rank, RoundSummary& summary) {
         summary.finite = summary.finite && !(round % 5 == 3 && rank == 1);
@@ -346,7 +346,7 @@ TEST(RingFlow, VoidAndLostRoundsAreNotMeasured) {
     expect_accounts(job, 48 * 200);
 }
 
-TEST(RingFlow, AVoidRoundKeepsRidersGradientsForTheNext) {
+TEST(RingUpdateDriver, AVoidRoundKeepsRidersGradientsForTheNext) {
     RingJob job("smallcnn", 3, ring_plan({0, 1}, {2}), 480);
     job.rounds.on_summary = [](std::uint64_t round, int rank, RoundSummary& summary) {
         summary.finite = summary.finite && !(round % 4 == 3 && rank == 1);

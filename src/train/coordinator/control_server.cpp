@@ -1,4 +1,4 @@
-#include "train/coordinator/control_desk.hpp"
+#include "train/coordinator/control_server.hpp"
 
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ bool printable(const std::string& text) {
 
 }  // namespace
 
-ControlDesk::ControlDesk(const std::string& path, Handler handler)
+ControlServer::ControlServer(const std::string& path, Handler handler)
     : folder_(path, ControlFolder::Make::kYes),
       handler_(std::move(handler)),
       token_(random_token()) {
@@ -32,14 +32,14 @@ ControlDesk::ControlDesk(const std::string& path, Handler handler)
     folder_.put("run", token_ + "\n");
 }
 
-ControlDesk::~ControlDesk() {
+ControlServer::~ControlServer() {
     await_readers();
     clear();
     ::rmdir(folder_.path().c_str());  // unless something else lies there
 }
 
 /// Who asked last may not have read the answer yet; who has gone away never will.
-void ControlDesk::await_readers() const noexcept {
+void ControlServer::await_readers() const noexcept {
     constexpr Clock::Seconds kMost{1};
     constexpr Clock::Seconds kPause{0.005};
     try {
@@ -54,7 +54,7 @@ void ControlDesk::await_readers() const noexcept {
     }
 }
 
-void ControlDesk::clear() const noexcept {
+void ControlServer::clear() const noexcept {
     try {
         folder_.remove("run");
         for (const char* prefix : {"request-", "reply-", ".part-"}) {
@@ -67,7 +67,7 @@ void ControlDesk::clear() const noexcept {
     }
 }
 
-void ControlDesk::look(Clock::Seconds now) {
+void ControlServer::look(Clock::Seconds now) {
     if (looked_ && now - *looked_ < kLook) {
         return;
     }
@@ -77,7 +77,7 @@ void ControlDesk::look(Clock::Seconds now) {
     }
 }
 
-void ControlDesk::answer(const std::string& name) {
+void ControlServer::answer(const std::string& name) {
     const auto content = folder_.read(name, kControlBytes);
     // Taken away first: what cannot be taken away must not be carried out again and again.
     if (!content || !folder_.remove(name)) {
@@ -95,7 +95,7 @@ void ControlDesk::answer(const std::string& name) {
     }
 }
 
-ControlReply ControlDesk::reply_to(const ControlFolder::Content& content) const {
+ControlReply ControlServer::reply_to(const ControlFolder::Content& content) const {
     if (!content.refused.empty()) {
         return {.accepted = false, .text = content.refused};
     }

@@ -13,7 +13,7 @@
 #include "train/coordinator/ring/ring_roles.hpp"
 #include "train/coordinator/ring/round_orders.hpp"
 #include "train/coordinator/ring/round_results.hpp"
-#include "train/coordinator/update_flow.hpp"
+#include "train/coordinator/update_driver.hpp"
 
 namespace cohort {
 
@@ -25,9 +25,9 @@ namespace cohort {
 ///  3. the engine gets the pushes, riders' first; its fire is the update that the members have
 ///     already applied; a round with a tail that is not finite is aborted and its leases come back
 /// A plan is installed where no round is under way.
-class RingFlow final : public UpdateFlow, private RingDriver {
+class RingUpdateDriver final : public UpdateDriver, private RingDriver {
 public:
-    RingFlow(Links links, const JobParts& parts, RunBooks& books);
+    RingUpdateDriver(Links links, const JobParts& parts, UpdateObserver& books);
 
     int begin(const BeginOrder& order, const UpdateExtras& extras) override;
     bool handle(const Message& message) override;

@@ -1,4 +1,4 @@
-#include "train/coordinator/servers/flow_servers.hpp"
+#include "train/coordinator/servers/servers_update_driver.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-ServersFlow::ServersFlow(Links links, const JobParts& parts, RunBooks& run)
+ServersUpdateDriver::ServersUpdateDriver(Links links, const JobParts& parts, UpdateObserver& run)
     : links_(links),
       parts_(parts),
       run_(run),
@@ -20,7 +20,7 @@ ServersFlow::ServersFlow(Links links, const JobParts& parts, RunBooks& run)
                  parts.train_set->info().samples) {
 }
 
-int ServersFlow::begin(const BeginOrder& order, const UpdateExtras& extras) {
+int ServersUpdateDriver::begin(const BeginOrder& order, const UpdateExtras& extras) {
     scheduler_.begin();
     const FireOrder first = releases_to_all(extras);
     send_servers(links_, MessageKind::kBegin, order);
@@ -32,7 +32,7 @@ int ServersFlow::begin(const BeginOrder& order, const UpdateExtras& extras) {
     return static_cast<int>(first.releases.size());
 }
 
-bool ServersFlow::handle(const Message& message) {
+bool ServersUpdateDriver::handle(const Message& message) {
     switch (static_cast<MessageKind>(message.kind)) {
         case MessageKind::kTicket: arrived(decode<Ticket>(message.body)); return true;
         case MessageKind::kStaged: arrived(decode<Staged>(message.body)); return true;
@@ -41,7 +41,7 @@ bool ServersFlow::handle(const Message& message) {
     }
 }
 
-int ServersFlow::request(const UpdateExtras& extras) {
+int ServersUpdateDriver::request(const UpdateExtras& extras) {
     if (session_.stopping()) {
         close();
     }
@@ -54,7 +54,7 @@ int ServersFlow::request(const UpdateExtras& extras) {
     return parts;
 }
 
-std::vector<int> ServersFlow::awaited() const {
+std::vector<int> ServersUpdateDriver::awaited() const {
     std::vector<int> ranks;
     for (const int worker : session_.engine().awaited()) {
         ranks.push_back(links_.map.rank_of_worker(worker));
@@ -62,7 +62,7 @@ std::vector<int> ServersFlow::awaited() const {
     return ranks;
 }
 
-void ServersFlow::lost(int worker) {
+void ServersUpdateDriver::lost(int worker) {
     if (payloads_.live(worker)) {
         scheduler_.worker_lost(worker, payloads_.worker_lost(worker, arrivals_.drop(worker)));
     }
@@ -70,13 +70,13 @@ void ServersFlow::lost(int worker) {
 
 /// Servers wait for no sum of the worker: what they still have to save comes after their last
 /// update.
-void ServersFlow::lost_at_the_end(int worker) {
+void ServersUpdateDriver::lost_at_the_end(int worker) {
     if (worker >= 0 && payloads_.live(worker)) {
         payloads_.worker_lost_at_the_end(worker);
     }
 }
 
-void ServersFlow::joined(int worker) {
+void ServersUpdateDriver::joined(int worker) {
     if (!payloads_.live(worker) && !session_.stopping()) {
         payloads_.worker_joined(worker);
         scheduler_.worker_joined(worker);
@@ -84,12 +84,12 @@ void ServersFlow::joined(int worker) {
 }
 
 /// The push's worker is live and has not been lost since.
-bool ServersFlow::current(const PushId& push) const {
+bool ServersUpdateDriver::current(const PushId& push) const {
     return payloads_.live(push.worker) &&
            push.incarnation == session_.engine().incarnation(push.worker);
 }
 
-void ServersFlow::arrived(const Ticket& ticket) {
+void ServersUpdateDriver::arrived(const Ticket& ticket) {
     payloads_.arrived(ticket);
     if (!current(ticket.push)) {
         payloads_.discard(ticket.push);
@@ -103,7 +103,7 @@ void ServersFlow::arrived(const Ticket& ticket) {
     }
 }
 
-void ServersFlow::arrived(const Staged& staged) {
+void ServersUpdateDriver::arrived(const Staged& staged) {
     if (!current(staged.push)) {
         send_server(links_, staged.server, MessageKind::kDiscard, DiscardOrder{{staged.push}});
         return;
@@ -113,7 +113,7 @@ void ServersFlow::arrived(const Staged& staged) {
     }
 }
 
-void ServersFlow::arrived(const Summed& summed) {
+void ServersUpdateDriver::arrived(const Summed& summed) {
     Measured& update = measured_[summed.version];
     update.answer.add(summed.answer);
     if (++update.parts == links_.map.servers) {
@@ -124,7 +124,7 @@ void ServersFlow::arrived(const Summed& summed) {
 
 /// A push with ticket and payload is an event for the engine, unless it was given up or is only to
 /// compare others with.
-void ServersFlow::complete(const PushArrivals::Complete& push) {
+void ServersUpdateDriver::complete(const PushArrivals::Complete& push) {
     const Ticket& ticket = push.ticket;
     if (ticket.given_up) {
         payloads_.discard(ticket.push);
@@ -157,7 +157,7 @@ void ServersFlow::complete(const PushArrivals::Complete& push) {
 }
 
 /// What the push took, and what its halves say of gradients.
-void ServersFlow::learn_from(const PushArrivals::Complete& push) {
+void ServersUpdateDriver::learn_from(const PushArrivals::Complete& push) {
     const Ticket& ticket = push.ticket;
     const double bytes = push_bytes(parts_);
     run_.timed(record_of(ticket,
@@ -171,7 +171,7 @@ void ServersFlow::learn_from(const PushArrivals::Complete& push) {
     }
 }
 
-FireOrder ServersFlow::releases_to_all(const UpdateExtras& extras) {
+FireOrder ServersUpdateDriver::releases_to_all(const UpdateExtras& extras) {
     FireOrder order;
     order.version = session_.engine().version();
     order.delay_compensation = session_.engine().plan().delay_compensation;
@@ -191,8 +191,8 @@ FireOrder ServersFlow::releases_to_all(const UpdateExtras& extras) {
     return order;
 }
 
-ReleaseOrder ServersFlow::release_order(int worker, double lag,
-                                        const EvaluationOrder& evaluation) const {
+ReleaseOrder ServersUpdateDriver::release_order(int worker, double lag,
+                                                const EvaluationOrder& evaluation) const {
     return {.worker = worker,
             .lag = lag,
             .evaluation = evaluation,
@@ -200,7 +200,7 @@ ReleaseOrder ServersFlow::release_order(int worker, double lag,
 }
 
 /// Who does which part of the evaluation that the releases bring with them.
-void ServersFlow::note_evaluators(const FireOrder& order) {
+void ServersUpdateDriver::note_evaluators(const FireOrder& order) {
     if (order.releases.empty() || order.releases.front().evaluation.id == 0) {
         return;
     }
@@ -211,7 +211,7 @@ void ServersFlow::note_evaluators(const FireOrder& order) {
 }
 
 /// The end of the run: nobody works on a lease any more.
-void ServersFlow::close() {
+void ServersUpdateDriver::close() {
     if (std::exchange(closed_, true)) {
         return;
     }
@@ -227,8 +227,9 @@ void ServersFlow::close() {
     }
 }
 
-std::unique_ptr<UpdateFlow> make_servers_flow(Links links, const JobParts& parts, RunBooks& run) {
-    return std::make_unique<ServersFlow>(links, parts, run);
+std::unique_ptr<UpdateDriver> make_servers_driver(Links links, const JobParts& parts,
+                                                  UpdateObserver& run) {
+    return std::make_unique<ServersUpdateDriver>(links, parts, run);
 }
 
 }  // namespace cohort

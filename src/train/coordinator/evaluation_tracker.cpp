@@ -1,18 +1,18 @@
-#include "train/coordinator/evaluation_desk.hpp"
+#include "train/coordinator/evaluation_tracker.hpp"
 
 #include <algorithm>
 
 namespace cohort {
 
-EvaluationDesk::EvaluationDesk(std::int64_t every, std::int64_t evaluated_at)
+EvaluationTracker::EvaluationTracker(std::int64_t every, std::int64_t evaluated_at)
     : every_(every), started_at_(evaluated_at), started_before_(evaluated_at) {
 }
 
-bool EvaluationDesk::due(std::int64_t samples) const {
+bool EvaluationTracker::due(std::int64_t samples) const {
     return !running_ && samples / every_ > started_at_ / every_;
 }
 
-std::uint64_t EvaluationDesk::start() {
+std::uint64_t EvaluationTracker::start() {
     running_ = true;
     taken_ = false;
     report_ = {};
@@ -20,8 +20,8 @@ std::uint64_t EvaluationDesk::start() {
     return ++id_;
 }
 
-void EvaluationDesk::taken(const TrainProgress& progress, std::int64_t samples, int parts,
-                           bool pauses) {
+void EvaluationTracker::taken(const TrainProgress& progress, std::int64_t samples, int parts,
+                              bool pauses) {
     started_before_ = started_at_;
     started_at_ = samples;
     pauses_ = pauses;
@@ -32,7 +32,7 @@ void EvaluationDesk::taken(const TrainProgress& progress, std::int64_t samples, 
     report_.train_seconds = progress.train_seconds;
 }
 
-std::optional<EvaluationReport> EvaluationDesk::part(const EvaluatedPart& part) {
+std::optional<EvaluationReport> EvaluationTracker::part(const EvaluatedPart& part) {
     const auto index = static_cast<std::size_t>(part.part);
     if (!running_ || part.id != id_ || (taken_ && index >= parts_.size())) {
         return std::nullopt;
@@ -57,18 +57,18 @@ std::optional<EvaluationReport> EvaluationDesk::part(const EvaluatedPart& part) 
     return report_;
 }
 
-void EvaluationDesk::abandon() {
+void EvaluationTracker::abandon() {
     running_ = false;
 }
 
-void EvaluationDesk::give_up() {
+void EvaluationTracker::give_up() {
     if (running_ && taken_) {
         started_at_ = started_before_;
     }
     running_ = false;
 }
 
-std::vector<int> EvaluationDesk::missing() const {
+std::vector<int> EvaluationTracker::missing() const {
     std::vector<int> missing;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
         if (!parts_[i]) {

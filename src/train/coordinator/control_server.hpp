@@ -16,16 +16,16 @@ namespace cohort {
 ///  3. at the end `run` goes, and once answers are read, or a second later, everything else
 /// Files that are no requests of this run (an earlier one's token, another owner, not a regular
 /// file, too long, no such form) are taken away; where a reply can reach its sender it says why.
-class ControlDesk {
+class ControlServer {
 public:
     /// Says what a request ("mode static:4") leads to. Errors of type Error become refusals.
     using Handler = std::function<std::string(const std::string& words)>;
 
     /// Requests and replies of earlier runs are deleted. Errors: FileError, as ControlFolder.
-    ControlDesk(const std::string& path, Handler handler);
-    ControlDesk(const ControlDesk&) = delete;
-    ControlDesk& operator=(const ControlDesk&) = delete;
-    ~ControlDesk();
+    ControlServer(const std::string& path, Handler handler);
+    ControlServer(const ControlServer&) = delete;
+    ControlServer& operator=(const ControlServer&) = delete;
+    ~ControlServer();
 
     /// Looks for requests, at most once in kLook, and answers them.
     void look(Clock::Seconds now);

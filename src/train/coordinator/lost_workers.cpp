@@ -1,4 +1,4 @@
-#include "train/coordinator/loss_desk.hpp"
+#include "train/coordinator/lost_workers.hpp"
 
 #include <fmt/format.h>
 
@@ -6,12 +6,12 @@
 
 namespace cohort {
 
-LossDesk::LossDesk(const RankMap& map, int max_lost)
+LostWorkers::LostWorkers(const RankMap& map, int max_lost)
     : map_(map),
       max_lost_(max_lost < 0 ? map.workers() - 1 : std::min(max_lost, map.workers() - 1)) {
 }
 
-bool LossDesk::lost(int rank) {
+bool LostWorkers::lost(int rank) {
     if (!lost_.insert(rank).second) {
         return false;
     }
@@ -20,7 +20,7 @@ bool LossDesk::lost(int rank) {
     return true;
 }
 
-bool LossDesk::returned(int rank) {
+bool LostWorkers::returned(int rank) {
     if (lost_.erase(rank) == 0) {
         return false;
     }
@@ -28,15 +28,15 @@ bool LossDesk::returned(int rank) {
     return true;
 }
 
-bool LossDesk::too_many() const noexcept {
+bool LostWorkers::too_many() const noexcept {
     return static_cast<int>(lost_.size()) > max_lost_;
 }
 
-int LossDesk::live() const noexcept {
+int LostWorkers::live() const noexcept {
     return map_.workers() - static_cast<int>(lost_.size());
 }
 
-std::string LossDesk::story() const {
+std::string LostWorkers::story() const {
     if (ever_.empty()) {
         return "";
     }

@@ -1,4 +1,4 @@
-#include "train/coordinator/checkpoint_desk.hpp"
+#include "train/coordinator/checkpoint_coordinator.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -38,17 +38,17 @@ CheckpointReport write_one(CheckpointReport report, const RunSnapshot& snapshot,
 
 }  // namespace
 
-CheckpointDesk::CheckpointDesk(const TrainOptions& options, std::string folder, int parts,
-                               Hdf5Thread& thread)
+CheckpointCoordinator::CheckpointCoordinator(const TrainOptions& options, std::string folder,
+                                             int parts, Hdf5Thread& thread)
     : options_(options), folder_(std::move(folder)), parts_(parts), thread_(thread) {
 }
 
-void CheckpointDesk::begin(std::int64_t samples, Clock::Seconds now) {
+void CheckpointCoordinator::begin(std::int64_t samples, Clock::Seconds now) {
     saved_at_ = samples;
     last_time_ = now;
 }
 
-bool CheckpointDesk::due(std::int64_t samples, Clock::Seconds now) const {
+bool CheckpointCoordinator::due(std::int64_t samples, Clock::Seconds now) const {
     if (running_) {
         return false;
     }
@@ -61,7 +61,7 @@ bool CheckpointDesk::due(std::int64_t samples, Clock::Seconds now) const {
            (period > 0 && (now - last_time_).count() >= period && samples > saved_at_);
 }
 
-std::string CheckpointDesk::start(std::int64_t samples) {
+std::string CheckpointCoordinator::start(std::int64_t samples) {
     running_ = true;
     path_ = checkpoint_path(folder_, samples);
     snapshot_.reset();
@@ -71,23 +71,23 @@ std::string CheckpointDesk::start(std::int64_t samples) {
     return path_;
 }
 
-void CheckpointDesk::captured(RunSnapshot snapshot, Clock::Seconds now) {
+void CheckpointCoordinator::captured(RunSnapshot snapshot, Clock::Seconds now) {
     snapshot_ = std::move(snapshot);
     captured_at_ = now;
 }
 
-void CheckpointDesk::saved(const SavedPart& part) {
+void CheckpointCoordinator::saved(const SavedPart& part) {
     const auto index = static_cast<std::size_t>(part.part);
     if (running_ && part.checkpoint == path_ && index < saved_parts_.size()) {
         saved_parts_[index] = part;
     }
 }
 
-void CheckpointDesk::give_up() {
+void CheckpointCoordinator::give_up() {
     running_ = running_ && (snapshot_.has_value() || writing_.valid());
 }
 
-std::optional<CheckpointReport> CheckpointDesk::collect(Clock::Seconds now) {
+std::optional<CheckpointReport> CheckpointCoordinator::collect(Clock::Seconds now) {
     if (writing_.valid()) {
         if (writing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
             return std::nullopt;
@@ -123,7 +123,7 @@ std::optional<CheckpointReport> CheckpointDesk::collect(Clock::Seconds now) {
 }
 
 /// Only a success moves the time of the next one.
-CheckpointReport CheckpointDesk::finish(CheckpointReport report, Clock::Seconds now) {
+CheckpointReport CheckpointCoordinator::finish(CheckpointReport report, Clock::Seconds now) {
     running_ = false;
     snapshot_.reset();
     failed_ = !report.error.empty();
@@ -140,13 +140,13 @@ CheckpointReport CheckpointDesk::finish(CheckpointReport report, Clock::Seconds 
     return report;
 }
 
-bool CheckpointDesk::wanted_at_end(StopReason reason, std::int64_t samples) const {
+bool CheckpointCoordinator::wanted_at_end(StopReason reason, std::int64_t samples) const {
     const bool wanted = reason == StopReason::kSignal || options_.checkpoint_every_s > 0 ||
                         options_.checkpoint_every_samples > 0;
     return wanted && (saved_at_ != samples || failed_ || !saved_once_);
 }
 
-std::vector<int> CheckpointDesk::missing() const {
+std::vector<int> CheckpointCoordinator::missing() const {
     std::vector<int> missing;
     for (std::size_t i = 0; i < saved_parts_.size(); ++i) {
         if (!saved_parts_[i]) {

@@ -11,10 +11,10 @@ namespace cohort {
 
 /// When to evaluate, and the evaluation that is under way: its parts come back one by one from
 /// those who do them. Pure; one evaluation at a time.
-class EvaluationDesk {
+class EvaluationTracker {
 public:
     /// @param every samples between evaluations  @param evaluated_at samples at the last one
-    EvaluationDesk(std::int64_t every, std::int64_t evaluated_at);
+    EvaluationTracker(std::int64_t every, std::int64_t evaluated_at);
 
     /// True when an evaluation belongs between the last one started and `samples`, and none runs.
     [[nodiscard]] bool due(std::int64_t samples) const;

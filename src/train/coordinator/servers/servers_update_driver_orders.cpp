@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include "train/coordinator/push_times.hpp"
-#include "train/coordinator/servers/flow_servers.hpp"
+#include "train/coordinator/servers/servers_update_driver.hpp"
 #include "train/protocol/send_order.hpp"
 
 namespace cohort {
 
-void ServersFlow::apply(const UpdateOrder& update, const Fire& fire) {
+void ServersUpdateDriver::apply(const UpdateOrder& update, const Fire& fire) {
     FireOrder order{.version = update.version,
                     .fraction = update.fraction,
                     .lr = update.learning_rate,
@@ -34,12 +34,12 @@ void ServersFlow::apply(const UpdateOrder& update, const Fire& fire) {
     payloads_.send_update(order);
 }
 
-void ServersFlow::applied(const UpdateOrder& update, const Fire& /*fire*/) {
+void ServersUpdateDriver::applied(const UpdateOrder& update, const Fire& /*fire*/) {
     run_.updated(update);
     run_.taken(extras_, evaluation_parts_);
 }
 
-void ServersFlow::release(const ReleaseOne& one) {
+void ServersUpdateDriver::release(const ReleaseOne& one) {
     const SyncPlan& plan = session_.engine().plan();
     FireOrder order;
     order.version = one.version;
@@ -50,7 +50,7 @@ void ServersFlow::release(const ReleaseOne& one) {
 }
 
 /// The worker gives up what it computes and starts again with newer parameters.
-void ServersFlow::interrupt(const Interrupt& interrupt, const ReturnLease* lease) {
+void ServersUpdateDriver::interrupt(const Interrupt& interrupt, const ReturnLease* lease) {
     RevokeOrder order{.leases = {}, .up_to = 0, .version = interrupt.version};
     if (lease != nullptr) {
         order.leases.push_back(lease->lease);
@@ -60,18 +60,19 @@ void ServersFlow::interrupt(const Interrupt& interrupt, const ReturnLease* lease
         ReleaseOne{.worker = interrupt.worker, .version = interrupt.version, .lag = interrupt.lag});
 }
 
-void ServersFlow::refuse(const Refuse& refusal, const SessionPush& /*push*/, bool /*held*/) {
+void ServersUpdateDriver::refuse(const Refuse& refusal, const SessionPush& /*push*/,
+                                 bool /*held*/) {
     payloads_.discard(refusal.push);
 }
 
-void ServersFlow::dropped(const SessionPush& push) {
+void ServersUpdateDriver::dropped(const SessionPush& push) {
     const PushTicket& ticket = push.ticket;
     run_.drop({.loss_sum = ticket.loss_sum, .correct = push.correct, .samples = ticket.samples},
               fmt::format("worker {}: {}", ticket.id.worker,
                           non_finite_reason(ticket.loss_sum, ticket.finite)));
 }
 
-void ServersFlow::deal(const std::vector<DealtLease>& leases) {
+void ServersUpdateDriver::deal(const std::vector<DealtLease>& leases) {
     for (DealtLease lease : leases) {
         for (std::int32_t& member : lease.order.work.group) {
             member = links_.map.rank_of_worker(member);
@@ -80,7 +81,7 @@ void ServersFlow::deal(const std::vector<DealtLease>& leases) {
     }
 }
 
-void ServersFlow::deal_validation(const ValidationSampler::Dealt& lease) {
+void ServersUpdateDriver::deal_validation(const ValidationSampler::Dealt& lease) {
     send_worker(links_, lease.worker, MessageKind::kLease,
                 LeaseOrder{.lease = lease.lease,
                            .epoch = lease.epoch,
@@ -90,11 +91,11 @@ void ServersFlow::deal_validation(const ValidationSampler::Dealt& lease) {
                            .validation = true});
 }
 
-void ServersFlow::revoke(int worker, const std::vector<std::uint64_t>& leases) {
+void ServersUpdateDriver::revoke(int worker, const std::vector<std::uint64_t>& leases) {
     send_worker(links_, worker, MessageKind::kRevoke, RevokeOrder{.leases = leases});
 }
 
-void ServersFlow::joins(int worker) {
+void ServersUpdateDriver::joins(int worker) {
     const UpdateEngine& engine = session_.engine();
     send_worker(links_, worker, MessageKind::kJoin,
                 JoinOrder{.incarnation = engine.incarnation(worker),

@@ -23,12 +23,12 @@ struct UpdateExtras {
 };
 
 /// A run as those who drive its updates see it. Implemented by the coordinator.
-class RunBooks {
+class UpdateObserver {
 public:
-    RunBooks() = default;
-    RunBooks(const RunBooks&) = delete;
-    RunBooks& operator=(const RunBooks&) = delete;
-    virtual ~RunBooks() = default;
+    UpdateObserver() = default;
+    UpdateObserver(const UpdateObserver&) = delete;
+    UpdateObserver& operator=(const UpdateObserver&) = delete;
+    virtual ~UpdateObserver() = default;
 
     [[nodiscard]] virtual TrainingSession& session() = 0;
     /// What the update after which `samples` are applied should carry; reserves it.
@@ -49,12 +49,12 @@ public:
 
 /// How updates come about: fires of servers, or rounds of a ring. Runs on the coordinator's
 /// thread.
-class UpdateFlow {
+class UpdateDriver {
 public:
-    UpdateFlow() = default;
-    UpdateFlow(const UpdateFlow&) = delete;
-    UpdateFlow& operator=(const UpdateFlow&) = delete;
-    virtual ~UpdateFlow() = default;
+    UpdateDriver() = default;
+    UpdateDriver(const UpdateDriver&) = delete;
+    UpdateDriver& operator=(const UpdateDriver&) = delete;
+    virtual ~UpdateDriver() = default;
 
     /// Sends everybody to work, with an evaluation of the parameters to begin with if
     /// `extras` say so.
@@ -81,9 +81,9 @@ public:
     [[nodiscard]] virtual std::vector<int> evaluators() const = 0;
 };
 
-[[nodiscard]] std::unique_ptr<UpdateFlow> make_servers_flow(Links links, const JobParts& parts,
-                                                            RunBooks& books);
-[[nodiscard]] std::unique_ptr<UpdateFlow> make_ring_flow(Links links, const JobParts& parts,
-                                                         RunBooks& books);
+[[nodiscard]] std::unique_ptr<UpdateDriver> make_servers_driver(Links links, const JobParts& parts,
+                                                                UpdateObserver& books);
+[[nodiscard]] std::unique_ptr<UpdateDriver> make_ring_driver(Links links, const JobParts& parts,
+                                                             UpdateObserver& books);
 
 }  // namespace cohort
