@@ -16,11 +16,6 @@
 namespace cohort {
 namespace {
 
-template <class T>
-Json or_null(const std::optional<T>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
-
 double ratio(double value, double by) {
     return by > 0 ? value / by : 0;
 }

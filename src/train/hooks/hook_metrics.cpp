@@ -1,22 +1,15 @@
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <optional>
 
 #include "cohort/train/hooks.hpp"
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/options.hpp"
 #include "train/coordinator/modes/decision_json.hpp"
+#include "train/run/run_records.hpp"
 #include "train/worker/step_window.hpp"
 
 namespace cohort {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json or_null(const std::optional<double>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
 
 void write(TrainControl& run, const Json& line) {
     run.metrics().write(line.dump(-1, ' ', false, Json::error_handler_t::replace));

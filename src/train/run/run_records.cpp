@@ -95,20 +95,19 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
     line.update(accounts_json(summary.accounts));
     line["updates"] = progress.updates;
     line.update(pushes_json(summary.cluster.total()));
-    line.update(Json{
-        {"switches", summary.switches},
-        {"regroupings", summary.regroupings},
-        {"predictor_scores", predictor_scores_json(summary.predictor_scores)},
-        {"stragglers_brief", summary.brief.episodes},
-        {"stragglers_brief_iterations", summary.brief.iterations},
-        {"lost", summary.lost},
-        {"returned", summary.returned},
-        {"losses", summary.losses},
-        {"by_worker", workers_json(summary)},
-        {"compute", options.compute},
-        {"test_accuracy", or_null(tested, test.accuracy)},
-        {"test_loss", or_null(tested, test.loss)},
-        {"tta_s", or_null(progress.tta_seconds.has_value(), progress.tta_seconds.value_or(0))}});
+    line.update(Json{{"switches", summary.switches},
+                     {"regroupings", summary.regroupings},
+                     {"predictor_scores", predictor_scores_json(summary.predictor_scores)},
+                     {"stragglers_brief", summary.brief.episodes},
+                     {"stragglers_brief_iterations", summary.brief.iterations},
+                     {"lost", summary.lost},
+                     {"returned", summary.returned},
+                     {"losses", summary.losses},
+                     {"by_worker", workers_json(summary)},
+                     {"compute", options.compute},
+                     {"test_accuracy", or_null(tested, test.accuracy)},
+                     {"test_loss", or_null(tested, test.loss)},
+                     {"tta_s", or_null(progress.tta_seconds)}});
     line.update(costs_json(summary));
     line["stop_reason"] = to_string(summary.reason);
     line["outputs_saved"] = summary.outputs_saved;

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -17,6 +18,10 @@ using Json = nlohmann::ordered_json;
 template <class T>
 [[nodiscard]] Json or_null(bool known, const T& value) {
     return known ? Json(value) : Json(nullptr);
+}
+template <class T>
+[[nodiscard]] Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
 }
 
 /// What summaries of real and of virtual runs say of a worker. @param seconds  of the run
