@@ -6,7 +6,7 @@
 #include "cohort/train/options.hpp"
 #include "train/coordinator/modes/decision_json.hpp"
 #include "train/run/run_records.hpp"
-#include "train/worker/step_window.hpp"
+#include "train/hooks/step_window.hpp"
 
 namespace cohort {
 namespace {

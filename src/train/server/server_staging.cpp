@@ -184,29 +184,21 @@ std::vector<PushId> OrderLine::not_here(std::vector<PushId> pushes) const {
 
 /// World ranks that they come from, without those that are lost.
 std::vector<int> OrderLine::ranks_of(const std::vector<PushId>& pushes) const {
+    const auto can_send = [this](int rank) {
+        return rank >= links_.map.servers &&
+               (links_.membership == nullptr || !links_.membership->excluded(rank));
+    };
     std::vector<int> ranks;
     for (const PushId& push : pushes) {
-        if (const std::optional<int> rank = rank_of(push)) {
+        const std::vector<int> from = is_node_sum(push)
+                                          ? links_.map.on_node(node_of_sum(push))
+                                          : std::vector{links_.map.rank_of_worker(push.worker)};
+        const auto rank = std::ranges::find_if(from, can_send);
+        if (rank != from.end()) {
             ranks.push_back(*rank);
         }
     }
     return ranks;
-}
-
-std::optional<int> OrderLine::rank_of(const PushId& push) const {
-    const auto lost = [this](int rank) {
-        return links_.membership != nullptr && links_.membership->excluded(rank);
-    };
-    if (push.worker >= 0) {
-        const int rank = links_.map.rank_of_worker(push.worker);
-        return lost(rank) ? std::nullopt : std::optional(rank);
-    }
-    for (const int rank : links_.map.on_node(node_of_sum(push))) {
-        if (rank >= links_.map.servers && !lost(rank)) {
-            return rank;
-        }
-    }
-    return std::nullopt;
 }
 
 void OrderLine::discard(const PushId& push) {

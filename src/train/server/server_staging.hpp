@@ -98,7 +98,6 @@ private:
     [[nodiscard]] std::vector<PushId> lacking() const;
     [[nodiscard]] std::vector<PushId> not_here(std::vector<PushId> pushes) const;
     [[nodiscard]] std::vector<int> ranks_of(const std::vector<PushId>& pushes) const;
-    [[nodiscard]] std::optional<int> rank_of(const PushId& push) const;
 
     const Links& links_;
     const PushStaging& staging_;
