@@ -11,7 +11,7 @@
 #include "cohort/tensor/device.hpp"
 #include "core/system/process_usage.hpp"
 #include "tensor/host_memory.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {

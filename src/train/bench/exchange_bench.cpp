@@ -13,7 +13,7 @@
 #include "core/system/launch_env.hpp"
 #include "core/system/process_usage.hpp"
 #include "tensor/host_memory.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {

@@ -10,8 +10,8 @@
 #include "cohort/tensor/device.hpp"
 #include "core/system/process_usage.hpp"
 #include "train/bench/exchange_bench.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
-#include "train/protocol/send_order.hpp"
 #include "train/server/server_loop.hpp"
 #include "train/worker/servers/push_buffers.hpp"
 
@@ -50,7 +50,7 @@ class BenchWorker {
 public:
     BenchWorker(World& world, const Graph& graph)
         : world_(world),
-          links_{world.messenger(), world.operations(), world.map()},
+          comm_{world.messenger(), world.operations(), world.map()},
           worker_(world.map().worker_of_rank(world.rank())),
           layout_(cut_shards(graph, world.map().servers)),
           inbox_(layout_, *device_),
@@ -60,7 +60,7 @@ public:
         for (std::size_t i = 0; i < values.size(); ++i) {
             values[i] = gradient_of(worker_, static_cast<std::int64_t>(i));
         }
-        links_.messenger.set_sink(Port::kWorker, &inbox_);
+        comm_.messenger.set_sink(Port::kWorker, &inbox_);
     }
 
     /// Pushes on every set of parameters but the last.
@@ -103,10 +103,10 @@ private:
 
     void push(std::int64_t version) {
         const PushId id{.worker = worker_, .sequence = static_cast<std::uint64_t>(version) + 1};
-        const PushRoute route = PushRoute::to_servers(links_, layout_);
+        const PushRoute route = PushRoute::to_servers(comm_, layout_);
         route.release(route.start(id, gradient_));
-        links_.send({0, Port::kCoordinator}, Port::kWorker, MessageKind::kTicket,
-                    Ticket{.push = id, .version = version, .samples = 1});
+        comm_.send({0, Port::kCoordinator}, Port::kWorker, MessageKind::kPushReport,
+                   PushReport{.push = id, .version = version, .samples = 1});
     }
 
     /// The last two sets of parameters differ by the last update.
@@ -126,7 +126,7 @@ private:
     }
 
     World& world_;
-    Links links_;
+    CommContext comm_;
     int worker_;
     std::unique_ptr<Device> device_ = make_cpu_device(1);
     ShardedLayout layout_;
@@ -140,10 +140,10 @@ private:
 class BenchCoordinator {
 public:
     explicit BenchCoordinator(World& world)
-        : world_(world), links_{world.messenger(), world.operations(), world.map()} {}
+        : world_(world), comm_{world.messenger(), world.operations(), world.map()} {}
 
     ExchangeReport run(std::int64_t updates) {
-        send_servers(links_, MessageKind::kBegin, BeginOrder{});
+        send_servers(comm_, MessageKind::kBegin, BeginOrder{});
         for (std::int64_t version = 0; version <= updates; ++version) {
             if (version > 0) {
                 collect(version);
@@ -158,7 +158,7 @@ public:
         mark();
         report.cpu_s += process_cpu_seconds() - cpu_;
         add_reports(world_, world_.map().servers - 1, -1, report);
-        send_servers(links_, MessageKind::kStop, Empty{});
+        send_servers(comm_, MessageKind::kStop, Empty{});
         for (int server = 0; server < world_.map().servers; ++server) {
             (void)receive(world_, Port::kCoordinator, "farewells", 0, server);
         }
@@ -184,7 +184,7 @@ private:
                     {{.worker = worker, .sequence = static_cast<std::uint64_t>(version)}, 1});
             }
         }
-        send_servers(links_, MessageKind::kFire, update);
+        send_servers(comm_, MessageKind::kFire, update);
     }
 
     /// The timed part begins or ends.
@@ -197,7 +197,7 @@ private:
     }
 
     World& world_;
-    Links links_;
+    CommContext comm_;
     bool marked_ = false;
     double cpu_ = 0;
 };

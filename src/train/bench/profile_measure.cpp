@@ -22,7 +22,7 @@
 #include "cohort/data/loader.hpp"
 #include "cohort/model/zoo.hpp"
 #include "core/system/process_usage.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {

@@ -12,7 +12,7 @@
 #include "formats/chooser_file.hpp"
 #include "formats/efficiency_file.hpp"
 #include "formats/predictor_file.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
 #include "train/run/snapshot.hpp"
@@ -32,25 +32,25 @@ std::int64_t evaluate_every(const TrainOptions& options, std::int64_t epoch_samp
 
 }  // namespace
 
-Coordinator::Coordinator(Links links, JobParts& parts, const TrainEnvironment& environment,
+Coordinator::Coordinator(CommContext comm, JobContext& parts, const TrainEnvironment& environment,
                          std::string device)
-    : links_(links),
+    : comm_(comm),
       parts_(parts),
       environment_(environment),
       device_(std::move(device)),
       sleeps_(!computes_network(parts.options)),
-      shards_(cut_shards(parts.graph, links.map.servers == 0 ? 1 : links.map.servers)),
+      shards_(cut_shards(parts.graph, comm.map.servers == 0 ? 1 : comm.map.servers)),
       gathering_(shards_),
-      roster_(links, parts.options.max_lost),
+      roster_(comm, parts.options.max_lost),
       reporter_(parts, environment, [this](StopReason reason) { request_stop(reason); }),
-      wait_(links.operations) {
-    links_.messenger.set_sink(Port::kCoordinator, &gathering_);
+      wait_(comm.operations) {
+    comm_.messenger.set_sink(Port::kCoordinator, &gathering_);
     check_free_space(parts.options, run_bytes(parts));
 }
 
 Coordinator::~Coordinator() {
-    if (links_.membership != nullptr) {
-        links_.membership->watch({});
+    if (comm_.membership != nullptr) {
+        comm_.membership->watch({});
     }
 }
 
@@ -165,14 +165,14 @@ BeginOrder Coordinator::restore() {
                          parts_.hdf5);
     checkpoints_->begin(reporter_.progress().samples_applied, reporter_.clock().now());
     reporter_.begin(*session_, folder.metrics, metrics_bytes,
-                    start_json(parts_, links_.map, device_, reporter_.progress()));
+                    start_json(parts_, comm_.map, device_, reporter_.progress()));
     return order;
 }
 
 /// The mode in charge at this point of the run, its plan, and who drives its updates.
 void Coordinator::open_session(const LeaseState& leases, const SampleAccounts& accounts,
                                const SessionCounts& start) {
-    const int workers = links_.map.workers();
+    const int workers = comm_.map.workers();
     ModeSetting setting = mode_setting(options(), workers);
     load_chooser_files(setting.chooser);
     setting.workers_at_start = std::max<std::int64_t>(1, parts_.reference_batch / options().batch);
@@ -211,8 +211,8 @@ void Coordinator::open_session(const LeaseState& leases, const SampleAccounts& a
         LeaseLedger(parts_.train_set->info(), parts_.order, parts_.budget_samples, leases),
         accounts, start);
     consultation_.emplace(*session_, reporter_.clock(), model);
-    flow_ = links_.map.servers == 0 ? make_ring_driver(links_, parts_, *this)
-                                    : make_servers_driver(links_, parts_, *this);
+    flow_ = comm_.map.servers == 0 ? make_ring_driver(comm_, parts_, *this)
+                                   : make_servers_driver(comm_, parts_, *this);
 }
 
 void Coordinator::train() {
@@ -227,7 +227,7 @@ void Coordinator::train() {
 void Coordinator::step() {
     const Clock::Seconds tick =
         std::clamp(Clock::Seconds(wake_s().value_or(kTick.count())), kLeastTick, kTick);
-    if (const auto message = links_.messenger.mailbox(Port::kCoordinator).receive(tick)) {
+    if (const auto message = comm_.messenger.mailbox(Port::kCoordinator).receive(tick)) {
         handle(*message);
     } else if (environment_.stop_requested()) {
         request_stop(StopReason::kSignal);
@@ -249,7 +249,7 @@ void Coordinator::step() {
 /// A run that cannot go on ends as one that is told to stop: with a checkpoint.
 void Coordinator::stop_requested(const StopRequest& request) {
     if (!request.failure.empty() && failure_.empty()) {
-        failure_ = fmt::format("{} ({})", request.failure, links_.map.describe(request.rank));
+        failure_ = fmt::format("{} ({})", request.failure, comm_.map.describe(request.rank));
         log_error("{}; the run ends", failure_);
     }
     request_stop(StopReason::kSignal);
@@ -281,7 +281,7 @@ void Coordinator::handle(const Message& message) {
             fail<PeerError>({.where = "coordinator",
                              .what = "a message that it does not know",
                              .got = fmt::format("kind {} from {}", message.kind,
-                                                links_.map.describe(message.from.rank))});
+                                                comm_.map.describe(message.from.rank))});
     }
 }
 

@@ -22,8 +22,8 @@
 #include "train/coordinator/run_wait.hpp"
 #include "train/coordinator/snapshot_evaluator.hpp"
 #include "train/coordinator/update_driver.hpp"
-#include "train/protocol/links.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/protocol/comm_context.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 
@@ -32,9 +32,9 @@ namespace cohort {
 /// (protocol.hpp).
 class Coordinator final : private UpdateObserver {
 public:
-    /// @param links, parts, environment outlive it  @param device described in the metrics
+    /// @param comm, parts, environment outlive it  @param device described in the metrics
     /// To be made before anybody can send to the coordinator's port.
-    Coordinator(Links links, JobParts& parts, const TrainEnvironment& environment,
+    Coordinator(CommContext comm, JobContext& parts, const TrainEnvironment& environment,
                 std::string device);
     ~Coordinator() override;
 
@@ -107,8 +107,8 @@ private:
     [[nodiscard]] std::exception_ptr cancelled();
     void check_cancelled();
 
-    Links links_;
-    JobParts& parts_;
+    CommContext comm_;
+    JobContext& parts_;
     const TrainEnvironment& environment_;
     std::string device_;
     bool sleeps_;  ///< --compute: there is nothing to evaluate and no model

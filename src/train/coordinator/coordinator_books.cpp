@@ -9,8 +9,8 @@
 #include "cohort/sched/modes.hpp"
 #include "core/log.hpp"
 #include "train/coordinator/coordinator.hpp"
-#include "train/protocol/send_order.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/protocol/comm_context.hpp"
+#include "train/run/job_context.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/snapshot.hpp"
 
@@ -61,7 +61,7 @@ void Coordinator::request_stop(StopReason reason) {
 /// With rings nobody sends for himself: members and riders are compared by what they compute.
 void Coordinator::timed(const IterationRecord& measured) {
     IterationRecord record = measured;
-    const double sending_s = links_.map.servers > 0 ? record.push_s : 0;
+    const double sending_s = comm_.map.servers > 0 ? record.push_s : 0;
     session_->iteration_timed(record, record.input_s + record.compute_s + sending_s);
     reporter_.tell([&](TrainHook& hook) { hook.on_push(reporter_, record); });
     consultation_->timed(record);
@@ -107,8 +107,8 @@ SnapshotEvaluator& Coordinator::evaluator() {
                     cancel(done.error);
                     return;
                 }
-                const Address here{links_.messenger.rank(), Port::kCoordinator};
-                send_order(links_, here, MessageKind::kEvaluated, done.part);
+                const Address here{comm_.messenger.rank(), Port::kCoordinator};
+                send_order(comm_, here, MessageKind::kEvaluated, done.part);
             });
     }
     return *evaluator_;

@@ -16,10 +16,10 @@ namespace cohort {
 
 /// From now on the run hears of ranks and takes requests.
 void Coordinator::listen() {
-    if (links_.membership != nullptr) {
-        Mailbox& mailbox = links_.messenger.mailbox(Port::kCoordinator);
-        const Address here{links_.messenger.rank(), Port::kCoordinator};
-        links_.membership->watch([&mailbox, here](const RankEvent& event) {
+    if (comm_.membership != nullptr) {
+        Mailbox& mailbox = comm_.messenger.mailbox(Port::kCoordinator);
+        const Address here{comm_.messenger.rank(), Port::kCoordinator};
+        comm_.membership->watch([&mailbox, here](const RankEvent& event) {
             mailbox.put(
                 {.from = here,
                  .kind = static_cast<std::uint16_t>(MessageKind::kRankEvent),
@@ -81,7 +81,7 @@ void Coordinator::lost(const RankNews& news) {
     if (!roster_.lost(news.rank)) {
         return;
     }
-    const int worker = links_.map.worker_of_rank(news.rank);
+    const int worker = comm_.map.worker_of_rank(news.rank);
     session_->worker_lost(worker);
     consultation_->forget(worker);
     reporter_.report_stragglers();
@@ -90,7 +90,7 @@ void Coordinator::lost(const RankNews& news) {
         fail<PeerError>(
             {.where = "workers",
              .what = fmt::format("{}, and more are lost than --max-lost allows: {}", news.reason,
-                                 links_.map.describe(roster_.losses().ranks()))});
+                                 comm_.map.describe(roster_.losses().ranks()))});
     }
     if (evaluations_->pausing()) {
         evaluations_->give_up();
@@ -103,7 +103,7 @@ void Coordinator::lost(const RankNews& news) {
 void Coordinator::lost_at_the_end(const RankNews& news) {
     if (!news.returned && roster_.lost(news.rank)) {
         if (flow_) {
-            flow_->lost_at_the_end(links_.map.worker_of_rank(news.rank));
+            flow_->lost_at_the_end(comm_.map.worker_of_rank(news.rank));
         }
         log_warn("{}; nothing was left for it to do", news.reason);
     }
@@ -113,7 +113,7 @@ void Coordinator::returned(const RankNews& news) {
     if (roster_.workers_stopped() || stopping() || !roster_.returned(news.rank)) {
         return;  // it stays away for what is left
     }
-    const int worker = links_.map.worker_of_rank(news.rank);
+    const int worker = comm_.map.worker_of_rank(news.rank);
     session_->worker_joined(worker);
     consultation_->forget(worker);
     reporter_.report_stragglers();
@@ -124,13 +124,13 @@ void Coordinator::returned(const RankNews& news) {
 void Coordinator::report_rank(const RankNews& news) {
     const RankReport report{
         .rank = news.rank,
-        .worker = links_.map.worker_of_rank(news.rank),
+        .worker = comm_.map.worker_of_rank(news.rank),
         .returned = news.returned,
-        .reason = news.reason.empty() ? links_.map.describe(news.rank) : news.reason,
+        .reason = news.reason.empty() ? comm_.map.describe(news.rank) : news.reason,
         .live = roster_.losses().live()};
     log_warn("{}: {}; {} of {} workers are live",
              news.returned ? "a worker is back" : "a worker is lost", report.reason, report.live,
-             links_.map.workers());
+             comm_.map.workers());
     reporter_.tell([&](TrainHook& hook) { hook.on_rank(reporter_, report); });
 }
 
@@ -174,7 +174,7 @@ std::string Coordinator::status() const {
         fmt::format_to(std::back_inserter(text),
                        "worker {} ({}): {}, lag {:.2f}, own time {:.3f} s, {} samples applied\n",
                        worker,
-                       links_.map.describe(links_.map.rank_of_worker(static_cast<int>(worker))),
+                       comm_.map.describe(comm_.map.rank_of_worker(static_cast<int>(worker))),
                        one.live ? "live" : "lost", one.lag, one.own_s, one.samples);
         if (worker < now.loads.size() && one.live) {
             text += "  " + describe(now.loads[worker]) + "\n";

@@ -5,8 +5,8 @@
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
 #include "train/coordinator/coordinator.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/protocol/complete_transfers.hpp"
-#include "train/protocol/send_order.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_records.hpp"
 
@@ -51,7 +51,7 @@ void Coordinator::finish() {
 /// World ranks that owe a part of the evaluation that is running.
 std::vector<int> Coordinator::evaluators_missing() const {
     if (!evaluations_->pausing()) {
-        return {links_.messenger.rank()};  // the evaluator beside training
+        return {comm_.messenger.rank()};  // the evaluator beside training
     }
     const std::vector<int> evaluators = flow_->evaluators();
     std::vector<int> ranks;
@@ -104,7 +104,7 @@ void Coordinator::final_checkpoint() {
         return ranks;
     };
     const auto saved = [this] { return !checkpoints_->running(); };
-    if (links_.map.servers > 0) {
+    if (comm_.map.servers > 0) {
         roster_.stop_workers();  // servers hold all that is still wanted
     }
     wait_until("checkpoint", WaitLimit::kWarn, saved, owners_missing);
@@ -165,16 +165,16 @@ void Coordinator::dismiss() {
     if (cancelled()) {
         return;
     }
-    send_servers(links_, MessageKind::kStop, Empty());
+    send_servers(comm_, MessageKind::kStop, Empty());
     roster_.stop_workers();
     if (!await_final_reports()) {
         return;
     }
-    if (links_.membership != nullptr) {
-        links_.membership->watch({});  // who is lost from here on owes nothing
+    if (comm_.membership != nullptr) {
+        comm_.membership->watch({});  // who is lost from here on owes nothing
     }
     complete_transfers(
-        links_, Port::kCoordinator, "last snapshots",
+        comm_, Port::kCoordinator, "last snapshots",
         [this] { return gathering_.coming(); },  // servers are the ranks 0.., as are their parts
         [this](const Message& message) {
             if (static_cast<MessageKind>(message.kind) == MessageKind::kGathered) {
@@ -191,7 +191,7 @@ bool Coordinator::await_final_reports() {
     wait_.begin("farewell", 0);
     while (!roster_.at_work().empty()) {
         wait_.set_awaited(roster_.at_work());
-        if (const auto message = links_.messenger.mailbox(Port::kCoordinator).receive(kLook)) {
+        if (const auto message = comm_.messenger.mailbox(Port::kCoordinator).receive(kLook)) {
             switch (static_cast<MessageKind>(message->kind)) {
                 case MessageKind::kFarewell: roster_.reported(*message); break;
                 case MessageKind::kGathered: (void)gathering_.arrived(*message); break;

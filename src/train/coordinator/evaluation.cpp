@@ -10,7 +10,7 @@
 #include "cohort/model/zoo.hpp"
 #include "cohort/train/trainer.hpp"
 #include "core/log.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/run/snapshot.hpp"
 
 namespace cohort {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "train/protocol/send_order.hpp"
+#include "train/protocol/comm_context.hpp"
 
 namespace cohort {
 
-Roster::Roster(Links links, int max_lost) : links_(links), losses_(links.map, max_lost) {
-    for (int rank = 0; rank < links_.map.size(); ++rank) {
+Roster::Roster(CommContext comm, int max_lost) : comm_(comm), losses_(comm.map, max_lost) {
+    for (int rank = 0; rank < comm_.map.size(); ++rank) {
         at_work_.push_back(rank);
     }
 }
@@ -16,7 +16,7 @@ bool Roster::lost(int rank) {
     if (!losses_.lost(rank)) {
         return false;
     }
-    links_.membership->exclude(rank);
+    comm_.membership->exclude(rank);
     std::erase(at_work_, rank);
     return true;
 }
@@ -25,15 +25,15 @@ bool Roster::returned(int rank) {
     if (!losses_.returned(rank)) {
         return false;
     }
-    links_.membership->admit(rank);
+    comm_.membership->admit(rank);
     at_work_.push_back(rank);
     return true;
 }
 
 void Roster::stop_workers() {
-    for (int worker = 0; worker < links_.map.workers() && !workers_stopped_; ++worker) {
-        if (!losses_.is_lost(links_.map.rank_of_worker(worker))) {
-            send_worker(links_, worker, MessageKind::kStop, Empty());
+    for (int worker = 0; worker < comm_.map.workers() && !workers_stopped_; ++worker) {
+        if (!losses_.is_lost(comm_.map.rank_of_worker(worker))) {
+            send_worker(comm_, worker, MessageKind::kStop, Empty());
         }
     }
     workers_stopped_ = true;
@@ -56,8 +56,8 @@ std::optional<double> Roster::cpu_seconds() const {
 }
 
 void Roster::summarize(TrainSummary& summary) const {
-    summary.workers = links_.map.workers();
-    summary.servers = links_.map.servers;
+    summary.workers = comm_.map.workers();
+    summary.servers = comm_.map.servers;
     summary.lost = losses_.times_lost();
     summary.returned = losses_.times_returned();
     summary.losses = losses_.story();

@@ -5,7 +5,7 @@
 
 #include "cohort/train/trainer.hpp"
 #include "train/coordinator/lost_workers.hpp"
-#include "train/protocol/links.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
 
 namespace cohort {
@@ -14,7 +14,7 @@ namespace cohort {
 class Roster {
 public:
     /// @param max_lost  see LostWorkers
-    Roster(Links links, int max_lost);
+    Roster(CommContext comm, int max_lost);
 
     /// A rank is lost: it is excluded from the job. False when that is known.
     [[nodiscard]] bool lost(int rank);
@@ -35,7 +35,7 @@ public:
     void summarize(TrainSummary& summary) const;
 
 private:
-    Links links_;
+    CommContext comm_;
     LostWorkers losses_;
     std::vector<int> at_work_;
     std::vector<Farewell> reports_;

@@ -8,7 +8,7 @@
 
 namespace cohort {
 
-RunReporter::RunReporter(const JobParts& parts, const TrainEnvironment& environment,
+RunReporter::RunReporter(const JobContext& parts, const TrainEnvironment& environment,
                          std::function<void(StopReason)> stop)
     : TrainControl(parts.options, *environment.clock, parts.budget_samples,
                    parts.train_set->info().samples),

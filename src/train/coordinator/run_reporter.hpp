@@ -11,7 +11,7 @@
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/trainer.hpp"
 #include "session/effect_interpreter.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 
@@ -20,7 +20,7 @@ namespace cohort {
 class RunReporter final : public TrainControl {
 public:
     /// parts and environment outlive it. @param stop  what request_stop() does
-    RunReporter(const JobParts& parts, const TrainEnvironment& environment,
+    RunReporter(const JobContext& parts, const TrainEnvironment& environment,
                 std::function<void(StopReason)> stop);
 
     [[nodiscard]] const TrainProgress& progress() const override { return progress_; }

@@ -5,8 +5,8 @@
 #include "cohort/train/metrics_file.hpp"
 #include "cohort/train/options.hpp"
 #include "train/coordinator/modes/decision_json.hpp"
-#include "train/run/run_records.hpp"
 #include "train/hooks/step_window.hpp"
+#include "train/run/run_records.hpp"
 
 namespace cohort {
 namespace {

@@ -16,8 +16,8 @@
 //  2. coordinator -> worker        kLease         ahead of their use, so that batches are ready
 //  3. server -> worker             kParameters    transfer: a shard's parameters of version V
 //  4. worker -> server             kPush          transfer: gradient, leaves while backward runs
-//     worker -> coordinator        kTicket        lease, version, samples, loss of the push
-//     server -> coordinator        kStaged        the shard holds the whole payload
+//     worker -> coordinator        kPushReport    lease, version, samples, loss of the push
+//     server -> coordinator        kPushReceived  the shard holds the whole payload
 //  5. coordinator -> server        kFire          sum these pushes, update, release; then 3 again
 //                                  kDiscard       forget these pushes
 //                                  kReference     keep this push to compare others with
@@ -36,8 +36,8 @@ enum class MessageKind : std::uint16_t {
     kLease,
     kParameters,
     kPush,
-    kTicket,
-    kStaged,
+    kPushReport,
+    kPushReceived,
     kFire,
     kDiscard,
     kRound,
@@ -50,7 +50,7 @@ enum class MessageKind : std::uint16_t {
     kStop,
     kFarewell,
     kReference,
-    kSummed,
+    kGradientStats,
     kRevoke,
     kJoin,
     kRankEvent,       ///< from this rank's communication thread to its own coordinator
@@ -142,7 +142,7 @@ struct WorkerTimes {
     }
 };
 
-struct Ticket {
+struct PushReport {
     PushId push;
     std::uint64_t lease = 0;
     std::int64_t version = 0;
@@ -166,7 +166,7 @@ struct Ticket {
     }
 };
 
-struct Staged {
+struct PushReceived {
     PushId push;
     std::int32_t server = 0;
     double reference_dot = 0;  ///< product of the push's part in this shard with the reference's
@@ -175,7 +175,7 @@ struct Staged {
 };
 
 /// Statistics of a shard's part of an update's mean gradient, as requested by FireOrder.
-struct Summed {
+struct GradientStatsReply {
     std::int64_t version = 0;
     std::int32_t server = 0;
     GradientAnswer answer;
@@ -205,7 +205,7 @@ struct FireOrder {
     double lr = 0;
     Work work = Work::kGradient;
     double delay_compensation = 0;     ///< lambda
-    GradientQuestion question;         ///< answered with kSummed
+    GradientQuestion question;         ///< answered with kGradientStats
     std::vector<WeightedPush> pushes;  ///< in the order in which they are summed
     std::vector<ReleaseOrder> releases;
     SnapshotOrder snapshot;

@@ -7,11 +7,12 @@
 #include "train/protocol/protocol.hpp"
 
 // Node staging: gradients of workers of one host are sent to the servers as one sum. Steps:
-//  1. worker -> workers of its host   kMemory   once: its slots, in memory that they share
-//  2. worker -> coordinator           kTicket   with the slot that holds the payload
-//  3. coordinator -> servers          kFire     names the node's sum in place of its parts
-//     coordinator -> node's head      kSum      make that sum (the head: its lowest worker rank)
-//  4. head -> servers                 kPush     transfer: the sum
+//  1. worker -> workers of its host   kMemory       once: its slots, in memory that they share
+//  2. worker -> coordinator           kPushReport   with the slot that holds the payload
+//  3. coordinator -> servers          kFire         names the node's sum in place of its parts
+//     coordinator -> node's head      kSum          make that sum (the head: its lowest worker
+//     rank)
+//  4. head -> servers                 kPush         transfer: the sum
 // A worker reuses a slot when it has parameters of the version that contains the slot's gradient,
 // or when the push is refused (kFree): then no server needs the sum any more. So when a head is
 // lost, another worker of the host replaces it and computes the same sums again.

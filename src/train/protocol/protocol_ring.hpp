@@ -12,22 +12,21 @@
 
 // What coordinator and workers say to each other in a run with rings. A member takes part in
 // rounds; a rider works at its own pace and gives its gradients to a member, its parent. In steps:
-//  1. coordinator -> worker       kRole        member or rider of which parent; answered:
-//  kRoleTaken
-//  2. coordinator -> members      kRound       who takes part in round r with which lease, and
-//  which
-//                                              gradients of riders go with it
-//  3. members among themselves    the round    comm/ring_exchange
-//  4. first member -> coordinator kRoundDone   its tails
-//     rider -> parent             kPush        transfer: gradient and batch statistics
-//     rider -> coordinator        kTicket      what it is worth
-//     parent -> coordinator       kStaged      it holds all of it
-//     parent -> rider             kState       transfer: parameters after the round that took it
-//     coordinator -> members      kHalt        a plan waits: end this round, begin no other
+//  1. coordinator -> worker       kRole         member or rider of which parent
+//     worker -> coordinator       kRoleTaken    the answer
+//  2. coordinator -> members      kRound        who takes part in round r with which lease,
+//                                               and which gradients of riders go with it
+//  3. members among themselves    the round     comm/ring_exchange
+//  4. first member -> coordinator kRoundDone    its tails
+//     rider -> parent             kPush         transfer: gradient and batch statistics
+//     rider -> coordinator        kPushReport   what it is worth
+//     parent -> coordinator       kPushReceived it holds all of it
+//     parent -> rider             kState        transfer: parameters after the round that took it
+//     coordinator -> members      kHalt         a plan waits: end this round, begin no other
 // and when a member was lost:
-//  5. coordinator -> members      kRecover     give up the round that cannot end; answered:
-//  kRecovered
-//  6. coordinator -> member       kSendState   bring one that is behind up; also for who enters
+//  5. coordinator -> members      kRecover      give up the round that cannot end
+//     member -> coordinator       kRecovered    the answer
+//  6. coordinator -> member       kSendState    bring one that is behind up; also for who enters
 namespace cohort {
 
 enum class RingMessageKind : std::uint16_t {

@@ -218,7 +218,7 @@ std::uint64_t RunBytes::all() const noexcept {
     return model + checkpoints * checkpoint + kBeside;
 }
 
-RunBytes run_bytes(const JobParts& parts) {
+RunBytes run_bytes(const JobContext& parts) {
     const TrainOptions& options = parts.options;
     const auto floats = static_cast<std::uint64_t>(parts.graph.parameters().total());
     const auto state = static_cast<std::uint64_t>(parts.graph.state().total());

@@ -12,7 +12,7 @@
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/train/options.hpp"
 #include "core/system/run_lock.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/run/snapshot.hpp"
 
 namespace cohort {
@@ -76,7 +76,7 @@ struct RunBytes {
         0;  ///< number of checkpoints at a time: those kept, and one being written
     [[nodiscard]] std::uint64_t all() const noexcept;
 };
-[[nodiscard]] RunBytes run_bytes(const JobParts& parts);
+[[nodiscard]] RunBytes run_bytes(const JobContext& parts);
 
 /// Compares these bytes with the free space of the output folder's file system; existing results
 /// count as free if they will be replaced. Passes when the free space is not known; a user's quota

@@ -114,7 +114,7 @@ std::string summary_json(const TrainSummary& summary, const TrainOptions& option
     return line.dump();
 }
 
-std::string start_json(const JobParts& parts, const RankMap& map, const std::string& device,
+std::string start_json(const JobContext& parts, const RankMap& map, const std::string& device,
                        const TrainProgress& progress) {
     const TrainOptions& options = parts.options;
     const SampleSetInfo& train = parts.train_set->info();

@@ -9,7 +9,7 @@
 #include "cohort/comm/rank_map.hpp"
 #include "cohort/sched/predictor.hpp"
 #include "cohort/train/trainer.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 
@@ -34,7 +34,7 @@ template <class T>
 [[nodiscard]] std::string predictor_scores_line(std::span<const PredictorScore> scores);
 
 /// The first line of metrics.jsonl. @param device of rank 0
-[[nodiscard]] std::string start_json(const JobParts& parts, const RankMap& map,
+[[nodiscard]] std::string start_json(const JobContext& parts, const RankMap& map,
                                      const std::string& device, const TrainProgress& progress);
 
 /// The summary, last line of metrics.jsonl.

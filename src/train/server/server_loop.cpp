@@ -21,7 +21,7 @@ int thread_count(int asked) {
     return std::min(asked > 0 ? asked : read_launch_env().cores, kMostThreads);
 }
 
-ServerParts parts_of(JobParts& job) {
+ServerParts parts_of(JobContext& job) {
     return {.graph = job.graph,
             .optimizer = job.optimizer,
             .seed = job.options.seed,
@@ -32,29 +32,29 @@ ServerParts parts_of(JobParts& job) {
 
 }  // namespace
 
-ServerLoop::ServerLoop(Links links, JobParts& job, int server)
-    : ServerLoop(links, parts_of(job), server) {
+ServerLoop::ServerLoop(CommContext comm, JobContext& job, int server)
+    : ServerLoop(comm, parts_of(job), server) {
 }
 
-ServerLoop::ServerLoop(Links links, const ServerParts& parts, int server)
-    : links_(links),
+ServerLoop::ServerLoop(CommContext comm, const ServerParts& parts, int server)
+    : comm_(comm),
       parts_(parts),
       server_(server),
       shard_(parts.graph,
-             cut_shards(parts.graph, links.map.servers).at(static_cast<std::size_t>(server)),
+             cut_shards(parts.graph, comm.map.servers).at(static_cast<std::size_t>(server)),
              parts.optimizer, thread_count(parts.threads),
-             make_shard_device(parts.device, links.map, server)),
-      line_(links_, shard_.staging()) {
+             make_shard_device(parts.device, comm.map, server)),
+      line_(comm_, shard_.staging()) {
     if (parts.hdf5 != nullptr) {
-        writer_.emplace(*parts.hdf5, links_.operations, [this](const SavedPart& saved) {
+        writer_.emplace(*parts.hdf5, comm_.operations, [this](const SavedPart& saved) {
             tell_coordinator(MessageKind::kSaved, saved);
         });
     }
-    links_.messenger.set_sink(Port::kServer, &shard_.staging());
+    comm_.messenger.set_sink(Port::kServer, &shard_.staging());
 }
 
 ServerLoop::~ServerLoop() {
-    links_.messenger.set_sink(Port::kServer, nullptr);
+    comm_.messenger.set_sink(Port::kServer, nullptr);
 }
 
 void ServerLoop::run() {
@@ -86,7 +86,7 @@ void ServerLoop::handle(const Message& message) {
             fail<PeerError>({.where = fmt::format("server {}", server_),
                              .what = "a message that servers do not take",
                              .got = fmt::format("kind {} from {}", message.kind,
-                                                links_.map.describe(message.from.rank)),
+                                                comm_.map.describe(message.from.rank)),
                              .hint = "the same program on all ranks"});
     }
 }
@@ -116,7 +116,7 @@ void ServerLoop::begin(const BeginOrder& order) {
     } else {
         check_invariant(parts_.hdf5 != nullptr, "this server can read checkpoints");
         const auto wait =
-            links_.operations.begin("restoring from a checkpoint", 0, {}, WaitLimit::kWarn);
+            comm_.operations.begin("restoring from a checkpoint", 0, {}, WaitLimit::kWarn);
         shard_.restore(read_checkpoint_range(order.checkpoint, range.begin, range.end,
                                              range.state > 0, *parts_.hdf5));
         if (shard_.version() != order.version) {
@@ -133,9 +133,9 @@ void ServerLoop::pushed(PushId push) {
         return;
     }
     if (!is_node_sum(push)) {
-        Staged staged{.push = push, .server = server_};
+        PushReceived staged{.push = push, .server = server_};
         shard_.compare(staged);
-        tell_coordinator(MessageKind::kStaged, staged);
+        tell_coordinator(MessageKind::kPushReceived, staged);
     } else if (static_cast<std::int64_t>(push.sequence) <= shard_.version()) {
         shard_.staging().discard(push);  // made once more, and not needed here
     }
@@ -145,12 +145,12 @@ void ServerLoop::pushed(PushId push) {
 /// idle. Ranks that have stopped are noticed elsewhere. Pushes that an order waits for are due.
 Message ServerLoop::next() {
     constexpr Clock::Seconds kLook{60};
-    Mailbox& mailbox = links_.messenger.mailbox(Port::kServer);
+    Mailbox& mailbox = comm_.messenger.mailbox(Port::kServer);
     std::optional<Message> message = mailbox.receive(Clock::Seconds(0));
     if (!message) {
         std::optional<OperationBoard::Wait> wait;
         if (!line_.waits()) {
-            wait = links_.operations.begin(
+            wait = comm_.operations.begin(
                 "order", ++waits_, [] { return std::vector<int>{0}; }, WaitLimit::kNone);
         }
         while (!message) {
@@ -174,8 +174,9 @@ void ServerLoop::fire(const FireOrder& order) {
         }
     });
     if (order.question.any() && !order.pushes.empty()) {
-        tell_coordinator(MessageKind::kSummed,
-                         Summed{.version = order.version, .server = server_, .answer = answer});
+        tell_coordinator(
+            MessageKind::kGradientStats,
+            GradientStatsReply{.version = order.version, .server = server_, .answer = answer});
     }
     if (!order.snapshot.checkpoint.empty()) {
         save(order.snapshot.checkpoint);
@@ -189,15 +190,15 @@ std::shared_ptr<OutgoingTransfer> ServerLoop::start(Address to, MessageKind kind
     check_invariant(values != nullptr, "what is released has been prepared");
     const auto floats = static_cast<std::size_t>(shard_.range().floats());
     const std::span<const float> all(values.get(), floats);
-    return links_.start_transfer(to, Port::kServer, kind, header, all, ChunkOrder::kForward,
-                                 std::move(values));
+    return comm_.start_transfer(to, Port::kServer, kind, header, all, ChunkOrder::kForward,
+                                std::move(values));
 }
 
 std::vector<std::shared_ptr<OutgoingTransfer>> ServerLoop::start_sending(const FireOrder& order,
                                                                          const FireOutput& output) {
     std::vector<std::shared_ptr<OutgoingTransfer>> transfers;
     for (const ReleaseOrder& release : order.releases) {
-        transfers.push_back(start({links_.map.rank_of_worker(release.worker), Port::kWorker},
+        transfers.push_back(start({comm_.map.rank_of_worker(release.worker), Port::kWorker},
                                   MessageKind::kParameters,
                                   ParametersHeader{.version = order.version,
                                                    .server = server_,
@@ -225,7 +226,7 @@ void ServerLoop::save(const std::string& checkpoint) {
 
 void ServerLoop::receive_last_pushes() {
     complete_transfers(
-        links_, Port::kServer, "last pushes", [this] { return shard_.staging().coming(); },
+        comm_, Port::kServer, "last pushes", [this] { return shard_.staging().coming(); },
         [this](const Message& message) {
             if (static_cast<MessageKind>(message.kind) == MessageKind::kPush) {
                 shard_.staging().forget(decode<PushHeader>(message.body).push);
@@ -234,7 +235,7 @@ void ServerLoop::receive_last_pushes() {
 }
 
 Farewell ServerLoop::final_report() const {
-    const TrafficCounters traffic = links_.messenger.counters();
+    const TrafficCounters traffic = comm_.messenger.counters();
     return {.cpu_s = process_cpu_seconds(),
             .peak_bytes = process_peak_bytes(),
             .staging_bytes = shard_.staging().bytes_most(),

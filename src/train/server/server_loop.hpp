@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "train/protocol/links.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/protocol/comm_context.hpp"
+#include "train/run/job_context.hpp"
 #include "train/server/server_checkpoints.hpp"
 #include "train/server/server_shard.hpp"
 #include "train/server/server_staging.hpp"
@@ -29,17 +29,17 @@ struct ServerParts {
 /// the updates that the coordinator orders, in its order, and sends new parameters. Parameters are
 /// sent for releases of fire orders only: the first ones by a fire without pushes after kBegin.
 ///
-/// Orders are carried out as they came. Pushes that a worker sends are reported (kStaged) before an
-/// update of them is ordered; a node's sum (protocol_node.hpp) is ordered before it is received,
-/// and that order and those behind it wait for it (OrderLine). Sends are never waited for: what is
-/// sent lies in snapshots that do not change.
+/// Orders are carried out as they came. Pushes that a worker sends are reported (kPushReceived)
+/// before an update of them is ordered; a node's sum (protocol_node.hpp) is ordered before it is
+/// received, and that order and those behind it wait for it (OrderLine). Sends are never waited
+/// for: what is sent lies in snapshots that do not change.
 class ServerLoop {
 public:
     /// To be made before anybody can send to this rank's server port, and to live until run() has
     /// returned: transfers in flight write into its memory.
     /// @param server index. Errors: UsageError when there are too many servers, DeviceError.
-    ServerLoop(Links links, JobParts& job, int server);
-    ServerLoop(Links links, const ServerParts& parts, int server);
+    ServerLoop(CommContext comm, JobContext& job, int server);
+    ServerLoop(CommContext comm, const ServerParts& parts, int server);
     ServerLoop(const ServerLoop&) = delete;
     ServerLoop& operator=(const ServerLoop&) = delete;
     ~ServerLoop();
@@ -57,7 +57,7 @@ public:
 private:
     template <class Body>
     void tell_coordinator(MessageKind kind, const Body& body) {
-        links_.send({0, Port::kCoordinator}, Port::kServer, kind, body);
+        comm_.send({0, Port::kCoordinator}, Port::kServer, kind, body);
     }
 
     void handle(const Message& message);
@@ -79,7 +79,7 @@ private:
     void receive_last_pushes();
     [[nodiscard]] Farewell final_report() const;
 
-    Links links_;
+    CommContext comm_;
     ServerParts parts_;
     int server_;
     ServerShard shard_;

@@ -296,7 +296,7 @@ void ServerShard::set_reference(const PushId& push) {
     reference_.set(staging_.take(push), range().parameters());
 }
 
-void ServerShard::compare(Staged& staged) const {
+void ServerShard::compare(PushReceived& staged) const {
     const auto push = reference_.known() ? staging_.peek(staged.push) : nullptr;
     if (push != nullptr) {
         staged.reference_dot = reference_.dot_with(push.get());

@@ -103,7 +103,7 @@ public:
     /// been received.
     void set_reference(const PushId& push);
     /// Fills in what the reference says of a push that has been received.
-    void compare(Staged& staged) const;
+    void compare(PushReceived& staged) const;
 
     /// Most bytes of released parameters alive at any time, including those that a delay
     /// compensation may still need.

@@ -157,7 +157,7 @@ std::optional<OrderLine::Order> OrderLine::take(std::int64_t version) {
         return order;
     }
     if (!lacks_) {
-        lacks_ = links_.operations.begin(
+        lacks_ = comm_.operations.begin(
             "gradients of an update", static_cast<std::uint64_t>(version + 1),
             [this, wanted = std::move(wanted)] { return ranks_of(not_here(wanted)); });
     }
@@ -185,14 +185,14 @@ std::vector<PushId> OrderLine::not_here(std::vector<PushId> pushes) const {
 /// World ranks that they come from, without those that are lost.
 std::vector<int> OrderLine::ranks_of(const std::vector<PushId>& pushes) const {
     const auto can_send = [this](int rank) {
-        return rank >= links_.map.servers &&
-               (links_.membership == nullptr || !links_.membership->excluded(rank));
+        return rank >= comm_.map.servers &&
+               (comm_.membership == nullptr || !comm_.membership->excluded(rank));
     };
     std::vector<int> ranks;
     for (const PushId& push : pushes) {
         const std::vector<int> from = is_node_sum(push)
-                                          ? links_.map.on_node(node_of_sum(push))
-                                          : std::vector{links_.map.rank_of_worker(push.worker)};
+                                          ? comm_.map.on_node(node_of_sum(push))
+                                          : std::vector{comm_.map.rank_of_worker(push.worker)};
         const auto rank = std::ranges::find_if(from, can_send);
         if (rank != from.end()) {
             ranks.push_back(*rank);

@@ -12,7 +12,7 @@
 
 #include "cohort/comm/messenger.hpp"
 #include "tensor/buffer_pool.hpp"
-#include "train/protocol/links.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
 
 namespace cohort {
@@ -84,7 +84,8 @@ public:
     };
     using Order = std::variant<Update, ReferenceOrder, Empty>;  ///< Empty: kStop
 
-    OrderLine(const Links& links, const PushStaging& staging) : links_(links), staging_(staging) {}
+    OrderLine(const CommContext& comm, const PushStaging& staging)
+        : comm_(comm), staging_(staging) {}
 
     void add(Order order) { line_.push_back(std::move(order)); }
     /// The oldest order, unless it lacks pushes. @param version  of the shard
@@ -99,7 +100,7 @@ private:
     [[nodiscard]] std::vector<PushId> not_here(std::vector<PushId> pushes) const;
     [[nodiscard]] std::vector<int> ranks_of(const std::vector<PushId>& pushes) const;
 
-    const Links& links_;
+    const CommContext& comm_;
     const PushStaging& staging_;
     std::deque<Order> line_;
     std::optional<OperationBoard::Wait> lacks_;

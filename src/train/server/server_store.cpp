@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {

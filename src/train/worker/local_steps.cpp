@@ -11,7 +11,7 @@
 #include "optim/vector_math.hpp"
 #include "session/gradient_statistics.hpp"
 #include "train/protocol/protocol_ring.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/worker/worker_observer.hpp"
 
 namespace cohort {

@@ -91,21 +91,22 @@ std::optional<int> NodeSlots::find_free(std::int64_t version) const noexcept {
     return std::nullopt;
 }
 
-NodeAgent::NodeAgent(const Links& links, const ShardedLayout& layout, int worker, int descriptor)
-    : links_(links), layout_(layout), pool_(*device_, layout.floats()) {
-    const int rank = links.map.rank_of_worker(worker);
-    const int node = links.map.ranks[static_cast<std::size_t>(rank)].node;
-    for (const int other : links.map.on_node(node)) {
-        if (other >= links.map.servers) {
-            links.send({other, Port::kNode}, Port::kNode, NodeMessage::kMemory,
-                       NodeMemoryNote{.worker = worker, .descriptor = descriptor});
+NodeAgent::NodeAgent(const CommContext& comm, const ShardedLayout& layout, int worker,
+                     int descriptor)
+    : comm_(comm), layout_(layout), pool_(*device_, layout.floats()) {
+    const int rank = comm.map.rank_of_worker(worker);
+    const int node = comm.map.ranks[static_cast<std::size_t>(rank)].node;
+    for (const int other : comm.map.on_node(node)) {
+        if (other >= comm.map.servers) {
+            comm.send({other, Port::kNode}, Port::kNode, NodeMessage::kMemory,
+                      NodeMemoryNote{.worker = worker, .descriptor = descriptor});
         }
     }
     thread_ = std::thread([this] { run(); });
 }
 
 NodeAgent::~NodeAgent() {
-    links_.send({links_.messenger.rank(), Port::kNode}, Port::kNode, NodeMessage::kEnd, Empty{});
+    comm_.send({comm_.messenger.rank(), Port::kNode}, Port::kNode, NodeMessage::kEnd, Empty{});
     thread_.join();
 }
 
@@ -122,9 +123,9 @@ void NodeAgent::run() noexcept {
             std::optional<Message> message;
             {
                 const auto wait =
-                    links_.operations.begin("sum of the node", ++waits_, {}, WaitLimit::kNone);
+                    comm_.operations.begin("sum of the node", ++waits_, {}, WaitLimit::kNone);
                 while (!message) {
-                    message = links_.messenger.mailbox(Port::kNode).receive(kLook);
+                    message = comm_.messenger.mailbox(Port::kNode).receive(kLook);
                 }
             }
             handle(*message);
@@ -155,8 +156,8 @@ void NodeAgent::handle(const Message& message) {
 }
 
 void NodeAgent::open(const NodeMemoryNote& note) {
-    const int rank = links_.map.rank_of_worker(note.worker);
-    const RankInfo& info = links_.map.ranks.at(static_cast<std::size_t>(rank));
+    const int rank = comm_.map.rank_of_worker(note.worker);
+    const RankInfo& info = comm_.map.ranks.at(static_cast<std::size_t>(rank));
     memory_.insert_or_assign(note.worker,
                              SlotMemory::open(info.pid, note.descriptor, layout_.floats()));
 }
@@ -169,8 +170,8 @@ void NodeAgent::advance() {
         line_.pop_front();
     }
     if (!line_.empty() && !lacks_) {
-        lacks_ = links_.operations.begin("memory of the node", line_.front().sum.sequence,
-                                         [ranks = unknown()] { return ranks; });
+        lacks_ = comm_.operations.begin("memory of the node", line_.front().sum.sequence,
+                                        [ranks = unknown()] { return ranks; });
     }
 }
 
@@ -179,7 +180,7 @@ std::vector<int> NodeAgent::unknown() const {
     std::vector<int> ranks;
     for (const NodeTerm& term : line_.front().terms) {
         if (!memory_.contains(term.push.worker)) {
-            ranks.push_back(links_.map.rank_of_worker(term.push.worker));
+            ranks.push_back(comm_.map.rank_of_worker(term.push.worker));
         }
     }
     return ranks;
@@ -205,9 +206,9 @@ void NodeAgent::make_part(const ShardRange& shard, const std::vector<SumTerm>& t
                           const std::shared_ptr<float>& sum, const PushId& push) {
     const std::span<float> part = layout_.part(sum.get(), shard);
     const std::int64_t begin = part.data() - sum.get();
-    const auto transfer = links_.start_transfer(
-        {links_.map.rank_of_server(shard.part), Port::kServer}, Port::kNode, MessageKind::kPush,
-        PushHeader{push}, part, ChunkOrder::kForward, sum);
+    const auto transfer =
+        comm_.start_transfer({comm_.map.rank_of_server(shard.part), Port::kServer}, Port::kNode,
+                             MessageKind::kPush, PushHeader{push}, part, ChunkOrder::kForward, sum);
     for (std::int64_t at = 0; at < shard.floats(); at += kLeavingFloats) {
         const std::int64_t n = std::min(kLeavingFloats, shard.floats() - at);
         weighted_sum(terms, begin + at, part.data() + at, n);

@@ -17,7 +17,7 @@
 #include "comm/transfer/node_memory.hpp"
 #include "optim/weighted_sum.hpp"
 #include "tensor/buffer_pool.hpp"
-#include "train/protocol/links.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/protocol/protocol_node.hpp"
 #include "train/worker/servers/worker_parameters.hpp"
@@ -81,9 +81,9 @@ private:
 /// gradient from shared memory, one write, one transfer per server.
 class NodeAgent {
 public:
-    /// Tells the other workers of the node of this one's memory, and starts. @param links, layout
+    /// Tells the other workers of the node of this one's memory, and starts. @param comm, layout
     /// outlive it  @param worker index  @param descriptor of its slots, see NodeSlots
-    NodeAgent(const Links& links, const ShardedLayout& layout, int worker, int descriptor);
+    NodeAgent(const CommContext& comm, const ShardedLayout& layout, int worker, int descriptor);
     NodeAgent(const NodeAgent&) = delete;
     NodeAgent& operator=(const NodeAgent&) = delete;
     /// Carries out the orders that have come, then ends. What it has begun to send leaves.
@@ -102,7 +102,7 @@ private:
     void make_part(const ShardRange& shard, const std::vector<SumTerm>& terms,
                    const std::shared_ptr<float>& sum, const PushId& push);
 
-    const Links& links_;
+    const CommContext& comm_;
     const ShardedLayout& layout_;
     std::unique_ptr<Device> device_ = make_cpu_device(1);
     BufferPool pool_;

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "comm/allreduce/all_reduce.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/worker/coordinator_link.hpp"
 #include "train/worker/iteration_meter.hpp"
 #include "train/worker/leased_batches.hpp"
@@ -20,13 +20,14 @@ public:
     static constexpr Clock::Seconds kProgressEvery{1};
 
     /// Errors: UsageError, DeviceError, ShapeError.
-    WorkerContext(Links links, JobParts& job, const TrainEnvironment& environment, int worker);
+    WorkerContext(CommContext comm, JobContext& job, const TrainEnvironment& environment,
+                  int worker);
     WorkerContext(const WorkerContext&) = delete;
     WorkerContext& operator=(const WorkerContext&) = delete;
     ~WorkerContext() = default;
 
-    [[nodiscard]] const Links& links() const noexcept { return links_; }
-    [[nodiscard]] JobParts& job() noexcept { return job_; }
+    [[nodiscard]] const CommContext& comm() const noexcept { return comm_; }
+    [[nodiscard]] JobContext& job() noexcept { return job_; }
     [[nodiscard]] const Clock& clock() const noexcept { return *environment_.clock; }
     [[nodiscard]] int worker() const noexcept { return worker_; }
     [[nodiscard]] IterationMeter& meter() noexcept { return meter_; }
@@ -51,8 +52,8 @@ public:
     void send_final_report();
 
 private:
-    Links links_;
-    JobParts& job_;
+    CommContext comm_;
+    JobContext& job_;
     const TrainEnvironment& environment_;
     int worker_;
     CoordinatorLink coordinator_;

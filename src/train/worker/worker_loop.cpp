@@ -8,11 +8,11 @@
 
 namespace cohort {
 
-WorkerLoop::WorkerLoop(Links links, JobParts& job, const TrainEnvironment& environment, int worker,
-                       AllReduceFactory rounds)
-    : context_(links, job, environment, worker),
-      executor_(links.map.servers > 0 ? make_servers_executor(context_, std::move(rounds))
-                                      : make_ring_executor(context_, std::move(rounds))) {
+WorkerLoop::WorkerLoop(CommContext comm, JobContext& job, const TrainEnvironment& environment,
+                       int worker, AllReduceFactory rounds)
+    : context_(comm, job, environment, worker),
+      executor_(comm.map.servers > 0 ? make_servers_executor(context_, std::move(rounds))
+                                     : make_ring_executor(context_, std::move(rounds))) {
     context_.set_orders([this](const Message& message) { executor_->order(message); });
 }
 

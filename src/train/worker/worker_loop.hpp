@@ -19,11 +19,11 @@ namespace cohort {
 /// received, those before a kStop too.
 class WorkerLoop {
 public:
-    /// Makes device, replica and loaders. @param links, job, environment outlive the loop
+    /// Makes device, replica and loaders. @param comm, job, environment outlive the loop
     /// @param worker index  @param rounds makes the exchanges of rings and groups; may be empty
     /// where there are none
     /// Errors: UsageError, DeviceError, ShapeError.
-    WorkerLoop(Links links, JobParts& job, const TrainEnvironment& environment, int worker,
+    WorkerLoop(CommContext comm, JobContext& job, const TrainEnvironment& environment, int worker,
                AllReduceFactory rounds = {});
     WorkerLoop(const WorkerLoop&) = delete;
     WorkerLoop& operator=(const WorkerLoop&) = delete;

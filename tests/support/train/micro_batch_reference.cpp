@@ -19,7 +19,7 @@
 #include "cohort/model/replica.hpp"
 #include "cohort/optim/optimizer.hpp"
 #include "cohort/train/options.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/run/snapshot.hpp"
 
 namespace cohort {
@@ -108,7 +108,7 @@ private:
         return true;
     }
 
-    JobParts parts_;
+    JobContext parts_;
     std::unique_ptr<Device> device_;
     Replica replica_;
     std::unique_ptr<Optimizer> optimizer_;

@@ -23,7 +23,7 @@ namespace cohort {
 /// gets others.
 class ServersUpdateDriver final : public UpdateDriver, private EffectHandler, private ServerOrders {
 public:
-    ServersUpdateDriver(Links links, const JobParts& parts, UpdateObserver& run);
+    ServersUpdateDriver(CommContext comm, const JobContext& parts, UpdateObserver& run);
 
     int begin(const BeginOrder& order, const UpdateExtras& extras) override;
     bool handle(const Message& message) override;
@@ -45,9 +45,9 @@ private:
 
     // Messages.
     [[nodiscard]] bool current(const PushId& push) const;
-    void arrived(const Ticket& ticket);
-    void arrived(const Staged& staged);
-    void arrived(const Summed& summed);
+    void arrived(const PushReport& ticket);
+    void arrived(const PushReceived& staged);
+    void arrived(const GradientStatsReply& summed);
     void complete(const PushArrivals::Complete& push);
     void learn_from(const PushArrivals::Complete& push);
     [[nodiscard]] FireOrder releases_to_all(const UpdateExtras& extras);
@@ -74,8 +74,8 @@ private:
     void revoke(int worker, const std::vector<std::uint64_t>& leases) override;
     void joins(int worker) override;
 
-    Links links_;
-    const JobParts& parts_;
+    CommContext comm_;
+    const JobContext& parts_;
     UpdateObserver& run_;
     TrainingSession& session_;
     SteadyClock clock_;

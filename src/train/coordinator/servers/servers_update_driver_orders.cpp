@@ -3,7 +3,7 @@
 
 #include "train/coordinator/push_times.hpp"
 #include "train/coordinator/servers/servers_update_driver.hpp"
-#include "train/protocol/send_order.hpp"
+#include "train/protocol/comm_context.hpp"
 
 namespace cohort {
 
@@ -46,7 +46,7 @@ void ServersUpdateDriver::release(const ReleaseOne& one) {
     order.lr = session_.learning_rate(plan.lr_scale);
     order.delay_compensation = plan.delay_compensation;
     order.releases.push_back(release_order(one.worker, one.lag, {}));
-    send_servers(links_, MessageKind::kFire, order);
+    send_servers(comm_, MessageKind::kFire, order);
 }
 
 /// The worker gives up what it computes and starts again with newer parameters.
@@ -55,7 +55,7 @@ void ServersUpdateDriver::interrupt(const Interrupt& interrupt, const ReturnLeas
     if (lease != nullptr) {
         order.leases.push_back(lease->lease);
     }
-    send_worker(links_, interrupt.worker, MessageKind::kRevoke, order);
+    send_worker(comm_, interrupt.worker, MessageKind::kRevoke, order);
     release(
         ReleaseOne{.worker = interrupt.worker, .version = interrupt.version, .lag = interrupt.lag});
 }
@@ -75,14 +75,14 @@ void ServersUpdateDriver::dropped(const SessionPush& push) {
 void ServersUpdateDriver::deal(const std::vector<DealtLease>& leases) {
     for (DealtLease lease : leases) {
         for (std::int32_t& member : lease.order.work.group) {
-            member = links_.map.rank_of_worker(member);
+            member = comm_.map.rank_of_worker(member);
         }
-        send_worker(links_, lease.worker, MessageKind::kLease, lease.order);
+        send_worker(comm_, lease.worker, MessageKind::kLease, lease.order);
     }
 }
 
 void ServersUpdateDriver::deal_validation(const ValidationSampler::Dealt& lease) {
-    send_worker(links_, lease.worker, MessageKind::kLease,
+    send_worker(comm_, lease.worker, MessageKind::kLease,
                 LeaseOrder{.lease = lease.lease,
                            .epoch = lease.epoch,
                            .position = lease.position,
@@ -92,12 +92,12 @@ void ServersUpdateDriver::deal_validation(const ValidationSampler::Dealt& lease)
 }
 
 void ServersUpdateDriver::revoke(int worker, const std::vector<std::uint64_t>& leases) {
-    send_worker(links_, worker, MessageKind::kRevoke, RevokeOrder{.leases = leases});
+    send_worker(comm_, worker, MessageKind::kRevoke, RevokeOrder{.leases = leases});
 }
 
 void ServersUpdateDriver::joins(int worker) {
     const UpdateEngine& engine = session_.engine();
-    send_worker(links_, worker, MessageKind::kJoin,
+    send_worker(comm_, worker, MessageKind::kJoin,
                 JoinOrder{.incarnation = engine.incarnation(worker),
                           .version = engine.version(),
                           .leases_up_to = session_.leases().open().newest()});

@@ -159,10 +159,10 @@ void look_ahead_packed(Replica& replica, Optimizer& optimizer, const PackedState
 
 /// All of it leaves at once.
 template <class Kind, class Header>
-void send_state(const Links& links, Address to, Kind kind, const Header& header,
+void send_state(const CommContext& comm, Address to, Kind kind, const Header& header,
                 const PackedState& packed) {
     const std::span<const float> all = packed.all();
-    links.start_transfer(to, Port::kWorker, kind, header, all, ChunkOrder::kForward, packed.values)
+    comm.start_transfer(to, Port::kWorker, kind, header, all, ChunkOrder::kForward, packed.values)
         ->release(all.size_bytes());
 }
 
@@ -174,7 +174,7 @@ RingModel::RingModel(WorkerContext& context)
       optimizer_(make_optimizer(context.job().optimizer, replica_.graph().parameters(), 0,
                                 replica_.graph().parameters().total(), replica_.device(),
                                 replica_.stream())),
-      writer_(context.job().hdf5, context.links().operations, [&context](const SavedPart& saved) {
+      writer_(context.job().hdf5, context.comm().operations, [&context](const SavedPart& saved) {
           context.coordinator().tell(MessageKind::kSaved, saved);
       }) {
 }
@@ -229,7 +229,7 @@ void RingModel::snapshot(const SnapshotOrder& order) {
     if (order.gather != 0) {
         const PackedState packed = pack_state(replica_, *optimizer_, false);
         const GatheredHeader header{.gather = order.gather, .version = version_, .part = 0};
-        send_state(context_.links(), CoordinatorLink::address(), MessageKind::kGathered, header,
+        send_state(context_.comm(), CoordinatorLink::address(), MessageKind::kGathered, header,
                    packed);
     }
     if (!order.checkpoint.empty()) {
@@ -249,8 +249,8 @@ void RingModel::send(StateHeader header, int worker, double lr, double lag) {
     header.round = last_round_;
     header.giver = context_.worker();
     header.scalars = std::move(packed.scalars);
-    const Links& links = context_.links();
-    send_state(links, {links.map.rank_of_worker(worker), Port::kWorker}, RingMessageKind::kState,
+    const CommContext& comm = context_.comm();
+    send_state(comm, {comm.map.rank_of_worker(worker), Port::kWorker}, RingMessageKind::kState,
                header, packed);
 }
 

@@ -4,37 +4,37 @@
 #include <utility>
 
 #include "train/protocol/protocol_ring.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/worker/local_steps.hpp"
 
 namespace cohort {
 
 PushRoute RingRider::route() const {
-    return {context_.links(), layout_, {{parent(), Port::kWorker}}};
+    return {context_.comm(), layout_, {{parent(), Port::kWorker}}};
 }
 
-Ticket RingRider::gradient(const LoadedBatch& batch, const PushId& push) {
+PushReport RingRider::gradient(const LoadedBatch& batch, const PushId& push) {
     const PushRoute to_parent = route();
     const std::shared_ptr<Buffer> buffer = buffers_.free_or_new();
     PushObserver observer(context_.compute().step_context(), to_parent, buffer, push);
     const auto result = context_.compute().train_step(view_of(batch), observer);
     observer.finish();
     buffers_.in_use(buffer, observer.transfers());
-    Ticket ticket;
+    PushReport ticket;
     note_result(ticket, *result, observer.sum_of_squares());
     ticket.times.leaving_s = observer.leaving_s();
     return ticket;
 }
 
 /// Nothing leaves before the end of the second half.
-Ticket RingRider::gradient_of_halves(const LoadedBatch& batch, const PushId& push) {
+PushReport RingRider::gradient_of_halves(const LoadedBatch& batch, const PushId& push) {
     const PushRoute to_parent = route();
     const std::shared_ptr<Buffer> buffer = buffers_.free_or_new();
     const auto step = train_split_batch(context_, batch, layout_.all(*buffer), {});
     Transfers transfers = to_parent.start(push, buffer);
     to_parent.release(transfers);
     buffers_.in_use(buffer, std::move(transfers));
-    Ticket ticket;
+    PushReport ticket;
     note_result(ticket, step->result, step->mean_squares);
     ticket.halves = true;
     ticket.first_squares = step->squares[0];
@@ -51,8 +51,8 @@ bool RingRider::train() {
     const Clock::Seconds loaded = context_.clock().now();
     const PushId push{
         .worker = context_.worker(), .incarnation = context_.incarnation(), .sequence = ++begun_};
-    Ticket ticket = context_.batches().order().halves ? gradient_of_halves(*batch, push)
-                                                      : gradient(*batch, push);
+    PushReport ticket = context_.batches().order().halves ? gradient_of_halves(*batch, push)
+                                                          : gradient(*batch, push);
     times_.leaving_s = ticket.times.leaving_s;
     ticket.push = push;
     ticket.lease = batch->lease().id;
@@ -63,7 +63,7 @@ bool RingRider::train() {
         context_.compute().own_seconds((context_.clock().now() - loaded).count());
     ticket.times.use = context_.meter().use();
     ticket.times.telemetry_s = context_.meter().take_cost_s();
-    context_.coordinator().tell(MessageKind::kTicket, ticket);
+    context_.coordinator().tell(MessageKind::kPushReport, ticket);
     told_ = context_.clock().now();
     return true;
 }
@@ -87,7 +87,7 @@ void RingRider::restart() {
 }
 
 int RingRider::parent() const {
-    return context_.links().map.rank_of_worker(parent_);
+    return context_.comm().map.rank_of_worker(parent_);
 }
 
 bool RingRider::ready() const {

@@ -45,8 +45,8 @@ private:
     /// The mini-batch of the oldest lease. False: kStop came, or the lease had come back.
     [[nodiscard]] bool train();
     /// The step's part of the report on `push`.
-    [[nodiscard]] Ticket gradient(const LoadedBatch& batch, const PushId& push);
-    [[nodiscard]] Ticket gradient_of_halves(const LoadedBatch& batch, const PushId& push);
+    [[nodiscard]] PushReport gradient(const LoadedBatch& batch, const PushId& push);
+    [[nodiscard]] PushReport gradient_of_halves(const LoadedBatch& batch, const PushId& push);
 
     WorkerContext& context_;
     RingModel& model_;

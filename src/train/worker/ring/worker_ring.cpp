@@ -104,9 +104,9 @@ public:
           member_(context, model_, std::move(rounds)),
           inbox_(member_.floats()),
           rider_(context, model_, inbox_) {
-        context_.links().messenger.set_sink(Port::kWorker, &inbox_);
+        context_.comm().messenger.set_sink(Port::kWorker, &inbox_);
     }
-    ~RingExecutor() override { context_.links().messenger.set_sink(Port::kWorker, nullptr); }
+    ~RingExecutor() override { context_.comm().messenger.set_sink(Port::kWorker, nullptr); }
 
     void order(const Message& message) override {
         switch (static_cast<MessageKind>(message.kind)) {
@@ -167,8 +167,8 @@ private:
     void take_push(PushId push) {
         if (auto values = inbox_.push_arrived(push)) {
             member_.stage(push, std::move(values));
-            context_.coordinator().tell(MessageKind::kStaged,
-                                        Staged{.push = push, .server = context_.worker()});
+            context_.coordinator().tell(MessageKind::kPushReceived,
+                                        PushReceived{.push = push, .server = context_.worker()});
         }
     }
 
@@ -183,7 +183,7 @@ private:
     /// Nobody writes into this worker's memory any more when this returns.
     void end() {
         complete_transfers(
-            context_.links(), Port::kWorker, "last gradients and parameters",
+            context_.comm(), Port::kWorker, "last gradients and parameters",
             [this] { return inbox_.coming(); },
             [this](const Message& message) { inbox_.forget(message); });
     }
@@ -262,7 +262,7 @@ private:
         const auto fits = [&order](const StateHeader& header) {
             return header.full && header.epoch == order.epoch && header.number == order.number;
         };
-        const int giver = context_.links().map.rank_of_worker(order.giver);
+        const int giver = context_.comm().map.rank_of_worker(order.giver);
         context_.coordinator().await(
             "state of the ring", order.number,
             [&] { return inbox_.has(fits) || orders_.interrupted(); },

@@ -8,7 +8,7 @@
 
 #include "cohort/core/error.hpp"
 #include "optim/vector_math.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 
@@ -62,7 +62,7 @@ std::optional<MemberRounds::Sum> MemberRounds::run(const RoundOrder& order, cons
 std::vector<int> MemberRounds::ranks_of(std::span<const RoundMember> members) const {
     std::vector<int> ranks;
     for (const RoundMember& member : members) {
-        ranks.push_back(context_.links().map.rank_of_worker(member.worker));
+        ranks.push_back(context_.comm().map.rank_of_worker(member.worker));
     }
     return ranks;
 }

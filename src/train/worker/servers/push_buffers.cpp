@@ -52,10 +52,10 @@ std::vector<int> SendBuffers::missing(const Transfers& transfers) {
     return servers;
 }
 
-PushRoute PushRoute::to_servers(const Links& links, const ShardedLayout& layout) {
-    PushRoute route{links, layout, {}};
+PushRoute PushRoute::to_servers(const CommContext& comm, const ShardedLayout& layout) {
+    PushRoute route{comm, layout, {}};
     for (const ShardRange& shard : layout.shards()) {
-        route.owners.push_back({links.map.rank_of_server(shard.part), Port::kServer});
+        route.owners.push_back({comm.map.rank_of_server(shard.part), Port::kServer});
     }
     return route;
 }
@@ -63,7 +63,7 @@ PushRoute PushRoute::to_servers(const Links& links, const ShardedLayout& layout)
 Transfers PushRoute::start(const PushId& push, const std::shared_ptr<Buffer>& buffer) const {
     Transfers transfers;
     for (std::size_t shard = 0; shard < owners.size(); ++shard) {
-        transfers.push_back(links.start_transfer(
+        transfers.push_back(comm.start_transfer(
             owners[shard], Port::kWorker, MessageKind::kPush, PushHeader{push},
             layout.part(buffer->floats(), layout.shards()[shard]), ChunkOrder::kBackward, buffer));
     }
@@ -93,15 +93,15 @@ void PushObserver::final_from(std::int64_t low) {
 }
 
 PushBuffers::PushBuffers(WorkerContext& context, const ShardedLayout& layout)
-    : context_(context), route_(PushRoute::to_servers(context.links(), layout)) {
+    : context_(context), route_(PushRoute::to_servers(context.comm(), layout)) {
     renew();
-    const Links& links = context.links();
+    const CommContext& comm = context.comm();
     const TrainOptions& options = context.job().options;
-    const auto rank = static_cast<std::size_t>(links.messenger.rank());
-    const auto node = static_cast<std::size_t>(links.map.ranks[rank].node);
-    if (staging_nodes(links.map, options.node_staging, options.deterministic)[node]) {
+    const auto rank = static_cast<std::size_t>(comm.messenger.rank());
+    const auto node = static_cast<std::size_t>(comm.map.ranks[rank].node);
+    if (staging_nodes(comm.map, options.node_staging, options.deterministic)[node]) {
         slots_.emplace(layout.floats());
-        agent_.emplace(links, layout, context.worker(), slots_->descriptor());
+        agent_.emplace(comm, layout, context.worker(), slots_->descriptor());
     }
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/protocol/links.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
 #include "train/worker/node_staging.hpp"
 #include "train/worker/servers/worker_parameters.hpp"
@@ -50,11 +50,11 @@ private:
 
 /// The way of a worker's pushes to those who own the shards of its layout.
 struct PushRoute {
-    const Links& links;
+    const CommContext& comm;
     const ShardedLayout& layout;
     std::vector<Address> owners;  ///< by shard
 
-    [[nodiscard]] static PushRoute to_servers(const Links& links, const ShardedLayout& layout);
+    [[nodiscard]] static PushRoute to_servers(const CommContext& comm, const ShardedLayout& layout);
     /// One transfer per shard from `buffer`; nothing leaves before it is released.
     [[nodiscard]] Transfers start(const PushId& push, const std::shared_ptr<Buffer>& buffer) const;
     /// All of them may leave, whatever is in their buffer.

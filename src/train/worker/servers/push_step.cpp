@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "cohort/core/error.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 #include "train/worker/local_steps.hpp"
 
 namespace cohort {
@@ -134,7 +134,7 @@ void PushStep::gradient_of_halves(const PushJob& job) {
     }
     places_.put(job.place, job.id, delta_);
     times_.computed(0, step->device_s);
-    Ticket ticket =
+    PushReport ticket =
         ticket_of(job, step->result, std::isfinite(step->mean_squares), step->mean_squares);
     ticket.halves = true;
     ticket.first_squares = step->squares[0];
@@ -179,8 +179,8 @@ bool PushStep::give_up(const PushJob& job) {
            (context_.coordinator().stopped() || context_.batches().revoked(job.order.lease));
 }
 
-Ticket PushStep::ticket_of(const PushJob& job, const BatchResult& result, bool finite,
-                           double squares) {
+PushReport PushStep::ticket_of(const PushJob& job, const BatchResult& result, bool finite,
+                               double squares) {
     WorkerTimes times = times_.times();
     times.use = context_.meter().use();
     times.telemetry_s = context_.meter().take_cost_s();

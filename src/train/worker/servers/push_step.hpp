@@ -59,7 +59,7 @@ struct PushJob {
 
 /// Computes mini-batches for parameter servers: a gradient that leaves while backward runs, one in
 /// two halves, one that stays in the node's memory, or the delta of some local steps. The report
-/// (Ticket) follows. What is computed on a lease that was taken back is given up between two
+/// (PushReport) follows. What is computed on a lease that was taken back is given up between two
 /// layers; what has begun to leave leaves to its end, and is discarded.
 class PushStep {
 public:
@@ -77,9 +77,11 @@ private:
     void gradient_in_slot(const PushJob& job);
     void delta(const PushJob& job);
     [[nodiscard]] bool give_up(const PushJob& job);
-    [[nodiscard]] Ticket ticket_of(const PushJob& job, const BatchResult& result, bool finite,
-                                   double squares);
-    void send(const Ticket& ticket) { context_.coordinator().tell(MessageKind::kTicket, ticket); }
+    [[nodiscard]] PushReport ticket_of(const PushJob& job, const BatchResult& result, bool finite,
+                                       double squares);
+    void send(const PushReport& ticket) {
+        context_.coordinator().tell(MessageKind::kPushReport, ticket);
+    }
 
     WorkerContext& context_;
     const ShardedLayout& layout_;

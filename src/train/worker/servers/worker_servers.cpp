@@ -26,15 +26,15 @@ class ServersExecutor final : public WorkerExecutor {
 public:
     ServersExecutor(WorkerContext& context, AllReduceFactory rounds)
         : context_(context),
-          links_(context.links()),
-          layout_(cut_shards(context.replica().graph(), links_.map.servers)),
+          comm_(context.comm()),
+          layout_(cut_shards(context.replica().graph(), comm_.map.servers)),
           inbox_(layout_, context.replica().device()),
           places_(context, layout_),
           times_(context.clock()),
           push_step_(context, layout_, places_, times_, std::move(rounds)) {
-        links_.messenger.set_sink(Port::kWorker, &inbox_);
+        comm_.messenger.set_sink(Port::kWorker, &inbox_);
     }
-    ~ServersExecutor() override { links_.messenger.set_sink(Port::kWorker, nullptr); }
+    ~ServersExecutor() override { comm_.messenger.set_sink(Port::kWorker, nullptr); }
 
     void order(const Message& message) override {
         switch (static_cast<MessageKind>(message.kind)) {
@@ -67,7 +67,7 @@ public:
         }
         places_.end();  // servers may need its sums before they stop
         complete_transfers(
-            links_, Port::kWorker, "last parameters", [this] { return inbox_.coming(); },
+            comm_, Port::kWorker, "last parameters", [this] { return inbox_.coming(); },
             [this](const Message& message) {
                 if (static_cast<MessageKind>(message.kind) == MessageKind::kParameters) {
                     inbox_.forget(decode<ParametersHeader>(message.body));
@@ -218,7 +218,7 @@ private:
     }
 
     WorkerContext& context_;
-    const Links& links_;
+    const CommContext& comm_;
     ShardedLayout layout_;
     ParameterInbox inbox_;
     PushBuffers places_;

@@ -9,11 +9,12 @@
 #include "cohort/comm/operations.hpp"
 #include "cohort/comm/rank_map.hpp"
 #include "core/bytes.hpp"
+#include "train/protocol/protocol.hpp"
 
 namespace cohort {
 
 /// A role's means of communication with other ranks; every member outlives the role.
-struct Links {
+struct CommContext {
     Messenger& messenger;
     OperationBoard& operations;
     const RankMap& map;
@@ -34,5 +35,29 @@ struct Links {
                                         std::as_bytes(values), order, std::move(owner));
     }
 };
+
+/// Sends a protocol message from the coordinator.
+template <class Kind, class Body>
+void send_order(const CommContext& comm, Address to, Kind kind, const Body& body) {
+    comm.send(to, Port::kCoordinator, kind, body);
+}
+
+template <class Kind, class Body>
+void send_worker(const CommContext& comm, int worker, Kind kind, const Body& body) {
+    send_order(comm, {comm.map.rank_of_worker(worker), Port::kWorker}, kind, body);
+}
+
+template <class Body>
+void send_server(const CommContext& comm, int server, MessageKind kind, const Body& body) {
+    send_order(comm, {comm.map.rank_of_server(server), Port::kServer}, kind, body);
+}
+
+/// To all servers.
+template <class Body>
+void send_servers(const CommContext& comm, MessageKind kind, const Body& body) {
+    for (int server = 0; server < comm.map.servers; ++server) {
+        send_server(comm, server, kind, body);
+    }
+}
 
 }  // namespace cohort

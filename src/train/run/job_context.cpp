@@ -1,4 +1,4 @@
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -117,7 +117,7 @@ BatchView view_of(const LoadedBatch& batch) {
             .epoch = batch.epoch()};
 }
 
-JobParts::JobParts(const TrainOptions& run_options, int workers)
+JobContext::JobContext(const TrainOptions& run_options, int workers)
     : options(run_options),
       train_set(open_dataset(options.data, "train", hdf5)),
       test_set(open_dataset(options.data, "test", hdf5)),
@@ -130,7 +130,7 @@ JobParts::JobParts(const TrainOptions& run_options, int workers)
       reference_batch(chosen_reference_batch(options, train_set->info().samples, workers)) {
 }
 
-JobFacts job_facts(const JobParts& parts) {
+JobFacts job_facts(const JobContext& parts) {
     const auto parameters = static_cast<double>(parts.graph.parameters().elements());
     return {.parameters = parameters,
             .parameter_bytes = parameters * sizeof(float),

@@ -45,9 +45,9 @@ namespace cohort {
 [[nodiscard]] BatchView view_of(const LoadedBatch& batch);
 
 /// Data set, graph and facts of a run that every rank has, whatever its role, opened and checked.
-struct JobParts {
+struct JobContext {
     /// @param workers of the run. Errors: those of Trainer::Trainer that concern options and files.
-    JobParts(const TrainOptions& run_options, int workers);
+    JobContext(const TrainOptions& run_options, int workers);
 
     TrainOptions options;
     Hdf5Thread hdf5;
@@ -63,6 +63,6 @@ struct JobParts {
 };
 
 /// Facts of the job for choosers.
-[[nodiscard]] JobFacts job_facts(const JobParts& parts);
+[[nodiscard]] JobFacts job_facts(const JobContext& parts);
 
 }  // namespace cohort
