@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cohort/core/error.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "core/units.hpp"
 #include "jobs/cli/job_options.hpp"

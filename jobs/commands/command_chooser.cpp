@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
 #include "formats/chooser_file.hpp"
 #include "formats/efficiency_file.hpp"

@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "cohort/core/require.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "core/log.hpp"
 #include "jobs/cli/job_options.hpp"
@@ -23,12 +24,7 @@ public:
     }
 
     ExitCode run(const CommandContext& /*context*/) override {
-        if (out_.empty()) {
-            fail<UsageError>({.where = "--out",
-                              .what = "the value cannot be used",
-                              .expected = "the --out folder of a running job",
-                              .got = "nothing"});
-        }
+        require(!out_.empty(), "--out", "the --out folder of a running job", "nothing");
         const ControlReply reply =
             ask_job(out_, CLI::detail::join(words_, " "), Clock::Seconds(timeout_s_));
         if (!reply.accepted) {

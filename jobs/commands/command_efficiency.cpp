@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "cohort/core/error.hpp"
 #include "data/dataset/text_file.hpp"
 #include "formats/efficiency_file.hpp"
 #include "jobs/cli/job_options.hpp"

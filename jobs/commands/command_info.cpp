@@ -1,6 +1,5 @@
 #include <cstdio>
 
-#include "cohort/core/error.hpp"
 #include "cohort/data/dataset.hpp"
 #include "cohort/data/hdf5_thread.hpp"
 #include "cohort/model/zoo.hpp"

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "cohort/core/error.hpp"
 #include "cohort/optim/learning_options.hpp"
 #include "cohort/sched/job_limits.hpp"
 #include "core/log.hpp"

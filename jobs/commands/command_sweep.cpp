@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cohort/core/clock.hpp"
+#include "cohort/core/require.hpp"
 #include "core/log.hpp"
 #include "core/system/live_line.hpp"
 #include "core/units.hpp"
@@ -63,12 +64,8 @@ OptionList overrides_of(const std::vector<std::string>& words) {
     OptionList overrides;
     for (const std::string& word : words) {
         const std::size_t equals = word.find('=');
-        if (equals == std::string::npos || equals == 0) {
-            fail<UsageError>({.where = "--set",
-                              .what = "the value cannot be used",
-                              .expected = "NAME=VALUE, an option of cohort simulate",
-                              .got = word});
-        }
+        require(equals != std::string::npos && equals > 0, "--set",
+                "NAME=VALUE, an option of cohort simulate", word);
         set_option(overrides, word.substr(0, equals), word.substr(equals + 1));
     }
     return overrides;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "cohort/comm/world.hpp"
-#include "cohort/core/error.hpp"
 #include "cohort/core/output.hpp"
 #include "cohort/train/trainer.hpp"
 #include "core/log.hpp"

@@ -13,6 +13,7 @@
 
 #include "cohort/core/clock.hpp"
 #include "cohort/core/error.hpp"
+#include "cohort/core/require.hpp"
 #include "cohort/core/rng.hpp"
 #include "cohort/core/statistics.hpp"
 #include "cohort/core/thread_team.hpp"
@@ -96,13 +97,9 @@ void check(const ProfileMeasureOptions& options) {
                           .what = "a count is too small",
                           .expected = "--batch, --threads, --loader-threads, --classes >= 1"});
     }
-    if (options.repetitions < ProfileMeasureOptions::kLeastRepetitions) {
-        fail<UsageError>(
-            {.where = "--repetitions",
-             .what = "too few for a median",
-             .expected = fmt::format(">= {}", ProfileMeasureOptions::kLeastRepetitions),
-             .got = std::to_string(options.repetitions)});
-    }
+    require(options.repetitions >= ProfileMeasureOptions::kLeastRepetitions, "--repetitions",
+            fmt::format(">= {}", ProfileMeasureOptions::kLeastRepetitions),
+            std::to_string(options.repetitions));
 }
 
 /// A quarter, a half, once and twice the batch; each once.

@@ -52,6 +52,10 @@ Json costs_json(const TrainSummary& summary) {
             {"peak_bytes", summary.peak_bytes}};
 }
 
+Json failure(int exit_code, const std::string& reason) {
+    return {{"event", "error"}, {"message", reason}, {"exit_code", exit_code}};
+}
+
 }  // namespace
 
 Json worker_json(const WorkerReport& worker, double seconds) {
@@ -156,17 +160,13 @@ std::string start_json(const JobContext& parts, const RankMap& map, const std::s
 }
 
 std::string failure_json(int exit_code, const std::string& reason) {
-    return Json{{"event", "error"}, {"message", reason}, {"exit_code", exit_code}}.dump(
-        -1, ' ', false, Json::error_handler_t::replace);
+    return failure(exit_code, reason).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string error_json(const std::exception& error, int exit_code, const TrainProgress& progress) {
-    return Json{{"event", "error"},
-                {"message", error.what()},
-                {"exit_code", exit_code},
-                {"samples_applied", progress.samples_applied},
-                {"updates", progress.updates}}
-        .dump(-1, ' ', false, Json::error_handler_t::replace);
+    Json line = failure(exit_code, error.what());
+    line.update({{"samples_applied", progress.samples_applied}, {"updates", progress.updates}});
+    return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Json predictor_scores_json(std::span<const PredictorScore> scores) {

@@ -19,7 +19,6 @@
 #include <utility>
 #include <variant>
 
-#include "cohort/core/error.hpp"
 #include "train/protocol/complete_transfers.hpp"
 #include "train/worker/ring/ring_member.hpp"
 #include "train/worker/ring/ring_rider.hpp"
