@@ -35,7 +35,6 @@ CLASS_EXCEPTIONS = {
     "ServersJob": ((42, 9), APART),
     "TrainingSession": ((34, 11), APART),
     "ServerScheduler": ((28, 13), APART),
-    "RunReporter": ((25, 13), "nine of them are TrainControl"),
     "TestRun": ((15, 13), RIG),
     "RandomRun": ((27, 23), RIG),
     "SimulationResult": ((0, 40), "all that a virtual run reports"),

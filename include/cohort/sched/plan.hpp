@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace cohort {
@@ -16,10 +17,7 @@ struct PushId {
     std::uint64_t sequence = 0;     ///< number of the push within the incarnation, from 1
     friend auto operator<=>(const PushId&, const PushId&) = default;
 
-    template <class Io>
-    void fields(Io& io) {
-        io(worker, incarnation, sequence);
-    }
+    auto fields() { return std::tie(worker, incarnation, sequence); }
 };
 
 /// What a worker computes between two pushes.

@@ -9,9 +9,9 @@
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
 #include "train/coordinator/run_end.hpp"
-#include "train/protocol/send_order.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/run/run_records.hpp"
-#include "train/run/run_space.hpp"
+#include "train/run/snapshot.hpp"
 #include "train/worker/sleep_compute.hpp"
 
 namespace cohort {
@@ -37,19 +37,19 @@ void report_rank(RunReporter& reporter, const RankReport& report, int workers) {
 
 }  // namespace
 
-Coordinator::Active::Active(OpenedSession opened, Links links, JobParts& parts,
+Coordinator::Active::Active(OpenedSession opened, CommContext comm, JobContext& parts,
                             RunReporter& reporter, Cancellation& cancellation,
                             std::function<void()> stop)
     : session(std::move(opened.session)),
       consultation(*session, reporter.clock(), std::move(opened.model)),
-      evaluations(links, parts, reporter, cancellation),
-      checkpoints(parts.options, RunFolder(parts.options.out).checkpoints, shards_of(links.map),
+      evaluations(comm, parts, reporter, cancellation),
+      checkpoints(parts.options, RunFolder(parts.options.out).checkpoints, shards_of(comm.map),
                   parts.hdf5),
       recorder({parts, *session, reporter, consultation, evaluations, checkpoints},
-               links.map.servers > 0),
-      requests(links.map, *session, reporter, std::move(stop)),
-      driver(links.map.servers == 0 ? make_ring_driver(links, parts, recorder)
-                                    : make_servers_driver(links, parts, recorder)) {
+               comm.map.servers > 0),
+      requests(comm.map, *session, reporter, std::move(stop)),
+      driver(comm.map.servers == 0 ? make_ring_driver(comm, parts, recorder)
+                                   : make_servers_driver(comm, parts, recorder)) {
 }
 
 /// Workers are at no iteration of theirs while training waits for an evaluation.
@@ -72,18 +72,18 @@ void Coordinator::Active::consult_modes(RunReporter& reporter) {
     reporter.report_modes();
 }
 
-Coordinator::Coordinator(Links links, JobParts& parts, const TrainEnvironment& environment,
+Coordinator::Coordinator(CommContext comm, JobContext& parts, const TrainEnvironment& environment,
                          std::string device)
-    : links_(links),
+    : comm_(comm),
       parts_(parts),
       environment_(environment),
       device_(std::move(device)),
-      gathering_(cut_shards(parts.graph, shards_of(links.map))),
-      roster_(links, parts.options.max_lost),
+      gathering_(cut_shards(parts.graph, shards_of(comm.map))),
+      roster_(comm, parts.options.max_lost),
       reporter_(parts, environment, [this](StopReason reason) { request_stop(reason); }),
-      wait_(links.operations),
+      wait_(comm.operations),
       folder_(parts.options) {
-    links_.messenger.set_sink(Port::kCoordinator, &gathering_);
+    comm_.messenger.set_sink(Port::kCoordinator, &gathering_);
     check_free_space(parts.options, run_bytes(parts));
 }
 
@@ -133,12 +133,12 @@ void Coordinator::fail_run(const std::exception& error, ExitCode code) {
 void Coordinator::begin() {
     const RunStart start = find_start(parts_);
     reporter_.resume(start.progress);
-    active_.emplace(open_session(parts_, links_.map.workers(), reporter_, start), links_, parts_,
+    active_.emplace(open_session(parts_, comm_.map.workers(), reporter_, start), comm_, parts_,
                     reporter_, cancellation_, [this] { request_stop(StopReason::kSignal); });
     const TrainProgress& progress = reporter_.progress();
     active_->checkpoints.begin(progress.samples_applied, reporter_.clock().now());
     reporter_.begin(*active_->session, RunFolder(parts_.options.out).metrics, start.metrics_bytes,
-                    start_json(parts_, links_.map, device_, progress));
+                    start_json(parts_, comm_.map, device_, progress));
     reporter_.make_hooks();
     roster_.watch();
     active_->requests.open();
@@ -162,7 +162,7 @@ void Coordinator::train() {
 void Coordinator::step() {
     const Clock::Seconds tick =
         std::clamp(Clock::Seconds(active_->wake_s().value_or(kTick.count())), kLeastTick, kTick);
-    if (const auto message = links_.messenger.mailbox(Port::kCoordinator).receive(tick)) {
+    if (const auto message = comm_.messenger.mailbox(Port::kCoordinator).receive(tick)) {
         handle(*message);
     } else if (environment_.stop_requested()) {
         request_stop(StopReason::kSignal);
@@ -213,7 +213,7 @@ void Coordinator::handle(const Message& message) {
             const auto request = decode<StopRequest>(message.body);
             if (!request.failure.empty() && end_.failure.empty()) {
                 end_.failure =
-                    fmt::format("{} ({})", request.failure, links_.map.describe(request.rank));
+                    fmt::format("{} ({})", request.failure, comm_.map.describe(request.rank));
                 log_error("{}; the run ends", end_.failure);
             }
             request_stop(StopReason::kSignal);  // with a checkpoint, after a failure too
@@ -228,7 +228,7 @@ void Coordinator::handle(const Message& message) {
             fail<PeerError>({.where = "coordinator",
                              .what = "a message that it does not know",
                              .got = fmt::format("kind {} from {}", message.kind,
-                                                links_.map.describe(message.from.rank))});
+                                                comm_.map.describe(message.from.rank))});
     }
 }
 
@@ -248,16 +248,16 @@ void Coordinator::lost(const RankNews& news) {
     if (!roster_.lost(news.rank)) {
         return;
     }
-    const int worker = links_.map.worker_of_rank(news.rank);
+    const int worker = comm_.map.worker_of_rank(news.rank);
     active_->session->worker_lost(worker);
     active_->consultation.forget(worker);
     reporter_.report_stragglers();
-    report_rank(reporter_, roster_.report(news), links_.map.workers());
+    report_rank(reporter_, roster_.report(news), comm_.map.workers());
     if (roster_.losses().too_many()) {
         fail<PeerError>(
             {.where = "workers",
              .what = fmt::format("{}, and more are lost than --max-lost allows: {}", news.reason,
-                                 links_.map.describe(roster_.losses().ranks()))});
+                                 comm_.map.describe(roster_.losses().ranks()))});
     }
     active_->evaluations.worker_lost();
     active_->checkpoints.give_up();  // rounds that are granted may be void now
@@ -268,7 +268,7 @@ void Coordinator::lost(const RankNews& news) {
 void Coordinator::lost_at_the_end(const RankNews& news) {
     if (!news.returned && roster_.lost(news.rank)) {
         if (active_) {
-            active_->driver->lost_at_the_end(links_.map.worker_of_rank(news.rank));
+            active_->driver->lost_at_the_end(comm_.map.worker_of_rank(news.rank));
         }
         log_warn("{}; nothing was left for it to do", news.reason);
     }
@@ -278,11 +278,11 @@ void Coordinator::returned(const RankNews& news) {
     if (roster_.workers_stopped() || active_->session->stopping() || !roster_.returned(news.rank)) {
         return;  // it stays away for what is left
     }
-    const int worker = links_.map.worker_of_rank(news.rank);
+    const int worker = comm_.map.worker_of_rank(news.rank);
     active_->session->worker_joined(worker);
     active_->consultation.forget(worker);
     reporter_.report_stragglers();
-    report_rank(reporter_, roster_.report(news), links_.map.workers());
+    report_rank(reporter_, roster_.report(news), comm_.map.workers());
     active_->driver->joined(worker);
 }
 
@@ -338,7 +338,7 @@ void Coordinator::save_at_end() {
     const auto saved = [&] { return !checkpoints.running(); };
     const std::int64_t samples = reporter_.progress().samples_applied;
     const bool has_model = computes_network(parts_.options);
-    if (links_.map.servers > 0) {
+    if (comm_.map.servers > 0) {
         roster_.stop_workers();  // servers hold all that is still wanted
     }
     wait_until("checkpoint", WaitLimit::kWarn, saved, owners_missing);
@@ -362,7 +362,7 @@ void Coordinator::save_at_end() {
 }
 
 void Coordinator::dismiss_roles() {
-    dismiss(links_, roster_, gathering_, wait_, cancellation_,
+    dismiss(comm_, roster_, gathering_, wait_, cancellation_,
             [this](const RankNews& news) { lost_at_the_end(news); });
 }
 

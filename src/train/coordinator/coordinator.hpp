@@ -22,9 +22,9 @@ namespace cohort {
 /// messages (protocol.hpp). What the run keeps and who drives its updates: see Active.
 class Coordinator final {
 public:
-    /// @param links, parts, environment outlive it  @param device described in the metrics
+    /// @param comm, parts, environment outlive it  @param device described in the metrics
     /// To be made before anybody can send to the coordinator's port.
-    Coordinator(Links links, JobParts& parts, const TrainEnvironment& environment,
+    Coordinator(CommContext comm, JobContext& parts, const TrainEnvironment& environment,
                 std::string device);
     Coordinator(const Coordinator&) = delete;
     Coordinator& operator=(const Coordinator&) = delete;
@@ -41,7 +41,7 @@ public:
 private:
     /// What there is once the run has begun.
     struct Active {
-        Active(OpenedSession opened, Links links, JobParts& parts, RunReporter& reporter,
+        Active(OpenedSession opened, CommContext comm, JobContext& parts, RunReporter& reporter,
                Cancellation& cancellation, std::function<void()> stop);
 
         /// Seconds until whoever chooses the mode wants to be asked without an update.
@@ -89,8 +89,8 @@ private:
     void returned(const RankNews& news);
     void lost_at_the_end(const RankNews& news);
 
-    Links links_;
-    JobParts& parts_;
+    CommContext comm_;
+    JobContext& parts_;
     const TrainEnvironment& environment_;
     std::string device_;
     Gathering gathering_;

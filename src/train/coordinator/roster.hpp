@@ -5,7 +5,7 @@
 
 #include "cohort/train/trainer.hpp"
 #include "train/coordinator/lost_workers.hpp"
-#include "train/protocol/links.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/protocol/protocol.hpp"
 
 namespace cohort {
@@ -14,7 +14,7 @@ namespace cohort {
 class Roster {
 public:
     /// @param max_lost  see LostWorkers
-    Roster(Links links, int max_lost);
+    Roster(CommContext comm, int max_lost);
 
     /// From now on the coordinator is sent RankNews of ranks that are lost or return.
     void watch();
@@ -40,7 +40,7 @@ public:
     void summarize(TrainSummary& summary) const;
 
 private:
-    Links links_;
+    CommContext comm_;
     LostWorkers losses_;
     std::vector<int> at_work_;
     std::vector<Farewell> reports_;

@@ -2,14 +2,14 @@
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/protocol/complete_transfers.hpp"
-#include "train/protocol/send_order.hpp"
 #include "train/run/run_folder.hpp"
-#include "train/run/run_space.hpp"
+#include "train/run/run_folder.hpp"
 
 namespace cohort {
 
-bool save_model(JobParts& parts, const Gathered& snapshot, bool over) {
+bool save_model(JobContext& parts, const Gathered& snapshot, bool over) {
     const SampleSetInfo& info = parts.train_set->info();
     const ModelFile model{.model = parts.options.model,
                           .sample_shape = info.sample_shape,
@@ -29,7 +29,7 @@ bool save_model(JobParts& parts, const Gathered& snapshot, bool over) {
     }
 }
 
-void dismiss(Links links, Roster& roster, Gathering& gathering, RunWait& wait,
+void dismiss(CommContext comm, Roster& roster, Gathering& gathering, RunWait& wait,
              const Cancellation& cancellation, const std::function<void(const RankNews&)>& lost) {
     constexpr Clock::Seconds kLook{0.1};
     const auto handle = [&](const Message& message) {
@@ -44,12 +44,12 @@ void dismiss(Links links, Roster& roster, Gathering& gathering, RunWait& wait,
     if (cancellation.error()) {
         return;
     }
-    send_servers(links, MessageKind::kStop, Empty());
+    send_servers(comm, MessageKind::kStop, Empty());
     roster.stop_workers();
     wait.begin("farewell", 0);
     while (!roster.at_work().empty()) {
         wait.set_awaited(roster.at_work());
-        if (const auto message = links.messenger.mailbox(Port::kCoordinator).receive(kLook)) {
+        if (const auto message = comm.messenger.mailbox(Port::kCoordinator).receive(kLook)) {
             handle(*message);
         }
         if (cancellation.error()) {
@@ -60,7 +60,7 @@ void dismiss(Links links, Roster& roster, Gathering& gathering, RunWait& wait,
     wait.end();
     roster.stop_watching();  // who is lost from here on owes nothing
     complete_transfers(
-        links, Port::kCoordinator, "last snapshots",
+        comm, Port::kCoordinator, "last snapshots",
         [&gathering] { return gathering.coming(); },  // servers are the ranks 0.., as are parts
         handle);
 }

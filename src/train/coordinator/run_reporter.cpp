@@ -7,9 +7,12 @@
 
 namespace cohort {
 
-RunReporter::RunReporter(const JobParts& parts, const TrainEnvironment& environment,
+RunReporter::RunReporter(const JobContext& parts, const TrainEnvironment& environment,
                          std::function<void(StopReason)> stop)
-    : parts_(parts), environment_(environment), stop_(std::move(stop)) {
+    : TrainControl(parts.options, *environment.clock, parts.budget_samples,
+                   parts.train_set->info().samples),
+      environment_(environment),
+      stop_(std::move(stop)) {
 }
 
 void RunReporter::start() {
@@ -113,21 +116,17 @@ void RunReporter::evaluated(const EvaluationReport& report) {
     tell([&](TrainHook& hook) { hook.on_evaluation(*this, report); });
 }
 
-void RunReporter::report_switch(const SwitchReport& change) {
-    ++(change.same_mode() ? summary_.regroupings : summary_.switches);
-    const bool often = change.same_mode() && regrouping_said_ &&
-                       (clock().now() - *regrouping_said_).count() < options().log_every_s;
-    if (!often) {
-        log_info("{}", describe(change));
-        regrouping_said_ = clock().now();
-    }
-    tell([&](TrainHook& hook) { hook.on_switch(*this, change); });
-}
-
 void RunReporter::report_modes() {
     ModeController& modes = session_->modes();
     for (const SwitchReport& change : modes.take_reports()) {
-        report_switch(change);
+        ++(change.same_mode() ? summary_.regroupings : summary_.switches);
+        const bool often = change.same_mode() && regrouping_said_ &&
+                           (clock().now() - *regrouping_said_).count() < options().log_every_s;
+        if (!often) {
+            log_info("{}", describe(change));
+            regrouping_said_ = clock().now();
+        }
+        tell([&](TrainHook& hook) { hook.on_switch(*this, change); });
     }
     for (const DecisionRecord& decision : modes.take_decisions()) {
         if (decision.kept || decision.held_s >= options().log_every_s) {

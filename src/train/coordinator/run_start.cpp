@@ -6,14 +6,14 @@
 #include "core/log.hpp"
 #include "formats/predictor_file.hpp"
 #include "formats/weights_file.hpp"
-#include "train/protocol/lease_codec.hpp"
+#include "train/run/job_context.hpp"
 #include "train/run/run_folder.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace cohort {
 namespace {
 
-ModeSetting setting_of(const JobParts& parts, int workers) {
+ModeSetting setting_of(const JobContext& parts, int workers) {
     ModeSetting setting = mode_setting(parts.options, workers);
     load_chooser_files(setting.chooser);
     setting.workers_at_start = std::max<std::int64_t>(1, parts.reference_batch / setting.batch);
@@ -29,7 +29,7 @@ ModeSetting setting_of(const JobParts& parts, int workers) {
 
 }  // namespace
 
-RunStart find_start(JobParts& parts) {
+RunStart find_start(JobContext& parts) {
     const TrainOptions& options = parts.options;
     if (!options.resume) {
         return {};
@@ -55,7 +55,7 @@ RunStart find_start(JobParts& parts) {
             .metrics_bytes = snapshot.metrics_bytes};
 }
 
-OpenedSession open_session(const JobParts& parts, int workers, const RunReporter& reporter,
+OpenedSession open_session(const JobContext& parts, int workers, const RunReporter& reporter,
                            const RunStart& start) {
     const TrainOptions& options = parts.options;
     const ModeSetting setting = setting_of(parts, workers);

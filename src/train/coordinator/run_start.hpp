@@ -7,7 +7,7 @@
 #include "session/training_session.hpp"
 #include "train/coordinator/run_reporter.hpp"
 #include "train/protocol/protocol.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 
@@ -23,7 +23,7 @@ struct RunStart {
 
 /// The newest checkpoint of the output folder with `resume`, whose reference batch `parts` gets;
 /// else the beginning. Errors: see find_manifest.
-[[nodiscard]] RunStart find_start(JobParts& parts);
+[[nodiscard]] RunStart find_start(JobContext& parts);
 
 /// The mode in charge at this point of the run and its plan, leases, and what was counted so far.
 struct OpenedSession {
@@ -32,7 +32,7 @@ struct OpenedSession {
 };
 /// @param parts, reporter  outlive the session. Errors: UsageError, FileError of the choosers'
 /// files.
-[[nodiscard]] OpenedSession open_session(const JobParts& parts, int workers,
+[[nodiscard]] OpenedSession open_session(const JobContext& parts, int workers,
                                          const RunReporter& reporter, const RunStart& start);
 
 }  // namespace cohort

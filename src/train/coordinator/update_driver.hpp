@@ -10,9 +10,9 @@
 #include "cohort/model/replica.hpp"
 #include "session/effect_interpreter.hpp"
 #include "train/coordinator/push_times.hpp"
-#include "train/protocol/links.hpp"
+#include "train/protocol/comm.hpp"
 #include "train/protocol/protocol.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 
@@ -81,9 +81,11 @@ public:
     [[nodiscard]] virtual std::vector<int> evaluators() const = 0;
 };
 
-[[nodiscard]] std::unique_ptr<UpdateDriver> make_servers_driver(Links links, const JobParts& parts,
+[[nodiscard]] std::unique_ptr<UpdateDriver> make_servers_driver(CommContext comm,
+                                                                const JobContext& parts,
                                                                 UpdateObserver& observer);
-[[nodiscard]] std::unique_ptr<UpdateDriver> make_ring_driver(Links links, const JobParts& parts,
+[[nodiscard]] std::unique_ptr<UpdateDriver> make_ring_driver(CommContext comm,
+                                                             const JobContext& parts,
                                                              UpdateObserver& observer);
 
 }  // namespace cohort

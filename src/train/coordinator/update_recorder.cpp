@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "cohort/sched/modes.hpp"
-#include "train/protocol/lease_codec.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_context.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace cohort {
 
@@ -54,7 +54,7 @@ void UpdateRecorder::summarize(TrainSummary& summary) const {
 }
 
 RunSnapshot UpdateRecorder::snapshot() const {
-    const JobParts& parts = records_.parts;
+    const JobContext& parts = records_.parts;
     const SessionCounts& counts = records_.session.counts();
     const OpenLeases& leases = records_.session.leases().open();
     RunSnapshot snapshot;

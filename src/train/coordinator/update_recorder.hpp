@@ -15,7 +15,7 @@ class UpdateRecorder final : public UpdateObserver {
 public:
     /// What is entered into; all of it outlives the recorder.
     struct Records {
-        const JobParts& parts;
+        const JobContext& parts;
         TrainingSession& session;
         RunReporter& reporter;
         ModeConsultation& consultation;

@@ -94,29 +94,4 @@ WorkerReport ClusterReport::total() const noexcept {
     return sum;
 }
 
-void TrainHook::on_start(TrainControl& /*run*/) {
-}
-void TrainHook::on_step(TrainControl& /*run*/, const StepReport& /*step*/) {
-}
-void TrainHook::on_evaluation(TrainControl& /*run*/, const EvaluationReport& /*evaluation*/) {
-}
-void TrainHook::on_checkpoint(TrainControl& /*run*/, const CheckpointReport& /*checkpoint*/) {
-}
-void TrainHook::on_switch(TrainControl& /*run*/, const SwitchReport& /*change*/) {
-}
-void TrainHook::on_rate(TrainControl& /*run*/, const RateWindow& /*window*/) {
-}
-void TrainHook::on_decision(TrainControl& /*run*/, const DecisionRecord& /*decision*/) {
-}
-void TrainHook::on_rank(TrainControl& /*run*/, const RankReport& /*rank*/) {
-}
-void TrainHook::on_push(TrainControl& /*run*/, const IterationRecord& /*record*/) {
-}
-void TrainHook::on_straggler(TrainControl& /*run*/, const StragglerNews::Item& /*news*/) {
-}
-void TrainHook::on_failure(TrainControl& /*run*/) {
-}
-void TrainHook::on_end(TrainControl& /*run*/, StopReason /*reason*/) {
-}
-
 }  // namespace cohort

@@ -10,8 +10,8 @@
 #include "cohort/model/zoo.hpp"
 #include "cohort/train/trainer.hpp"
 #include "core/log.hpp"
+#include "train/run/job_context.hpp"
 #include "train/run/snapshot.hpp"
-#include "train/run/train_parts.hpp"
 
 namespace cohort {
 namespace {

@@ -2,13 +2,13 @@
 
 #include "cohort/core/error.hpp"
 #include "core/log.hpp"
-#include "train/protocol/send_order.hpp"
+#include "train/protocol/comm_context.hpp"
 #include "train/worker/sleep_compute.hpp"
 
 namespace cohort {
 namespace {
 
-std::int64_t samples_between(const JobParts& parts) {
+std::int64_t samples_between(const JobContext& parts) {
     const std::int64_t every = parts.options.eval_every_samples;
     return every > 0 ? every : parts.train_set->info().samples;
 }
@@ -27,9 +27,9 @@ bool ends_the_run(const std::exception_ptr& error) {
 
 }  // namespace
 
-RunEvaluations::RunEvaluations(Links links, const JobParts& parts, RunReporter& reporter,
+RunEvaluations::RunEvaluations(CommContext comm, const JobContext& parts, RunReporter& reporter,
                                Cancellation& cancellation)
-    : links_(links),
+    : comm_(comm),
       parts_(parts),
       reporter_(reporter),
       cancellation_(cancellation),
@@ -73,7 +73,7 @@ void RunEvaluations::worker_lost() {
 
 std::vector<int> RunEvaluations::missing(const UpdateDriver& driver) const {
     if (!tracker_.pausing()) {
-        return {links_.messenger.rank()};  // the evaluator beside training
+        return {comm_.messenger.rank()};  // the evaluator beside training
     }
     const std::vector<int> evaluators = driver.evaluators();
     std::vector<int> ranks;
@@ -108,8 +108,8 @@ SnapshotEvaluator& RunEvaluations::beside_training() {
                     cancellation_.set(done.error);
                     return;
                 }
-                const Address here{links_.messenger.rank(), Port::kCoordinator};
-                send_order(links_, here, MessageKind::kEvaluated, done.part);
+                const Address here{comm_.messenger.rank(), Port::kCoordinator};
+                send_order(comm_, here, MessageKind::kEvaluated, done.part);
             });
     }
     return *evaluator_;

@@ -19,7 +19,7 @@ namespace cohort {
 class RunEvaluations {
 public:
     /// All of them outlive it. @param cancellation  gets an error of the test data
-    RunEvaluations(Links links, const JobParts& parts, RunReporter& reporter,
+    RunEvaluations(CommContext comm, const JobContext& parts, RunReporter& reporter,
                    Cancellation& cancellation);
 
     /// Adds the evaluation that is due after `samples`, if one is. @param together  workers do it
@@ -48,8 +48,8 @@ public:
 private:
     [[nodiscard]] SnapshotEvaluator& beside_training();
 
-    Links links_;
-    const JobParts& parts_;
+    CommContext comm_;
+    const JobContext& parts_;
     RunReporter& reporter_;
     Cancellation& cancellation_;
     EvaluationTracker tracker_;

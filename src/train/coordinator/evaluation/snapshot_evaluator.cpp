@@ -15,7 +15,7 @@
 #include "core/log.hpp"
 #include "core/system/process_usage.hpp"
 #include "train/coordinator/evaluation/evaluation.hpp"
-#include "train/run/train_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {
@@ -31,7 +31,7 @@ struct Submitted {
 
 /// Network and input of the evaluator's own; made and used on its thread.
 struct EvaluatorParts {
-    explicit EvaluatorParts(const JobParts& parts)
+    explicit EvaluatorParts(const JobContext& parts)
         : device(make_cpu_device(1)),
           replica(parts.graph, *device, {.deterministic = parts.options.deterministic}),
           loader(parts.test_set, {.prefetch = 1, .allocator = host_allocator(*device)}) {}
@@ -61,10 +61,10 @@ void check_floats(const char* what, std::int64_t expected, std::size_t got) {
 }  // namespace
 
 struct SnapshotEvaluator::State {
-    State(const JobParts& job, double share, Done when_done)
+    State(const JobContext& job, double share, Done when_done)
         : parts(job), limit(share), done(std::move(when_done)) {}
 
-    const JobParts& parts;
+    const JobContext& parts;
     const ShareLimit limit;
     const Done done;
     mutable std::mutex mutex;
@@ -169,7 +169,7 @@ bool SnapshotEvaluator::State::pause(Clock::Seconds seconds) {
     return !stopping;
 }
 
-SnapshotEvaluator::SnapshotEvaluator(const JobParts& parts, double share, Done done)
+SnapshotEvaluator::SnapshotEvaluator(const JobContext& parts, double share, Done done)
     : state_(std::make_unique<State>(parts, share, std::move(done))) {
     try {
         state_->thread = std::thread([state = state_.get()] { state->run(); });

@@ -8,7 +8,7 @@
 
 #include "train/protocol/protocol.hpp"
 #include "train/protocol/share_limit.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 
@@ -31,7 +31,7 @@ public:
     /// @param done  called on the evaluator's thread once per accepted snapshot, unless the
     ///              evaluator is destroyed first; must not throw
     /// Errors: UsageError for the share, DeviceError when the system refuses a thread.
-    SnapshotEvaluator(const JobParts& parts, double share, Done done);
+    SnapshotEvaluator(const JobContext& parts, double share, Done done);
     SnapshotEvaluator(const SnapshotEvaluator&) = delete;
     SnapshotEvaluator& operator=(const SnapshotEvaluator&) = delete;
     /// Abandons what is being evaluated or waits; returns after the batch in work.

@@ -12,7 +12,7 @@ namespace cohort {
 
 /// A ticket is counted once: the lease of another incarnation has come back already, that of a push
 /// that was given up comes back now.
-void RingRiders::take_ticket(const Ticket& ticket) {
+void RingRiders::take_ticket(const PushReport& ticket) {
     const int worker = ticket.push.worker;
     if (context_.session().stopping() || !context_.ring.roster.seat(worker).live ||
         ticket.push.incarnation != context_.engine().incarnation(worker)) {
@@ -46,7 +46,7 @@ void RingRiders::take_ticket(const Ticket& ticket) {
     }
 }
 
-void RingRiders::take_staged(const Staged& staged) {
+void RingRiders::take_staged(const PushReceived& staged) {
     const RingRoster& roster = context_.ring.roster;
     const int rider = staged.push.worker;
     if (!roster.seat(staged.server).live) {
@@ -62,7 +62,7 @@ void RingRiders::take_staged(const Staged& staged) {
 }
 
 /// A gradient that is not finite: its rider goes on with new parameters.
-void RingRiders::refuse(const Ticket& ticket) {
+void RingRiders::refuse(const PushReport& ticket) {
     const int worker = ticket.push.worker;
     drop(ticket.push);
     leases_.give_back(worker, ticket.lease, ReturnReason::kNonFinite);

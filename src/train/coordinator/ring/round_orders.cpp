@@ -37,7 +37,7 @@ void RoundOrders::weigh(Round& round) const {
 
 RoundOrder RoundOrders::order_of(const Round& round) {
     const SyncPlan& plan = context_.engine().plan();
-    const Membership* const membership = context_.links.membership;
+    const Membership* const membership = context_.comm.membership;
     const RingIds::Names names = context_.ids.find(context_.ring.roster.members(), plan.group);
     RoundOrder order{.epoch = context_.epoch,
                      .round = round.number,

@@ -73,8 +73,8 @@ RoundResults::RoundResults(RingContext& context, RingLeases& leases, RingGradien
       gradients_(gradients),
       riders_(riders),
       requests_(requests),
-      booking_(context.links.map.workers(), context.ring.riders, *this),
-      pushes_(static_cast<std::size_t>(context.links.map.workers()), 0) {
+      booking_(context.comm.map.workers(), context.ring.riders, *this),
+      pushes_(static_cast<std::size_t>(context.comm.map.workers()), 0) {
 }
 
 void RoundResults::report(const RoundReport& report, bool counts) {

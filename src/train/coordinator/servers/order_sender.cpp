@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "train/coordinator/push_times.hpp"
-#include "train/protocol/send_order.hpp"
+#include "train/protocol/comm_context.hpp"
 
 namespace cohort {
 
@@ -12,7 +12,7 @@ FireOrder OrderSender::releases_to_all(const UpdateExtras& extras) {
     order.version = session_.engine().version();
     order.delay_compensation = session_.engine().plan().delay_compensation;
     order.snapshot = extras.snapshot;
-    for (int worker = 0; worker < links_.map.workers(); ++worker) {
+    for (int worker = 0; worker < comm_.map.workers(); ++worker) {
         if (payloads_.live(worker)) {
             order.releases.push_back(release_order(worker, 0, {}));
         }
@@ -41,7 +41,7 @@ void OrderSender::note_evaluators(const FireOrder& order) {
     }
     evaluators_.clear();
     for (const ReleaseOrder& release : order.releases) {
-        evaluators_.push_back(links_.map.rank_of_worker(release.worker));
+        evaluators_.push_back(comm_.map.rank_of_worker(release.worker));
     }
 }
 
@@ -84,7 +84,7 @@ void OrderSender::release(const ReleaseOne& one) {
     order.lr = session_.learning_rate(plan.lr_scale);
     order.delay_compensation = plan.delay_compensation;
     order.releases.push_back(release_order(one.worker, one.lag, {}));
-    send_servers(links_, MessageKind::kFire, order);
+    send_servers(comm_, MessageKind::kFire, order);
 }
 
 /// The worker gives up what it computes and starts again with newer parameters.
@@ -93,7 +93,7 @@ void OrderSender::interrupt(const Interrupt& interrupt, const ReturnLease* lease
     if (lease != nullptr) {
         order.leases.push_back(lease->lease);
     }
-    send_worker(links_, interrupt.worker, MessageKind::kRevoke, order);
+    send_worker(comm_, interrupt.worker, MessageKind::kRevoke, order);
     release(
         ReleaseOne{.worker = interrupt.worker, .version = interrupt.version, .lag = interrupt.lag});
 }
@@ -113,14 +113,14 @@ void OrderSender::dropped(const SessionPush& push) {
 void OrderSender::deal(const std::vector<DealtLease>& leases) {
     for (DealtLease lease : leases) {
         for (std::int32_t& member : lease.order.work.group) {
-            member = links_.map.rank_of_worker(member);
+            member = comm_.map.rank_of_worker(member);
         }
-        send_worker(links_, lease.worker, MessageKind::kLease, lease.order);
+        send_worker(comm_, lease.worker, MessageKind::kLease, lease.order);
     }
 }
 
 void OrderSender::deal_validation(const ValidationSampler::Dealt& lease) {
-    send_worker(links_, lease.worker, MessageKind::kLease,
+    send_worker(comm_, lease.worker, MessageKind::kLease,
                 LeaseOrder{.lease = lease.lease,
                            .epoch = lease.epoch,
                            .position = lease.position,
@@ -130,12 +130,12 @@ void OrderSender::deal_validation(const ValidationSampler::Dealt& lease) {
 }
 
 void OrderSender::revoke(int worker, const std::vector<std::uint64_t>& leases) {
-    send_worker(links_, worker, MessageKind::kRevoke, RevokeOrder{.leases = leases});
+    send_worker(comm_, worker, MessageKind::kRevoke, RevokeOrder{.leases = leases});
 }
 
 void OrderSender::joins(int worker) {
     const UpdateEngine& engine = session_.engine();
-    send_worker(links_, worker, MessageKind::kJoin,
+    send_worker(comm_, worker, MessageKind::kJoin,
                 JoinOrder{.incarnation = engine.incarnation(worker),
                           .version = engine.version(),
                           .leases_up_to = session_.leases().open().newest()});

@@ -14,8 +14,8 @@ namespace cohort {
 class OrderSender final : public EffectHandler, public ServerOrders {
 public:
     /// All of them outlive it.
-    OrderSender(Links links, UpdateObserver& observer, PayloadRouter& payloads)
-        : links_(links), observer_(observer), session_(observer.session()), payloads_(payloads) {}
+    OrderSender(CommContext comm, UpdateObserver& observer, PayloadRouter& payloads)
+        : comm_(comm), observer_(observer), session_(observer.session()), payloads_(payloads) {}
 
     /// Every worker that is live starts again with the newest parameters, and does a part of the
     /// evaluation that `extras` ask for.
@@ -45,7 +45,7 @@ private:
                                              const EvaluationOrder& evaluation) const;
     void note_evaluators(const FireOrder& order);
 
-    Links links_;
+    CommContext comm_;
     UpdateObserver& observer_;
     TrainingSession& session_;
     PayloadRouter& payloads_;

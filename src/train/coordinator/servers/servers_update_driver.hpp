@@ -24,7 +24,7 @@ namespace cohort {
 /// gets others.
 class ServersUpdateDriver final : public UpdateDriver {
 public:
-    ServersUpdateDriver(Links links, const JobParts& parts, UpdateObserver& observer);
+    ServersUpdateDriver(CommContext comm, const JobContext& parts, UpdateObserver& observer);
 
     int begin(const BeginOrder& order, const UpdateExtras& extras) override;
     bool handle(const Message& message) override;
@@ -46,16 +46,16 @@ private:
 
     // Messages.
     [[nodiscard]] bool current(const PushId& push) const;
-    void arrived(const Ticket& ticket);
-    void arrived(const Staged& staged);
-    void arrived(const Summed& summed);
+    void arrived(const PushReport& ticket);
+    void arrived(const PushReceived& staged);
+    void arrived(const GradientStatsReply& summed);
     void complete(const PushArrivals::Complete& push);
     void learn_from(const PushArrivals::Complete& push);
     [[nodiscard]] FireOrder release_all(const UpdateExtras& extras);
     void close();
 
-    Links links_;
-    const JobParts& parts_;
+    CommContext comm_;
+    const JobContext& parts_;
     UpdateObserver& observer_;
     TrainingSession& session_;
     SteadyClock clock_;

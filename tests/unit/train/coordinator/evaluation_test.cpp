@@ -16,7 +16,7 @@
 #include "support/data/tiny_dataset.hpp"
 #include "train/coordinator/evaluation/evaluation.hpp"
 #include "train/coordinator/evaluation/snapshot_evaluator.hpp"
-#include "train/run/job_parts.hpp"
+#include "train/run/job_context.hpp"
 
 namespace cohort {
 namespace {
@@ -57,7 +57,7 @@ protected:
     }
 
     TempFolder folder_;
-    JobParts parts_;
+    JobContext parts_;
 };
 
 TEST_F(EvaluationTest, PartsOfASetAddUpToTheWhole) {

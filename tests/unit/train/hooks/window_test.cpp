@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "train/worker/step_window.hpp"
+#include "train/hooks/step_window.hpp"
 
 namespace cohort {
 namespace {

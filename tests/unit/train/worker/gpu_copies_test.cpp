@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "support/train/lazy_device.hpp"
-#include "train/server/gradient_copies.hpp"
+#include "train/worker/servers/worker_device.hpp"
 
 namespace cohort {
 namespace {
