@@ -15,7 +15,7 @@ namespace cohort {
 /// computes one when it has a mini-batch and has the parameters for it, or is receiving them. A
 /// worker that waits for others computes none.
 ///
-/// Seen from the coordinator an iteration takes longer than the local step time: servers work on
+/// Seen from the coordinator an iteration takes longer than the own time: servers work on
 /// the update that it begins with, others use the network. How much longer is measured with every
 /// record. Pure; one thread.
 class ActiveIterations {
@@ -41,7 +41,7 @@ public:
     [[nodiscard]] std::int64_t samples(int worker) const {
         return rows_.at(static_cast<std::size_t>(worker)).samples;
     }
-    /// Seconds that a worker's iterations take beside its local step time, and how far from that
+    /// Seconds that a worker's iterations take beside its own time, and how far from that
     /// they are (means of some ten).
     [[nodiscard]] double beside_s(int worker) const {
         return rows_.at(static_cast<std::size_t>(worker)).beside_s;

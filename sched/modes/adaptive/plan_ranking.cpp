@@ -21,7 +21,7 @@ EfficiencyModel staleness_cost(const ChooserOptions& options) {
 constexpr double kRemembered = 50;  ///< measurements after which a measurement has faded to a third
 constexpr double kLeastRatio = 0.5;
 constexpr double kMostRatio = 1.5;
-constexpr double kMoved = 0.1;  ///< relative, of a local step time: all plans are rated again
+constexpr double kMoved = 0.1;  ///< relative, of a own time: all plans are rated again
 
 /// "3", "3 and 5", "3, 5 and 7"
 std::string enumerated(const std::vector<int>& workers) {

@@ -114,9 +114,9 @@ public:
     /// The others' candidates by rate, the first of them `first`.
     [[nodiscard]] std::vector<Candidate> candidates(const Candidate& first) const;
 
-    /// A worker's local step time differs from that of the last rating.
+    /// A worker's own time differs from that of the last rating.
     [[nodiscard]] bool moved(const LoadEstimate& now, const std::vector<int>& live) const;
-    /// Mean local step time.
+    /// Mean own time.
     [[nodiscard]] double iteration_s(const std::vector<int>& live) const;
     /// Gain in rate over the plan in force, less what may be chance. @param index  of others()
     [[nodiscard]] double sure_gain(std::size_t index) const;

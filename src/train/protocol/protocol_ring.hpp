@@ -87,7 +87,7 @@ struct RoundSummary {
     std::int64_t correct = 0;
     bool finite = true;    ///< false aborts the round for all members
     double input_s = 0;    ///< waiting for the batch
-    double compute_s = 0;  ///< local step time, without waiting
+    double compute_s = 0;  ///< own time, without waiting
     double gradient_norm = 0;
     RingLoad load;
     std::uint64_t skip = 0;  ///< for the members only: rounds after this one up to that number do

@@ -25,7 +25,7 @@ public:
         BatchResult result;    ///< over all steps
         bool finite = true;    ///< losses, gradients and the delta
         double squares = 0;    ///< sum of squares of the delta
-        double compute_s = 0;  ///< local step time
+        double compute_s = 0;  ///< own time
     };
     /// Trains on `batch` in work.steps pieces of about equal size, starting at the replica's
     /// parameters, which are the same again afterwards. `delta` becomes the change of parameters
