@@ -11,7 +11,7 @@
 namespace cohort {
 
 VirtualJob::VirtualJob(VirtualCluster& on, Learner& model, JobSpec job)
-    : JobContext(on, model, std::move(job)),
+    : VirtualJobContext(on, model, std::move(job)),
       effects_(session, *this),
       evaluations_(spec, learner, log, result),
       pushes_(at(workers()), 0),

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "session/effect_interpreter.hpp"
-#include "sim/job/job_context.hpp"
+#include "sim/job/virtual_job_context.hpp"
 
 namespace cohort {
 
@@ -18,9 +18,9 @@ namespace cohort {
 /// An architecture's event (a push that has arrived, a round that is over) calls push() or the
 /// engine and carry_out(), then happened(). Events of a job that is over must not come: end_work()
 /// cancels what is under way.
-class VirtualJob : public JobContext, protected EffectHandler {
+class VirtualJob : public VirtualJobContext, protected EffectHandler {
 public:
-    /// As JobContext.
+    /// As VirtualJobContext.
     VirtualJob(VirtualCluster& on, Learner& model, JobSpec job);
 
     /// Everybody starts, at the cluster's time. Once.

@@ -1,4 +1,4 @@
-#include "sim/job/job_context.hpp"
+#include "sim/job/virtual_job_context.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -33,7 +33,7 @@ SessionOptions session_options(const JobSpec& spec, VirtualCluster& cluster,
 
 }  // namespace
 
-JobContext::JobContext(VirtualCluster& on, Learner& model, JobSpec job)
+VirtualJobContext::VirtualJobContext(VirtualCluster& on, Learner& model, JobSpec job)
     : cluster(on),
       learner(model),
       spec(std::move(job)),
@@ -48,13 +48,13 @@ JobContext::JobContext(VirtualCluster& on, Learner& model, JobSpec job)
     }
 }
 
-JobContext::~JobContext() {
+VirtualJobContext::~VirtualJobContext() {
     for (const VirtualCluster::PlaceId place : places) {
         cluster.remove_place(place);
     }
 }
 
-VirtualLease& JobContext::add_lease(int worker, const LeaseOrder& order) {
+VirtualLease& VirtualJobContext::add_lease(int worker, const LeaseOrder& order) {
     log.add(EventLog::Kind::kLease, now(), worker, order.lease, order.position);
     VirtualLease& lease = leases_out[order.lease];
     static_cast<Learner::Job&>(lease) = {
@@ -70,13 +70,13 @@ VirtualLease& JobContext::add_lease(int worker, const LeaseOrder& order) {
     return lease;
 }
 
-Learner::Released JobContext::parameters_for(int worker, double lag) {
+Learner::Released VirtualJobContext::parameters_for(int worker, double lag) {
     const SyncPlan& plan = engine().plan();
     const double lr = fired_lr ? *fired_lr : session.learning_rate(plan.lr_scale);
     return learner.release(worker, lag, lr, plan.delay_compensation > 0);
 }
 
-double JobContext::alone_s(double share) const {
+double VirtualJobContext::alone_s(double share) const {
     const ClusterProfile& kind = cluster.profile();
     return kind.latency_s + spec.workload.parameter_bytes / (kind.nic_bytes_per_s * share);
 }

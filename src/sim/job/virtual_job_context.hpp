@@ -24,12 +24,12 @@ struct VirtualLease : Learner::Job {
 
 /// What all parts of a virtual job work with: cluster, learner, session, the leases that are out,
 /// and the records of its course.
-struct JobContext {
+struct VirtualJobContext {
     /// @param on, model  outlive it. Errors: UsageError for a mode.
-    JobContext(VirtualCluster& on, Learner& model, JobSpec job);
-    JobContext(const JobContext&) = delete;
-    JobContext& operator=(const JobContext&) = delete;
-    ~JobContext();
+    VirtualJobContext(VirtualCluster& on, Learner& model, JobSpec job);
+    VirtualJobContext(const VirtualJobContext&) = delete;
+    VirtualJobContext& operator=(const VirtualJobContext&) = delete;
+    ~VirtualJobContext();
 
     [[nodiscard]] static std::size_t at(int index) { return static_cast<std::size_t>(index); }
     [[nodiscard]] double now() const { return cluster.queue().now(); }
@@ -79,7 +79,7 @@ struct JobContext {
 class VirtualWorker {
 public:
     using Action = VirtualCluster::Action;
-    VirtualWorker(JobContext& job, int index) : job_(&job), index_(index) {}
+    VirtualWorker(VirtualJobContext& job, int index) : job_(&job), index_(index) {}
 
     /// Is about to compute on a lease; 0: it has none.
     void begin(std::uint64_t next_lease);
@@ -111,7 +111,7 @@ public:
     IterationRecord record;           ///< of the lease, as far as it is known
 
 protected:
-    JobContext* job_;
+    VirtualJobContext* job_;
     int index_;
 
 private:
